@@ -1,0 +1,85 @@
+"""H and J in one pass, and H factored once for all folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from fitonce import weighting
+from fitonce.fit import Fit
+from fitonce.newton import direction
+from fitonce.objective import Objective, with_scheme
+from fitonce.weighting import Scheme
+
+
+class IndefiniteError(ValueError):
+    """H has a direction that is flat or goes downhill, so the fit is not a minimum."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Second derivatives of F at a fit. J and the factor of H are computed when first asked for.
+
+    Attributes:
+        theta: (D,) the fit.
+        H: (D, D), d2F / dtheta dtheta'.
+        gradient: (D,) at the fit; rounding level when the fit is stationary.
+        names: of the D coordinates.
+        damping: what is added to the diagonal of H before factoring, 0 unless asked for.
+        objective: F along the scheme's path.
+    """
+
+    theta: np.ndarray
+    H: np.ndarray
+    gradient: np.ndarray
+    names: list[str]
+    damping: float
+    objective: Objective = field(repr=False)
+
+    @cached_property
+    def J(self) -> np.ndarray:  # noqa: N802 - the paper's letter
+        """(D, P), d2F / dtheta du, u the path coordinates of the scheme: one per site (A, B), per
+        site and then per transition (B with per_transition), or per sequence."""
+        return self.objective.derivatives(self.theta)[2]
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """H^-1 rhs, for rhs (D,) or (D, m)."""
+        rhs = np.asarray(rhs, float)
+        if rhs.shape[:1] != self.gradient.shape:
+            raise ValueError(f"rhs must have {len(self.gradient)} rows, got shape {rhs.shape}")
+        return linalg.cho_solve(self._factor, rhs)
+
+    @cached_property
+    def _factor(self) -> Any:
+        hessian = self.H + self.damping * np.eye(len(self.H))
+        if not np.isfinite(hessian).all():
+            bad = self.names[int(np.flatnonzero(~np.isfinite(hessian).all(1))[0])]
+            raise IndefiniteError(f"H is not finite at '{bad}'; the fit is at an impossible point")
+        try:
+            return linalg.cho_factor(hessian, lower=True)
+        except linalg.LinAlgError:
+            values, vectors = np.linalg.eigh(hessian)
+            raise IndefiniteError(
+                f"H is not positive definite: smallest eigenvalue {values[0]:.1e} along "
+                f"{direction(vectors[:, 0], self.names)}; fit to a minimum, add a prior, or pass "
+                "damping="
+            ) from None
+
+
+def curvature(fit: Fit, scheme: str | Scheme | None = None, *, damping: float = 0.0) -> Curvature:
+    """H and J at a fit, along a weighting scheme's path.
+
+    Args:
+        fit: a `Fit`.
+        scheme: "A" (default), "B", "structures", or a scheme from `fo.weighting`.
+        damping: added to the diagonal of H before it is factored. Only for an H that is not positive
+            definite: results are then those of a regularised problem.
+    """
+    if damping < 0:
+        raise ValueError(f"damping must not be negative, got {damping}")
+    objective = with_scheme(fit.problem, weighting.resolve(scheme))
+    return Curvature(fit.theta, fit.hessian, fit.gradient, fit.names, damping, objective)

@@ -1,0 +1,165 @@
+"""Sequences: the one place where arrays come in and are checked.
+
+Sites are the observations, numbered through all sequences in order: the first sequence's steps, then
+the second's. A site is missing when every one of its channels is; it has weight zero from the start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """One or more sequences of observations, padded to the longest.
+
+    Attributes:
+        values: (N, T, C) floats; missing and padding entries hold 0 and are never used.
+        observed: (N, T, C) bools.
+        lengths: (N,) integers.
+        channels: C names.
+    """
+
+    values: np.ndarray
+    observed: np.ndarray
+    lengths: np.ndarray
+    channels: tuple[str, ...]
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def n_sites(self) -> int:
+        return int(self.lengths.sum())
+
+    @property
+    def valid(self) -> np.ndarray:
+        """(N, T): true where there is a step rather than padding."""
+        return np.arange(self.values.shape[1])[None] < self.lengths[:, None]
+
+    @property
+    def sites(self) -> pd.DataFrame:
+        """One row per site: `sequence`, `time` (within the sequence) and `observed`."""
+        sequence, time = np.nonzero(self.valid)
+        seen = self.observed.any(-1)[sequence, time]
+        return pd.DataFrame({"sequence": sequence, "time": time, "observed": seen})
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(sites,): 1 where something was observed, 0 where it is missing from the start."""
+        return self.observed.any(-1)[self.valid].astype(float)
+
+    def __repr__(self) -> str:
+        span = f"{self.lengths.min()}" if len(set(self.lengths)) == 1 else (
+            f"{self.lengths.min()} to {self.lengths.max()}"
+        )
+        missing = int((self.weights == 0).sum())
+        return (
+            f"Sequences({self.n_sequences} of {span} steps, {len(self.channels)} channels, "
+            f"{missing:,} of {self.n_sites:,} sites missing)"
+        )
+
+
+# So that a user's own loss can be given the data inside a compiled program.
+jax.tree_util.register_dataclass(
+    Sequences, data_fields=["values", "observed", "lengths"], meta_fields=["channels"]
+)
+
+
+def sequences(data: Any, *, missing: float | None = None, group: str | None = None) -> Sequences:
+    """Read an array, a DataFrame or a list of arrays as sequences.
+
+    Args:
+        data: (T,) or (T, C) for one sequence; (N, T, C), or a list of (T_n,) or (T_n, C) arrays or
+            DataFrames, for several. NaN means missing, for whole steps and for single channels.
+        missing: a value that means missing too, such as -1.
+        group: a column of a DataFrame that says which sequence a row belongs to.
+    """
+    if isinstance(data, Sequences):
+        return data
+    if group is not None:
+        data = _split_groups(data, group)
+    parts = _as_list(data)
+    if not parts:
+        raise ValueError("data must hold at least one sequence, got an empty list")
+    arrays = [_as_matrix(part, number, len(parts)) for number, part in enumerate(parts)]
+    widths = {array.shape[1] for array in arrays}
+    if len(widths) > 1:
+        raise ValueError(f"all sequences must have the same channels, got widths {sorted(widths)}")
+    if missing is not None:
+        arrays = [np.where(array == missing, np.nan, array) for array in arrays]
+    if not any(np.isfinite(array).any() for array in arrays):
+        raise ValueError("data must hold at least one observation, got only missing values")
+    return _pad(arrays, _channel_names(parts[0], arrays[0].shape[1]))
+
+
+def _split_groups(data: Any, group: str) -> list[pd.DataFrame]:
+    if not isinstance(data, pd.DataFrame):
+        raise ValueError(f"group='{group}' needs a DataFrame, got {type(data).__name__}")
+    if group not in data.columns:
+        raise ValueError(f"group='{group}' is not a column; columns are {list(data.columns)}")
+    return [part.drop(columns=group) for _, part in data.groupby(group, sort=False)]
+
+
+def _as_list(data: Any) -> list[Any]:
+    if isinstance(data, (list, tuple)):
+        numbers = [np.isscalar(item) or item is None for item in data]
+        if not any(numbers):
+            return list(data)
+        if not all(numbers):
+            raise ValueError("a list must hold numbers or sequences, got a mixture of both")
+        return [np.array([np.nan if item is None else item for item in data])]
+    if isinstance(data, (pd.DataFrame, pd.Series)):
+        return [data]
+    if not hasattr(data, "shape"):
+        raise ValueError(
+            f"data must be an array, a DataFrame or a list of arrays, got {type(data).__name__}"
+        )
+    return list(data) if len(data.shape) == 3 else [data]
+
+
+def _as_matrix(part: Any, number: int, count: int) -> np.ndarray:
+    which = "data" if count == 1 else f"sequence {number}"
+    if isinstance(part, pd.DataFrame):
+        for column in part.columns:
+            numeric = pd.api.types.is_numeric_dtype(part[column])
+            if not (numeric or pd.api.types.is_bool_dtype(part[column])):
+                raise ValueError(
+                    f"{which} must be numeric, but column '{column}' is {part[column].dtype}"
+                )
+    try:
+        array = np.asarray(part, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{which} must be numeric, got {type(part).__name__}") from None
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2:
+        raise ValueError(f"{which} must have shape (T,) or (T, channels), got {array.shape}")
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise ValueError(f"{which} must not be empty, got shape {array.shape}")
+    if np.isinf(array).any():
+        step = int(np.nonzero(np.isinf(array).any(1))[0][0])
+        raise ValueError(f"{which} must be finite or NaN (missing), got infinity at step {step}")
+    return array
+
+
+def _channel_names(part: Any, width: int) -> tuple[str, ...]:
+    if isinstance(part, pd.DataFrame):
+        return tuple(map(str, part.columns))
+    if isinstance(part, pd.Series) and part.name is not None:
+        return (str(part.name),)
+    return tuple(f"x{channel}" for channel in range(width))
+
+
+def _pad(arrays: list[np.ndarray], channels: tuple[str, ...]) -> Sequences:
+    lengths = np.array([len(array) for array in arrays])
+    values = np.full((len(arrays), lengths.max(), len(channels)), np.nan)
+    for row, array in zip(values, arrays, strict=True):
+        row[: len(array)] = array
+    observed = np.isfinite(values)
+    return Sequences(np.where(observed, values, 0.0), observed, lengths, channels)

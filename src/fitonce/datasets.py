@@ -1,0 +1,97 @@
+"""Named data sets: from a local folder, or simulated where there is none.
+
+`load` looks in the folder named by the environment variable FITONCE_DATA, then in ./data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.data import Sequences, sequences
+
+_DODGERS_SHA256 = "62c3853294fd97d229a92bb321b2cc91b4141c8956d6e77ce88ce8eed9e8d46d"
+
+
+def load(name: str, folder: str | os.PathLike[str] | None = None) -> Sequences:
+    """Read a named data set: "dodgers" (25 weeks of five-minute freeway counts, UCI 157)."""
+    if name not in _LOADERS:
+        raise ValueError(f"data set must be one of {sorted(_LOADERS)}, got '{name}'")
+    return _LOADERS[name](folder)
+
+
+def read_dodgers(path: str | os.PathLike[str]) -> Sequences:
+    """The counts of a `Dodgers.data` file: lines of `month/day/year hour:minute,count`, -1 missing."""
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"expected a file like Dodgers.data, found none at {path}")
+    try:
+        table = pd.read_csv(path, header=None, names=["time", "count"])
+        counts = pd.to_numeric(table["count"])
+    except (ValueError, UnicodeDecodeError, pd.errors.ParserError):
+        raise ValueError(
+            f"{path.name} must have lines of 'time,count' such as '4/10/2005 0:00,23'"
+        ) from None
+    if counts.isna().all():
+        raise ValueError(f"{path.name} must have lines of 'time,count', found no counts")
+    return sequences(counts, missing=-1)
+
+
+def simulate_events(
+    weeks: int = 25, *, steps_per_day: int = 288, missing: float = 0.05, seed: int = 0
+) -> Sequences:
+    """Counts drawn from the `EventCounts` model at parameters near those of the real traffic data.
+
+    Args:
+        weeks, steps_per_day: how long and how fine; 25 and 288 give 50,400 steps.
+        missing: the share of steps in missing runs.
+        seed: of the random numbers.
+    """
+    rng = np.random.default_rng(seed)
+    steps = 7 * weeks * steps_per_day
+    day = (np.arange(steps) // steps_per_day) % 7
+    level = 17.0 * np.array([0.81, 1.0, 1.03, 1.04, 1.05, 1.09, 0.98])
+    stay = np.array([0.99, 0.98])
+    state = np.zeros(steps, int)
+    jumps = rng.random(steps)
+    for t in range(1, steps):
+        same = jumps[t] < stay[state[t - 1]]
+        state[t] = state[t - 1] if same else 1 - state[t - 1]
+    counts = rng.poisson(level[day]).astype(float)
+    excess = rng.poisson(rng.gamma(3.0, 4.0, steps))
+    counts += np.where(state == 1, excess, 0)
+    run = max(steps // 200, 1)
+    for start in rng.choice(steps - run, int(missing * steps / run), replace=False):
+        counts[start : start + run] = np.nan
+    return sequences(counts)
+
+
+def _find(folder: Any, *parts: str) -> Path:
+    places = [Path(folder)] if folder is not None else []
+    if folder is None and os.environ.get("FITONCE_DATA"):
+        places.append(Path(os.environ["FITONCE_DATA"]))
+    places.append(Path("data"))
+    for place in places:
+        for candidate in (place.joinpath(*parts), place / parts[-1]):
+            if candidate.is_file():
+                return candidate
+    looked = ", ".join(str(place) for place in places)
+    raise ValueError(f"found no {parts[-1]} in {looked}; set FITONCE_DATA to the folder that holds it")
+
+
+def _dodgers(folder: Any) -> Sequences:
+    path = _find(folder, "dodgers", "Dodgers.data")
+    digest = hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
+    if digest != _DODGERS_SHA256:
+        raise ValueError(f"{path.name} is not the UCI file: its checksum is {digest[:12]}..., "
+                         f"expected {_DODGERS_SHA256[:12]}...; read another file with read_dodgers")
+    return read_dodgers(path)
+
+
+_LOADERS: dict[str, Callable[[Any], Sequences]] = {"dodgers": _dodgers}

@@ -1,0 +1,237 @@
+"""Fitting: MAP or maximum likelihood, to a certified stationary point."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from scipy import optimize
+
+from fitonce.data import Sequences, sequences
+from fitonce.engines.chain import KERNELS, Kernel
+from fitonce.models.base import ChainModel
+from fitonce.models.custom import Custom
+from fitonce.newton import Minima, minimise
+from fitonce.numerics import in_float64
+from fitonce.objective import Objective, Problem, layout_of
+from fitonce.params import Params, ParameterSpace
+from fitonce.progress import track
+from fitonce.status import Status
+from fitonce.weighting import A
+
+DEFAULT_TOLERANCE = 1e-6  # standard errors
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model. Arrays are NumPy, in float64.
+
+    Attributes:
+        model, data: what was fitted to what.
+        params: pytree of constrained values.
+        theta: (D,) the same as a free vector.
+        names: D names of its coordinates.
+        status: whether this is a certified minimum; prints as a sentence.
+        gradient_norm: Euclidean norm of the gradient of the objective at `theta`.
+        distance: estimated distance from stationary, in standard errors (nan if H is indefinite).
+        smallest_eigenvalue: of the Hessian at `theta`.
+        value: the objective there, -log p(data) - log p(params).
+        seconds: wall time of the fit, compilation included.
+        refit_seconds: wall time of the best start alone, compiled: what another fit would take.
+        values_of_starts: the objective reached from each start.
+    """
+
+    model: Any
+    data: Any
+    params: Params
+    theta: np.ndarray
+    names: list[str]
+    status: Status
+    gradient_norm: float
+    distance: float
+    smallest_eigenvalue: float
+    value: float
+    seconds: float
+    refit_seconds: float
+    values_of_starts: list[float]
+    problem: Objective = field(repr=False)
+    gradient: np.ndarray = field(repr=False)
+    hessian: np.ndarray = field(repr=False)
+
+    @property
+    def ok(self) -> bool:
+        return self.status.ok
+
+    def objective(self, theta: np.ndarray, weights: np.ndarray | None = None) -> float:
+        """F(theta, w): one weight per site, the full fit's by default."""
+        theta = np.asarray(theta, float)
+        if theta.shape != self.theta.shape:
+            raise ValueError(f"theta must have shape {self.theta.shape}, got {theta.shape}")
+        if weights is not None and np.shape(weights) != self.problem.base.shape:
+            raise ValueError(
+                f"weights must have shape {self.problem.base.shape}, got {np.shape(weights)}"
+            )
+        return self.problem.value(theta, weights)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per free coordinate: name, value in free coordinates, standard error there."""
+        variance = np.full(len(self.theta), np.nan)
+        if self.smallest_eigenvalue > 0:
+            variance = np.diag(np.linalg.inv(self.hessian))
+        return pd.DataFrame({"name": self.names, "theta": self.theta, "se": np.sqrt(variance)})
+
+    def __repr__(self) -> str:
+        lines = [f"Fit of {type(self.model).__name__}, {len(self.theta)} free parameters, "
+                 f"objective {self.value:,.4f}, {self.seconds:.1f} s"]
+        lines.append(f"  {self.status}")
+        for path, value in jax.tree_util.tree_flatten_with_path(self.params)[0]:
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
+            shown = np.array2string(np.asarray(value), precision=4, suppress_small=True, threshold=20)
+            lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)))
+        return "\n".join(lines)
+
+
+@in_float64
+def fit(
+    model: Any,
+    data: Any,
+    *,
+    init: Params | None = None,
+    restarts: int = 3,
+    seed: int = 0,
+    tolerance: float = DEFAULT_TOLERANCE,
+    progress: bool | None = None,
+    kernel: Kernel | None = None,
+) -> Fit:
+    """Fit a model: L-BFGS from each start, then Newton steps to rounding level from the best.
+
+    Args:
+        model: one of `fo.models`, or anything with the same methods.
+        data: what `fo.sequences` reads; for `Custom`, a pytree of arrays.
+        init: pytree of starting values; None: from the data.
+        restarts: how many starts when `init` is None; the first is not random.
+        seed: of the random starts.
+        tolerance: a fit is stationary when it is within this many standard errors of it.
+        progress: a progress bar; None: only on a terminal.
+        kernel: "scan", "tree", or None for the backend's best.
+    """
+    started = time.perf_counter()
+    if kernel is not None and kernel not in KERNELS:
+        raise ValueError(f"kernel must be one of {KERNELS} or None, got '{kernel}'")
+    if restarts < 1:
+        raise ValueError(f"restarts must be at least 1, got {restarts}")
+    objective, data = _objective(model, data, kernel)
+    starts = _starts(objective, init, restarts, seed)
+    objective.values_and_gradients(starts[0][None], objective.base[None])  # compile, untimed below
+    objective.hessians(starts[0][None], objective.base[None])
+    runs = [_lbfgs(objective, start) for start in track(starts, "fit", progress)]
+    finite = [run for run in runs if np.isfinite(run.fun)]
+    best = min(finite or runs, key=lambda run: run.fun)
+    ending = time.perf_counter()
+    minimum = minimise(objective, best.x[None], objective.base[None], tolerance=tolerance)
+    now = time.perf_counter()
+    times = (now - started, now - ending + best.seconds)
+    return _result(model, data, objective, minimum, tolerance, times, [r.fun for r in runs])
+
+
+@in_float64
+def fit_at(model: Any, data: Any, params: Params, *, kernel: Kernel | None = None) -> Fit:
+    """A `Fit` at parameters found elsewhere, without moving them. Its status says how far they are
+    from stationary."""
+    started = time.perf_counter()
+    objective, data = _objective(model, data, kernel)
+    theta = objective.problem.space.to_free(params)
+    minimum = minimise(
+        objective, theta[None], objective.base[None], tolerance=DEFAULT_TOLERANCE, max_steps=0
+    )
+    times = (time.perf_counter() - started, float("nan"))
+    return _result(model, data, objective, minimum, DEFAULT_TOLERANCE, times, [])
+
+
+def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective, Any]:
+    if isinstance(model, Custom):
+        prepared = jax.tree_util.tree_map(jnp.asarray, _plain(data))
+        space = ParameterSpace(model.space())
+        base = np.ones(model.count(prepared))
+        return Objective(Problem(model, space, A(), kernel), prepared, None, base), data
+    if not isinstance(model, ChainModel):
+        raise ValueError(f"model must be one of fo.models or have its methods, got {type(model).__name__}")
+    read: Sequences = sequences(data)
+    prepared = model.prepare(read)
+    space = ParameterSpace(model.parameters(prepared))
+    problem = Problem(model, space, A(), kernel)
+    return Objective(problem, prepared, layout_of(read), read.weights), read
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, Sequences):
+        raise ValueError("Custom takes arrays as they are; pass data.values[0] and handle missing values")
+    if isinstance(data, (pd.DataFrame, pd.Series)):
+        return data.to_numpy()
+    return data
+
+
+def _starts(
+    objective: Objective, init: Params | None, restarts: int, seed: int
+) -> list[np.ndarray]:
+    model, space = objective.problem.model, objective.problem.space
+    if init is not None or isinstance(model, Custom):
+        return [space.to_free(model.init if init is None else init)]
+    rng = np.random.default_rng(seed)
+    return [
+        space.to_free(model.start(objective.prepared, rng if start else None))
+        for start in range(restarts)
+    ]
+
+
+def _lbfgs(objective: Objective, start: np.ndarray) -> optimize.OptimizeResult:
+    if start.size == 0:
+        raise ValueError("the model has no free parameters: every one of them is frozen")
+
+    started = time.perf_counter()
+
+    def value_and_gradient(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        values, gradients = objective.values_and_gradients(theta[None], objective.base[None])
+        # SciPy's line search needs numbers to step back from.
+        value = float(values[0]) if np.isfinite(values[0]) else 1e300
+        return value, np.nan_to_num(gradients[0], posinf=0.0, neginf=0.0)
+
+    result = optimize.minimize(
+        value_and_gradient, start, jac=True, method="L-BFGS-B",
+        options={"maxiter": 500, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-6},
+    )
+    result.fun = float(objective.value(result.x))
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def _result(
+    model: Any, data: Any, objective: Objective, minimum: Minima, tolerance: float,
+    times: tuple[float, float], starts: list[float],
+) -> Fit:
+    space = objective.problem.space
+    theta = minimum.thetas[0]
+    params = jax.tree_util.tree_map(np.asarray, space.to_params(jnp.asarray(theta)))
+    return Fit(
+        model=model,
+        data=data,
+        params=params,
+        theta=theta,
+        names=list(space.names),
+        status=minimum.status(0, space.names, tolerance),
+        gradient_norm=float(np.linalg.norm(minimum.gradients[0])),
+        distance=float(minimum.distances[0]),
+        smallest_eigenvalue=float(minimum.lowest[0]),
+        value=objective.value(theta),
+        seconds=times[0],
+        refit_seconds=times[1],
+        values_of_starts=starts,
+        problem=objective,
+        gradient=minimum.gradients[0],
+        hessian=minimum.hessians[0],
+    )

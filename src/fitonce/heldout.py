@@ -1,0 +1,128 @@
+"""Losses of what a fold leaves out, at the fold's own parameters, batched over folds.
+
+* pointwise: -log p(x_t | x_-o), each left-out point by its own predictive distribution, from the
+  posterior marginals of the states given the kept data (never a decoded state);
+* joint: -log p(x_o | x_-o), the left-out points together, a difference of two log-partitions;
+* whole sequences: -log p(x_n), one loss per left-out sequence.
+
+Inference always keeps the latent states and treats what is left out as missing, whatever path the
+parameters were found along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.engines.chain import log_partition
+from fitonce.models.custom import Custom
+from fitonce.numerics import Array, in_float64, logsumexp, safe_log
+from fitonce.objective import Objective, Problem, chain_potentials, log_likelihoods, posterior
+from fitonce.potentials import Layout
+from fitonce.weighting import A, Structures
+
+Loss = Literal["pointwise", "joint"] | Callable[[Any, Any, Array], Array]
+LOSSES = ("pointwise", "joint")
+
+
+@partial(jax.jit, static_argnums=0)
+def _pointwise(
+    problem: Problem, thetas: Array, weights: Array, scored: Array, prepared: Any, layout: Layout
+) -> Array:
+    emission, states = posterior(problem, thetas, weights, prepared, layout)
+    folds, *_, n_states = emission.shape
+    slots = layout.to_slots(scored)[..., None]
+    emission = jnp.take_along_axis(emission.reshape(folds, -1, n_states), slots, 1)
+    states = jnp.take_along_axis(states.reshape(folds, -1, n_states), slots, 1)
+    return -logsumexp(safe_log(states) + emission, -1)
+
+
+@partial(jax.jit, static_argnums=0)
+def _sequences(
+    problem: Problem, thetas: Array, scored: Array, prepared: Any, layout: Layout
+) -> Array:
+    chain = chain_potentials(problem, thetas, prepared)
+    everything = jnp.ones(layout.observed.shape[0])
+    ((_, unary, pairwise),) = jax.vmap(lambda c: Structures().terms(c, everything, layout))(chain)
+    values = log_partition(unary, pairwise[:, None], layout.lengths, problem.kernel)
+    return -jnp.take_along_axis(values, scored, 1)
+
+
+@partial(jax.jit, static_argnums=0)
+def _joint(
+    problem: Problem, thetas: Array, without: Array, with_scored: Array, prepared: Any, layout: Any
+) -> Array:
+    known = log_likelihoods(problem, thetas, without, prepared, layout)
+    return known - log_likelihoods(problem, thetas, with_scored, prepared, layout)
+
+
+@partial(jax.jit, static_argnums=0)
+def _custom(problem: Problem, thetas: Array, weights: Array, scored: Array, data: Any) -> Array:
+    def one(theta: Array, weight: Array, indices: Array) -> Array:
+        return problem.model.losses(problem.space.to_params(theta), data, weight, indices)
+
+    return jax.vmap(one)(thetas, weights, scored)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _user(
+    problem: Problem, loss: Any, thetas: Array, weights: Array, scored: Array, data: Any
+) -> Array:
+    def one(theta: Array, weight: Array, indices: Array) -> Array:
+        return loss(problem.space.to_params(theta), data, weight)[indices]
+
+    return jax.vmap(one)(thetas, weights, scored)
+
+
+def resolve(loss: Any) -> Loss:
+    """Check a `loss=` argument."""
+    if callable(loss) or loss in LOSSES:
+        return loss
+    raise ValueError(f"loss must be one of {LOSSES} or a function, got {loss!r}")
+
+
+@in_float64
+def heldout_losses(
+    objective: Objective,
+    loss: Loss,
+    thetas: np.ndarray,
+    weights: np.ndarray,
+    scored: np.ndarray,
+    counted: np.ndarray,
+    data: Any,
+) -> np.ndarray:
+    """Losses (F, M) of the `scored` (F, M) things where `counted` (F, M); (F, 1) for a joint loss.
+
+    Args:
+        objective: along the scheme of the folds.
+        loss: "pointwise", "joint" or the user's function of params, data and weights.
+        thetas, weights: (F, D), (F, P).
+        scored, counted: padded indices of what is scored, and which of them are not padding.
+        data: what the user's function is given.
+    """
+    problem = objective.problem
+    t, w, s = jnp.asarray(thetas), jnp.asarray(weights), jnp.asarray(scored)
+    arrays = (objective.prepared, objective.layout)
+    sequences = problem.scheme.kind == "sequences"
+    if callable(loss):
+        return np.asarray(_user(problem, loss, t, w, s, data))
+    if loss == "joint":
+        known = Problem(problem.model, problem.space, _inference_scheme(problem), problem.kernel)
+        back = np.array(weights)
+        for row, indices, real in zip(back, scored, counted, strict=True):
+            row[indices[real]] = objective.base[indices[real]]
+        return np.asarray(_joint(known, t, w, jnp.asarray(back), *arrays))[:, None]
+    if isinstance(problem.model, Custom):
+        return np.asarray(_custom(problem, t, w, s, objective.prepared))
+    if sequences:
+        return np.asarray(_sequences(problem, t, s, *arrays))
+    return np.asarray(_pointwise(problem, t, w, s, *arrays))
+
+
+def _inference_scheme(problem: Problem) -> Any:
+    return problem.scheme if problem.scheme.kind == "sequences" else A()

@@ -1,0 +1,55 @@
+"""What a model is: its parameters, its prior and its potentials, and nothing about folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+
+from fitonce.data import Sequences
+from fitonce.numerics import Array
+from fitonce.params import Constraint, Params
+from fitonce.potentials import Chain
+
+
+@runtime_checkable
+class ChainModel(Protocol):
+    """A model whose latent structure is a chain. Hashable, so that compiled programs are shared."""
+
+    def prepare(self, data: Sequences) -> Any:
+        """Check the data and turn it into a pytree of arrays that `potentials` reads."""
+        ...
+
+    def parameters(self, prepared: Any) -> dict[str, Constraint]: ...
+
+    def start(self, prepared: Any, rng: np.random.Generator | None) -> Params:
+        """A starting point from the data; a random variation of it when `rng` is given."""
+        ...
+
+    def log_prior(self, params: Params) -> Array:
+        """On the constrained values, without a Jacobian, up to a constant."""
+        ...
+
+    def potentials(self, params: Params, prepared: Any) -> Chain: ...
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Rows:
+    """Observations as rows, the only thing an emission sees.
+
+    Attributes:
+        x: (R, C) values; where not observed, some harmless value from the same channel.
+        observed: (R, C) bools, or None when everything is.
+        covariates: (R, Q) known quantities, such as the day of the week.
+        counts: (R,) how often each row occurs among the observed steps.
+        largest: the largest value of x, known when a program is compiled; 0 for real-valued data.
+    """
+
+    x: Array
+    observed: Array | None
+    covariates: Array
+    counts: Array
+    largest: int = field(default=0, metadata={"static": True})

@@ -1,0 +1,108 @@
+"""Bring your own model: a weighted log density and a pytree of parameters are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+import numpy as np
+
+from fitonce.numerics import Array
+from fitonce.params import (
+    Constraint,
+    Covariance,
+    Free,
+    Frozen,
+    Ordered,
+    Params,
+    Positive,
+    Simplex,
+    leaf_name,
+)
+
+LogDensity = Callable[[Params, Any, Array], Array]
+
+_CONSTRAINTS: dict[str, Callable[[tuple[int, ...]], Constraint]] = {
+    "free": Free,
+    "positive": Positive,
+    "simplex": Simplex,
+    "ordered": Ordered,
+    "covariance": Covariance,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Custom:
+    """Any model with a weighted log density, written with `jax.numpy`.
+
+    Args:
+        log_density: `log_density(params, data, weights)`, a scalar. `weights` has one entry per
+            droppable thing: 1 keeps it, 0 must leave it out exactly. How the density depends on
+            weights in between is the path that `ij` differentiates.
+        init: pytree of starting values, from which the parameters take their shapes and names.
+        log_prior: `log_prior(params)`, or None for maximum likelihood.
+        heldout: `heldout(params, data, weights)`, the loss of every droppable thing, (n,), given a
+            fold's weights; only left-out entries are read. None: each left-out thing is put back
+            alone, and its loss is -(log_density with it - log_density without): right for any
+            density that is a likelihood, at the cost of one evaluation a point.
+        constraints: leaf name to "positive", "simplex", "ordered", "covariance", "free" or "frozen".
+        size: how many droppable things there are; None: the length of the data's first array.
+    """
+
+    log_density: LogDensity
+    init: Params
+    log_prior: Callable[[Params], Array] | None = None
+    heldout: LogDensity | None = None
+    constraints: dict[str, str] = field(default_factory=dict, kw_only=True)
+    size: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not callable(self.log_density):
+            raise ValueError(
+                "log_density must be a function of params, data and weights, "
+                f"got {type(self.log_density).__name__}"
+            )
+
+    def space(self) -> Any:
+        """The pytree of constraints for the parameters."""
+        leaves, tree = jax.tree_util.tree_flatten_with_path(self.init)
+        names = [leaf_name(path) for path, _ in leaves]
+        unknown = sorted(set(self.constraints) - set(names))
+        if unknown:
+            raise ValueError(f"constraints name {unknown}, but the parameters are {sorted(names)}")
+        chosen = [self._constraint(name, leaf) for name, (_, leaf) in zip(names, leaves, strict=True)]
+        return jax.tree_util.tree_unflatten(tree, chosen)
+
+    def _constraint(self, name: str, value: Any) -> Constraint:
+        kind = self.constraints.get(name, "free")
+        if kind == "frozen":
+            return Frozen.at(value)
+        if kind not in _CONSTRAINTS:
+            raise ValueError(
+                f"the constraint of '{name}' must be one of {sorted([*_CONSTRAINTS, 'frozen'])}, "
+                f"got '{kind}'"
+            )
+        return _CONSTRAINTS[kind](np.shape(value))
+
+    def count(self, data: Any) -> int:
+        """How many droppable things `data` holds."""
+        if self.size is not None:
+            return self.size
+        leaves = [leaf for leaf in jax.tree_util.tree_leaves(data) if np.ndim(leaf) > 0]
+        if not leaves:
+            raise ValueError("Custom cannot tell how many things can be left out; pass size=")
+        return len(leaves[0])
+
+    def losses(self, params: Params, data: Any, weights: Array, scored: Array) -> Array:
+        """(scored,) losses of the left-out things at indices `scored`."""
+        if self.heldout is not None:
+            return self.heldout(params, data, weights)[scored]
+        without = self.log_density(params, data, weights)
+
+        def put_back(index: Array) -> Array:
+            return without - self.log_density(params, data, weights.at[index].set(1.0))
+
+        return jax.lax.map(put_back, scored, batch_size=32)

@@ -1,0 +1,192 @@
+"""Hidden Markov models: a latent chain and an emission, put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.data import Sequences
+from fitonce.models.base import Rows
+from fitonce.models.emissions import Categorical, Emission, Poisson, freeze_value
+from fitonce.models.gaussian import SHAPES, Gaussian, Shape
+from fitonce.numerics import Array, safe_log
+from fitonce.params import Constraint, Params, Simplex, freeze
+from fitonce.potentials import Chain
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Prepared:
+    """Distinct rows of observations and where each step finds its own: `rows` are gathered by
+    `index` (N, T), or reshaped to `grid` = (N, T) when index is None."""
+
+    rows: Rows
+    index: Array | None
+    grid: tuple[int, int] = field(metadata={"static": True})
+
+
+@dataclass(frozen=True)
+class HMM:
+    """A hidden Markov model with K states and any emission.
+
+    Parameters: `initial` (K,), `transition` (K, K) from row to column, and the emission's.
+
+    Args:
+        n_states: K.
+        emission: see `fitonce.models.emissions`.
+        initial_concentration, transition_concentration: Dirichlet priors, a number or one for each
+            entry; 1 is flat. The initial distribution of a single sequence has no maximum
+            likelihood estimate inside the simplex, hence defaults just above 1.
+        support: (K, K) bools, false for transitions that cannot happen: exact zeros.
+        frozen: parameter names and the values at which to hold them.
+    """
+
+    n_states: int
+    emission: Emission
+    initial_concentration: Any = 1.1
+    transition_concentration: Any = 1.1
+    support: Any = None
+    frozen: Any = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n_states, bool) or int(self.n_states) != self.n_states or self.n_states < 1:
+            raise ValueError(f"n_states must be a positive integer, got {self.n_states}")
+        for name, shape in (
+            ("initial_concentration", (self.n_states,)),
+            ("transition_concentration", (self.n_states, self.n_states)),
+        ):
+            value = np.asarray(getattr(self, name), float)
+            if value.shape not in ((), shape) or not (value > 0).all():
+                raise ValueError(f"{name} must be a positive number or an array of them of shape {shape}")
+            object.__setattr__(self, name, freeze_value(value))
+        if self.support is not None:
+            support = np.asarray(self.support, bool)
+            if support.shape != (self.n_states, self.n_states) or not support.any(1).all():
+                raise ValueError(
+                    f"support must be {self.n_states} x {self.n_states} with a possible move in each row"
+                )
+            object.__setattr__(self, "support", tuple(map(tuple, support.tolist())))
+        frozen = dict(self.frozen).items()
+        object.__setattr__(self, "frozen", tuple((k, freeze_value(v)) for k, v in frozen))
+
+    def prepare(self, data: Sequences) -> Prepared:
+        self.emission.check(data)
+        rows_in, steps, channels = data.values.shape
+        fill = np.array([_some_value(data, channel) for channel in range(channels)])
+        x = np.where(data.observed, data.values, fill).reshape(-1, channels)
+        observed = data.observed.reshape(-1, channels)
+        known = self.emission.covariates(data)
+        known = np.zeros((rows_in, steps, 0)) if known is None else known
+        known = known.reshape(rows_in * steps, -1)
+        seen = observed.any(1)
+        index = None
+        counts = seen.astype(float)
+        if self.emission.deduplicate:
+            keys = np.concatenate([x, observed, known], 1)
+            _, first, index = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+            counts = np.bincount(index.ravel(), weights=seen)
+            x, observed, known = x[first], observed[first], known[first]
+            index = index.reshape(rows_in, steps)
+        # A step with nothing observed has weight zero, so only partly observed steps need the mask.
+        partial_rows = observed.any(1) & ~observed.all(1)
+        mask = jnp.asarray(observed | ~observed.any(1, keepdims=True)) if partial_rows.any() else None
+        largest = int(x.max()) if self.emission.deduplicate else 0
+        rows = Rows(jnp.asarray(x), mask, jnp.asarray(known), jnp.asarray(counts), largest)
+        return Prepared(rows, None if index is None else jnp.asarray(index), (rows_in, steps))
+
+    def parameters(self, prepared: Prepared) -> dict[str, Constraint]:
+        k = self.n_states
+        constraints: dict[str, Constraint] = {
+            "initial": Simplex((k,)),
+            "transition": Simplex((k, k), self.support),
+            **self.emission.parameters(k, prepared.rows),
+        }
+        return freeze(constraints, dict(self.frozen))
+
+    def start(self, prepared: Prepared, rng: np.random.Generator | None) -> Params:
+        k = self.n_states
+        stay = 0.9 if rng is None else rng.uniform(0.5, 0.98)
+        moves = np.full((k, k), (1.0 - stay) / max(k - 1, 1))
+        np.fill_diagonal(moves, stay)
+        if self.support is not None:
+            moves = moves * np.asarray(self.support)
+        params = {
+            "initial": np.full(k, 1.0 / k),
+            "transition": moves / moves.sum(1, keepdims=True),
+            **self.emission.start(k, prepared.rows, rng),
+        }
+        return params | {name: np.asarray(value) for name, value in self.frozen}
+
+    def log_prior(self, params: Params) -> Array:
+        return (
+            _dirichlet(params["initial"], self.initial_concentration)
+            + _dirichlet(params["transition"], self.transition_concentration)
+            + self.emission.log_prior(params)
+        )
+
+    def potentials(self, params: Params, prepared: Prepared) -> Chain:
+        table = self.emission.log_density(params, prepared.rows)
+        if prepared.index is None:
+            emission = table.reshape(*prepared.grid, self.n_states)
+        else:
+            emission = table[prepared.index]
+        return Chain(safe_log(params["initial"]), safe_log(params["transition"]), emission)
+
+
+def _some_value(data: Sequences, channel: int) -> float:
+    seen = data.observed[..., channel]
+    return float(data.values[..., channel][seen][0]) if seen.any() else 0.0
+
+
+def _dirichlet(probability: Array, concentration: Any) -> Array:
+    excess = jnp.asarray(concentration) - 1.0
+    logs = safe_log(probability)
+    return jnp.sum(jnp.where(logs > -jnp.inf, excess * jnp.where(logs > -jnp.inf, logs, 0.0), 0.0))
+
+
+def GaussianHMM(  # noqa: N802 - reads as the model it makes
+    n_states: int,
+    *,
+    covariance: Shape = "diag",
+    variance: Any = 1.0,
+    mean_scale: float | None = None,
+    strength: float = 1.0,
+    scale: float = 1.0,
+    **chain: Any,
+) -> HMM:
+    """An HMM with Gaussian emissions.
+
+    Args:
+        n_states: K.
+        covariance: "fixed" (at `variance`, a number or one per channel), "spherical", "diag", "full".
+        variance: the fixed variance, when covariance="fixed".
+        mean_scale, strength, scale: priors, see `fitonce.models.gaussian.Gaussian`.
+        **chain: priors, support and frozen parameters, see `HMM`.
+    """
+    if covariance not in SHAPES:
+        raise ValueError(f"covariance must be one of {SHAPES}, got '{covariance}'")
+    if not (np.asarray(variance, float) > 0).all():
+        raise ValueError(f"variance must be positive, got {variance}")
+    return HMM(
+        n_states, Gaussian(covariance, freeze_value(variance), mean_scale, strength, scale), **chain
+    )
+
+
+def PoissonHMM(  # noqa: N802
+    n_states: int, *, shape: float = 1.0, rate: float = 0.0, **chain: Any
+) -> HMM:
+    """An HMM with Poisson counts in each channel; Gamma(shape, rate) prior on the rates (1, 0: flat)."""
+    return HMM(n_states, Poisson(shape, rate), **chain)
+
+
+def CategoricalHMM(  # noqa: N802
+    n_states: int, n_categories: int, *, concentration: float = 1.1, **chain: Any
+) -> HMM:
+    """An HMM with categories 0 .. n_categories - 1 in each channel; Dirichlet(concentration) prior."""
+    if n_categories < 2:
+        raise ValueError(f"n_categories must be at least 2, got {n_categories}")
+    return HMM(n_states, Categorical(n_categories, concentration), **chain)

@@ -1,0 +1,228 @@
+"""The waist: model + weighting scheme + engine -> F(theta, w), batched over folds.
+
+    F(theta, w) = -log p(data; theta, w) - log p(theta)
+
+Every function here takes a leading fold axis, and differentiates the sum over folds: one program for
+all of them, whose inner loops run over folds. The weights are path coordinates (see `weighting`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.data import Sequences
+from fitonce.engines.chain import Kernel, log_partition, marginals
+from fitonce.models.base import ChainModel
+from fitonce.models.custom import Custom
+from fitonce.numerics import Array, in_float64, scale_log
+from fitonce.params import ParameterSpace
+from fitonce.potentials import Chain, Layout
+from fitonce.weighting import A, Scheme, Structures
+
+
+@dataclass(frozen=True)
+class Problem:
+    """All that is known when a program is compiled. Hashable: equal problems share programs."""
+
+    model: Any
+    space: ParameterSpace
+    scheme: Scheme
+    kernel: Kernel | None
+
+
+def layout_of(data: Sequences) -> Layout:
+    """Where the sites of `data` lie in the padded grid."""
+    full = bool(data.valid.all())
+    observed = jnp.asarray(data.observed.any(-1))
+    if full:
+        return Layout(observed, None, None, None)
+    places = np.where(data.valid, np.cumsum(data.valid.ravel()).reshape(data.valid.shape) - 1, 0)
+    slots = np.flatnonzero(data.valid.ravel())
+    return Layout(observed, jnp.asarray(data.lengths), jnp.asarray(places), jnp.asarray(slots))
+
+
+# --- values, batched over folds: thetas (F, D), coordinates (F, P) ----------------------------------
+
+
+def chain_potentials(problem: Problem, thetas: Array, prepared: Any) -> Chain:
+    """The model's potentials with a leading fold axis."""
+    model: ChainModel = problem.model
+    return jax.vmap(lambda theta: model.potentials(problem.space.to_params(theta), prepared))(thetas)
+
+
+def log_likelihoods(
+    problem: Problem, thetas: Array, coordinates: Array, prepared: Any, layout: Layout | None
+) -> Array:
+    """(F,) weighted log-likelihoods."""
+    if isinstance(problem.model, Custom):
+        params = jax.vmap(problem.space.to_params)(thetas)
+        density = jax.vmap(problem.model.log_density, (0, None, 0))
+        return density(params, prepared, coordinates)
+    assert layout is not None
+    chain = chain_potentials(problem, thetas, prepared)
+    terms = jax.vmap(lambda c, u: problem.scheme.terms(c, u, layout))(chain, coordinates)
+    total = jnp.zeros(thetas.shape[0])
+    for coefficient, unary, pairwise in terms:
+        pairwise = pairwise[:, None] if pairwise.ndim == 3 else pairwise
+        value = log_partition(unary, pairwise, layout.lengths, problem.kernel)
+        total += jnp.sum(scale_log(coefficient, value), -1)
+    return total
+
+
+def _values(problem: Problem, thetas: Array, coordinates: Array, *data: Any) -> Array:
+    prior = problem.model.log_prior
+    likelihood = log_likelihoods(problem, thetas, coordinates, *data)
+    if prior is None:
+        return -likelihood
+    return -likelihood - jax.vmap(lambda theta: prior(problem.space.to_params(theta)))(thetas)
+
+
+def _gradients(problem: Problem, thetas: Array, coordinates: Array, *data: Any) -> Array:
+    return jax.grad(lambda t: jnp.sum(_values(problem, t, coordinates, *data)))(thetas)
+
+
+def _values_and_gradients(
+    problem: Problem, thetas: Array, coordinates: Array, *data: Any
+) -> tuple[Array, Array]:
+    def total(t: Array) -> tuple[Array, Array]:
+        values = _values(problem, t, coordinates, *data)
+        return jnp.sum(values), values
+
+    gradients, values = jax.grad(total, has_aux=True)(thetas)
+    return values, gradients
+
+
+def _hessians(problem: Problem, thetas: Array, coordinates: Array, *data: Any) -> Array:
+    """(F, D, D): the D unit directions pushed through the gradient, all folds at once."""
+
+    def column(direction: Array) -> Array:
+        tangents = jnp.broadcast_to(direction, thetas.shape)
+        return jax.jvp(
+            lambda t: _gradients(problem, t, coordinates, *data), (thetas,), (tangents,)
+        )[1]
+
+    return jnp.moveaxis(jax.vmap(column)(jnp.eye(thetas.shape[1])), 0, -1)
+
+
+def _derivatives(
+    problem: Problem, theta: Array, coordinates: Array, *data: Any
+) -> tuple[Array, Array, Array]:
+    """Gradient (D,), H (D, D) and J (D, P) of F at one point, in one forward-over-reverse pass."""
+
+    def both(t: Array) -> tuple[Array, Array]:
+        return jax.grad(
+            lambda t, u: _values(problem, t[None], u[None], *data)[0], argnums=(0, 1)
+        )(t, coordinates)
+
+    def row(direction: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        return jax.jvp(both, (theta,), (direction,))
+
+    (gradient, _), (hessian, cross) = jax.vmap(row, out_axes=((None, None), (0, 0)))(
+        jnp.eye(theta.shape[0])
+    )
+    return gradient, hessian, cross
+
+
+def _marginals(problem: Problem, thetas: Array, weights: Array, prepared: Any, layout: Layout) -> Any:
+    """Emission log densities and p(z_t | kept data), both (F, N, T, K), at site weights (F, sites)."""
+    chain = chain_potentials(problem, thetas, prepared)
+    ((_, unary, pairwise),) = jax.vmap(lambda c, w: A().terms(c, w, layout))(chain, weights)
+    return chain.emission, marginals(unary, pairwise[:, None], layout.lengths, problem.kernel)
+
+
+posterior = _marginals
+_values_jit = partial(jax.jit, static_argnums=0)(_values)
+_gradients_jit = partial(jax.jit, static_argnums=0)(_gradients)
+_both_jit = partial(jax.jit, static_argnums=0)(_values_and_gradients)
+_hessians_jit = partial(jax.jit, static_argnums=0)(_hessians)
+_derivatives_jit = partial(jax.jit, static_argnums=0)(_derivatives)
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """F for one data set, as functions of NumPy arrays; weights are per site (or sequence).
+
+    Attributes:
+        problem: what is compiled.
+        prepared, layout: the data as the model and the engine read it.
+        base: (P,) the weights of the full fit.
+    """
+
+    problem: Problem
+    prepared: Any
+    layout: Layout | None
+    base: np.ndarray
+
+    @property
+    def _data(self) -> tuple[Any, Layout | None]:
+        return self.prepared, self.layout
+
+    @in_float64
+    def coordinates(self, weights: np.ndarray) -> Array:
+        """Path coordinates of weights (..., P)."""
+        weights = jnp.asarray(weights, float)
+        if self.layout is None:
+            return weights
+        path = partial(self.problem.scheme.path, layout=self.layout)
+        return path(weights) if weights.ndim == 1 else jax.vmap(path)(weights)
+
+    @in_float64
+    def value(self, theta: np.ndarray, weights: np.ndarray | None = None) -> float:
+        """F(theta, w), with the full fit's weights by default."""
+        weights = self.base if weights is None else weights
+        return float(self.values(np.asarray(theta)[None], np.asarray(weights)[None])[0])
+
+    @in_float64
+    def values(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F,)."""
+        u = self.coordinates(weights)
+        return np.asarray(_values_jit(self.problem, jnp.asarray(thetas), u, *self._data))
+
+    @in_float64
+    def gradients(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F, D)."""
+        u = self.coordinates(weights)
+        return np.asarray(_gradients_jit(self.problem, jnp.asarray(thetas), u, *self._data))
+
+    @in_float64
+    def values_and_gradients(
+        self, thetas: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(F,), (F, D)."""
+        u = self.coordinates(weights)
+        values, gradients = _both_jit(self.problem, jnp.asarray(thetas), u, *self._data)
+        return np.asarray(values), np.asarray(gradients)
+
+    @in_float64
+    def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F, D, D)."""
+        u = self.coordinates(weights)
+        return np.asarray(_hessians_jit(self.problem, jnp.asarray(thetas), u, *self._data))
+
+    @in_float64
+    def derivatives(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Gradient, H and J (D, path coordinates) at the full fit's weights."""
+        u = self.coordinates(self.base)
+        parts = _derivatives_jit(self.problem, jnp.asarray(theta), u, *self._data)
+        gradient, hessian, cross = map(np.asarray, parts)
+        return gradient, 0.5 * (hessian + hessian.T), cross
+
+
+def with_scheme(objective: Objective, scheme: Scheme) -> Objective:
+    """The same objective along another path."""
+    if isinstance(objective.problem.model, Custom) or scheme == objective.problem.scheme:
+        return objective
+    problem = Problem(
+        objective.problem.model, objective.problem.space, scheme, objective.problem.kernel
+    )
+    assert objective.layout is not None
+    base = objective.base
+    if isinstance(scheme, Structures):
+        base = np.asarray(objective.layout.observed).any(1).astype(float)
+    return Objective(problem, objective.prepared, objective.layout, base)

@@ -1,0 +1,35 @@
+"""Outcomes as values: whether something succeeded, and a sentence that says what happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Outcome(Enum):
+    """What became of a fit or of one fold."""
+
+    STATIONARY = "stationary"
+    NOT_STATIONARY = "not stationary"
+    NOT_A_MINIMUM = "not a minimum"
+    NOT_FINITE = "not finite"
+    APPROXIMATE = "approximate"
+
+
+@dataclass(frozen=True)
+class Status:
+    """An outcome and its sentence.
+
+    `ok` is true where the number beside it is what it claims to be: a certified minimum for a fit or
+    an exact refit, a finite result from a sound factorisation for an approximation.
+    """
+
+    outcome: Outcome
+    message: str
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome in (Outcome.STATIONARY, Outcome.APPROXIMATE)
+
+    def __str__(self) -> str:
+        return f"{self.outcome.value}: {self.message}" if self.message else self.outcome.value

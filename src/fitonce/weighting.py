@@ -1,0 +1,149 @@
+"""Weighting schemes: the path along which a weight takes a piece of the data away.
+
+Exact cross-validation sees only the ends of a path, weights 0 and 1. The infinitesimal jackknife
+differentiates at the start of it, so each scheme says what its path is. A scheme has
+
+* `path(weights, layout)`: site (or sequence) weights to the coordinates that the expansion moves in;
+* `terms(chain, coordinates, layout)`: the potentials at a point of the path.
+
+Sites missing from the start have weight zero and an absent emission; their latent state stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import jax.numpy as jnp
+
+from fitonce.numerics import Array, scale_log
+from fitonce.potentials import Chain, Layout, Term
+
+
+class Scheme(Protocol):
+    """How weights enter the potentials of a chain."""
+
+    name: ClassVar[str]
+    kind: ClassVar[str]  # what a weight belongs to: "sites" or "sequences"
+
+    def path(self, weights: Array, layout: Layout) -> Array: ...
+    def terms(self, chain: Chain, coordinates: Array, layout: Layout) -> tuple[Term, ...]: ...
+
+
+def _emission(chain: Chain, weights: Array, layout: Layout) -> Array:
+    """(N, T, K): w_t log p(x_t | z_t), exactly zero where nothing was observed."""
+    weights = jnp.where(layout.observed, layout.to_grid(weights), 0.0)
+    return scale_log(weights[..., None], jnp.where(layout.observed[..., None], chain.emission, 0.0))
+
+
+def _ones(layout: Layout) -> Array:
+    return jnp.ones(layout.observed.shape[0])
+
+
+@dataclass(frozen=True)
+class A:
+    """Paper's eq. (A): leave out x_t, keep z_t.
+
+    Path: w_t multiplies the log emission of step t. This tempers the emission on the way; at w_t = 0
+    the observation is exactly missing.
+    """
+
+    name: ClassVar[str] = "A"
+    kind: ClassVar[str] = "sites"
+
+    def path(self, weights: Array, layout: Layout) -> Array:
+        return weights
+
+    def terms(self, chain: Chain, coordinates: Array, layout: Layout) -> tuple[Term, ...]:
+        unary = _emission(chain, coordinates, layout).at[:, 0].add(chain.initial)
+        return (Term(_ones(layout), unary, chain.transition),)
+
+
+@dataclass(frozen=True)
+class B:
+    """Paper's eq. (B): leave out x_t and z_t.
+
+    Path: w_t multiplies the log emission of step t, w_1 the initial distribution and w_t w_t+1 the
+    transition between t and t + 1. The ends cut the chain at what is left out.
+
+    Args:
+        normalised: subtract the latent normaliser log Z(theta, w), the log-partition of the same
+            weighted initial and transition factors without emissions. It is constant in theta at the
+            ends of the path but not between them, so it changes the expansion and not the refit.
+        per_transition: give every transition a weight of its own, which goes from 1 to 0 when either
+            of its ends is left out. The product w_t w_t+1 has a derivative that counts a transition
+            inside a block twice; this path counts it once.
+    """
+
+    normalised: bool = False
+    per_transition: bool = False
+    name: ClassVar[str] = "B"
+    kind: ClassVar[str] = "sites"
+
+    def path(self, weights: Array, layout: Layout) -> Array:
+        if not self.per_transition:
+            return weights
+        latent = self._latent(weights, layout)
+        return jnp.concatenate([weights, (latent[:, :-1] * latent[:, 1:]).ravel()])
+
+    def terms(self, chain: Chain, coordinates: Array, layout: Layout) -> tuple[Term, ...]:
+        rows, steps = layout.observed.shape
+        if self.per_transition:
+            weights, links = jnp.split(coordinates, [coordinates.size - rows * (steps - 1)])
+            edges = links.reshape(rows, steps - 1)
+            latent = self._latent(weights, layout)
+        else:
+            weights, latent = coordinates, self._latent(coordinates, layout)
+            edges = latent[:, :-1] * latent[:, 1:]
+        initial = scale_log(latent[:, :1], chain.initial)
+        pairwise = scale_log(edges[..., None, None], chain.transition)
+        unary = _emission(chain, weights, layout).at[:, 0].add(initial)
+        terms = (Term(_ones(layout), unary, pairwise),)
+        if self.normalised:
+            free = jnp.zeros_like(unary).at[:, 0].add(initial)
+            terms += (Term(-_ones(layout), free, pairwise),)
+        return terms
+
+    @staticmethod
+    def _latent(weights: Array, layout: Layout) -> Array:
+        """(N, T): a missing observation was not left out, so its latent state has weight one."""
+        return jnp.where(layout.observed, layout.to_grid(weights), 1.0)
+
+
+@dataclass(frozen=True)
+class Structures:
+    """Leave whole sequences out (the paper's leave-structure-out).
+
+    Path: w_n multiplies the log-likelihood of sequence n.
+    """
+
+    name: ClassVar[str] = "structures"
+    kind: ClassVar[str] = "sequences"
+
+    def path(self, weights: Array, layout: Layout) -> Array:
+        return weights
+
+    def terms(self, chain: Chain, coordinates: Array, layout: Layout) -> tuple[Term, ...]:
+        unary = jnp.where(layout.observed[..., None], chain.emission, 0.0)
+        unary = unary.at[:, 0].add(chain.initial)
+        return (Term(coordinates, unary, chain.transition),)
+
+
+_NAMED: dict[str, Scheme] = {"A": A(), "B": B(), "structures": Structures()}
+
+
+def resolve(scheme: str | Scheme | None, kind: str | None = None) -> Scheme:
+    """The scheme of that name, or the usual one for folds of this kind ("sites", "sequences")."""
+    if scheme is None:
+        return Structures() if kind == "sequences" else A()
+    if isinstance(scheme, str):
+        if scheme not in _NAMED:
+            raise ValueError(f"scheme must be one of {sorted(_NAMED)} or a scheme, got '{scheme}'")
+        scheme = _NAMED[scheme]
+    if not hasattr(scheme, "terms"):
+        raise ValueError(f"scheme must be one of {sorted(_NAMED)} or a scheme, got {scheme!r}")
+    if kind is not None and scheme.kind != kind:
+        raise ValueError(
+            f"scheme {scheme.name} leaves out {scheme.kind}, but the folds leave out {kind}"
+        )
+    return scheme
