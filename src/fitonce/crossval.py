@@ -100,9 +100,7 @@ def _chunk_size(fit: Fit) -> int:
     return int(np.clip(_CHUNK_BYTES // (80 * states * sites), 1, _LARGEST_CHUNK))
 
 
-def _chunk(
-    curve: Curvature, fit: Fit, folds: Folds, name: str, loss: Loss, chosen: np.ndarray
-) -> Part:
+def _chunk(curve: Curvature, fit: Fit, folds: Folds, name: str, loss: Loss, chosen: np.ndarray) -> Part:
     """Parameters, losses and control of a chunk of folds; `chosen` may repeat a fold as padding."""
     weights = folds.weights_of(chosen)
     found = METHODS[name](curve, weights)
@@ -113,8 +111,13 @@ def _chunk(
         indices = folds.scored[fold]
         scored[row, : len(indices)], counted[row, : len(indices)] = indices, True
     measure = partial(
-        heldout_losses, curve.objective, loss,
-        weights=weights, scored=scored, counted=counted, data=fit.data,
+        heldout_losses,
+        curve.objective,
+        loss,
+        weights=weights,
+        scored=scored,
+        counted=counted,
+        data=fit.data,
     )
     losses = measure(thetas=found.thetas)
     same = name == "none"
@@ -122,9 +125,7 @@ def _chunk(
     return Part(found.thetas, found.status, losses, control)
 
 
-def _run(
-    work: Callable[[np.ndarray], Part], total: int, size: int, progress: bool | None
-) -> list[Part]:
+def _run(work: Callable[[np.ndarray], Part], total: int, size: int, progress: bool | None) -> list[Part]:
     """Chunks of `size` folds, in order, on every core. The last one is padded by repeating a fold,
     so that all chunks have one shape and share one compiled program."""
     starts = range(0, total, size)

@@ -47,17 +47,19 @@ class Sequences:
     def sites(self) -> pd.DataFrame:
         """One row per site: `sequence`, `time` (within the sequence) and `observed`."""
         sequence, time = np.nonzero(self.valid)
-        seen = self.observed.any(-1)[sequence, time]
+        seen = np.any(self.observed, axis=-1)[sequence, time]
         return pd.DataFrame({"sequence": sequence, "time": time, "observed": seen})
 
     @property
     def weights(self) -> np.ndarray:
         """(sites,): 1 where something was observed, 0 where it is missing from the start."""
-        return self.observed.any(-1)[self.valid].astype(float)
+        return np.any(self.observed, axis=-1)[self.valid].astype(float)
 
     def __repr__(self) -> str:
-        span = f"{self.lengths.min()}" if len(set(self.lengths)) == 1 else (
-            f"{self.lengths.min()} to {self.lengths.max()}"
+        span = (
+            f"{self.lengths.min()}"
+            if len(set(self.lengths)) == 1
+            else (f"{self.lengths.min()} to {self.lengths.max()}")
         )
         missing = int((self.weights == 0).sum())
         return (

@@ -89,8 +89,10 @@ def _dodgers(folder: Any) -> Sequences:
     path = _find(folder, "dodgers", "Dodgers.data")
     digest = hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
     if digest != _DODGERS_SHA256:
-        raise ValueError(f"{path.name} is not the UCI file: its checksum is {digest[:12]}..., "
-                         f"expected {_DODGERS_SHA256[:12]}...; read another file with read_dodgers")
+        raise ValueError(
+            f"{path.name} is not the UCI file: its checksum is {digest[:12]}..., "
+            f"expected {_DODGERS_SHA256[:12]}...; read another file with read_dodgers"
+        )
     return read_dodgers(path)
 
 

@@ -19,7 +19,7 @@ from fitonce.models.custom import Custom
 from fitonce.newton import Minima, minimise
 from fitonce.numerics import in_float64
 from fitonce.objective import Objective, Problem, layout_of
-from fitonce.params import Params, ParameterSpace
+from fitonce.params import ParameterSpace, Params
 from fitonce.progress import track
 from fitonce.status import Status
 from fitonce.weighting import A
@@ -86,8 +86,10 @@ class Fit:
         return pd.DataFrame({"name": self.names, "theta": self.theta, "se": np.sqrt(variance)})
 
     def __repr__(self) -> str:
-        lines = [f"Fit of {type(self.model).__name__}, {len(self.theta)} free parameters, "
-                 f"objective {self.value:,.4f}, {self.seconds:.1f} s"]
+        lines = [
+            f"Fit of {type(self.model).__name__}, {len(self.theta)} free parameters, "
+            f"objective {self.value:,.4f}, {self.seconds:.1f} s"
+        ]
         lines.append(f"  {self.status}")
         for path, value in jax.tree_util.tree_flatten_with_path(self.params)[0]:
             name = jax.tree_util.keystr(path, simple=True, separator=".")
@@ -135,7 +137,7 @@ def fit(
     ending = time.perf_counter()
     minimum = minimise(objective, best.x[None], objective.base[None], tolerance=tolerance)
     now = time.perf_counter()
-    times = (now - started, now - ending + best.seconds)
+    times = (now - started, now - ending + best["seconds"])
     return _result(model, data, objective, minimum, tolerance, times, [r.fun for r in runs])
 
 
@@ -160,7 +162,9 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
         base = np.ones(model.count(prepared))
         return Objective(Problem(model, space, A(), kernel), prepared, None, base), data
     if not isinstance(model, ChainModel):
-        raise ValueError(f"model must be one of fo.models or have its methods, got {type(model).__name__}")
+        raise ValueError(
+            f"model must be one of fo.models or have its methods, got {type(model).__name__}"
+        )
     read: Sequences = sequences(data)
     prepared = model.prepare(read)
     space = ParameterSpace(model.parameters(prepared))
@@ -170,15 +174,15 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
 
 def _plain(data: Any) -> Any:
     if isinstance(data, Sequences):
-        raise ValueError("Custom takes arrays as they are; pass data.values[0] and handle missing values")
+        raise ValueError(
+            "Custom takes arrays as they are; pass data.values[0] and handle missing values"
+        )
     if isinstance(data, (pd.DataFrame, pd.Series)):
         return data.to_numpy()
     return data
 
 
-def _starts(
-    objective: Objective, init: Params | None, restarts: int, seed: int
-) -> list[np.ndarray]:
+def _starts(objective: Objective, init: Params | None, restarts: int, seed: int) -> list[np.ndarray]:
     model, space = objective.problem.model, objective.problem.space
     if init is not None or isinstance(model, Custom):
         return [space.to_free(model.init if init is None else init)]
@@ -202,17 +206,25 @@ def _lbfgs(objective: Objective, start: np.ndarray) -> optimize.OptimizeResult:
         return value, np.nan_to_num(gradients[0], posinf=0.0, neginf=0.0)
 
     result = optimize.minimize(
-        value_and_gradient, start, jac=True, method="L-BFGS-B",
+        value_and_gradient,
+        start,
+        jac=True,
+        method="L-BFGS-B",
         options={"maxiter": 500, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-6},
     )
     result.fun = float(objective.value(result.x))
-    result.seconds = time.perf_counter() - started
+    result["seconds"] = time.perf_counter() - started
     return result
 
 
 def _result(
-    model: Any, data: Any, objective: Objective, minimum: Minima, tolerance: float,
-    times: tuple[float, float], starts: list[float],
+    model: Any,
+    data: Any,
+    objective: Objective,
+    minimum: Minima,
+    tolerance: float,
+    times: tuple[float, float],
+    starts: list[float],
 ) -> Fit:
     space = objective.problem.space
     theta = minimum.thetas[0]

@@ -71,8 +71,8 @@ class Folds:
         """One line: how many folds, of what, how large."""
         sizes = np.array([len(indices) for indices in self.scored])
         what = "points" if self.kind == "sites" else "sequences"
-        span = f"{sizes.min():,}" if sizes.min() == sizes.max() else (
-            f"{sizes.min():,} to {sizes.max():,}"
+        span = (
+            f"{sizes.min():,}" if sizes.min() == sizes.max() else (f"{sizes.min():,} to {sizes.max():,}")
         )
         return f"{len(self):,} folds, {self.label}: {span} of {self.size:,} {what} scored in each"
 
@@ -100,9 +100,7 @@ def blocks(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
     shape = _shape(data)
     rng = np.random.default_rng(seed)
     widths = [_count(percent, length, "steps of a sequence") for length in shape.lengths]
-    places = np.array(
-        [length - width + 1 for length, width in zip(shape.lengths, widths, strict=True)]
-    )
+    places = np.array([length - width + 1 for length, width in zip(shape.lengths, widths, strict=True)])
     sets = []
     for fold in range(_at_least_one(n)):
         for _ in range(_MAX_REDRAWS):
@@ -134,13 +132,15 @@ def future(
     """
     shape = _shape(data)
     if (start is None) == (steps is None):
-        raise ValueError("future takes either start or steps, got " + (
-            "neither" if start is None else "both"
-        ))
+        raise ValueError(
+            "future takes either start or steps, got " + ("neither" if start is None else "both")
+        )
     name = "start" if start is not None else "steps"
     chosen = np.atleast_1d(np.asarray(start if start is not None else steps))
     if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer) or (chosen < 0).any():
-        raise ValueError(f"{name} must be a non-negative integer or a list of them, got {start or steps}")
+        raise ValueError(
+            f"{name} must be a non-negative integer or a list of them, got {start or steps}"
+        )
     if horizon is not None and horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     dropped, scored = [], []
@@ -195,7 +195,9 @@ def structures(
     if groups is not None:
         labels = np.asarray(groups)
         if labels.shape != (count,):
-            raise ValueError(f"groups must have one label for each of {count} sequences, got shape {labels.shape}")
+            raise ValueError(
+                f"groups must have one label for each of {count} sequences, got shape {labels.shape}"
+            )
         sets = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         return _folds("sequences", sets, shape, "leave-one-group-of-sequences-out")
     return _folds("sequences", list(np.arange(count)[:, None]), shape, "leave-one-sequence-out")

@@ -34,18 +34,13 @@ LOSSES = ("pointwise", "joint")
 def _pointwise(
     problem: Problem, thetas: Array, weights: Array, scored: Array, prepared: Any, layout: Layout
 ) -> Array:
-    emission, states = posterior(problem, thetas, weights, prepared, layout)
-    folds, *_, n_states = emission.shape
-    slots = layout.to_slots(scored)[..., None]
-    emission = jnp.take_along_axis(emission.reshape(folds, -1, n_states), slots, 1)
-    states = jnp.take_along_axis(states.reshape(folds, -1, n_states), slots, 1)
+    slots = layout.to_slots(scored)
+    emission, states = posterior(problem, thetas, weights, slots, prepared, layout)
     return -logsumexp(safe_log(states) + emission, -1)
 
 
 @partial(jax.jit, static_argnums=0)
-def _sequences(
-    problem: Problem, thetas: Array, scored: Array, prepared: Any, layout: Layout
-) -> Array:
+def _sequences(problem: Problem, thetas: Array, scored: Array, prepared: Any, layout: Layout) -> Array:
     chain = chain_potentials(problem, thetas, prepared)
     everything = jnp.ones(layout.observed.shape[0])
     ((_, unary, pairwise),) = jax.vmap(lambda c: Structures().terms(c, everything, layout))(chain)
@@ -70,9 +65,7 @@ def _custom(problem: Problem, thetas: Array, weights: Array, scored: Array, data
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _user(
-    problem: Problem, loss: Any, thetas: Array, weights: Array, scored: Array, data: Any
-) -> Array:
+def _user(problem: Problem, loss: Any, thetas: Array, weights: Array, scored: Array, data: Any) -> Array:
     def one(theta: Array, weight: Array, indices: Array) -> Array:
         return loss(problem.space.to_params(theta), data, weight)[indices]
 

@@ -27,6 +27,8 @@ EXACT_TOLERANCE = 1e-6  # standard errors; Newton's last steps end far below
 
 
 class FoldParameters(NamedTuple):
+    """What a method returns for a batch of folds."""
+
     thetas: np.ndarray  # (F, D); nan where the status is not ok and there is no usable number
     status: list[Status]
 
@@ -37,10 +39,12 @@ _APPROXIMATE = Status(Outcome.APPROXIMATE, "")
 
 
 def none(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
+    """The control: parameters of the full fit."""
     return FoldParameters(_at_the_fit(curvature, weights), [_APPROXIMATE] * len(weights))
 
 
 def ij(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
+    """The infinitesimal jackknife: first order along the path of the scheme."""
     objective = curvature.objective
     start = np.asarray(objective.coordinates(objective.base))
     change = np.asarray(objective.coordinates(weights)) - start
@@ -49,12 +53,14 @@ def ij(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
 
 
 def onestep(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
+    """One step of the fold's own gradient through the full fit's H: no path."""
     thetas = _at_the_fit(curvature, weights)
     gradients = curvature.objective.gradients(thetas, weights)
     return _approximate(curvature.theta - curvature.solve(gradients.T).T)
 
 
 def newton(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
+    """One Newton step with the fold's own Hessian."""
     thetas = _at_the_fit(curvature, weights)
     gradients = curvature.objective.gradients(thetas, weights)
     hessians = curvature.objective.hessians(thetas, weights)
@@ -72,6 +78,7 @@ def newton(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
 
 
 def exact(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
+    """The fold's own optimum, refitted from the full fit to a certified minimum."""
     thetas = _at_the_fit(curvature, weights)
     ends = minimise(curvature.objective, thetas, weights, tolerance=EXACT_TOLERANCE)
     status = [ends.status(f, curvature.names, EXACT_TOLERANCE) for f in range(len(weights))]
@@ -89,5 +96,9 @@ def _approximate(thetas: np.ndarray) -> FoldParameters:
 
 
 METHODS: dict[str, Method] = {
-    "none": none, "ij": ij, "onestep": onestep, "newton": newton, "exact": exact,
+    "none": none,
+    "ij": ij,
+    "onestep": onestep,
+    "newton": newton,
+    "exact": exact,
 }

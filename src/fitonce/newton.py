@@ -40,9 +40,7 @@ class Minima:
 
     def status(self, fold: int, names: list[str], tolerance: float) -> Status:
         """Certified minimum or not, in a sentence that names parameters."""
-        return certify(
-            self.gradients[fold], self.hessians[fold], self.distances[fold], names, tolerance
-        )
+        return certify(self.gradients[fold], self.hessians[fold], self.distances[fold], names, tolerance)
 
 
 def certify(

@@ -103,9 +103,7 @@ def _hessians(problem: Problem, thetas: Array, coordinates: Array, *data: Any) -
 
     def column(direction: Array) -> Array:
         tangents = jnp.broadcast_to(direction, thetas.shape)
-        return jax.jvp(
-            lambda t: _gradients(problem, t, coordinates, *data), (thetas,), (tangents,)
-        )[1]
+        return jax.jvp(lambda t: _gradients(problem, t, coordinates, *data), (thetas,), (tangents,))[1]
 
     return jnp.moveaxis(jax.vmap(column)(jnp.eye(thetas.shape[1])), 0, -1)
 
@@ -116,9 +114,9 @@ def _derivatives(
     """Gradient (D,), H (D, D) and J (D, P) of F at one point, in one forward-over-reverse pass."""
 
     def both(t: Array) -> tuple[Array, Array]:
-        return jax.grad(
-            lambda t, u: _values(problem, t[None], u[None], *data)[0], argnums=(0, 1)
-        )(t, coordinates)
+        return jax.grad(lambda t, u: _values(problem, t[None], u[None], *data)[0], argnums=(0, 1))(
+            t, coordinates
+        )
 
     def row(direction: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         return jax.jvp(both, (theta,), (direction,))
@@ -129,15 +127,24 @@ def _derivatives(
     return gradient, hessian, cross
 
 
-def _marginals(problem: Problem, thetas: Array, weights: Array, prepared: Any, layout: Layout) -> Any:
-    """Emission log densities and p(z_t | kept data), both (F, N, T, K), at site weights (F, sites)."""
+def posterior(
+    problem: Problem, thetas: Array, weights: Array, slots: Array, prepared: Any, layout: Layout
+) -> tuple[Array, Array]:
+    """Emission log densities and p(z | kept data) at some places of the flattened grid.
+
+    Args:
+        weights: (F, sites).
+        slots: (F, M) places.
+
+    Returns: (F, M, K) and (F, M, K).
+    """
     chain = chain_potentials(problem, thetas, prepared)
     ((_, unary, pairwise),) = jax.vmap(lambda c, w: A().terms(c, w, layout))(chain, weights)
-    return chain.emission, marginals(unary, pairwise[:, None], layout.lengths, problem.kernel)
+    states = marginals(unary, pairwise[:, None], layout.lengths, problem.kernel, at=slots)
+    flat = chain.emission.reshape(len(thetas), -1, states.shape[-1])
+    return jnp.take_along_axis(flat, slots[..., None], 1), states
 
 
-posterior = _marginals
-_values_jit = partial(jax.jit, static_argnums=0)(_values)
 _gradients_jit = partial(jax.jit, static_argnums=0)(_gradients)
 _both_jit = partial(jax.jit, static_argnums=0)(_values_and_gradients)
 _hessians_jit = partial(jax.jit, static_argnums=0)(_hessians)
@@ -166,23 +173,17 @@ class Objective:
     @in_float64
     def coordinates(self, weights: np.ndarray) -> Array:
         """Path coordinates of weights (..., P)."""
-        weights = jnp.asarray(weights, float)
+        w = jnp.asarray(weights, float)
         if self.layout is None:
-            return weights
+            return w
         path = partial(self.problem.scheme.path, layout=self.layout)
-        return path(weights) if weights.ndim == 1 else jax.vmap(path)(weights)
+        return path(w) if w.ndim == 1 else jax.vmap(path)(w)
 
-    @in_float64
     def value(self, theta: np.ndarray, weights: np.ndarray | None = None) -> float:
         """F(theta, w), with the full fit's weights by default."""
         weights = self.base if weights is None else weights
-        return float(self.values(np.asarray(theta)[None], np.asarray(weights)[None])[0])
-
-    @in_float64
-    def values(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """(F,)."""
-        u = self.coordinates(weights)
-        return np.asarray(_values_jit(self.problem, jnp.asarray(thetas), u, *self._data))
+        values, _ = self.values_and_gradients(np.asarray(theta)[None], np.asarray(weights)[None])
+        return float(values[0])
 
     @in_float64
     def gradients(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -201,8 +202,11 @@ class Objective:
 
     @in_float64
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """(F, D, D)."""
+        """(F, D, D). A single one comes with J, from the program that the expansion needs too."""
         u = self.coordinates(weights)
+        if len(thetas) == 1:
+            parts = _derivatives_jit(self.problem, jnp.asarray(thetas[0]), u[0], *self._data)
+            return np.asarray(parts[1])[None]
         return np.asarray(_hessians_jit(self.problem, jnp.asarray(thetas), u, *self._data))
 
     @in_float64
@@ -218,9 +222,7 @@ def with_scheme(objective: Objective, scheme: Scheme) -> Objective:
     """The same objective along another path."""
     if isinstance(objective.problem.model, Custom) or scheme == objective.problem.scheme:
         return objective
-    problem = Problem(
-        objective.problem.model, objective.problem.space, scheme, objective.problem.kernel
-    )
+    problem = Problem(objective.problem.model, objective.problem.space, scheme, objective.problem.kernel)
     assert objective.layout is not None
     base = objective.base
     if isinstance(scheme, Structures):

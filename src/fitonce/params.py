@@ -155,9 +155,7 @@ class Covariance:
 
     def to_free(self, value: np.ndarray) -> np.ndarray:
         factor = np.linalg.cholesky(value)
-        return np.array(
-            [np.log(factor[i]) if i[-1] == i[-2] else factor[i] for i in self.coordinates()]
-        )
+        return np.array([np.log(factor[i]) if i[-1] == i[-2] else factor[i] for i in self.coordinates()])
 
     def to_value(self, free: Array) -> Array:
         places = tuple(np.array(self.coordinates()).T)
@@ -209,9 +207,7 @@ def freeze(constraints: dict[str, Constraint], frozen: dict[str, Any]) -> dict[s
     """`constraints` with the named leaves fixed at the given values."""
     unknown = sorted(set(frozen) - set(constraints))
     if unknown:
-        raise ValueError(
-            f"frozen names {unknown} but the model's parameters are {sorted(constraints)}"
-        )
+        raise ValueError(f"frozen names {unknown} but the model's parameters are {sorted(constraints)}")
     fixed: dict[str, Constraint] = {}
     for name, value in frozen.items():
         value = np.asarray(value, float)
@@ -222,9 +218,7 @@ def freeze(constraints: dict[str, Constraint], frozen: dict[str, Any]) -> dict[s
 
 def _check_leaf(name: str, constraint: Constraint, value: np.ndarray) -> None:
     if value.shape != constraint.shape:
-        raise ValueError(
-            f"parameter '{name}' must have shape {constraint.shape}, got {value.shape}"
-        )
+        raise ValueError(f"parameter '{name}' must have shape {constraint.shape}, got {value.shape}")
     if not np.all(np.isfinite(value)):
         raise ValueError(f"parameter '{name}' must be finite, got {value.tolist()}")
     expected = constraint.violation(value)
@@ -241,7 +235,8 @@ class ParameterSpace:
     """
 
     def __init__(self, constraints: Any) -> None:
-        paths, self._tree = jax.tree_util.tree_flatten_with_path(constraints)
+        paths, tree = jax.tree_util.tree_flatten_with_path(constraints)
+        self._tree: Any = tree
         self._leaf_names = [leaf_name(path) for path, _ in paths]
         self._leaves: list[Constraint] = [leaf for _, leaf in paths]
         self.names = [
@@ -283,9 +278,7 @@ class ParameterSpace:
         """The pytree of constrained values at a free vector (D,). Differentiable."""
         values = [
             leaf.to_value(theta[start:stop])
-            for leaf, start, stop in zip(
-                self._leaves, self._stops[:-1], self._stops[1:], strict=True
-            )
+            for leaf, start, stop in zip(self._leaves, self._stops[:-1], self._stops[1:], strict=True)
         ]
         return jax.tree_util.tree_unflatten(self._tree, values)
 

@@ -16,4 +16,6 @@ def track(
 ) -> Iterable[_Item]:
     """`items`, with a bar when `progress` is true, or None on a terminal."""
     shown = sys.stderr.isatty() if progress is None else progress
-    return tqdm(items, desc=what, total=total, disable=not shown, delay=0 if progress else 1, leave=False)
+    return tqdm(
+        items, desc=what, total=total, disable=not shown, delay=0 if progress else 1, leave=False
+    )

@@ -129,7 +129,12 @@ def _duration(seconds: float) -> str:
 
 
 def assemble(
-    fit: Fit, folds: Folds, method: str, curve: Curvature, loss: Any, parts: list[Part],
+    fit: Fit,
+    folds: Folds,
+    method: str,
+    curve: Curvature,
+    loss: Any,
+    parts: list[Part],
     seconds: float,
 ) -> CVResult:
     """Put the chunks together."""
@@ -140,10 +145,12 @@ def assemble(
     means = by_fold.sum().div(sizes, axis=0) if loss == "joint" else by_fold.mean()
     ok = np.array([s.ok for s in status]) & np.isfinite(means["loss"].to_numpy())
     table = means.assign(
-        size=sizes, ok=ok,
+        size=sizes,
+        ok=ok,
         status=[
             "loss not finite: a left-out point is impossible under the fold's model"
-            if s.ok and not good else str(s)
+            if s.ok and not good
+            else str(s)
             for s, good in zip(status, ok, strict=True)
         ],
     )
@@ -182,8 +189,13 @@ def _pointwise(fit: Fit, folds: Folds, loss: Any, parts: list[Part]) -> pd.DataF
             sequence = fit.data.sites["sequence"].to_numpy(np.int32)[index]
     pick = lambda rows: np.concatenate([r[:n] for r, n in zip(rows, sizes, strict=True)])  # noqa: E731
     return pd.DataFrame(
-        {"fold": number, "sequence": sequence, "site": site,
-         "loss": pick(losses), "control": pick(control)}
+        {
+            "fold": number,
+            "sequence": sequence,
+            "site": site,
+            "loss": pick(losses),
+            "control": pick(control),
+        }
     )
 
 

@@ -98,11 +98,11 @@ class B:
         initial = scale_log(latent[:, :1], chain.initial)
         pairwise = scale_log(edges[..., None, None], chain.transition)
         unary = _emission(chain, weights, layout).at[:, 0].add(initial)
-        terms = (Term(_ones(layout), unary, pairwise),)
-        if self.normalised:
-            free = jnp.zeros_like(unary).at[:, 0].add(initial)
-            terms += (Term(-_ones(layout), free, pairwise),)
-        return terms
+        weighted = Term(_ones(layout), unary, pairwise)
+        if not self.normalised:
+            return (weighted,)
+        free = jnp.zeros_like(unary).at[:, 0].add(initial)
+        return (weighted, Term(-_ones(layout), free, pairwise))
 
     @staticmethod
     def _latent(weights: Array, layout: Layout) -> Array:

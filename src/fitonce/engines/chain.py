@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from fitonce.numerics import Array, logsumexp, safe_log
+from fitonce.numerics import Array, logsumexp
 
 Kernel = Literal["scan", "tree"]
 KERNELS = ("scan", "tree")
@@ -56,21 +56,35 @@ def log_partition(
 
 
 def marginals(
-    unary: Array, pairwise: Array, lengths: Array | None = None, kernel: Kernel | None = None
+    unary: Array,
+    pairwise: Array,
+    lengths: Array | None = None,
+    kernel: Kernel | None = None,
+    *,
+    at: Array | None = None,
 ) -> Array:
-    """Posterior p(z_t = k), (..., T, K), zero on padding. Arguments as `log_partition`."""
+    """Posterior p(z_t = k), (..., T, K), zero on padding. Arguments as `log_partition`.
+
+    Args:
+        at: (F, M) for unary (F, N, T, K): places in the flattened (N * T) grid; returns (F, M, K) for
+            just these, which is much less work than all of them when they are few.
+    """
     flat = _flatten(unary, pairwise, lengths)
-    kernel = kernel or default_kernel()
-    if kernel == "scan":
-        _, posterior, _ = _scan_posterior(*flat)
+    if (kernel or default_kernel()) == "tree":
+        nodes = jax.grad(lambda u: jnp.sum(_tree(u, *flat[1:])))(flat[0])
+    elif at is not None and unary.shape[-2] > 1:
+        rows, steps = unary.shape[-3:-1]
+        lane = jnp.arange(unary.shape[0])[:, None] * rows + at // steps
+        return _scan_nodes(*flat, (at % steps, lane))
     else:
-        posterior = jax.grad(lambda u: jnp.sum(_tree(u, *flat[1:])))(flat[0])
-    return jnp.moveaxis(posterior, -1, 0).reshape(unary.shape)
+        _, nodes, _ = _scan_posterior(*flat)
+    nodes = jnp.moveaxis(nodes, -1, 0).reshape(unary.shape)
+    if at is None:
+        return nodes
+    return jnp.take_along_axis(nodes.reshape(unary.shape[0], -1, unary.shape[-1]), at[..., None], 1)
 
 
-def _flatten(
-    unary: Array, pairwise: Array, lengths: Array | None
-) -> tuple[Array, Array, Array | None]:
+def _flatten(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array | None]:
     """To unary (T, K, B), pairwise (1 or T - 1, K, K, B) and lengths (B)."""
     *batch, steps, states = unary.shape
     if pairwise.ndim <= unary.ndim:
@@ -85,9 +99,11 @@ def _flatten(
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _log_partition(kernel: Kernel, unary: Array, pairwise: Array, lengths: Array | None) -> Array:
-    return _tree(unary, pairwise, lengths) if kernel == "tree" else _scan_posterior(
-        unary, pairwise, lengths
-    )[0]
+    return (
+        _tree(unary, pairwise, lengths)
+        if kernel == "tree"
+        else _scan_posterior(unary, pairwise, lengths)[0]
+    )
 
 
 @_log_partition.defjvp
@@ -104,16 +120,19 @@ def _log_partition_jvp(kernel, primals, tangents):  # type: ignore[no-untyped-de
 # --- scan -----------------------------------------------------------------------------------------
 
 
-def _scan_posterior(
-    unary: Array, pairwise: Array, lengths: Array | None
-) -> tuple[Array, Array, Array]:
+def _scan_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array]:
     """log Z (B), node marginals (T, K, B), edge marginals like `pairwise` (summed if shared)."""
     if unary.shape[0] == 1:
         value = logsumexp(unary[0], 0)
         nodes = jnp.exp(unary - jnp.where(value > -jnp.inf, value, 0.0))
         return value, nodes, jnp.zeros_like(pairwise)
     return lax.cond(
-        _cannot_underflow(unary, pairwise), _scaled_posterior, _log_posterior, unary, pairwise, lengths
+        _cannot_underflow(unary, pairwise),
+        _scaled_posterior,
+        _log_posterior,
+        unary,
+        pairwise,
+        lengths,
     )
 
 
@@ -130,97 +149,131 @@ def _cannot_underflow(unary: Array, pairwise: Array) -> Array:
     return unary_range + pairwise_range < _SAFE_RANGE  # false for nan and inf too
 
 
-def _scaled_posterior(
+def _scaled_messages(
     unary: Array, pairwise: Array, lengths: Array | None
-) -> tuple[Array, Array, Array]:
-    unary_peak = lax.stop_gradient(jnp.max(unary, 1))
-    pairwise_peak = lax.stop_gradient(jnp.max(pairwise, (1, 2)))
-    emission = jnp.exp(unary - unary_peak[:, None])
-    transition = jnp.exp(pairwise - pairwise_peak[:, None, None])
-    shared = pairwise.shape[0] == 1
-    valid = _valid_steps(unary, lengths)
-    later = None if valid is None else valid[1:]
-    moves = None if shared else transition
+) -> tuple[Array, Array, Array, Array]:
+    """Emissions and transitions scaled to at most one, and forward and backward messages (T, K, B).
 
-    # Each loop carries and stores one array, nothing else: on a CPU every further output of a loop
-    # body is another kernel launch per step, dearer than computing it again outside, vectorised.
+    Each loop carries and stores one array and nothing else: on a CPU every further output of a loop
+    body is another kernel launch per step, dearer than computing it again outside, vectorised.
+    """
+    emission = jnp.exp(unary - _peak(unary, 1))
+    transition = jnp.exp(pairwise - _peak(pairwise, (1, 2)))
+    shared = pairwise.shape[0] == 1
+
     def forward(filtered, inputs):  # type: ignore[no-untyped-def]
         emit, keep, move = inputs
-        move = transition[0] if shared else move
-        new = jnp.sum(filtered[:, None] * move, 0) * emit
+        new = jnp.sum(filtered[:, None] * (transition[0] if shared else move), 0) * emit
         new = new / jnp.sum(new, 0)
         return new if keep is None else jnp.where(keep, new, filtered), filtered
 
     def backward(message, inputs):  # type: ignore[no-untyped-def]
         emit, keep, move = inputs
-        move = transition[0] if shared else move
-        new = jnp.sum(move * (emit * message)[None], 1)
+        new = jnp.sum((transition[0] if shared else move) * (emit * message)[None], 1)
         new = new / jnp.sum(new, 0)
         return new if keep is None else jnp.where(keep, new, message), message
 
-    first = jnp.sum(emission[0], 0)
-    inputs = (emission[1:], later, moves)
-    last, filtered = lax.scan(forward, emission[0] / first, inputs)
-    start, messages = lax.scan(backward, jnp.ones_like(last), inputs, reverse=True)
-
-    nodes = jnp.concatenate([filtered, last[None]]) * jnp.concatenate([start[None], messages])
-    nodes = nodes / jnp.sum(nodes, 1, keepdims=True)
-    ahead = emission[1:] * messages
-    predicted = jnp.sum(filtered[:, :, None] * transition, 1)
-    joint = filtered[:, :, None] * (ahead / jnp.sum(predicted * ahead, 1, keepdims=True))[:, None]
-    scales = jnp.log(jnp.sum(predicted * emission[1:], 1)) + unary_peak[1:] + pairwise_peak
-    if valid is not None:
-        nodes = nodes * valid[:, None]
-        joint = jnp.where(later[:, None, None], joint, 0.0)
-        scales = jnp.where(later, scales, 0.0)
-    edges = transition * (jnp.sum(joint, 0, keepdims=True) if shared else joint)
-    value = jnp.log(first) + unary_peak[0] + jnp.sum(scales, 0)
-    return value, nodes, edges
+    inputs = (emission[1:], _valid_steps(unary, lengths, 1), None if shared else transition)
+    start = emission[0] / jnp.sum(emission[0], 0)
+    ahead = _stack_last(lax.scan(forward, start, inputs))
+    behind = _stack_first(lax.scan(backward, jnp.ones_like(start), inputs, reverse=True))
+    return emission, transition, ahead, behind
 
 
-def _log_posterior(
+def _scaled_posterior(
     unary: Array, pairwise: Array, lengths: Array | None
 ) -> tuple[Array, Array, Array]:
-    shared = pairwise.shape[0] == 1
+    emission, transition, ahead, behind = _scaled_messages(unary, pairwise, lengths)
+    nodes = ahead * behind
+    nodes = nodes / jnp.sum(nodes, 1, keepdims=True)
+    incoming = emission[1:] * behind[1:]
+    predicted = jnp.sum(ahead[:-1, :, None] * transition, 1)
+    share = incoming / jnp.sum(predicted * incoming, 1, keepdims=True)
+    edges = ahead[:-1, :, None] * share[:, None]
+    scales = jnp.log(jnp.sum(predicted * emission[1:], 1))
+    scales += _peak(unary, 1)[1:, 0] + _peak(pairwise, (1, 2))[:, 0, 0]
     valid = _valid_steps(unary, lengths)
+    if valid is not None:
+        nodes = nodes * valid[:, None]
+        edges = jnp.where(valid[1:, None, None], edges, 0.0)
+        scales = jnp.where(valid[1:], scales, 0.0)
+    edges = transition * (jnp.sum(edges, 0, keepdims=True) if pairwise.shape[0] == 1 else edges)
+    first = jnp.log(jnp.sum(emission[0], 0)) + _peak(unary, 1)[0, 0]
+    return first + jnp.sum(scales, 0), nodes, edges
+
+
+def _log_messages(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array]:
+    """Forward and backward log messages (T, K, B)."""
+    shared = pairwise.shape[0] == 1
 
     def forward(state, inputs):  # type: ignore[no-untyped-def]
         emit, keep, move = inputs
-        move = pairwise[0] if shared else move
-        new = logsumexp(state[:, None] + move, 0) + emit
-        new = new if keep is None else jnp.where(keep, new, state)
-        return new, new
+        new = logsumexp(state[:, None] + (pairwise[0] if shared else move), 0) + emit
+        return new if keep is None else jnp.where(keep, new, state), state
 
     def backward(message, inputs):  # type: ignore[no-untyped-def]
         emit, keep, move = inputs
-        move = pairwise[0] if shared else move
-        new = logsumexp(move + (emit + message)[None], 1)
-        new = new if keep is None else jnp.where(keep, new, message)
-        return new, message
+        new = logsumexp((pairwise[0] if shared else move) + (emit + message)[None], 1)
+        return new if keep is None else jnp.where(keep, new, message), message
 
-    later = None if valid is None else valid[1:]
-    inputs = (unary[1:], later, None if shared else pairwise)
-    last, ahead = lax.scan(forward, unary[0], inputs)
-    ahead = jnp.concatenate([unary[:1], ahead])
-    first, behind = lax.scan(backward, jnp.zeros_like(last), inputs, reverse=True)
-    behind = jnp.concatenate([first[None], behind])
+    inputs = (unary[1:], _valid_steps(unary, lengths, 1), None if shared else pairwise)
+    ahead = _stack_last(lax.scan(forward, unary[0], inputs))
+    behind = _stack_first(lax.scan(backward, jnp.zeros_like(unary[0]), inputs, reverse=True))
+    return ahead, behind
 
-    value = logsumexp(last, 0)
+
+def _log_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array]:
+    ahead, behind = _log_messages(unary, pairwise, lengths)
+    value = logsumexp(ahead[-1], 0)
     norm = jnp.where(value > -jnp.inf, value, 0.0)
     nodes = jnp.exp(ahead + behind - norm)
-    edges = jnp.exp(
-        ahead[:-1, :, None] + pairwise + (unary[1:] + behind[1:])[:, None] - norm
-    )
+    incoming = unary[1:] + behind[1:]
+    edges = jnp.exp(ahead[:-1, :, None] + pairwise + incoming[:, None] - norm)
+    valid = _valid_steps(unary, lengths)
     if valid is not None:
         nodes = nodes * valid[:, None]
-        edges = edges * later[:, None, None]
-    return value, nodes, jnp.sum(edges, 0, keepdims=True) if shared else edges
+        edges = edges * valid[1:, None, None]
+    return value, nodes, jnp.sum(edges, 0, keepdims=True) if pairwise.shape[0] == 1 else edges
 
 
-def _valid_steps(unary: Array, lengths: Array | None) -> Array | None:
+def _scan_nodes(
+    unary: Array, pairwise: Array, lengths: Array | None, places: tuple[Array, Array]
+) -> Array:
+    """Node marginals at (time, lane) places of any shape S: (*S, K)."""
+    time, lane = places
+
+    def scaled(*chain: Array) -> Array:
+        _, _, ahead, behind = _scaled_messages(*chain)
+        weight = ahead[time, :, lane] * behind[time, :, lane]
+        return weight / jnp.sum(weight, -1, keepdims=True)
+
+    def logs(*chain: Array) -> Array:
+        ahead, behind = _log_messages(*chain)
+        weight = ahead[time, :, lane] + behind[time, :, lane]
+        norm = logsumexp(weight, -1)[..., None]
+        return jnp.exp(weight - jnp.where(norm > -jnp.inf, norm, 0.0))
+
+    return lax.cond(_cannot_underflow(unary, pairwise), scaled, logs, unary, pairwise, lengths)
+
+
+def _peak(potentials: Array, axis: int | tuple[int, ...]) -> Array:
+    """The largest potential along `axis`, kept as an axis; a constant shift, so without derivative."""
+    return lax.stop_gradient(jnp.max(potentials, axis, keepdims=True))
+
+
+def _stack_last(scanned: tuple[Array, Array]) -> Array:
+    return jnp.concatenate([scanned[1], scanned[0][None]])
+
+
+def _stack_first(scanned: tuple[Array, Array]) -> Array:
+    return jnp.concatenate([scanned[0][None], scanned[1]])
+
+
+def _valid_steps(unary: Array, lengths: Array | None, first: int = 0) -> Array | None:
+    """(T - first, B): true where a step, from step `first` on, is not padding."""
     if lengths is None:
         return None
-    return jnp.arange(unary.shape[0])[:, None] < lengths
+    return jnp.arange(first, unary.shape[0])[:, None] < lengths
 
 
 # --- tree -----------------------------------------------------------------------------------------
@@ -230,12 +283,10 @@ def _tree(unary: Array, pairwise: Array, lengths: Array | None) -> Array:
     """log Z by log2(T) rounds of products of neighbouring K x K matrices, in log space."""
     steps, states, batch = unary.shape
     identity = jnp.where(jnp.eye(states, dtype=bool), 0.0, -jnp.inf)[None, :, :, None]
-    links = jnp.broadcast_to(
-        pairwise + unary[1:, None], (steps - 1, states, states, batch)
-    )
-    valid = _valid_steps(unary, lengths)
+    links = jnp.broadcast_to(pairwise + unary[1:, None], (steps - 1, states, states, batch))
+    valid = _valid_steps(unary, lengths, 1)
     if valid is not None:
-        links = jnp.where(valid[1:, None, None], links, identity)
+        links = jnp.where(valid[:, None, None], links, identity)
     while links.shape[0] > 1:
         if links.shape[0] % 2:
             links = jnp.concatenate([links, jnp.broadcast_to(identity, links[:1].shape)])

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-
 import numpy as np
 
 from fitonce.numerics import Array

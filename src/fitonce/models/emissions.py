@@ -96,9 +96,7 @@ class Poisson:
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         return {"rate": Positive((n_states, rows.x.shape[1]))}
 
-    def start(
-        self, n_states: int, rows: Rows, rng: np.random.Generator | None
-    ) -> dict[str, np.ndarray]:
+    def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         levels = spread_levels(n_states, rows, rng)
         return {"rate": np.maximum(levels, 0.1) * (1.0 + 0.01 * np.arange(n_states))[:, None]}
 
@@ -135,9 +133,7 @@ class Categorical:
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         return {"probability": Simplex((n_states, rows.x.shape[1], self.n_categories))}
 
-    def start(
-        self, n_states: int, rows: Rows, rng: np.random.Generator | None
-    ) -> dict[str, np.ndarray]:
+    def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         rng = rng or np.random.default_rng(0)
         x, counts = np.asarray(rows.x).astype(int), np.asarray(rows.counts)
         seen = np.ones(x.shape, bool) if rows.observed is None else np.asarray(rows.observed)

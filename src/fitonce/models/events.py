@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
 
 from fitonce.data import Sequences
 from fitonce.models.base import Rows
@@ -56,9 +55,7 @@ class EventEmission:
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         return {"rate": Positive(), "day_share": Simplex((DAYS,)), "a": Positive(), "b": Positive()}
 
-    def start(
-        self, n_states: int, rows: Rows, rng: np.random.Generator | None
-    ) -> dict[str, np.ndarray]:
+    def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         x, counts = np.asarray(rows.x)[:, 0], np.asarray(rows.counts)
         day = np.asarray(rows.covariates)[:, 0]
         level = np.average(x, weights=counts)
@@ -86,26 +83,29 @@ class EventEmission:
         )
 
     def log_density(self, params: Params, rows: Rows) -> Array:
-        count = rows.x[:, 0]
+        """One (rows, largest + 1) table: excess e and background count - e, for every distinct row."""
+        count = rows.x[:, 0].astype(int)
         rate = params["rate"] * DAYS * params["day_share"][rows.covariates[:, 0].astype(int)]
-        background = _poisson(count, rate)
-        # One (rows, largest + 1) table: excess e and background count - e, for every distinct row.
-        excess = jnp.arange(rows.largest + 1.0)
-        log_excess = _negative_binomial(excess, params["a"], params["b"])
+        excess = np.arange(rows.largest + 1)
+        log_excess = _negative_binomial(rows.largest, params["a"], params["b"])
         rest = count[:, None] - excess
         possible = rest >= 0
-        log_rest = _poisson(jnp.where(possible, rest, 0.0), rate[:, None])
+        rest = jnp.where(possible, rest, 0)
+        log_factorial = jnp.asarray(np.cumsum(np.log(np.maximum(excess, 1))))
+        log_rest = rest * jnp.log(rate)[:, None] - rate[:, None] - log_factorial[rest]
         joint = jnp.where(possible, log_rest + log_excess, -jnp.inf)
-        return jnp.stack([background, logsumexp(joint, 1)], 1)
+        return jnp.stack([log_rest[:, 0], logsumexp(joint, 1)], 1)
 
 
-def _poisson(count: Array, rate: Array) -> Array:
-    return count * jnp.log(rate) - rate - gammaln(count + 1.0)
+def _negative_binomial(largest: int, a: Array, b: Array) -> Array:
+    """(largest + 1,) log probabilities of NegativeBinomial(a, b / (1 + b)) at 0 .. largest.
 
-
-def _negative_binomial(count: Array, a: Array, b: Array) -> Array:
-    log_ways = gammaln(count + a) - gammaln(a) - gammaln(count + 1.0)
-    return log_ways + a * (jnp.log(b) - jnp.log1p(b)) - count * jnp.log1p(b)
+    Gamma(n + a) / (Gamma(a) n!) as a cumulative product: exact, and its second derivatives compile
+    in a moment where those of the log-gamma function take seconds.
+    """
+    terms = jnp.log(a + np.arange(largest)) - np.log(np.arange(1.0, largest + 1)) - jnp.log1p(b)
+    first = a * (jnp.log(b) - jnp.log1p(b))
+    return first + jnp.concatenate([jnp.zeros(1), jnp.cumsum(terms)])
 
 
 def EventCounts(  # noqa: N802 - reads as the model it makes

@@ -69,9 +69,7 @@ class Gaussian:
             names["covariance"] = Covariance((n_states, channels, channels))
         return names
 
-    def start(
-        self, n_states: int, rows: Rows, rng: np.random.Generator | None
-    ) -> dict[str, np.ndarray]:
+    def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         x = np.asarray(rows.x)
         seen = np.ones(x.shape, bool) if rows.observed is None else np.asarray(rows.observed)
         centres = _kmeans(x, seen & (np.asarray(rows.counts) > 0)[:, None], n_states, rng)

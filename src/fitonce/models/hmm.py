@@ -61,7 +61,9 @@ class HMM:
         ):
             value = np.asarray(getattr(self, name), float)
             if value.shape not in ((), shape) or not (value > 0).all():
-                raise ValueError(f"{name} must be a positive number or an array of them of shape {shape}")
+                raise ValueError(
+                    f"{name} must be a positive number or an array of them of shape {shape}"
+                )
             object.__setattr__(self, name, freeze_value(value))
         if self.support is not None:
             support = np.asarray(self.support, bool)

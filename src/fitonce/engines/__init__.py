@@ -1,0 +1,1 @@
+"""Engines: log-partition and marginals of potentials. They know nothing of models."""
