@@ -25,7 +25,8 @@ from fitonce.result import CVResult, Part, assemble
 from fitonce.weighting import Scheme
 
 _CHUNK_BYTES = 2**28  # of potentials, marginals and messages that a chunk of folds may need
-_LARGEST_CHUNK = 32  # beyond, the working set leaves the cache and a fold costs more
+_LARGEST_CHUNK = 256
+_MOST_THREADS = 8  # each holds a chunk in memory
 
 
 def cross_validate(
@@ -59,7 +60,7 @@ def cross_validate(
     folds = _matched(fit, folds)
     scheme = None if isinstance(fit.model, Custom) else scheme
     curve = curvature(fit, weighting.resolve(scheme, folds.kind), damping=damping)
-    size = _chunk_size(fit) if chunk is None else int(chunk)
+    size = _chunk_size(fit, name) if chunk is None else int(chunk)
     if size < 1:
         raise ValueError(f"chunk must be at least 1, got {chunk}")
     if name in ("ij", "onestep"):  # what all folds share is done before they go to threads
@@ -92,12 +93,14 @@ def _matched(fit: Fit, folds: Folds) -> Folds:
     return folds.rebased(fit.data.observed.any((1, 2)).astype(float))
 
 
-def _chunk_size(fit: Fit) -> int:
-    """Folds per chunk: what fits in _CHUNK_BYTES, at ten arrays of the size of the potentials."""
+def _chunk_size(fit: Fit, method: str) -> int:
+    """Folds per chunk: what fits in _CHUNK_BYTES, at ten arrays of the size of the potentials, each
+    with D tangents where a method needs the folds' own Hessians."""
     states = getattr(fit.model, "n_states", 1)
     layout = fit.problem.layout
     sites = len(fit.problem.base) if layout is None else layout.observed.size
-    return int(np.clip(_CHUNK_BYTES // (80 * states * sites), 1, _LARGEST_CHUNK))
+    tangents = len(fit.theta) if method in ("newton", "exact") else 1
+    return int(np.clip(_CHUNK_BYTES // (80 * states * sites * tangents), 1, _LARGEST_CHUNK))
 
 
 def _chunk(curve: Curvature, fit: Fit, folds: Folds, name: str, loss: Loss, chosen: np.ndarray) -> Part:
@@ -132,7 +135,7 @@ def _run(work: Callable[[np.ndarray], Part], total: int, size: int, progress: bo
     padded = [np.minimum(np.arange(start, start + size), total - 1) for start in starts]
     with jax.enable_x64(True):
         parts = [work(padded[0])]  # alone: it compiles
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as pool:
             rest = pool.map(work, padded[1:])
             parts += track(rest, "folds", progress, total=len(padded) - 1)
     kept = total - (len(padded) - 1) * size

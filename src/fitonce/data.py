@@ -7,6 +7,7 @@ the second's. A site is missing when every one of its channels is; it has weight
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import jax
@@ -83,17 +84,27 @@ def sequences(data: Any, *, missing: float | None = None, group: str | None = No
         missing: a value that means missing too, such as -1.
         group: a column of a DataFrame that says which sequence a row belongs to.
     """
+    if missing is not None and not isinstance(missing, Real):
+        raise ValueError(f"missing must be a number, got {missing!r}")
     if isinstance(data, Sequences):
+        if missing is not None or group is not None:
+            raise ValueError("data is read already; give missing and group when it is first read")
         return data
     if group is not None:
         data = _split_groups(data, group)
     parts = _as_list(data)
     if not parts:
-        raise ValueError("data must hold at least one sequence, got an empty list")
+        raise ValueError("data must hold at least one sequence, got none")
     arrays = [_as_matrix(part, number, len(parts)) for number, part in enumerate(parts)]
     widths = {array.shape[1] for array in arrays}
     if len(widths) > 1:
         raise ValueError(f"all sequences must have the same channels, got widths {sorted(widths)}")
+    columns = [list(part.columns) for part in parts if isinstance(part, pd.DataFrame)]
+    for other in columns[1:]:
+        if other != columns[0]:
+            raise ValueError(
+                f"all sequences must have the same columns in order, got {columns[0]} and {other}"
+            )
     if missing is not None:
         arrays = [np.where(array == missing, np.nan, array) for array in arrays]
     if not any(np.isfinite(array).any() for array in arrays):
@@ -106,17 +117,21 @@ def _split_groups(data: Any, group: str) -> list[pd.DataFrame]:
         raise ValueError(f"group='{group}' needs a DataFrame, got {type(data).__name__}")
     if group not in data.columns:
         raise ValueError(f"group='{group}' is not a column; columns are {list(data.columns)}")
-    return [part.drop(columns=group) for _, part in data.groupby(group, sort=False)]
+    unlabelled = np.flatnonzero(data[group].isna())
+    if unlabelled.size:
+        raise ValueError(f"group='{group}' must label every row, but row {unlabelled[0]} has none")
+    grouped = data.groupby(group, sort=False, observed=True)
+    return [part.drop(columns=group) for _, part in grouped]
 
 
 def _as_list(data: Any) -> list[Any]:
     if isinstance(data, (list, tuple)):
-        numbers = [np.isscalar(item) or item is None for item in data]
+        numbers = [pd.api.types.is_scalar(item) for item in data]
         if not any(numbers):
             return list(data)
         if not all(numbers):
             raise ValueError("a list must hold numbers or sequences, got a mixture of both")
-        return [np.array([np.nan if item is None else item for item in data])]
+        return [np.array([np.nan if pd.isna(item) else item for item in data])]
     if isinstance(data, (pd.DataFrame, pd.Series)):
         return [data]
     if not hasattr(data, "shape"):
@@ -128,17 +143,7 @@ def _as_list(data: Any) -> list[Any]:
 
 def _as_matrix(part: Any, number: int, count: int) -> np.ndarray:
     which = "data" if count == 1 else f"sequence {number}"
-    if isinstance(part, pd.DataFrame):
-        for column in part.columns:
-            numeric = pd.api.types.is_numeric_dtype(part[column])
-            if not (numeric or pd.api.types.is_bool_dtype(part[column])):
-                raise ValueError(
-                    f"{which} must be numeric, but column '{column}' is {part[column].dtype}"
-                )
-    try:
-        array = np.asarray(part, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{which} must be numeric, got {type(part).__name__}") from None
+    array = _as_floats(part, which)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
         raise ValueError(f"{which} must have shape (T,) or (T, channels), got {array.shape}")
@@ -148,6 +153,23 @@ def _as_matrix(part: Any, number: int, count: int) -> np.ndarray:
         step = int(np.nonzero(np.isinf(array).any(1))[0][0])
         raise ValueError(f"{which} must be finite or NaN (missing), got infinity at step {step}")
     return array
+
+
+def _as_floats(part: Any, which: str) -> np.ndarray:
+    """NaN where pandas or a mask says missing. Dates, text and complex numbers are refused."""
+    if isinstance(part, (pd.DataFrame, pd.Series)):
+        for column, dtype in pd.DataFrame(part).dtypes.items():
+            if dtype.kind not in "biuf":
+                raise ValueError(f"{which} must be numeric, but column '{column}' is {dtype}")
+        return part.to_numpy(dtype=float, na_value=np.nan)
+    try:
+        array = np.asanyarray(part)
+        if array.dtype.kind not in "cmMSU":
+            return np.ma.filled(array.astype(float), np.nan)
+        found = f"dtype {array.dtype}"
+    except (TypeError, ValueError):
+        found = type(part).__name__
+    raise ValueError(f"{which} must be numeric and rectangular, got {found}")
 
 
 def _channel_names(part: Any, width: int) -> tuple[str, ...]:

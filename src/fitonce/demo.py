@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,8 @@ def _draw(result: CVResult, series: Sequences, path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.8), layout="constrained")
-    along, right = np.ravel(figure.subfigures(1, 2, width_ratios=(3, 2)))
+    panels: Any = figure.subfigures(1, 2, width_ratios=(3, 2))
+    along, right = panels
     top, bottom = along.subplots(2, 1, sharex=True)
     counts = np.where(series.observed[0, :, 0], series.values[0, :, 0], np.nan)
     top.plot(np.arange(len(counts)) / STEPS_PER_DAY, counts, lw=0.3, color="0.4")

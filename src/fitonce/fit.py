@@ -18,7 +18,7 @@ from fitonce.models.base import ChainModel
 from fitonce.models.custom import Custom
 from fitonce.newton import Minima, minimise
 from fitonce.numerics import in_float64
-from fitonce.objective import Objective, Problem, layout_of
+from fitonce.objective import Objective, Program, layout_of
 from fitonce.params import ParameterSpace, Params
 from fitonce.progress import track
 from fitonce.status import Status
@@ -147,7 +147,7 @@ def fit_at(model: Any, data: Any, params: Params, *, kernel: Kernel | None = Non
     from stationary."""
     started = time.perf_counter()
     objective, data = _objective(model, data, kernel)
-    theta = objective.problem.space.to_free(params)
+    theta = objective.program.space.to_free(params)
     minimum = minimise(
         objective, theta[None], objective.base[None], tolerance=DEFAULT_TOLERANCE, max_steps=0
     )
@@ -160,7 +160,7 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
         prepared = jax.tree_util.tree_map(jnp.asarray, _plain(data))
         space = ParameterSpace(model.space())
         base = np.ones(model.count(prepared))
-        return Objective(Problem(model, space, A(), kernel), prepared, None, base), data
+        return Objective(Program(model, space, A(), kernel), prepared, None, base), data
     if not isinstance(model, ChainModel):
         raise ValueError(
             f"model must be one of fo.models or have its methods, got {type(model).__name__}"
@@ -168,8 +168,8 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
     read: Sequences = sequences(data)
     prepared = model.prepare(read)
     space = ParameterSpace(model.parameters(prepared))
-    problem = Problem(model, space, A(), kernel)
-    return Objective(problem, prepared, layout_of(read), read.weights), read
+    program = Program(model, space, A(), kernel)
+    return Objective(program, prepared, layout_of(read), read.weights), read
 
 
 def _plain(data: Any) -> Any:
@@ -183,7 +183,7 @@ def _plain(data: Any) -> Any:
 
 
 def _starts(objective: Objective, init: Params | None, restarts: int, seed: int) -> list[np.ndarray]:
-    model, space = objective.problem.model, objective.problem.space
+    model, space = objective.program.model, objective.program.space
     if init is not None or isinstance(model, Custom):
         return [space.to_free(model.init if init is None else init)]
     rng = np.random.default_rng(seed)
@@ -226,7 +226,7 @@ def _result(
     times: tuple[float, float],
     starts: list[float],
 ) -> Fit:
-    space = objective.problem.space
+    space = objective.program.space
     theta = minimum.thetas[0]
     params = jax.tree_util.tree_map(np.asarray, space.to_params(jnp.asarray(theta)))
     return Fit(

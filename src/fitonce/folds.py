@@ -1,7 +1,8 @@
 """Folds: which weights go to zero.
 
-Every maker takes the data (or just its length) first and returns `Folds`. A fold leaves out sites
-(points inside sequences) or whole sequences; what it leaves out is scored unless it was missing.
+Every maker takes the data (or just its length) and returns `Folds`; `sites` and `from_splitter` take
+what makes the folds before it. A fold leaves out sites (points inside sequences) or whole sequences;
+what it leaves out is scored unless it was missing.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from fitonce.data import Sequences, sequences
 
@@ -64,7 +67,7 @@ class Folds:
             raise ValueError(f"folds have {self.size:,} {self.kind}, data has {len(base):,}")
         if np.array_equal(base, self.base):
             return self
-        shape = _Shape(base, np.array([len(base)]), np.array([0]))
+        shape = _Shape(np.asarray(base), np.array([len(base)]), np.array([0]))
         return _folds(self.kind, self.dropped, shape, self.label, self.scored)
 
     def describe(self) -> str:
@@ -99,7 +102,7 @@ def blocks(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
     """
     shape = _shape(data)
     rng = np.random.default_rng(seed)
-    widths = [_count(percent, length, "steps of a sequence") for length in shape.lengths]
+    widths = [_count(percent, t, f"steps of sequence {i}") for i, t in enumerate(shape.lengths)]
     places = np.array([length - width + 1 for length, width in zip(shape.lengths, widths, strict=True)])
     sets = []
     for fold in range(_at_least_one(n)):
@@ -135,14 +138,12 @@ def future(
         raise ValueError(
             "future takes either start or steps, got " + ("neither" if start is None else "both")
         )
-    name = "start" if start is not None else "steps"
-    chosen = np.atleast_1d(np.asarray(start if start is not None else steps))
+    name, given = ("start", start) if start is not None else ("steps", steps)
+    chosen = np.atleast_1d(np.asarray(given))
     if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer) or (chosen < 0).any():
-        raise ValueError(
-            f"{name} must be a non-negative integer or a list of them, got {start or steps}"
-        )
-    if horizon is not None and horizon < 1:
-        raise ValueError(f"horizon must be at least 1, got {horizon}")
+        raise ValueError(f"{name} must be a non-negative integer or a list of them, got {given}")
+    if horizon is not None and not _between(horizon, 1):
+        raise ValueError(f"horizon must be an integer of at least 1, got {horizon}")
     dropped, scored = [], []
     for value in chosen:
         drop, score = [], []
@@ -164,8 +165,8 @@ def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0) -> Folds:
     """
     shape = _shape(data)
     total = len(shape.base)
-    if not 2 <= k <= total:
-        raise ValueError(f"k must be between 2 and the number of sites ({total}), got {k}")
+    if not _between(k, 2, total):
+        raise ValueError(f"k must be an integer between 2 and the number of sites ({total}), got {k}")
     order = np.arange(total) if blocks else np.random.default_rng(seed).permutation(total)
     label = f"{k}-fold over time, " + ("in blocks" if blocks else f"at random (seed {seed})")
     return _folds("sites", np.array_split(order, k), shape, label)
@@ -188,16 +189,22 @@ def structures(
     if count < 2:
         raise ValueError(f"leaving sequences out needs at least 2 sequences, got {count}")
     if k is not None:
-        if not 2 <= k <= count:
-            raise ValueError(f"k must be between 2 and the number of sequences ({count}), got {k}")
+        if not _between(k, 2, count):
+            raise ValueError(
+                f"k must be an integer between 2 and the number of sequences ({count}), got {k}"
+            )
         order = np.random.default_rng(seed).permutation(count)
-        return _folds("sequences", np.array_split(order, k), shape, f"{k}-fold over sequences")
+        label = f"{k}-fold over sequences (seed {seed})"
+        return _folds("sequences", np.array_split(order, k), shape, label)
     if groups is not None:
         labels = np.asarray(groups)
         if labels.shape != (count,):
             raise ValueError(
                 f"groups must have one label for each of {count} sequences, got shape {labels.shape}"
             )
+        unlabelled = np.flatnonzero(pd.isna(labels))
+        if unlabelled.size:
+            raise ValueError(f"groups must label every sequence, but sequence {unlabelled[0]} has none")
         sets = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         return _folds("sequences", sets, shape, "leave-one-group-of-sequences-out")
     return _folds("sequences", list(np.arange(count)[:, None]), shape, "leave-one-sequence-out")
@@ -205,7 +212,11 @@ def structures(
 
 def sites(index_sets: Iterable[Any], data: Any) -> Folds:
     """Your own folds: one collection of site indices each."""
-    sets = list(index_sets)
+    if not isinstance(index_sets, Iterable):
+        raise ValueError(
+            f"sites takes a list of index sets and then the data, got {type(index_sets).__name__} first"
+        )
+    sets = [sorted(item) if isinstance(item, (set, frozenset)) else item for item in index_sets]
     if sets and all(np.ndim(item) == 0 for item in sets):
         raise ValueError("sites takes a list of index sets, one per fold, got a single list of indices")
     return _folds("sites", sets, _shape(data), "given index sets")
@@ -218,6 +229,8 @@ def from_splitter(splitter: Any, data: Any, *, over: Kind = "sites", groups: Any
     """
     if not hasattr(splitter, "split"):
         raise ValueError(f"splitter must have a split method, got {type(splitter).__name__}")
+    if over not in ("sites", "sequences"):
+        raise ValueError(f"over must be 'sites' or 'sequences', got {over!r}")
     shape = _shape(data, over)
     everything = np.arange(len(shape.base))
     dropped, scored = [], []
@@ -255,16 +268,21 @@ def _shape(data: Any, kind: Kind = "sites") -> _Shape:
 def _count(percent: float, total: int, what: str) -> int:
     if not 0 < percent < 100:
         raise ValueError(f"percent must be between 0 and 100, exclusive, got {percent}")
-    count = math.floor(percent * total / 100)
+    count = math.floor(Fraction(str(percent)) * int(total) / 100)  # floats: 0.57 % of 10,000 is 56
     if count < 1:
         raise ValueError(f"{percent:g} % of {total} {what} is less than one")
     return count
 
 
 def _at_least_one(n: int) -> int:
-    if n < 1:
-        raise ValueError(f"n, the number of folds, must be at least 1, got {n}")
-    return int(n)
+    if not _between(n, 1):
+        raise ValueError(f"n, the number of folds, must be an integer of at least 1, got {n}")
+    return n
+
+
+def _between(value: Any, least: int, most: float = math.inf) -> bool:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and bool(least <= value <= most)
 
 
 def _folds(
@@ -274,10 +292,14 @@ def _folds(
         raise ValueError("there must be at least one fold, got none")
     dropped = [_index_set(item, fold, shape.base, kind) for fold, item in enumerate(sets)]
     score = dropped if scored is None else [np.unique(np.asarray(s, int)) for s in scored]
+    for fold, (out, counted) in enumerate(zip(dropped, score, strict=True)):
+        kept = np.setdiff1d(counted, out)
+        if kept.size:
+            raise ValueError(f"fold {fold} scores {kind[:-1]} {kept[0]}, which it does not leave out")
     score = [indices[shape.base[indices] > 0] for indices in score]
     for fold, (out, counted) in enumerate(zip(dropped, score, strict=True)):
         if len(counted) == 0:
-            raise ValueError(f"fold {fold} leaves out only missing {kind}; there is nothing to score")
+            raise ValueError(f"fold {fold} has nothing to score: all {kind} it would score are missing")
         if shape.base.sum() == shape.base[out].sum():
             raise ValueError(f"fold {fold} leaves out every observed one of {len(shape.base)} {kind}")
     return Folds(kind, tuple(dropped), tuple(score), shape.base, label)
@@ -285,12 +307,12 @@ def _folds(
 
 def _index_set(item: Any, fold: int, base: np.ndarray, kind: Kind) -> np.ndarray:
     indices = np.atleast_1d(np.asarray(item))
-    if indices.size == 0:
-        raise ValueError(f"fold {fold} leaves out nothing")
     if indices.dtype == bool:
         if indices.shape != base.shape:
             raise ValueError(f"fold {fold}: a mask must have {len(base)} entries, got {indices.shape}")
         indices = np.flatnonzero(indices)
+    if indices.size == 0:
+        raise ValueError(f"fold {fold} leaves out nothing")
     if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
         raise ValueError(f"fold {fold} must be a list of integer indices, got {item!r:.80}")
     outside = indices[(indices < 0) | (indices >= len(base))]

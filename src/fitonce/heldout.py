@@ -22,7 +22,7 @@ import numpy as np
 from fitonce.engines.chain import log_partition
 from fitonce.models.custom import Custom
 from fitonce.numerics import Array, in_float64, logsumexp, safe_log
-from fitonce.objective import Objective, Problem, chain_potentials, log_likelihoods, posterior
+from fitonce.objective import Objective, Program, chain_potentials, log_likelihoods, posterior
 from fitonce.potentials import Layout
 from fitonce.weighting import A, Structures
 
@@ -32,42 +32,42 @@ LOSSES = ("pointwise", "joint")
 
 @partial(jax.jit, static_argnums=0)
 def _pointwise(
-    problem: Problem, thetas: Array, weights: Array, scored: Array, prepared: Any, layout: Layout
+    program: Program, thetas: Array, weights: Array, scored: Array, prepared: Any, layout: Layout
 ) -> Array:
     slots = layout.to_slots(scored)
-    emission, states = posterior(problem, thetas, weights, slots, prepared, layout)
+    emission, states = posterior(program, thetas, weights, slots, prepared, layout)
     return -logsumexp(safe_log(states) + emission, -1)
 
 
 @partial(jax.jit, static_argnums=0)
-def _sequences(problem: Problem, thetas: Array, scored: Array, prepared: Any, layout: Layout) -> Array:
-    chain = chain_potentials(problem, thetas, prepared)
+def _sequences(program: Program, thetas: Array, scored: Array, prepared: Any, layout: Layout) -> Array:
+    chain = chain_potentials(program, thetas, prepared)
     everything = jnp.ones(layout.observed.shape[0])
     ((_, unary, pairwise),) = jax.vmap(lambda c: Structures().terms(c, everything, layout))(chain)
-    values = log_partition(unary, pairwise[:, None], layout.lengths, problem.kernel)
+    values = log_partition(unary, pairwise[:, None], layout.lengths, program.kernel)
     return -jnp.take_along_axis(values, scored, 1)
 
 
 @partial(jax.jit, static_argnums=0)
 def _joint(
-    problem: Problem, thetas: Array, without: Array, with_scored: Array, prepared: Any, layout: Any
+    program: Program, thetas: Array, without: Array, with_scored: Array, prepared: Any, layout: Any
 ) -> Array:
-    known = log_likelihoods(problem, thetas, without, prepared, layout)
-    return known - log_likelihoods(problem, thetas, with_scored, prepared, layout)
+    known = log_likelihoods(program, thetas, without, prepared, layout)
+    return known - log_likelihoods(program, thetas, with_scored, prepared, layout)
 
 
 @partial(jax.jit, static_argnums=0)
-def _custom(problem: Problem, thetas: Array, weights: Array, scored: Array, data: Any) -> Array:
+def _custom(program: Program, thetas: Array, weights: Array, scored: Array, data: Any) -> Array:
     def one(theta: Array, weight: Array, indices: Array) -> Array:
-        return problem.model.losses(problem.space.to_params(theta), data, weight, indices)
+        return program.model.losses(program.space.to_params(theta), data, weight, indices)
 
     return jax.vmap(one)(thetas, weights, scored)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _user(problem: Problem, loss: Any, thetas: Array, weights: Array, scored: Array, data: Any) -> Array:
+def _user(program: Program, loss: Any, thetas: Array, weights: Array, scored: Array, data: Any) -> Array:
     def one(theta: Array, weight: Array, indices: Array) -> Array:
-        return loss(problem.space.to_params(theta), data, weight)[indices]
+        return loss(program.space.to_params(theta), data, weight)[indices]
 
     return jax.vmap(one)(thetas, weights, scored)
 
@@ -98,24 +98,24 @@ def heldout_losses(
         scored, counted: padded indices of what is scored, and which of them are not padding.
         data: what the user's function is given.
     """
-    problem = objective.problem
+    program = objective.program
     t, w, s = jnp.asarray(thetas), jnp.asarray(weights), jnp.asarray(scored)
     arrays = (objective.prepared, objective.layout)
-    sequences = problem.scheme.kind == "sequences"
+    sequences = program.scheme.kind == "sequences"
     if callable(loss):
-        return np.asarray(_user(problem, loss, t, w, s, data))
+        return np.asarray(_user(program, loss, t, w, s, data))
     if loss == "joint":
-        known = Problem(problem.model, problem.space, _inference_scheme(problem), problem.kernel)
+        known = Program(program.model, program.space, _inference_scheme(program), program.kernel)
         back = np.array(weights)
         for row, indices, real in zip(back, scored, counted, strict=True):
             row[indices[real]] = objective.base[indices[real]]
         return np.asarray(_joint(known, t, w, jnp.asarray(back), *arrays))[:, None]
-    if isinstance(problem.model, Custom):
-        return np.asarray(_custom(problem, t, w, s, objective.prepared))
+    if isinstance(program.model, Custom):
+        return np.asarray(_custom(program, t, w, s, objective.prepared))
     if sequences:
-        return np.asarray(_sequences(problem, t, s, *arrays))
-    return np.asarray(_pointwise(problem, t, w, s, *arrays))
+        return np.asarray(_sequences(program, t, s, *arrays))
+    return np.asarray(_pointwise(program, t, w, s, *arrays))
 
 
-def _inference_scheme(problem: Problem) -> Any:
-    return problem.scheme if problem.scheme.kind == "sequences" else A()
+def _inference_scheme(program: Program) -> Any:
+    return program.scheme if program.scheme.kind == "sequences" else A()

@@ -30,8 +30,8 @@ def safe_log(x: Array) -> Array:
     An exact zero is a structural one (a forbidden transition): it does not move with the
     parameters, so its derivative is zero and not the nan that 0 * inf would give.
     """
-    positive = x > 0
-    return jnp.where(positive, jnp.log(jnp.where(positive, x, 1.0)), -jnp.inf)
+    zero = x == 0  # and not x > 0, which would turn a nan or a negative number into -inf
+    return jnp.where(zero, -jnp.inf, jnp.log(jnp.where(zero, 1.0, x)))
 
 
 def logsumexp(x: Array, axis: int) -> Array:
@@ -48,6 +48,6 @@ def scale_log(weight: Array, log_value: Array) -> Array:
     A weight of zero deletes the term, even an impossible one; any positive weight keeps an
     impossible term impossible.
     """
-    possible = log_value > -jnp.inf
-    scaled = weight * jnp.where(possible, log_value, 0.0)
-    return jnp.where(possible | (weight == 0), scaled, -jnp.inf)
+    impossible = log_value == -jnp.inf
+    scaled = weight * jnp.where(impossible, 0.0, log_value)
+    return jnp.where(impossible & (weight != 0), -jnp.inf, scaled)

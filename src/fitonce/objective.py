@@ -19,7 +19,6 @@ import numpy as np
 from fitonce.data import Sequences
 from fitonce.engines.chain import Kernel, log_partition, marginals
 from fitonce.models.base import ChainModel
-from fitonce.models.custom import Custom
 from fitonce.numerics import Array, in_float64, scale_log
 from fitonce.params import ParameterSpace
 from fitonce.potentials import Chain, Layout
@@ -27,8 +26,8 @@ from fitonce.weighting import A, Scheme, Structures
 
 
 @dataclass(frozen=True)
-class Problem:
-    """All that is known when a program is compiled. Hashable: equal problems share programs."""
+class Program:
+    """All that is known when a program is compiled. Hashable: equal programs are compiled once."""
 
     model: Any
     space: ParameterSpace
@@ -50,71 +49,70 @@ def layout_of(data: Sequences) -> Layout:
 # --- values, batched over folds: thetas (F, D), coordinates (F, P) ----------------------------------
 
 
-def chain_potentials(problem: Problem, thetas: Array, prepared: Any) -> Chain:
+def chain_potentials(program: Program, thetas: Array, prepared: Any) -> Chain:
     """The model's potentials with a leading fold axis."""
-    model: ChainModel = problem.model
-    return jax.vmap(lambda theta: model.potentials(problem.space.to_params(theta), prepared))(thetas)
+    model: ChainModel = program.model
+    return jax.vmap(lambda theta: model.potentials(program.space.to_params(theta), prepared))(thetas)
 
 
 def log_likelihoods(
-    problem: Problem, thetas: Array, coordinates: Array, prepared: Any, layout: Layout | None
+    program: Program, thetas: Array, coordinates: Array, prepared: Any, layout: Layout | None
 ) -> Array:
     """(F,) weighted log-likelihoods."""
-    if isinstance(problem.model, Custom):
-        params = jax.vmap(problem.space.to_params)(thetas)
-        density = jax.vmap(problem.model.log_density, (0, None, 0))
+    if layout is None:  # the model has no structure that we know: it takes the weights itself
+        params = jax.vmap(program.space.to_params)(thetas)
+        density = jax.vmap(program.model.log_density, (0, None, 0))
         return density(params, prepared, coordinates)
-    assert layout is not None
-    chain = chain_potentials(problem, thetas, prepared)
-    terms = jax.vmap(lambda c, u: problem.scheme.terms(c, u, layout))(chain, coordinates)
+    chain = chain_potentials(program, thetas, prepared)
+    terms = jax.vmap(lambda c, u: program.scheme.terms(c, u, layout))(chain, coordinates)
     total = jnp.zeros(thetas.shape[0])
     for coefficient, unary, pairwise in terms:
         pairwise = pairwise[:, None] if pairwise.ndim == 3 else pairwise
-        value = log_partition(unary, pairwise, layout.lengths, problem.kernel)
+        value = log_partition(unary, pairwise, layout.lengths, program.kernel)
         total += jnp.sum(scale_log(coefficient, value), -1)
     return total
 
 
-def _values(problem: Problem, thetas: Array, coordinates: Array, *data: Any) -> Array:
-    prior = problem.model.log_prior
-    likelihood = log_likelihoods(problem, thetas, coordinates, *data)
+def _values(program: Program, thetas: Array, coordinates: Array, *data: Any) -> Array:
+    prior = program.model.log_prior
+    likelihood = log_likelihoods(program, thetas, coordinates, *data)
     if prior is None:
         return -likelihood
-    return -likelihood - jax.vmap(lambda theta: prior(problem.space.to_params(theta)))(thetas)
+    return -likelihood - jax.vmap(lambda theta: prior(program.space.to_params(theta)))(thetas)
 
 
-def _gradients(problem: Problem, thetas: Array, coordinates: Array, *data: Any) -> Array:
-    return jax.grad(lambda t: jnp.sum(_values(problem, t, coordinates, *data)))(thetas)
+def _gradients(program: Program, thetas: Array, coordinates: Array, *data: Any) -> Array:
+    return jax.grad(lambda t: jnp.sum(_values(program, t, coordinates, *data)))(thetas)
 
 
 def _values_and_gradients(
-    problem: Problem, thetas: Array, coordinates: Array, *data: Any
+    program: Program, thetas: Array, coordinates: Array, *data: Any
 ) -> tuple[Array, Array]:
     def total(t: Array) -> tuple[Array, Array]:
-        values = _values(problem, t, coordinates, *data)
+        values = _values(program, t, coordinates, *data)
         return jnp.sum(values), values
 
     gradients, values = jax.grad(total, has_aux=True)(thetas)
     return values, gradients
 
 
-def _hessians(problem: Problem, thetas: Array, coordinates: Array, *data: Any) -> Array:
+def _hessians(program: Program, thetas: Array, coordinates: Array, *data: Any) -> Array:
     """(F, D, D): the D unit directions pushed through the gradient, all folds at once."""
 
     def column(direction: Array) -> Array:
         tangents = jnp.broadcast_to(direction, thetas.shape)
-        return jax.jvp(lambda t: _gradients(problem, t, coordinates, *data), (thetas,), (tangents,))[1]
+        return jax.jvp(lambda t: _gradients(program, t, coordinates, *data), (thetas,), (tangents,))[1]
 
     return jnp.moveaxis(jax.vmap(column)(jnp.eye(thetas.shape[1])), 0, -1)
 
 
 def _derivatives(
-    problem: Problem, theta: Array, coordinates: Array, *data: Any
+    program: Program, theta: Array, coordinates: Array, *data: Any
 ) -> tuple[Array, Array, Array]:
     """Gradient (D,), H (D, D) and J (D, P) of F at one point, in one forward-over-reverse pass."""
 
     def both(t: Array) -> tuple[Array, Array]:
-        return jax.grad(lambda t, u: _values(problem, t[None], u[None], *data)[0], argnums=(0, 1))(
+        return jax.grad(lambda t, u: _values(program, t[None], u[None], *data)[0], argnums=(0, 1))(
             t, coordinates
         )
 
@@ -128,7 +126,7 @@ def _derivatives(
 
 
 def posterior(
-    problem: Problem, thetas: Array, weights: Array, slots: Array, prepared: Any, layout: Layout
+    program: Program, thetas: Array, weights: Array, slots: Array, prepared: Any, layout: Layout
 ) -> tuple[Array, Array]:
     """Emission log densities and p(z | kept data) at some places of the flattened grid.
 
@@ -138,9 +136,9 @@ def posterior(
 
     Returns: (F, M, K) and (F, M, K).
     """
-    chain = chain_potentials(problem, thetas, prepared)
+    chain = chain_potentials(program, thetas, prepared)
     ((_, unary, pairwise),) = jax.vmap(lambda c, w: A().terms(c, w, layout))(chain, weights)
-    states = marginals(unary, pairwise[:, None], layout.lengths, problem.kernel, at=slots)
+    states = marginals(unary, pairwise[:, None], layout.lengths, program.kernel, at=slots)
     flat = chain.emission.reshape(len(thetas), -1, states.shape[-1])
     return jnp.take_along_axis(flat, slots[..., None], 1), states
 
@@ -156,12 +154,12 @@ class Objective:
     """F for one data set, as functions of NumPy arrays; weights are per site (or sequence).
 
     Attributes:
-        problem: what is compiled.
+        program: what is compiled.
         prepared, layout: the data as the model and the engine read it.
         base: (P,) the weights of the full fit.
     """
 
-    problem: Problem
+    program: Program
     prepared: Any
     layout: Layout | None
     base: np.ndarray
@@ -176,7 +174,7 @@ class Objective:
         w = jnp.asarray(weights, float)
         if self.layout is None:
             return w
-        path = partial(self.problem.scheme.path, layout=self.layout)
+        path = partial(self.program.scheme.path, layout=self.layout)
         return path(w) if w.ndim == 1 else jax.vmap(path)(w)
 
     def value(self, theta: np.ndarray, weights: np.ndarray | None = None) -> float:
@@ -189,7 +187,7 @@ class Objective:
     def gradients(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """(F, D)."""
         u = self.coordinates(weights)
-        return np.asarray(_gradients_jit(self.problem, jnp.asarray(thetas), u, *self._data))
+        return np.asarray(_gradients_jit(self.program, jnp.asarray(thetas), u, *self._data))
 
     @in_float64
     def values_and_gradients(
@@ -197,7 +195,7 @@ class Objective:
     ) -> tuple[np.ndarray, np.ndarray]:
         """(F,), (F, D)."""
         u = self.coordinates(weights)
-        values, gradients = _both_jit(self.problem, jnp.asarray(thetas), u, *self._data)
+        values, gradients = _both_jit(self.program, jnp.asarray(thetas), u, *self._data)
         return np.asarray(values), np.asarray(gradients)
 
     @in_float64
@@ -205,26 +203,26 @@ class Objective:
         """(F, D, D). A single one comes with J, from the program that the expansion needs too."""
         u = self.coordinates(weights)
         if len(thetas) == 1:
-            parts = _derivatives_jit(self.problem, jnp.asarray(thetas[0]), u[0], *self._data)
+            parts = _derivatives_jit(self.program, jnp.asarray(thetas[0]), u[0], *self._data)
             return np.asarray(parts[1])[None]
-        return np.asarray(_hessians_jit(self.problem, jnp.asarray(thetas), u, *self._data))
+        return np.asarray(_hessians_jit(self.program, jnp.asarray(thetas), u, *self._data))
 
     @in_float64
     def derivatives(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Gradient, H and J (D, path coordinates) at the full fit's weights."""
         u = self.coordinates(self.base)
-        parts = _derivatives_jit(self.problem, jnp.asarray(theta), u, *self._data)
+        parts = _derivatives_jit(self.program, jnp.asarray(theta), u, *self._data)
         gradient, hessian, cross = map(np.asarray, parts)
         return gradient, 0.5 * (hessian + hessian.T), cross
 
 
 def with_scheme(objective: Objective, scheme: Scheme) -> Objective:
     """The same objective along another path."""
-    if isinstance(objective.problem.model, Custom) or scheme == objective.problem.scheme:
+    layout = objective.layout
+    if layout is None or scheme == objective.program.scheme:
         return objective
-    problem = Problem(objective.problem.model, objective.problem.space, scheme, objective.problem.kernel)
-    assert objective.layout is not None
+    program = Program(objective.program.model, objective.program.space, scheme, objective.program.kernel)
     base = objective.base
     if isinstance(scheme, Structures):
-        base = np.asarray(objective.layout.observed).any(1).astype(float)
-    return Objective(problem, objective.prepared, objective.layout, base)
+        base = np.any(np.asarray(layout.observed), axis=1).astype(float)
+    return Objective(program, objective.prepared, layout, base)

@@ -89,10 +89,23 @@ class Simplex:
     shape: tuple[int, ...]
     support: tuple[Any, ...] | None = None
 
+    def __post_init__(self) -> None:
+        if len(self.shape) == 0 or self.shape[-1] == 0:
+            raise ValueError(f"a simplex needs entries along a last axis, got shape {self.shape}")
+        if self.support is None:
+            return
+        support = np.asarray(self.support, bool)
+        if support.shape != self.shape or not support.any(-1).all():
+            raise ValueError(
+                f"support must have shape {self.shape} and something possible in each row, "
+                f"got {support.tolist()}"
+            )
+        object.__setattr__(self, "support", _as_tuples(support.tolist()))
+
     def _mask(self) -> np.ndarray:
         if self.support is None:
             return np.ones(self.shape, bool)
-        return np.broadcast_to(np.asarray(self.support, bool), self.shape)
+        return np.asarray(self.support, bool)
 
     def _reference(self) -> np.ndarray:
         mask = self._mask()
@@ -130,6 +143,10 @@ class Ordered:
 
     shape: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        if len(self.shape) == 0:
+            raise ValueError("ordered numbers need a last axis, got shape ()")
+
     def coordinates(self) -> list[tuple[int, ...]]:
         return _indices(self.shape)
 
@@ -150,6 +167,10 @@ class Covariance:
 
     shape: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        if len(self.shape) < 2 or self.shape[-1] != self.shape[-2]:
+            raise ValueError(f"covariances must be square in the last two axes, got shape {self.shape}")
+
     def coordinates(self) -> list[tuple[int, ...]]:
         return [i for i in _indices(self.shape) if i[-1] <= i[-2]]
 
@@ -161,7 +182,7 @@ class Covariance:
         places = tuple(np.array(self.coordinates()).T)
         diagonal = places[-1] == places[-2]
         entries = jnp.where(diagonal, jnp.exp(jnp.where(diagonal, free, 0.0)), free)
-        factor = jnp.zeros(self.shape, free.dtype).at[places].set(entries)
+        factor = jnp.zeros(self.shape, entries.dtype).at[places].set(entries)
         return factor @ jnp.swapaxes(factor, -1, -2)
 
     def violation(self, value: np.ndarray) -> str | None:
@@ -210,10 +231,23 @@ def freeze(constraints: dict[str, Constraint], frozen: dict[str, Any]) -> dict[s
         raise ValueError(f"frozen names {unknown} but the model's parameters are {sorted(constraints)}")
     fixed: dict[str, Constraint] = {}
     for name, value in frozen.items():
-        value = np.asarray(value, float)
-        _check_leaf(name, constraints[name], value)
+        value = _as_floats(name, value)
+        constraint = constraints[name]
+        if isinstance(constraint, Simplex) and value.shape == constraint.shape:
+            # A known probability may be zero: without free coordinates it needs no logarithm.
+            possible = constraint._mask() & (value != 0)
+            if possible.any(-1).all():
+                constraint = Simplex(constraint.shape, _as_tuples(possible.tolist()))
+        _check_leaf(name, constraint, value)
         fixed[name] = Frozen.at(value)
     return {**constraints, **fixed}
+
+
+def _as_floats(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"parameter '{name}' must be numeric, got {value!r:.80}") from None
 
 
 def _check_leaf(name: str, constraint: Constraint, value: np.ndarray) -> None:
@@ -239,6 +273,9 @@ class ParameterSpace:
         self._tree: Any = tree
         self._leaf_names = [leaf_name(path) for path, _ in paths]
         self._leaves: list[Constraint] = [leaf for _, leaf in paths]
+        for name, leaf in zip(self._leaf_names, self._leaves, strict=True):
+            if not hasattr(leaf, "coordinates"):
+                raise ValueError(f"parameter '{name}' must be a constraint, got {type(leaf).__name__}")
         self.names = [
             name + (f"[{','.join(map(str, index))}]" if index else "")
             for name, leaf in zip(self._leaf_names, self._leaves, strict=True)
@@ -259,12 +296,16 @@ class ParameterSpace:
         )
 
     def _named(self, params: Params) -> Iterator[tuple[str, Constraint, np.ndarray]]:
-        values, tree = jax.tree_util.tree_flatten(params)
-        if tree != self._tree:
-            expected = ", ".join(self._leaf_names)
-            raise ValueError(f"parameters must be a pytree of {expected}; got {tree}")
+        try:
+            values = self._tree.flatten_up_to(params)  # a plain list is a fine value of a leaf
+        except ValueError:
+            found = [leaf_name(path) for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]]
+            raise ValueError(
+                f"parameters must be a pytree of {', '.join(self._leaf_names)}; "
+                f"got {', '.join(found) or 'none'}"
+            ) from None
         for name, leaf, value in zip(self._leaf_names, self._leaves, values, strict=True):
-            yield name, leaf, np.asarray(value, float)
+            yield name, leaf, _as_floats(name, value)
 
     def to_free(self, params: Params) -> np.ndarray:
         """The free vector (D,) of a pytree of constrained values, which is checked."""
@@ -276,6 +317,8 @@ class ParameterSpace:
 
     def to_params(self, theta: Array) -> Params:
         """The pytree of constrained values at a free vector (D,). Differentiable."""
+        if np.shape(theta) != (self.size,):
+            raise ValueError(f"theta must have shape ({self.size},), got {np.shape(theta)}")
         values = [
             leaf.to_value(theta[start:stop])
             for leaf, start, stop in zip(self._leaves, self._stops[:-1], self._stops[1:], strict=True)

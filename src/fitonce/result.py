@@ -74,7 +74,7 @@ class CVResult:
         """The fold's parameters, as a pytree of constrained values."""
         if not 0 <= fold < len(self.theta):
             raise ValueError(f"fold must be between 0 and {len(self.theta) - 1}, got {fold}")
-        space = self.fit.problem.problem.space
+        space = self.fit.problem.program.space
         return jax.tree_util.tree_map(np.asarray, space.to_params(jnp.asarray(self.theta[fold])))
 
     def to_dataframe(self, level: str = "folds") -> pd.DataFrame:
@@ -164,7 +164,7 @@ def assemble(
         folds=table[["loss", "control", "size", "status", "ok"]],
         theta=np.concatenate([part.thetas for part in parts]),
         method=method,
-        scheme="own" if curve.objective.layout is None else curve.objective.problem.scheme.name,
+        scheme="own" if curve.objective.layout is None else curve.objective.program.scheme.name,
         loss=loss if isinstance(loss, str) else getattr(loss, "__name__", "own"),
         seconds=seconds,
         refits_seconds=fit.refit_seconds * len(folds),

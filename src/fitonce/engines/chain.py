@@ -15,6 +15,7 @@ before the pass; where it cannot, the pass runs in log space, which is exact wit
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Literal
 
@@ -90,8 +91,9 @@ def _flatten(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Arra
     if pairwise.ndim <= unary.ndim:
         pairwise = pairwise[..., None, :, :]
     pairwise = jnp.broadcast_to(pairwise, (*batch, *pairwise.shape[-3:]))
-    unary = jnp.moveaxis(unary.reshape(-1, steps, states), 0, -1)
-    pairwise = jnp.moveaxis(pairwise.reshape(-1, *pairwise.shape[-3:]), 0, -1)
+    lanes = math.prod(batch)
+    unary = jnp.moveaxis(unary.reshape(lanes, steps, states), 0, -1)
+    pairwise = jnp.moveaxis(pairwise.reshape(lanes, *pairwise.shape[-3:]), 0, -1)
     if lengths is not None:
         lengths = jnp.broadcast_to(lengths, tuple(batch)).reshape(-1)
     return unary, pairwise, lengths

@@ -1,0 +1,18 @@
+"""Run the named benchmarks, or all of them."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import peers, scaling
+
+NAMES = {"scaling": scaling.main, "peers": peers.main}
+
+chosen = sys.argv[1:] or list(NAMES)
+unknown = sorted(set(chosen) - set(NAMES))
+if unknown:
+    sys.exit(f"benchmarks: expected names from {', '.join(NAMES)}; got {', '.join(unknown)}")
+for name in chosen:
+    print(f"== {name} ==")
+    NAMES[name]()
+    print()

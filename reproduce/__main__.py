@@ -1,0 +1,18 @@
+"""Run the named reproductions, or all of them."""
+
+from __future__ import annotations
+
+import sys
+
+from reproduce import traffic_accuracy, traffic_timing
+
+NAMES = {"traffic-accuracy": traffic_accuracy.main, "traffic-timing": traffic_timing.main}
+
+chosen = sys.argv[1:] or list(NAMES)
+unknown = sorted(set(chosen) - set(NAMES))
+if unknown:
+    sys.exit(f"reproduce: expected names from {', '.join(NAMES)}; got {', '.join(unknown)}")
+for name in chosen:
+    print(f"== {name} ==")
+    NAMES[name]()
+    print()

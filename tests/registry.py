@@ -1,0 +1,105 @@
+"""Every model, registered once; the tests in test_models.py hold each of them to every property."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+
+import fitonce as fo
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    model: Any
+    data: Any
+    sequences: bool = False  # whether whole sequences can be left out
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _states(rng, steps, states, stay=0.85):
+    z = np.zeros(steps, int)
+    for t in range(1, steps):
+        z[t] = z[t - 1] if rng.random() < stay else rng.integers(states)
+    return z
+
+
+def _gaussian(steps=80, channels=2, seed=0, missing=True):
+    rng = np.random.default_rng(seed)
+    z = _states(rng, steps, 2)
+    x = np.where(z[:, None] == 0, -1.5, 1.5) + rng.normal(size=(steps, channels)) * (
+        0.6 + 0.5 * z[:, None]
+    )
+    if missing:
+        x[10:13] = np.nan
+        x[30, 0] = np.nan
+    return x
+
+
+def _counts(steps=100, seed=1):
+    rng = np.random.default_rng(seed)
+    x = rng.poisson(np.array([2.0, 9.0])[_states(rng, steps, 2)]).astype(float)
+    x[[5, 6, 50]] = np.nan
+    return x
+
+
+def _categories(steps=120, seed=2):
+    rng = np.random.default_rng(seed)
+    table = np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]])
+    z = _states(rng, steps, 2)
+    return np.array([rng.choice(3, p=table[k]) for k in z])
+
+
+def _unequal(seed=3):
+    return [
+        _gaussian(steps, 1, seed + n, missing=False) for n, steps in enumerate([30, 12, 41, 1, 25, 18])
+    ]
+
+
+def _mixture_density(params, data, weights):
+    """Two Gaussian clusters, independent points: weights multiply."""
+    log_share = jnp.log(params["share"])
+    terms = log_share - 0.5 * (data[:, None] - params["centre"]) ** 2 - 0.5 * jnp.log(2 * jnp.pi)
+    return jnp.sum(weights * logsumexp(terms, axis=1))
+
+
+def _mixture():
+    rng = np.random.default_rng(4)
+    data = np.concatenate([rng.normal(-2, 1, 40), rng.normal(2, 1, 30)])
+    init = {"share": np.array([0.5, 0.5]), "centre": np.array([-1.0, 1.0])}
+    return fo.models.Custom(_mixture_density, init, constraints={"share": "simplex"}), data
+
+
+def entries() -> list[Entry]:
+    left_right = np.array([[True, True, False], [False, True, True], [False, False, True]])
+    stretches = np.concatenate([np.random.default_rng(6).normal(m, 0.7, 30) for m in (-2.0, 0.5, 3.0)])
+    made = [
+        Entry("gaussian-fixed", fo.models.GaussianHMM(2, covariance="fixed", mean_scale=3.0), _gaussian()),
+        Entry("gaussian-spherical", fo.models.GaussianHMM(2, covariance="spherical"), _gaussian()),
+        Entry("gaussian-diag", fo.models.GaussianHMM(2, covariance="diag"), _gaussian()),
+        Entry("gaussian-full", fo.models.GaussianHMM(2, covariance="full"), _gaussian()),
+        Entry("gaussian-unequal", fo.models.GaussianHMM(2), _unequal(), sequences=True),
+        Entry("gaussian-left-right", fo.models.GaussianHMM(3, support=left_right), stretches),
+        Entry("poisson", fo.models.PoissonHMM(2), _counts()),
+        Entry("categorical", fo.models.CategoricalHMM(2, 3), _categories()),
+        Entry("frozen-transition", fo.models.PoissonHMM(
+            2, frozen={"transition": [[0.9, 0.1], [0.1, 0.9]]}), _counts()),
+        Entry("events", fo.models.EventCounts(steps_per_day=6), _events()),
+        Entry("custom-mixture", *_mixture()),
+    ]  # fmt: skip
+    return made
+
+
+def _events(seed=5):
+    rng = np.random.default_rng(seed)
+    z = _states(rng, 210, 2, 0.9)
+    x = rng.poisson(6.0, 210) + np.where(z == 1, rng.poisson(rng.gamma(4.0, 3.0, 210)), 0)
+    x = x.astype(float)
+    x[20:25] = np.nan
+    return x

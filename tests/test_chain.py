@@ -1,0 +1,170 @@
+"""The chain engine against enumeration of all paths, on random small cases."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import enumeration
+from fitonce.engines import chain
+
+KERNELS = ["scan", "tree"]
+cases = st.fixed_dictionaries(
+    {
+        "steps": st.sampled_from([1, 2, 5]),
+        "states": st.sampled_from([1, 2, 3]),
+        "varying": st.booleans(),
+        "zeros": st.sampled_from(["none", "transitions", "start", "emission", "all"]),
+        "shift": st.sampled_from([0.0, 1e4, -1e4]),
+        "spread": st.sampled_from([1.0, 30.0, 500.0]),
+        "seed": st.integers(0, 10_000),
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def potentials(steps, states, varying, zeros, shift, spread, seed):
+    """Random potentials, always with one possible path."""
+    rng = np.random.default_rng(seed)
+    unary = spread * rng.normal(size=(steps, states))
+    pairwise = rng.normal(size=(steps - 1, states, states) if varying else (states, states))
+    route = rng.integers(states, size=steps)
+    if not varying:
+        route[:] = route[0]
+    if zeros in ("transitions", "all"):
+        mask = rng.random(pairwise.shape) < 0.5
+        for t in range(steps - 1):
+            mask[(t, route[t], route[t + 1]) if varying else (route[t], route[t + 1])] = False
+        pairwise[mask] = -np.inf
+    if zeros in ("start", "all"):
+        unary[0, np.arange(states) != route[0]] = -np.inf
+    if zeros in ("emission", "all"):
+        mask = rng.random(unary.shape) < 0.3
+        mask[np.arange(steps), route] = False
+        unary[mask] = -np.inf
+    return unary + shift, pairwise - shift
+
+
+# Compiled once per shape and kernel; hypothesis then varies the numbers.
+@partial(jax.jit, static_argnums=0)
+def engine(kernel, unary, pairwise):
+    return chain.log_partition(unary, pairwise, kernel=kernel), chain.marginals(
+        unary, pairwise, kernel=kernel
+    )
+
+
+@partial(jax.jit, static_argnums=0)
+def engine_derivatives(kernel, unary, pairwise, d_unary, d_pairwise):
+    def value(theta):
+        moved = unary + jnp.tensordot(theta, d_unary, 1), pairwise + jnp.tensordot(theta, d_pairwise, 1)
+        return chain.log_partition(*moved, kernel=kernel)
+
+    return jax.grad(value)(jnp.zeros(2)), jax.hessian(value)(jnp.zeros(2))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@given(case=cases)
+@settings(max_examples=150, deadline=None)
+def test_log_partition_and_marginals_match_enumeration(kernel, case):
+    unary, pairwise = potentials(**case)
+    value, found = engine(kernel, unary, pairwise)
+    np.testing.assert_allclose(value, enumeration.log_partition(unary, pairwise), rtol=1e-13, atol=1e-11)
+    np.testing.assert_allclose(found, enumeration.marginals(unary, pairwise), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@given(case=cases)
+@settings(max_examples=150, deadline=None)
+def test_first_and_second_derivatives_match_enumeration(kernel, case):
+    unary, pairwise = potentials(**case)
+    rng = np.random.default_rng(1)
+    d_unary, d_pairwise = rng.normal(size=(2, *unary.shape)), rng.normal(size=(2, *pairwise.shape))
+    gradient, hessian = engine_derivatives(kernel, unary, pairwise, d_unary, d_pairwise)
+    # log Z of paths with scores s + theta . f has gradient E f and Hessian Cov f.
+    weight = np.exp(
+        enumeration.path_scores(unary, pairwise) - enumeration.log_partition(unary, pairwise)
+    )
+    slopes = np.stack([enumeration.path_scores(*d) for d in zip(d_unary, d_pairwise, strict=True)])
+    mean = slopes @ weight
+    np.testing.assert_allclose(gradient, mean, rtol=1e-9, atol=1e-10)
+    centred = slopes - mean[:, None]
+    np.testing.assert_allclose(hessian, (centred * weight) @ centred.T, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("varying", [False, True])
+def test_padded_batch_matches_each_sequence_alone(kernel, varying):
+    rng = np.random.default_rng(0)
+    lengths, states = np.array([5, 1, 3, 5]), 3
+    unary = rng.normal(size=(2, 4, 5, states))
+    pairwise = rng.normal(size=(2, 4, 4, states, states) if varying else (2, 1, states, states))
+    value = chain.log_partition(jnp.asarray(unary), jnp.asarray(pairwise), jnp.asarray(lengths), kernel)
+    found = chain.marginals(jnp.asarray(unary), jnp.asarray(pairwise), jnp.asarray(lengths), kernel)
+    for fold in range(2):
+        for n, length in enumerate(lengths):
+            u = unary[fold, n, :length]
+            p = pairwise[fold, n, : length - 1] if varying else pairwise[fold, 0]
+            np.testing.assert_allclose(value[fold, n], enumeration.log_partition(u, p), rtol=1e-12)
+            np.testing.assert_allclose(found[fold, n, :length], enumeration.marginals(u, p), rtol=1e-10)
+            assert (np.asarray(found[fold, n, length:]) == 0).all()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("zeros", ["none", "all"])
+def test_marginals_at_places_are_those_of_the_full_grid(kernel, zeros):
+    made = [potentials(4, 2, False, zeros, 0.0, 1.0, seed) for seed in range(6)]
+    unary = jnp.asarray(np.stack([u for u, _ in made]).reshape(2, 3, 4, 2))
+    pairwise = jnp.asarray(made[0][1])
+    lengths = jnp.array([4, 2, 3])
+    at = jnp.array([[0, 5, 10], [1, 3, 4]])
+    full = chain.marginals(unary, pairwise, lengths, kernel).reshape(2, 12, 2)
+    some = chain.marginals(unary, pairwise, lengths, kernel, at=at)
+    np.testing.assert_allclose(some, np.take_along_axis(np.asarray(full), np.asarray(at)[..., None], 1))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_long_forced_path_keeps_its_improbable_value(kernel):
+    """State 0 is left for good at once; probabilities far below the smallest double still count."""
+    steps = 60
+    unary = np.zeros((steps, 2))
+    unary[: steps - 1, 0] = -40.0
+    unary[-1, 1] = -np.inf
+    pairwise = np.array([[0.0, 0.0], [-np.inf, 0.0]])
+    value = chain.log_partition(jnp.asarray(unary), jnp.asarray(pairwise), kernel=kernel)
+    assert float(value) == pytest.approx(-40.0 * (steps - 1), rel=1e-14)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_an_impossible_chain_has_log_partition_minus_infinity(kernel):
+    unary = jnp.asarray(np.array([[0.0, -np.inf], [-np.inf, 0.0]]))
+    pairwise = jnp.asarray(np.array([[0.0, -np.inf], [0.0, 0.0]]))
+    assert float(chain.log_partition(unary, pairwise, kernel=kernel)) == -np.inf
+    assert (np.asarray(chain.marginals(unary, pairwise, kernel=kernel)) == 0).all()
+
+
+def test_kernels_agree_on_a_long_chain():
+    rng = np.random.default_rng(0)
+    unary, pairwise = jnp.asarray(rng.normal(size=(3001, 4))), jnp.asarray(rng.normal(size=(4, 4)))
+
+    @partial(jax.jit, static_argnums=0)
+    def both(kernel, pairwise):
+        return jax.value_and_grad(lambda p: chain.log_partition(unary, p, kernel=kernel))(pairwise)
+
+    (scan, d_scan), (tree, d_tree) = both("scan", pairwise), both("tree", pairwise)
+    np.testing.assert_allclose(scan, tree, rtol=1e-13)
+    np.testing.assert_allclose(d_scan, d_tree, rtol=1e-10)
+
+
+def test_default_kernel_is_the_scan_on_a_cpu():
+    assert jax.default_backend() != "cpu" or chain.default_kernel() == "scan"

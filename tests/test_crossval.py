@@ -1,0 +1,274 @@
+"""cross_validate: losses against enumeration, results, chunks, traces, and every refusal."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import enumeration
+import fitonce as fo
+
+MODEL = fo.models.PoissonHMM(2)
+COUNTS = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0, 2.0, 9.0], 15)).astype(float)
+COUNTS[7] = np.nan
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fo.fit(MODEL, COUNTS)
+
+
+@pytest.fixture(scope="module")
+def folds():
+    return fo.folds.blocks(COUNTS, percent=10, n=7, seed=1)
+
+
+@pytest.fixture(scope="module")
+def cv(fit, folds):
+    return fo.cross_validate(fit, folds)
+
+
+def small_case(left_out):
+    """Nine steps, so that all paths can be enumerated, at parameters that were not fitted."""
+    x = np.array([1.0, 0.0, 7.0, np.nan, 9.0, 2.0, 1.0, 8.0, 6.0])
+    params = {
+        "initial": np.array([0.3, 0.7]),
+        "transition": np.array([[0.8, 0.2], [0.4, 0.6]]),
+        "rate": np.array([[1.5], [7.0]]),
+    }
+    emission = np.array([
+        [v * np.log(r) - r - np.sum(np.log(np.arange(1, v + 1))) if v == v else 0.0 for r in (1.5, 7.0)]
+        for v in x
+    ])  # fmt: skip
+    kept = emission.copy()
+    kept[left_out] = 0.0
+    kept[0] += np.log(params["initial"])
+    return fo.fit_at(MODEL, x, params), emission, kept, np.log(params["transition"])
+
+
+def test_pointwise_loss_matches_enumeration():
+    fit, emission, kept, moves = small_case([2, 4, 5])
+    cv = fo.cross_validate(fit, fo.folds.sites([[2, 4, 5]], 9), method="none")
+    states = enumeration.marginals(kept, moves)
+    expected = [-np.log(np.sum(states[t] * np.exp(emission[t]))) for t in (2, 4, 5)]
+    np.testing.assert_allclose(cv.pointwise["loss"], expected, rtol=1e-12)
+    assert cv.pointwise["site"].tolist() == [2, 4, 5]
+    assert cv.estimate == pytest.approx(np.mean(expected), rel=1e-12)
+
+
+def test_joint_loss_matches_enumeration():
+    fit, emission, kept, moves = small_case([2, 4, 5])
+    cv = fo.cross_validate(fit, fo.folds.sites([[2, 4, 5]], 9), method="none", loss="joint")
+    full = emission.copy()
+    full[0] = kept[0]
+    joint = enumeration.log_partition(kept, moves) - enumeration.log_partition(full, moves)
+    assert cv.pointwise["loss"].iloc[0] == pytest.approx(joint, rel=1e-12)
+    assert cv.folds["loss"].iloc[0] == pytest.approx(joint / 3, rel=1e-12)
+
+
+def test_loss_of_whole_sequences_is_their_log_likelihood():
+    rng = np.random.default_rng(0)
+    data = [rng.poisson(4.0, n).astype(float) for n in (8, 5, 11)]
+    fit = fo.fit(MODEL, data)
+    cv = fo.cross_validate(fit, fo.folds.structures(data), method="none")
+    with jax.enable_x64(True):
+        prior = float(MODEL.log_prior({k: jnp.asarray(v) for k, v in fit.params.items()}))
+    for n, x in enumerate(data):
+        alone = fo.fit_at(MODEL, [x], fit.params)
+        assert cv.pointwise["loss"][n] == pytest.approx(alone.value + prior, rel=1e-12)
+    assert cv.pointwise["sequence"].tolist() == [0, 1, 2]
+    assert cv.scheme == "structures"
+
+
+def test_a_horizon_scores_only_the_next_steps_and_hides_the_rest(fit):
+    some = fo.cross_validate(fit, fo.folds.future(60, start=[40], horizon=2), method="onestep")
+    alls = fo.cross_validate(fit, fo.folds.future(60, start=[40]), method="onestep")
+    assert some.pointwise["site"].tolist() == [40, 41]
+    np.testing.assert_allclose(some.theta, alls.theta)
+    np.testing.assert_allclose(some.pointwise["loss"], alls.pointwise["loss"][:2])
+
+
+def test_own_loss_is_given_parameters_data_and_weights(fit, folds):
+    def absolute_error(params, data, weights):
+        return jnp.abs(data.values[0, :, 0] - jnp.sum(params["rate"]) / 2) + 0.0 * weights
+
+    cv = fo.cross_validate(fit, folds, method="none", loss=absolute_error)
+    expected = np.abs(COUNTS[cv.pointwise["site"]] - fit.params["rate"].sum() / 2)
+    np.testing.assert_allclose(cv.pointwise["loss"], expected)
+    assert cv.loss == "absolute_error"
+
+
+def test_table_of_folds(cv, folds):
+    assert list(cv.folds.columns) == ["loss", "control", "size", "status", "ok"]
+    assert len(cv.folds) == len(folds) == 7
+    by_hand = cv.pointwise.groupby("fold")["loss"].mean()
+    np.testing.assert_allclose(cv.folds["loss"], by_hand)
+    assert cv.folds["size"].tolist() == [len(s) for s in folds.scored]
+    assert cv.estimate == pytest.approx(cv.folds["loss"].mean())
+    assert cv.theta.shape == (7, len(cv.fit.theta))
+    assert set(cv.params(2)) == {"initial", "transition", "rate"}
+
+
+def test_control_is_the_result_of_none(fit, folds, cv):
+    none = fo.cross_validate(fit, folds, method="none")
+    np.testing.assert_array_equal(cv.pointwise["control"], none.pointwise["loss"])
+    assert cv.control == none.estimate
+    assert np.abs(cv.pointwise["loss"] - cv.pointwise["control"]).max() > 1e-6
+
+
+def test_auto_is_onestep(cv):
+    assert cv.method == "onestep"
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 7, 50])
+def test_the_size_of_a_chunk_changes_nothing(fit, folds, cv, chunk):
+    other = fo.cross_validate(fit, folds, chunk=chunk)
+    np.testing.assert_allclose(other.pointwise["loss"], cv.pointwise["loss"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["ij", "onestep", "newton", "exact"])
+def test_a_thousand_folds_trace_once(method):
+    """The density is traced while compiling only; its count must not depend on the number of folds."""
+    traces = []
+
+    def log_density(params, data, weights):
+        traces.append(1)
+        return jnp.sum(weights * (-0.5 * (data - params["m"]) ** 2))
+
+    data = np.random.default_rng(0).normal(size=40)
+    fit = fo.fit(fo.models.Custom(log_density, {"m": 0.0}), data)
+
+    def count(n):
+        before = len(traces)
+        fo.cross_validate(fit, fo.folds.iid(40, 10, n), method=method, chunk=8)
+        return len(traces) - before
+
+    assert count(16) > 0
+    assert count(1000) == 0
+
+
+def test_custom_losses_put_back_one_point_at_a_time():
+    def log_density(params, data, weights):
+        return jnp.sum(weights * (-0.5 * (data - params["m"]) ** 2))
+
+    data = np.arange(10.0)
+    fit = fo.fit(fo.models.Custom(log_density, {"m": 0.0}), data)
+    cv = fo.cross_validate(fit, fo.folds.sites([[0, 9]], 10), method="exact")
+    mean = data[1:9].mean()
+    np.testing.assert_allclose(cv.pointwise["loss"], 0.5 * (data[[0, 9]] - mean) ** 2, rtol=1e-9)
+
+
+def test_custom_heldout_function_is_used():
+    model = fo.models.Custom(
+        lambda p, x, w: -0.5 * jnp.sum(w * (x - p["m"]) ** 2), {"m": 0.0},
+        heldout=lambda p, x, w: jnp.abs(x - p["m"]),
+    )  # fmt: skip
+    fit = fo.fit(model, np.arange(5.0))
+    cv = fo.cross_validate(fit, fo.folds.sites([[4]], 5), method="exact")
+    assert cv.estimate == pytest.approx(4.0 - 1.5)
+
+
+def test_standard_error_of_disjoint_sequences_is_the_usual_one():
+    rng = np.random.default_rng(1)
+    data = [rng.poisson(4.0, 6).astype(float) for _ in range(9)]
+    fit = fo.fit(MODEL, data)
+    cv = fo.cross_validate(fit, fo.folds.structures(data), method="none")
+    losses = cv.folds["loss"]
+    assert cv.se == pytest.approx(losses.std(ddof=1) / 3.0)
+
+
+def test_more_overlapping_folds_do_not_shrink_the_standard_error(fit):
+    few, many = (
+        fo.cross_validate(fit, fo.folds.iid(COUNTS, 10, n), method="none").se for n in (100, 1000)
+    )
+    assert many > 0.7 * few
+
+
+def test_an_impossible_point_is_reported_and_not_averaged():
+    moves = np.array([[True, True], [False, True]])
+    model = fo.models.CategoricalHMM(
+        2, 2, support=moves,
+        frozen={"probability": [[[0.5, 0.5]], [[0.2, 0.8]]], "initial": [0.5, 0.5]},
+    )  # fmt: skip
+    x = np.array([0, 1, 0, 0, 1, 1, 1, 1, 0, 1.0])
+    fit = fo.fit(model, x)
+
+    def loss(params, data, weights):
+        return jnp.where(jnp.arange(10) == 3, jnp.inf, 1.0)
+
+    cv = fo.cross_validate(fit, fo.folds.sites([[3], [5]], x), loss=loss, method="none")
+    assert cv.n_failed == 1
+    assert cv.estimate == 1.0
+    assert "1 of 2 have no usable number" in repr(cv)
+    assert "impossible" in cv.folds["status"][0]
+
+
+def test_printing_says_what_a_person_needs(cv):
+    text = repr(cv)
+    for part in (
+        "7 folds",
+        "contiguous blocks of 10 %",
+        "estimate",
+        "+-",
+        "control",
+        "onestep",
+        "scheme A",
+        "refits",
+    ):
+        assert part in text
+
+
+def test_to_dataframe(cv):
+    assert len(cv.to_dataframe()) == 7
+    assert len(cv.to_dataframe("pointwise")) == len(cv.pointwise)
+    with pytest.raises(ValueError, match="level must be 'folds' or 'pointwise', got 'x'"):
+        cv.to_dataframe("x")
+
+
+def test_plot_refuses_other_folds(fit, cv):
+    other = fo.cross_validate(fit, fo.folds.kfold(60, 6), method="none")
+    with pytest.raises(ValueError, match="both results must be on the same folds"):
+        cv.plot(against=other)
+
+
+def test_plot_draws_every_point(fit, folds, cv):
+    exact = fo.cross_validate(fit, folds, method="exact")
+    ax = cv.plot(against=exact)
+    assert len(ax.lines[0].get_xdata()) == len(cv.pointwise)
+    assert "exact" in ax.get_xlabel()
+    ax.figure.clear()
+
+
+REFUSALS = [
+    ({"method": "magic"}, r"method must be 'auto' or one of .*, got 'magic'"),
+    ({"loss": "square"}, r"loss must be one of \('pointwise', 'joint'\) or a function, got 'square'"),
+    ({"chunk": 0}, "chunk must be at least 1, got 0"),
+    ({"damping": -1.0}, "damping must not be negative"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), REFUSALS)
+def test_refusals(fit, folds, arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fo.cross_validate(fit, folds, **arguments)
+
+
+def test_folds_of_another_length(fit):
+    with pytest.raises(ValueError, match="folds have 90 sites, data has 60"):
+        fo.cross_validate(fit, fo.folds.kfold(90, 3))
+
+
+def test_folds_that_score_only_missing_points_of_this_data(fit):
+    with pytest.raises(ValueError, match="fold 1 leaves out only missing sites"):
+        fo.cross_validate(fit, fo.folds.sites([[3], [7]], 60))
+
+
+def test_things_that_are_not_fits_or_folds(fit, folds):
+    with pytest.raises(ValueError, match=r"fit must be a Fit from fo\.fit, got str"):
+        fo.cross_validate("fit", folds)
+    with pytest.raises(ValueError, match=r"folds must come from fo\.folds, got list"):
+        fo.cross_validate(fit, [[1]])
+    with pytest.raises(ValueError, match="fold must be between 0 and 6, got 7"):
+        fo.cross_validate(fit, folds).params(7)

@@ -1,0 +1,114 @@
+"""The edge: importing, data sets, the command line, and the code in the documents."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import fitonce as fo
+from conftest import shared
+from fitonce.cli import app
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_importing_changes_no_global_state():
+    code = (
+        "import warnings, jax, matplotlib; before = (list(warnings.filters), jax.config.values.copy());"
+        "import fitonce; after = (list(warnings.filters), jax.config.values.copy());"
+        "assert before == after; import sys; assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_public_names_exist():
+    for name in fo.__all__:
+        assert hasattr(fo, name)
+
+
+def test_dodgers_has_the_known_facts():
+    series = fo.datasets.load("dodgers", shared("data"))
+    assert series.n_sites == 50_400
+    assert int((series.weights == 0).sum()) == 2_903
+    missing = np.diff(np.concatenate([[0], series.weights == 0, [0]]))
+    assert (missing == 1).sum() == 55
+    assert not series.weights[:379].any()
+    assert series.weights[379] == 1
+    assert series.values.max() == 90
+
+
+def test_a_changed_file_is_not_the_named_data_set(tmp_path):
+    (tmp_path / "Dodgers.data").write_text("4/10/2005 0:00,3\n")
+    with pytest.raises(ValueError, match="is not the UCI file"):
+        fo.datasets.load("dodgers", tmp_path)
+
+
+def test_refusals_of_data_sets(tmp_path):
+    with pytest.raises(ValueError, match=r"found no Dodgers\.data in"):
+        fo.datasets.load("dodgers", tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"data set must be one of \['dodgers'\], got 'x'"):
+        fo.datasets.load("x")
+    with pytest.raises(ValueError, match="found none at"):
+        fo.datasets.read_dodgers(tmp_path / "none")
+    words = tmp_path / "words.txt"
+    words.write_text("hello,world\nfoo,bar\n")
+    with pytest.raises(ValueError, match="must have lines of 'time,count'"):
+        fo.datasets.read_dodgers(words)
+
+
+def test_simulated_traffic_comes_back_from_a_fit():
+    series = fo.datasets.simulate_events(2, seed=3)
+    assert series.n_sites == 2 * 7 * 288
+    fit = fo.fit(fo.models.EventCounts(steps_per_day=288), series, restarts=1)
+    assert fit.ok
+    assert len(fit.theta) == 11
+    assert fit.params["rate"] == pytest.approx(17.0, rel=0.05)
+
+
+def small_file(tmp_path):
+    counts = fo.datasets.simulate_events(1, seed=1).values[0, :600, 0].astype(int)
+    path = tmp_path / "small.data"
+    path.write_text("".join(f"4/10/2005 0:00,{c}\n" for c in counts))
+    return path
+
+
+def test_demo_prints_the_result_and_draws(tmp_path):
+    picture = tmp_path / "demo.png"
+    words = ["demo", "--data", str(small_file(tmp_path)), "--folds", "5", "--plot", str(picture)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    for part in ("stationary", "5 folds", "estimate", "control", str(picture)):
+        assert part in done.output
+    assert picture.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--data", "no-such-file"], "found none at no-such-file"),
+        (["--plot", "no/such/folder/x.png"], "the picture's folder must exist"),
+    ],
+)
+def test_demo_answers_bad_words_in_one_sentence(words, sentence):
+    done = CliRunner().invoke(app, ["demo", *words])
+    assert done.exit_code == 2
+    assert sentence in done.output
+    assert "Traceback" not in done.output
+
+
+def blocks(path):
+    return re.findall(r"```python\n(.*?)```", path.read_text(), re.S)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/index.md", "CONTRIBUTING.md"])
+def test_code_in_documents_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = "\n".join(blocks(ROOT / name))
+    assert source
+    exec(compile(source, name, "exec"), {"__name__": name})

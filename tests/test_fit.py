@@ -1,0 +1,225 @@
+"""fit and fit_at: what they return, what they say when it went wrong, and every refusal."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fitonce as fo
+from fitonce.status import Outcome
+
+RNG = np.random.default_rng(0)
+LEVELS = np.repeat([-2.0, 2.0, -2.0, 2.0], 40)
+DATA = np.stack([LEVELS, -LEVELS], 1) + RNG.normal(size=(160, 2))
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fo.fit(fo.models.GaussianHMM(2), DATA)
+
+
+def test_a_fit_has_what_the_contract_names(fit):
+    assert fit.ok
+    assert fit.status.outcome is Outcome.STATIONARY
+    assert fit.theta.dtype == np.float64
+    assert fit.gradient_norm == pytest.approx(np.linalg.norm(fit.gradient))
+    assert fit.smallest_eigenvalue == pytest.approx(np.linalg.eigvalsh(fit.hessian)[0])
+    assert fit.objective(fit.theta) == pytest.approx(fit.value, rel=1e-15)
+    assert "transition[0,0]" in fit.names
+    assert "mean[1,0]" in fit.names
+    assert fit.seconds >= fit.refit_seconds > 0
+    np.testing.assert_allclose(np.sort(fit.params["mean"][:, 0]), [-2.0, 2.0], atol=0.5)
+
+
+def test_the_table_of_parameters_has_standard_errors(fit):
+    table = fit.to_dataframe()
+    assert table["name"].tolist() == fit.names
+    np.testing.assert_allclose(table["se"] ** 2, np.diag(np.linalg.inv(fit.hessian)))
+
+
+def test_printing_shows_status_and_parameters(fit):
+    text = repr(fit)
+    for part in ("stationary", "standard errors", "transition", "mean"):
+        assert part in text
+
+
+def test_seeds_make_fits_reproducible():
+    fits = [fo.fit(fo.models.PoissonHMM(2), np.arange(30) % 7, seed=5) for _ in range(2)]
+    np.testing.assert_array_equal(fits[0].theta, fits[1].theta)
+
+
+def test_restarts_never_end_higher_than_the_first_start(fit):
+    many = fo.fit(fo.models.GaussianHMM(2), DATA, restarts=4)
+    assert len(many.values_of_starts) == 4
+    assert many.value <= many.values_of_starts[0] + 1e-8
+
+
+def test_fit_at_keeps_the_parameters_and_says_how_far_they_are(fit):
+    moved = {**fit.params, "mean": fit.params["mean"] + 0.3}
+    there = fo.fit_at(fo.models.GaussianHMM(2), DATA, moved)
+    np.testing.assert_allclose(there.params["mean"], moved["mean"])
+    assert not there.ok
+    assert there.status.outcome is Outcome.NOT_STATIONARY
+    assert "largest at 'mean[" in str(there.status)
+    cv = fo.cross_validate(there, fo.folds.kfold(160, 4))
+    assert "not stationary" in repr(cv)
+
+
+def flat_direction():
+    """Only the sum of a and b is in the model."""
+    return fo.models.Custom(
+        lambda p, x, w: -0.5 * jnp.sum(w * (x - p["a"] - p["b"]) ** 2), {"a": 0.0, "b": 0.0}
+    )
+
+
+def test_a_flat_direction_is_named_and_not_solved():
+    fit = fo.fit(flat_direction(), np.arange(10.0))
+    assert fit.status.outcome is Outcome.NOT_A_MINIMUM
+    assert "'a'" in str(fit.status)
+    assert "'b'" in str(fit.status)
+    folds = fo.folds.kfold(10, 5)
+    with pytest.raises(fo.IndefiniteError, match=r"H is not positive definite.*'a', 'b'|'b', 'a'"):
+        fo.cross_validate(fit, folds, method="onestep")
+    assert np.isfinite(fo.cross_validate(fit, folds, method="none").estimate)
+    damped = fo.cross_validate(fit, folds, method="onestep", damping=1e-6)
+    assert np.isfinite(damped.estimate)
+
+
+def test_newton_folds_with_a_flat_direction_are_reported():
+    fit = fo.fit(flat_direction(), np.arange(10.0))
+    cv = fo.cross_validate(fit, fo.folds.kfold(10, 5), method="exact")
+    assert cv.n_failed == 5
+    assert np.isnan(cv.estimate)
+    assert "smallest eigenvalue of H" in cv.folds["status"][0]
+
+
+def test_a_saddle_is_not_called_a_minimum():
+    model = fo.models.Custom(
+        lambda p, x, w: jnp.sum(w) * (p["u"] ** 2 - p["u"] ** 4 - p["v"] ** 2), {"u": 0.0, "v": 0.0}
+    )
+    there = fo.fit_at(model, np.zeros(3), {"u": 0.0, "v": 0.0})
+    assert there.status.outcome is Outcome.NOT_A_MINIMUM
+    assert "'u'" in str(there.status)
+
+
+def test_float32_input_is_fitted_in_float64(fit):
+    single = fo.fit(fo.models.GaussianHMM(2), DATA.astype(np.float32))
+    assert single.theta.dtype == np.float64
+    assert single.ok
+    np.testing.assert_allclose(single.theta, fit.theta, atol=1e-4)
+
+
+def test_pandas_and_lists_fit_like_arrays(fit):
+    import pandas as pd
+
+    frame = pd.DataFrame(DATA, columns=["left", "right"])
+    assert fo.fit(fo.models.GaussianHMM(2), frame).value == fit.value
+    assert fo.fit(fo.models.GaussianHMM(2), [DATA]).value == fit.value
+
+
+REFUSALS = [
+    ({"restarts": 0}, "restarts must be at least 1, got 0"),
+    ({"kernel": "spiral"}, r"kernel must be one of \('scan', 'tree'\) or None, got 'spiral'"),
+    ({"init": {"mean": 0}}, "parameters must be a pytree of initial, mean, transition, variance"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), REFUSALS)
+def test_refusals_of_fit(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fo.fit(fo.models.GaussianHMM(2), DATA, **arguments)
+
+
+MODELS = [
+    (lambda: fo.models.GaussianHMM(0), "n_states must be a positive integer, got 0"),
+    (lambda: fo.models.GaussianHMM(2, covariance="round"), r"covariance must be one of .*, got 'round'"),
+    (lambda: fo.models.GaussianHMM(2, variance=-1.0), "variance must be positive, got -1"),
+    (lambda: fo.models.CategoricalHMM(2, 1), "n_categories must be at least 2, got 1"),
+    (
+        lambda: fo.models.PoissonHMM(2, transition_concentration=[1.0]),
+        "transition_concentration must be",
+    ),
+    (lambda: fo.models.PoissonHMM(2, support=[[True, False], [False, False]]), "support must be 2 x 2"),
+    (lambda: fo.models.EventCounts(steps_per_day=0), "steps_per_day must be at least 1, got 0"),
+    (
+        lambda: fo.models.Custom(3, {}),
+        "log_density must be a function of params, data and weights, got int",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "sentence"), MODELS)
+def test_refusals_of_models(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+CONSTANT = np.column_stack([DATA[:, 0], np.ones(160)])
+UNSUITABLE = [
+    (fo.models.PoissonHMM(2), [1.0, -1.0, 2.0], r"non-negative integer counts, got -1; .*missing=-1"),
+    (
+        fo.models.PoissonHMM(2),
+        [1.5, 2.0],
+        "a Poisson emission needs non-negative integer counts, got 1.5",
+    ),
+    (fo.models.CategoricalHMM(2, 3), [0.0, 3.0], "n_categories=3 allows 0 to 2, got 3"),
+    (fo.models.GaussianHMM(2, strength=0.0), CONSTANT, r"channel 'x1' is constant \(1\)"),
+    (
+        fo.models.GaussianHMM(2, covariance="fixed", variance=[1.0, 2.0, 3.0]),
+        DATA,
+        "one for each of 2 channels",
+    ),
+    (fo.models.EventCounts(288), DATA, "event counts need one channel, got 2"),
+    (fo.models.EventCounts(288), np.array([1.0, 5000.0]), "counts may be at most 2,000, got 5,000"),
+    (fo.models.PoissonHMM(2, frozen={"speed": 1}), [1.0, 2.0], r"frozen names \['speed'\]"),
+    (
+        fo.models.GaussianHMM(2),
+        np.array([[1.0, np.nan], [2.0, np.nan]]),
+        "channel 'x1' has no observed value",
+    ),
+    ("hmm", [1.0], "model must be one of fo.models or have its methods, got str"),
+    (flat_direction(), fo.sequences([1.0, 2.0]), "Custom takes arrays as they are"),
+    (flat_direction(), 3.0, "Custom cannot tell how many things can be left out; pass size="),
+]
+
+
+@pytest.mark.parametrize(("model", "data", "sentence"), UNSUITABLE)
+def test_data_that_a_model_cannot_describe(model, data, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fo.fit(model, data)
+
+
+def test_everything_frozen():
+    model = fo.models.PoissonHMM(
+        1, frozen={"rate": [[1.0]], "initial": [1.0], "transition": [[1.0]]}
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="the model has no free parameters"):
+        fo.fit(model, [1.0, 2.0])
+
+
+def test_custom_constraints_by_name():
+    def density(params, x, w):
+        return jnp.sum(w * (-0.5 * ((x - params["m"]) / params["s"]) ** 2 - jnp.log(params["s"])))
+
+    init = {"m": 0.0, "s": 1.0}
+    data = np.arange(9.0)
+    fit = fo.fit(fo.models.Custom(density, init, constraints={"s": "positive"}), data)
+    assert fit.params["s"] == pytest.approx(data.std())
+    held = fo.fit(fo.models.Custom(density, init, constraints={"s": "frozen"}), data)
+    assert held.names == ["m"]
+    with pytest.raises(
+        ValueError, match=r"constraints name \['x'\], but the parameters are \['m', 's'\]"
+    ):
+        fo.fit(fo.models.Custom(density, init, constraints={"x": "positive"}), data)
+    with pytest.raises(ValueError, match="the constraint of 's' must be one of"):
+        fo.fit(fo.models.Custom(density, init, constraints={"s": "round"}), data)
+
+
+def test_wrong_shapes_of_theta_and_weights(fit):
+    with pytest.raises(ValueError, match=r"theta must have shape \(11,\), got \(3,\)"):
+        fit.objective(np.zeros(3))
+    with pytest.raises(ValueError, match=r"weights must have shape \(160,\), got \(2,\)"):
+        fit.objective(fit.theta, np.ones(2))
+    with pytest.raises(ValueError, match="rhs must have 11 rows"):
+        fo.curvature(fit).solve(np.zeros(3))

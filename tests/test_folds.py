@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
+
+import fitonce as fo
+from fitonce import folds
+
+NAN = np.nan
+UNEVEN = [np.ones(40), np.ones(60), np.r_[np.full(25, NAN), np.ones(25)]]  # 150 sites, 100-124 missing
+FIVE = [np.ones(3), np.ones(2), np.full(4, NAN), np.ones(1), np.ones(2)]  # sequence 2 is missing
+
+
+def sets(made: fo.Folds) -> list[list[int]]:
+    return [indices.tolist() for indices in made.dropped]
+
+
+def scored(made: fo.Folds) -> list[list[int]]:
+    return [indices.tolist() for indices in made.scored]
+
+
+MAKERS = {
+    "iid": folds.iid(UNEVEN, 10, 5),
+    "blocks": folds.blocks(UNEVEN, 10, 5),
+    "future": folds.future(UNEVEN, [20, 30], horizon=10),
+    "kfold": folds.kfold(UNEVEN, 3),
+    "kfold at random": folds.kfold(UNEVEN, 3, blocks=False),
+    "structures": folds.structures(UNEVEN),
+    "sites": folds.sites([[99, 100], range(110, 130)], UNEVEN),
+    "from_splitter": folds.from_splitter(TimeSeriesSplit(3), UNEVEN),
+}
+
+
+@pytest.mark.parametrize("made", MAKERS.values(), ids=MAKERS)
+def test_weights_are_the_base_with_zeros_where_dropped(made):
+    weights = made.weights
+    assert weights.shape == (len(made), made.size)
+    for row, dropped in zip(weights, made.dropped, strict=True):
+        kept = np.setdiff1d(np.arange(made.size), dropped)
+        assert not row[dropped].any()
+        np.testing.assert_array_equal(row[kept], made.base[kept])
+    np.testing.assert_array_equal(made.weights_of([1, 0, 1]), weights[[1, 0, 1]])
+
+
+@pytest.mark.parametrize("made", MAKERS.values(), ids=MAKERS)
+def test_scored_is_dropped_and_observed(made):
+    for dropped, counted in zip(made.dropped, made.scored, strict=True):
+        assert set(counted) <= set(dropped)
+        assert made.base[counted].all()
+        np.testing.assert_array_equal(dropped, np.unique(dropped))
+
+
+RANDOM = {
+    "iid": lambda seed: folds.iid(100, 10, 3, seed),
+    "blocks": lambda seed: folds.blocks(100, 10, 3, seed),
+    "kfold": lambda seed: folds.kfold(100, 3, blocks=False, seed=seed),
+    "structures": lambda seed: folds.structures(100, k=3, seed=seed),
+}
+
+
+@pytest.mark.parametrize("make", RANDOM.values(), ids=RANDOM)
+def test_the_seed_decides(make):
+    assert sets(make(1)) == sets(make(1)) != sets(make(2))
+    assert "(seed 1)" in make(1).label
+
+
+@pytest.mark.parametrize("maker", [folds.iid, folds.blocks])
+@pytest.mark.parametrize(
+    ("percent", "total", "size"),
+    [(10, 100, 10), (2, 199, 3), (99.9, 10, 9), (0.57, 10_000, 57), (np.float64(2.3), 50_000, 1150)],
+)
+def test_size_is_the_floor_of_the_share(maker, percent, total, size):
+    assert {len(indices) for indices in maker(total, percent, 4).dropped} == {size}
+
+
+def test_iid_draws_its_share_of_observed_sites_only():
+    made = folds.iid(UNEVEN, 20, 50)
+    drawn = np.concatenate(made.dropped)
+    assert {len(indices) for indices in made.dropped} == {25}  # of 125
+    assert set(drawn) == set(range(100)) | set(range(125, 150))
+
+
+def test_blocks_are_contiguous_shares_of_one_sequence_and_reach_its_ends():
+    data = fo.sequences(UNEVEN)
+    found = {0: set(), 1: set(), 2: set()}
+    for block in folds.blocks(data, 10, 1000).dropped:
+        np.testing.assert_array_equal(np.diff(block), 1)
+        (sequence,) = set(data.sites["sequence"][block])
+        assert len(block) == {0: 4, 1: 6, 2: 5}[sequence]
+        assert data.weights[block].any()
+        found[sequence].add(int(block[0]))
+    assert found == {0: set(range(37)), 1: set(range(40, 95)), 2: set(range(121, 146))}
+
+
+@pytest.mark.parametrize(
+    ("options", "dropped", "counted"),
+    [
+        ({"start": 7}, [[7, 8, 9]], [[7, 8, 9]]),
+        ({"steps": 2}, [[8, 9]], [[8, 9]]),
+        ({"start": np.array([6, 8])}, [[6, 7, 8, 9], [8, 9]], [[6, 7, 8, 9], [8, 9]]),
+        ({"steps": [1, 3], "horizon": 2}, [[9], [7, 8, 9]], [[9], [7, 8]]),
+    ],
+)
+def test_future_leaves_out_the_end_and_scores_the_horizon(options, dropped, counted):
+    made = folds.future(10, **options)
+    assert (sets(made), scored(made)) == (dropped, counted)
+
+
+def test_future_counts_within_each_sequence():
+    data = [np.ones(3), np.ones(5)]
+    assert sets(folds.future(data, 3)) == [[6, 7]]
+    assert sets(folds.future(data, steps=1)) == [[2, 7]]
+    assert sets(folds.future(data, steps=4)) == [[0, 1, 2, 4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_kfold_leaves_every_site_out_once(blocks):
+    made = folds.kfold(10, 3, blocks=blocks)
+    assert sorted(np.concatenate(made.dropped)) == list(range(10))
+    assert sorted(map(len, made.dropped)) == [3, 3, 4]
+    assert (sets(made) == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]) is blocks
+
+
+def test_structures_one_at_a_time_in_k_and_by_group():
+    assert sets(folds.structures(3)) == [[0], [1], [2]]
+    halves = folds.structures(7, k=2)
+    assert sorted(np.concatenate(halves.dropped)) == list(range(7))
+    assert sorted(map(len, halves.dropped)) == [3, 4]
+    by_group = folds.structures(FIVE, groups=["b", "a", "b", "a", "c"])
+    assert sets(by_group) == [[1, 3], [0, 2], [4]]
+    assert scored(by_group) == [[1, 3], [0], [4]]
+    assert by_group.kind == "sequences"
+
+
+@pytest.mark.parametrize("given", [[3, 1, 1], {1, 3}, range(1, 4, 2), np.arange(5) % 2 == 1])
+def test_sites_takes_lists_sets_ranges_and_masks(given):
+    assert sets(folds.sites([given], 5)) == [[1, 3]]
+
+
+def test_splitters_leave_out_what_they_do_not_train_on_and_score_their_test_set():
+    made = folds.from_splitter(TimeSeriesSplit(2), 6)
+    assert (sets(made), scored(made)) == ([[2, 3, 4, 5], [4, 5]], [[2, 3], [4, 5]])
+    assert sets(folds.from_splitter(KFold(2), 4)) == [[0, 1], [2, 3]]
+    grouped = folds.from_splitter(GroupKFold(2), FIVE, over="sequences", groups=[0, 1, 0, 1, 0])
+    assert (grouped.kind, sorted(sets(grouped))) == ("sequences", [[0, 2, 4], [1, 3]])
+
+
+def test_rebased_keeps_the_index_sets_and_stops_scoring_what_is_missing():
+    made = folds.future(5, [2, 3], horizon=2)
+    assert made.rebased(np.ones(5)) is made
+    again = made.rebased([1, 1, 1, 0, 1])
+    assert (sets(again), scored(again)) == ([[2, 3, 4], [3, 4]], [[2], [4]])
+    assert again.weights.tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]
+
+
+def test_describe_and_repr_say_how_many_how_made_and_how_large():
+    line = "3 folds, 3-fold over time, in blocks: 400 of 1,200 points scored in each"
+    assert folds.kfold(1200, 3).describe() == line
+    assert repr(folds.kfold(1200, 3)) == f"Folds({line})"
+    line = "2 folds, 2-fold over sequences (seed 7): 1 to 2 of 3 sequences scored in each"
+    assert folds.structures(3, k=2, seed=7).describe() == line
+
+
+class Pairs:
+    def __init__(self, *pairs):
+        self.pairs = pairs
+
+    def split(self, X, y=None, groups=None):
+        return iter(self.pairs)
+
+
+WHOLE = "n, the number of folds, must be an integer of at least 1, got"
+STARTS = "must be a non-negative integer or a list of them, got"
+MISSING = [1.0, 1.0, NAN, NAN]
+SPARSE = np.r_[1.0, np.full(10**6, NAN), 1.0]  # blocks of 10 % all but never meet an observed site
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: folds.iid(True, 10, 1), "folds need the data or its length, got True"),
+        (lambda: folds.iid(None, 10, 1), "folds need the data or its length, got None"),
+        (lambda: folds.iid(0, 10, 1), "the length of the data must be at least 1, got 0"),
+        (lambda: folds.iid(9, 0, 1), "percent must be between 0 and 100, exclusive, got 0"),
+        (lambda: folds.iid(9, 100, 1), "percent must be between 0 and 100, exclusive, got 100"),
+        (lambda: folds.iid(9, 10, 1), "10 % of 9 observed sites is less than one"),
+        (
+            lambda: folds.blocks([[1] * 9, [1] * 2], 20, 1),
+            "20 % of 2 steps of sequence 1 is less than one",
+        ),
+        (lambda: folds.iid(10, 10, 0), f"{WHOLE} 0"),
+        (lambda: folds.blocks(10, 10, 2.5), f"{WHOLE} 2.5"),
+        (lambda: folds.blocks(SPARSE, 1e-4, 3), "fold 0: 1000 blocks in a row held only missing sites"),
+        (lambda: folds.future(9), "future takes either start or steps, got neither"),
+        (lambda: folds.future(9, 3, steps=1), "future takes either start or steps, got both"),
+        (lambda: folds.future(9, -1), f"start {STARTS} -1"),
+        (lambda: folds.future(9, np.array([1.5, 2])), f"start {STARTS} [1.5 2. ]"),
+        (lambda: folds.future(9, steps=[]), f"steps {STARTS} []"),
+        (lambda: folds.future(9, 3, horizon=0), "horizon must be an integer of at least 1, got 0"),
+        (lambda: folds.future(9, 3, horizon=1.5), "horizon must be an integer of at least 1, got 1.5"),
+        (lambda: folds.future(9, [5, 9]), "fold 1 leaves out nothing"),
+        (lambda: folds.future(9, [5, 0]), "fold 1 leaves out every observed one of 9 sites"),
+        (lambda: folds.kfold(9, 1), "k must be an integer between 2 and the number of sites (9), got 1"),
+        (
+            lambda: folds.kfold(9, 2.5),
+            "k must be an integer between 2 and the number of sites (9), got 2.5",
+        ),
+        (
+            lambda: folds.structures(3, k=4),
+            "an integer between 2 and the number of sequences (3), got 4",
+        ),
+        (lambda: folds.structures(3, k=2, groups=[0, 1, 1]), "structures takes k or groups, got both"),
+        (
+            lambda: folds.structures(np.ones(9)),
+            "leaving sequences out needs at least 2 sequences, got 1",
+        ),
+        (
+            lambda: folds.structures(3, groups=[0, 1]),
+            "one label for each of 3 sequences, got shape (2,)",
+        ),
+        (
+            lambda: folds.structures(3, groups=["a", None, "b"]),
+            "every sequence, but sequence 1 has none",
+        ),
+        (
+            lambda: folds.structures(FIVE),
+            "fold 2 has nothing to score: all sequences it would score are",
+        ),
+        (lambda: folds.sites(9, [[1]]), "a list of index sets and then the data, got int first"),
+        (lambda: folds.sites([1, 2], 9), "one per fold, got a single list of indices"),
+        (lambda: folds.sites([], 9), "there must be at least one fold, got none"),
+        (lambda: folds.sites([[1], []], 9), "fold 1 leaves out nothing"),
+        (lambda: folds.sites([[1], [False] * 9], 9), "fold 1 leaves out nothing"),
+        (lambda: folds.sites([[1], [True] * 8], 9), "fold 1: a mask must have 9 entries, got (8,)"),
+        (lambda: folds.sites([[1], [0.5]], 9), "fold 1 must be a list of integer indices, got [0.5]"),
+        (lambda: folds.sites([[1], [[2]]], 9), "fold 1 must be a list of integer indices, got [[2]]"),
+        (lambda: folds.sites([[1], [9]], 9), "fold 1 has index 9, outside the 9 sites (0 to 8)"),
+        (lambda: folds.sites([[1], [-1]], 9), "fold 1 has index -1, outside the 9 sites (0 to 8)"),
+        (
+            lambda: folds.sites([[0], [2]], MISSING),
+            "fold 1 has nothing to score: all sites it would score",
+        ),
+        (
+            lambda: folds.sites([[2, 1], [0, 1]], MISSING),
+            "fold 1 leaves out every observed one of 4 sites",
+        ),
+        (lambda: folds.from_splitter([], 9), "splitter must have a split method, got list"),
+        (
+            lambda: folds.from_splitter(KFold(), 9, over="days"),
+            "must be 'sites' or 'sequences', got 'days'",
+        ),
+        (
+            lambda: folds.from_splitter(Pairs(([0], [1]), ([0, 1], [1, 2])), 9),
+            "fold 1 scores site 1, which it does not leave out",
+        ),
+        (lambda: folds.from_splitter(Pairs(([0], [9])), 9), "fold 0 scores site 9, which it does not"),
+        (lambda: folds.kfold(90, 2).rebased(np.ones(1000)), "folds have 90 sites, data has 1,000"),
+    ],
+)
+def test_folds_that_cannot_be_are_refused_in_words(make, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        make()

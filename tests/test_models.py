@@ -1,0 +1,211 @@
+"""Properties that every registered model must have."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import fitonce as fo
+from fitonce import weighting
+from fitonce.methods import METHODS
+from fitonce.models import Custom
+from fitonce.newton import minimise
+from registry import entries
+
+ENTRIES = {entry.name: entry for entry in entries()}
+every_model = pytest.mark.parametrize("name", list(ENTRIES))
+STEP = 1e-4
+
+
+@lru_cache
+def fitted(name):
+    return fo.fit(ENTRIES[name].model, ENTRIES[name].data, restarts=2)
+
+
+@lru_cache
+def folds_of(name, percent=6.0):
+    fit = fitted(name)
+    size = fit.data if not isinstance(fit.model, Custom) else len(fit.problem.base)
+    return fo.folds.iid(size, percent=percent, n=2, seed=3)
+
+
+def schemes(name):
+    if isinstance(ENTRIES[name].model, Custom):
+        return [weighting.A()]
+    paths = [
+        weighting.A(),
+        weighting.B(),
+        weighting.B(normalised=True),
+        weighting.B(per_transition=True),
+    ]
+    return paths + ([weighting.Structures()] if ENTRIES[name].sequences else [])
+
+
+@every_model
+def test_fit_ends_at_a_certified_minimum(name):
+    fit = fitted(name)
+    assert fit.ok, str(fit.status)
+    assert fit.distance < 1e-9
+    assert fit.smallest_eigenvalue > 0
+    assert len(fit.names) == len(fit.theta) == len(set(fit.names))
+
+
+@every_model
+def test_hessian_matches_finite_differences_of_the_gradient(name):
+    fit = fitted(name)
+    objective = fit.problem
+    numeric = np.empty_like(fit.hessian)
+    for d, unit in enumerate(np.eye(len(fit.theta))):
+        numeric[d] = four_point(
+            lambda h, unit=unit: objective.gradients((fit.theta + h * unit)[None], objective.base[None])[
+                0
+            ]
+        )
+    scale = np.abs(fit.hessian).max()
+    np.testing.assert_allclose(fit.hessian, numeric, atol=1e-8 * scale)
+
+
+@every_model
+def test_gradient_matches_finite_differences_of_the_value(name):
+    fit = fitted(name)
+    rng = np.random.default_rng(0)
+    theta = fit.theta + 0.1 * rng.normal(size=len(fit.theta))
+    gradient = fit.problem.gradients(theta[None], fit.problem.base[None])[0]
+    for direction in rng.normal(size=(2, len(theta))):
+        slope = four_point(lambda h, d=direction: fit.objective(theta + h * d), step=1e-3)
+        assert gradient @ direction == pytest.approx(slope, rel=1e-7, abs=1e-6)
+
+
+@every_model
+def test_j_matches_finite_differences_along_every_path(name):
+    fit = fitted(name)
+    for scheme in schemes(name):
+        curve = fo.curvature(fit, scheme)
+        start = np.asarray(curve.objective.coordinates(curve.objective.base))
+        rng = np.random.default_rng(1)
+        for direction in rng.normal(size=(2, len(start))):
+            slope = four_point(
+                lambda h, d=direction, c=curve, s=start: path_gradient(c, fit.theta, s + h * d)
+            )
+            scale = np.abs(slope).max()
+            np.testing.assert_allclose(
+                curve.J @ direction, slope, atol=1e-7 * scale, err_msg=str(scheme)
+            )
+
+
+@every_model
+def test_weights_of_zero_and_fractions_give_finite_derivatives(name):
+    fit = fitted(name)
+    weights = np.random.default_rng(2).random((2, len(fit.problem.base))) * fit.problem.base
+    weights[:, ::3] = 0.0
+    thetas = np.tile(fit.theta, (2, 1))
+    values, gradients = fit.problem.values_and_gradients(thetas, weights)
+    assert np.isfinite(values).all()
+    assert np.isfinite(gradients).all()
+    assert np.isfinite(fit.problem.hessians(thetas, weights)).all()
+
+
+@every_model
+def test_onestep_and_newton_are_what_they_say(name):
+    fit, folds = fitted(name), folds_of(name)
+    curve = fo.curvature(fit)
+    gradients = np.array([
+        four_point_gradient(lambda t, w=w: fit.objective(t, w), fit.theta) for w in folds.weights
+    ])  # fmt: skip
+    onestep = fit.theta - np.linalg.solve(fit.hessian, gradients.T).T
+    found = METHODS["onestep"](curve, folds.weights).thetas
+    np.testing.assert_allclose(found, onestep, atol=1e-6 * np.abs(onestep - fit.theta).max())
+
+
+@every_model
+def test_exact_matches_a_cold_scipy_refit(name):
+    fit, folds = fitted(name), folds_of(name)
+    found = METHODS["exact"](fo.curvature(fit), folds.weights)
+    rng = np.random.default_rng(0)
+    for weights, theta, status in zip(folds.weights, found.thetas, found.status, strict=True):
+        assert status.ok, str(status)
+        start = fit.theta + 0.05 * rng.normal(size=len(fit.theta))
+        refit = optimize.minimize(
+            lambda t, w=weights: fit.objective(t, w),
+            start,
+            jac=lambda t, w=weights: fit.problem.gradients(t[None], w[None])[0],
+            method="BFGS",
+            options={"gtol": 1e-7},
+        )
+        np.testing.assert_allclose(theta, refit.x, atol=2e-6)
+
+
+@every_model
+def test_the_ladder_climbs_towards_the_exact_refit(name):
+    fit, folds = fitted(name), folds_of(name)
+    curve = fo.curvature(fit)
+    exact = METHODS["exact"](curve, folds.weights).thetas
+
+    def distance(method):
+        gap = METHODS[method](curve, folds.weights).thetas - exact
+        return np.sqrt(np.einsum("fd,de,fe->f", gap, fit.hessian, gap)).mean()
+
+    assert distance("onestep") < distance("none")
+    assert distance("newton") < distance("onestep")
+
+
+@every_model
+def test_left_out_data_has_no_influence_on_the_exact_refit(name):
+    """Replacing what a fold leaves out by something else changes nothing."""
+    entry = ENTRIES[name]
+    if entry.sequences:
+        return
+    fit, folds = fitted(name), folds_of(name)
+    data = np.array(entry.data, float)
+    data[folds.dropped[0]] = np.roll(data, 7, axis=0)[folds.dropped[0]]
+    other = fo.fit_at(entry.model, data, fit.params)
+    weights = folds.weights[:1] * other.problem.base
+    ends = [
+        minimise(f.problem, fit.theta[None], weights, tolerance=1e-6).thetas[0] for f in (fit, other)
+    ]  # fmt: skip
+    np.testing.assert_allclose(*ends, atol=1e-9)
+
+
+@every_model
+def test_kernels_agree(name):
+    entry = ENTRIES[name]
+    if isinstance(entry.model, Custom):
+        return
+    scan = fitted(name)
+    tree = fo.fit_at(entry.model, entry.data, scan.params, kernel="tree")
+    np.testing.assert_allclose(
+        scan.hessian, tree.hessian, rtol=1e-9, atol=1e-9 * np.abs(scan.hessian).max()
+    )
+    folds = folds_of(name)
+    losses = [fo.cross_validate(f, folds, method="none").pointwise["loss"] for f in (scan, tree)]
+    np.testing.assert_allclose(*losses, rtol=1e-10)
+
+
+def four_point(f, step=STEP):
+    """Fourth-order central difference."""
+    return (8 * (f(step) - f(-step)) - (f(2 * step) - f(-2 * step))) / (12 * step)
+
+
+def four_point_gradient(f, theta, step=1e-3):
+    return np.array(
+        [four_point(lambda h, u=unit: f(theta + h * u), step) for unit in np.eye(len(theta))]
+    )
+
+
+def path_gradient(curve, theta, coordinates):
+    """Gradient of F at a point of the path, from the uncompiled functions below the public ones."""
+    import jax
+    import jax.numpy as jnp
+
+    from fitonce import objective as layer
+
+    with jax.enable_x64(True):
+        return np.asarray(
+            layer._gradients_jit(
+                curve.objective.program, jnp.asarray(theta)[None], jnp.asarray(coordinates)[None],
+                curve.objective.prepared, curve.objective.layout,
+            )[0]
+        )  # fmt: skip
