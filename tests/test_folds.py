@@ -95,6 +95,12 @@ def test_blocks_are_contiguous_shares_of_one_sequence_and_reach_its_ends():
     assert found == {0: set(range(37)), 1: set(range(40, 95)), 2: set(range(121, 146))}
 
 
+def test_blocks_choose_a_sequence_in_proportion_to_the_places_it_offers():
+    made = folds.blocks([np.ones(10), np.ones(100)], 10, 2000)  # 10 and 91 places
+    share = np.mean([block[0] < 10 for block in made.dropped])
+    assert share == pytest.approx(10 / 101, abs=0.027)  # four standard errors
+
+
 @pytest.mark.parametrize(
     ("options", "dropped", "counted"),
     [

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from fitonce import plots
 from fitonce.curvature import Curvature
 from fitonce.data import Sequences
 from fitonce.fit import Fit
@@ -87,9 +88,18 @@ class CVResult:
     def plot(self, against: CVResult | None = None, ax: Any = None) -> Any:
         """Held-out losses point by point against the control, or against another result (such as
         method="exact") on the same folds. Returns the matplotlib axes."""
-        from fitonce.plots import plot_losses
-
-        return plot_losses(self, against, ax)
+        losses = self.pointwise["loss"].to_numpy()
+        if against is None:
+            control = self.pointwise["control"].to_numpy()
+            return plots.agreement(control, losses, "control (not adjusted)", self.method, ax)
+        points = ["fold", "sequence", "site"]
+        if not self.pointwise[points].equals(against.pointwise[points]):
+            raise ValueError(
+                f"both results must be on the same folds, got '{self.left_out}' and "
+                f"'{against.left_out}'"
+            )
+        other = against.pointwise["loss"].to_numpy()
+        return plots.agreement(other, losses, against.method, self.method, ax)
 
     def __repr__(self) -> str:
         return "\n".join(_lines(self))
