@@ -56,7 +56,7 @@ def _warm(work: Callable[[], object]) -> float:
 def main() -> None:
     print(f"{os.cpu_count()} cores, {platform.machine()}; warm; {FOLDS} folds of 10 %, time per fold")
     print(
-        f"{'T':>8} {'H and J':>10} {'us / step':>10} {'ij / fold':>11} {'onestep / fold':>15} {'peak':>9}"
+        f"{'T':>8} {'H and J':>10} {'us/step':>10} {'ij / fold':>11} {'onestep / fold':>15} {'peak':>9}"
     )
     for steps in LENGTHS:
         command = [sys.executable, "-m", "benchmarks.scaling", str(steps)]

@@ -25,9 +25,9 @@ def load(steps: int | None = None) -> fo.Sequences:
     )
 
 
-def fit(series: fo.Sequences) -> fo.Fit:
+def fit(series: fo.Sequences, restarts: int = 3) -> fo.Fit:
     """The full fit, certified."""
-    found = fo.fit(fo.models.EventCounts(steps_per_day=STEPS_PER_DAY), series)
+    found = fo.fit(fo.models.EventCounts(steps_per_day=STEPS_PER_DAY), series, restarts=restarts)
     if not found.ok:
         sys.exit(f"reproduce: the fit is {found.status}")
     return found

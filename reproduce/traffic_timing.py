@@ -28,7 +28,7 @@ SAMPLED = {"newton": 2, "exact": 2}  # folds actually run by the methods that ar
 def measure(kind: str, method: str) -> dict[str, float]:
     """Cold and warm seconds of one method, in this process, and its peak memory."""
     series = traffic.load()
-    fit = traffic.fit(series)
+    fit = traffic.fit(series, restarts=1)
     n = SAMPLED.get(method, FOLDS)
     folds = getattr(fo.folds, kind)(series, percent=10, n=n, seed=0)
     times = []

@@ -80,7 +80,8 @@ def entries() -> list[Entry]:
     left_right = np.array([[True, True, False], [False, True, True], [False, False, True]])
     stretches = np.concatenate([np.random.default_rng(6).normal(m, 0.7, 30) for m in (-2.0, 0.5, 3.0)])
     made = [
-        Entry("gaussian-fixed", fo.models.GaussianHMM(2, covariance="fixed", mean_scale=3.0), _gaussian()),
+        Entry("gaussian-fixed", fo.models.GaussianHMM(2, covariance="fixed", mean_scale=3.0),
+              _gaussian()),
         Entry("gaussian-spherical", fo.models.GaussianHMM(2, covariance="spherical"), _gaussian()),
         Entry("gaussian-diag", fo.models.GaussianHMM(2, covariance="diag"), _gaussian()),
         Entry("gaussian-full", fo.models.GaussianHMM(2, covariance="full"), _gaussian()),

@@ -16,7 +16,11 @@ from fitonce.newton import minimise
 from registry import entries
 
 ENTRIES = {entry.name: entry for entry in entries()}
-every_model = pytest.mark.parametrize("name", list(ENTRIES))
+# One worker holds all tests of a model, so that what they share is fitted and compiled once.
+every_model = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ENTRIES]
+)
+SHAPES = ("gaussian-unequal", "gaussian-left-right", "poisson")  # padding, zeros, missing data
 STEP = 1e-4
 
 
@@ -34,7 +38,7 @@ def folds_of(name, percent=6.0):
 
 def schemes(name):
     """Scheme B on some models, of each shape of data: it does not look inside a model's potentials."""
-    if name not in ("gaussian-fixed", "gaussian-unequal", "gaussian-left-right", "poisson"):
+    if name not in SHAPES:
         return [weighting.A()]
     paths = [
         weighting.A(),
@@ -170,11 +174,11 @@ def test_left_out_data_has_no_influence_on_the_exact_refit(name):
     np.testing.assert_allclose(*ends, atol=1e-9)
 
 
-@every_model
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in SHAPES]
+)
 def test_kernels_agree(name):
     entry = ENTRIES[name]
-    if isinstance(entry.model, Custom):
-        return
     scan = fitted(name)
     tree = fo.fit_at(entry.model, entry.data, scan.params, kernel="tree")
     np.testing.assert_allclose(

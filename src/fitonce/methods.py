@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fitonce.curvature import Curvature
-from fitonce.newton import certify, minimise
+from fitonce.newton import certify, direction, minimise
 from fitonce.status import Outcome, Status
 
 EXACT_TOLERANCE = 1e-6  # standard errors; Newton's last steps end far below
@@ -74,6 +74,14 @@ def newton(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
             continue
         row -= np.linalg.solve(factor.T, np.linalg.solve(factor, gradient))
         status.append(_APPROXIMATE)
+    rise = _rise(curvature, thetas, weights)
+    for fold in np.flatnonzero(rise > 0):
+        lowest = direction(np.linalg.eigh(hessians[fold])[1][:, 0], curvature.names)
+        status[fold] = Status(
+            Outcome.NOT_STATIONARY,
+            f"the step raised the fold's objective by {rise[fold]:.2g} nats, since its Hessian at the "
+            f"full fit is nearly flat along {lowest}; use onestep or exact",
+        )
     return FoldParameters(thetas, status)
 
 
@@ -83,6 +91,13 @@ def exact(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
     ends = minimise(curvature.objective, thetas, weights, tolerance=EXACT_TOLERANCE)
     status = [ends.status(f, curvature.names, EXACT_TOLERANCE) for f in range(len(weights))]
     return FoldParameters(ends.thetas, status)
+
+
+def _rise(curvature: Curvature, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(F,) how much higher the folds' objectives are than at the full fit; nan where thetas are."""
+    before, _ = curvature.objective.values_and_gradients(_at_the_fit(curvature, weights), weights)
+    after, _ = curvature.objective.values_and_gradients(thetas, weights)
+    return after - before
 
 
 def _at_the_fit(curvature: Curvature, weights: np.ndarray) -> np.ndarray:

@@ -95,8 +95,7 @@ class CVResult:
         points = ["fold", "sequence", "site"]
         if not self.pointwise[points].equals(against.pointwise[points]):
             raise ValueError(
-                f"both results must be on the same folds, got '{self.left_out}' and "
-                f"'{against.left_out}'"
+                f"both results must be on the same folds, got '{self.left_out}' and '{against.left_out}'"
             )
         other = against.pointwise["loss"].to_numpy()
         return plots.agreement(other, losses, against.method, self.method, ax)

@@ -52,6 +52,12 @@ def gamma_log_prior(value: Array, shape: float, rate: float) -> Array:
     return jnp.sum(xlogy(shape - 1.0, value) - rate * value)
 
 
+def dirichlet_log_prior(probability: Array, concentration: Any) -> Array:
+    """Log of a Dirichlet density without its constant; exact zeros are structural and not counted."""
+    logs = jnp.where(probability > 0, safe_log(probability), 0.0)
+    return jnp.sum((jnp.asarray(concentration) - 1.0) * logs)
+
+
 def spread_levels(n_states: int, rows: Rows, rng: np.random.Generator | None) -> np.ndarray:
     """(K, C) starting levels: quantiles of each channel, jittered when `rng` is given."""
     x, counts = np.asarray(rows.x), np.asarray(rows.counts)
@@ -146,7 +152,7 @@ class Categorical:
         return {"probability": tilted / tilted.sum(-1, keepdims=True)}
 
     def log_prior(self, params: Params) -> Array:
-        return (self.concentration - 1.0) * jnp.sum(safe_log(params["probability"]))
+        return dirichlet_log_prior(params["probability"], self.concentration)
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         table = jnp.moveaxis(safe_log(params["probability"]), 0, -1)  # (C, M, K)

@@ -11,7 +11,13 @@ import numpy as np
 
 from fitonce.data import Sequences
 from fitonce.models.base import Rows
-from fitonce.models.emissions import Categorical, Emission, Poisson, freeze_value
+from fitonce.models.emissions import (
+    Categorical,
+    Emission,
+    Poisson,
+    dirichlet_log_prior,
+    freeze_value,
+)
 from fitonce.models.gaussian import SHAPES, Gaussian, Shape
 from fitonce.numerics import Array, safe_log
 from fitonce.params import Constraint, Params, Simplex, freeze
@@ -125,8 +131,8 @@ class HMM:
 
     def log_prior(self, params: Params) -> Array:
         return (
-            _dirichlet(params["initial"], self.initial_concentration)
-            + _dirichlet(params["transition"], self.transition_concentration)
+            dirichlet_log_prior(params["initial"], self.initial_concentration)
+            + dirichlet_log_prior(params["transition"], self.transition_concentration)
             + self.emission.log_prior(params)
         )
 
@@ -142,12 +148,6 @@ class HMM:
 def _some_value(data: Sequences, channel: int) -> float:
     seen = data.observed[..., channel]
     return float(data.values[..., channel][seen][0]) if seen.any() else 0.0
-
-
-def _dirichlet(probability: Array, concentration: Any) -> Array:
-    excess = jnp.asarray(concentration) - 1.0
-    logs = safe_log(probability)
-    return jnp.sum(jnp.where(logs > -jnp.inf, excess * jnp.where(logs > -jnp.inf, logs, 0.0), 0.0))
 
 
 def GaussianHMM(  # noqa: N802 - reads as the model it makes
