@@ -261,7 +261,7 @@ def test_folds_of_another_length(fit):
 
 
 def test_folds_that_score_only_missing_points_of_this_data(fit):
-    with pytest.raises(ValueError, match="fold 1 leaves out only missing sites"):
+    with pytest.raises(ValueError, match="fold 1 has nothing to score"):
         fo.cross_validate(fit, fo.folds.sites([[3], [7]], 60))
 
 
