@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
+
 import fitonce as fo
 
 STEPS_PER_DAY = 288
@@ -20,9 +22,7 @@ def load(steps: int | None = None) -> fo.Sequences:
         sys.exit(f"reproduce: {error}")
     if steps is None:
         return series
-    return fo.Sequences(
-        series.values[:, :steps], series.observed[:, :steps], series.lengths * 0 + steps, series.channels
-    )
+    return fo.sequences(np.where(series.observed, series.values, np.nan)[0, :steps])
 
 
 def fit(series: fo.Sequences, restarts: int = 3) -> fo.Fit:

@@ -23,6 +23,7 @@ cases = st.fixed_dictionaries(
         "zeros": st.sampled_from(["none", "transitions", "start", "emission", "all"]),
         "shift": st.sampled_from([0.0, 1e4, -1e4]),
         "spread": st.sampled_from([1.0, 30.0, 500.0]),
+        "wide": st.sampled_from([1.0, 60.0, 300.0]),
         "seed": st.integers(0, 10_000),
     }
 )
@@ -34,11 +35,11 @@ def _float64():
         yield
 
 
-def potentials(steps, states, varying, zeros, shift, spread, seed):
+def potentials(steps, states, varying, zeros, shift, spread, seed, wide=1.0):
     """Random potentials, always with one possible path."""
     rng = np.random.default_rng(seed)
     unary = spread * rng.normal(size=(steps, states))
-    pairwise = rng.normal(size=(steps - 1, states, states) if varying else (states, states))
+    pairwise = wide * rng.normal(size=(steps - 1, states, states) if varying else (states, states))
     route = rng.integers(states, size=steps)
     if not varying:
         route[:] = route[0]
@@ -151,6 +152,35 @@ def test_an_impossible_chain_has_log_partition_minus_infinity(kernel):
     pairwise = jnp.asarray(np.array([[0.0, -np.inf], [0.0, 0.0]]))
     assert float(chain.log_partition(unary, pairwise, kernel=kernel)) == -np.inf
     assert (np.asarray(chain.marginals(unary, pairwise, kernel=kernel)) == 0).all()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_step_impossible_in_every_state_has_log_partition_minus_infinity(kernel):
+    unary = jnp.asarray(np.array([[0.0, 0.0], [-np.inf, -np.inf], [0.0, 0.0]]))
+    value = chain.log_partition(unary, jnp.zeros((2, 2)), kernel=kernel)
+    assert float(value) == -np.inf
+
+
+def test_derivatives_at_the_edge_of_the_scaled_arithmetic():
+    """Pairwise potentials so wide that a square of a divisor would underflow."""
+    unary = np.array([[0.0, 0.0], [-np.inf, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    for width in (100.0, 149.0, 151.0, 250.0, 500.0):
+        pairwise = np.array([[0.0, -width], [-width, -width]])
+        gradient = jax.jit(jax.grad(lambda p: chain.log_partition(jnp.asarray(unary), p, kernel="scan")))
+        hessian = jax.jit(
+            jax.hessian(lambda p: chain.log_partition(jnp.asarray(unary), p, kernel="scan"))
+        )
+        weight = np.exp(
+            enumeration.path_scores(unary, pairwise) - enumeration.log_partition(unary, pairwise)
+        )
+        counts = np.array([
+            [np.sum((r[:-1] == i) & (r[1:] == j)) for i in range(2) for j in range(2)]
+            for r in enumeration.paths(4, 2)
+        ])  # fmt: skip
+        mean = weight @ counts
+        np.testing.assert_allclose(gradient(pairwise).ravel(), mean, atol=1e-12)
+        cov = (counts - mean).T @ (weight[:, None] * (counts - mean))
+        np.testing.assert_allclose(hessian(pairwise).reshape(4, 4), cov, atol=1e-12)
 
 
 def test_kernels_agree_on_a_long_chain():

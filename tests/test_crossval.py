@@ -74,7 +74,9 @@ def test_loss_of_whole_sequences_is_their_log_likelihood():
     fit = fo.fit(MODEL, data)
     cv = fo.cross_validate(fit, fo.folds.structures(data), method="none")
     with jax.enable_x64(True):
-        prior = float(MODEL.log_prior({k: jnp.asarray(v) for k, v in fit.params.items()}))
+        prior = float(
+            MODEL.log_prior_at({k: jnp.asarray(v) for k, v in fit.params.items()}, fit.problem.prepared)
+        )
     for n, x in enumerate(data):
         alone = fo.fit_at(MODEL, [x], fit.params)
         assert cv.pointwise["loss"][n] == pytest.approx(alone.value + prior, rel=1e-12)
@@ -239,6 +241,24 @@ def test_plot_draws_every_point(fit, folds, cv):
     assert len(ax.lines[0].get_xdata()) == len(cv.pointwise)
     assert "exact" in ax.get_xlabel()
     ax.figure.clear()
+
+
+def test_a_loss_of_the_wrong_shape(fit, folds):
+    with pytest.raises(
+        ValueError, match=r"loss must return one loss for each of 60 .*, got shape \(3,\)"
+    ):
+        fo.cross_validate(fit, folds, loss=lambda params, data, weights: jnp.zeros(3))
+
+
+def test_custom_models_have_no_scheme_and_check_heldout():
+    model = fo.models.Custom(
+        lambda p, x, w: -0.5 * jnp.sum(w * (x - p["m"]) ** 2), {"m": 0.0}, heldout=lambda p, x, w: x[:2]
+    )
+    fit = fo.fit(model, np.arange(5.0))
+    with pytest.raises(ValueError, match=r"scheme must be None, got A"):
+        fo.cross_validate(fit, fo.folds.kfold(5, 5), scheme="A")
+    with pytest.raises(ValueError, match="heldout must return one loss for each of 5 droppable things"):
+        fo.cross_validate(fit, fo.folds.kfold(5, 5))
 
 
 REFUSALS = [

@@ -86,12 +86,39 @@ def test_a_flat_direction_is_named_and_not_solved():
     assert np.isfinite(damped.estimate)
 
 
-def test_newton_folds_with_a_flat_direction_are_reported():
+@pytest.mark.parametrize("method", ["newton", "exact"])
+def test_folds_with_a_flat_direction_are_reported(method):
     fit = fo.fit(flat_direction(), np.arange(10.0))
-    cv = fo.cross_validate(fit, fo.folds.kfold(10, 5), method="exact")
+    cv = fo.cross_validate(fit, fo.folds.kfold(10, 5), method=method)
     assert cv.n_failed == 5
     assert np.isnan(cv.estimate)
     assert "smallest eigenvalue of H" in cv.folds["status"][0]
+
+
+def test_a_newton_step_that_goes_uphill_is_reported():
+    """log cosh is nearly flat away from its minimum; a left-out point sends the step far beyond it."""
+    model = fo.models.Custom(lambda p, x, w: -jnp.sum(w * jnp.log(jnp.cosh(p["m"] - x))), {"m": 0.0})
+    fit = fo.fit(model, np.array([-3.0, 0.0, 3.0]))
+    assert fit.ok
+    cv = fo.cross_validate(fit, fo.folds.sites([[1, 2]], 3), method="newton")
+    assert cv.n_failed == 1
+    assert "raised the fold's objective" in cv.folds["status"][0]
+    assert "'m'" in cv.folds["status"][0]
+
+
+def test_units_do_not_change_a_gaussian_fit_but_for_scale(fit):
+    small = fo.fit(fo.models.GaussianHMM(2), 1e-3 * DATA)
+    np.testing.assert_allclose(small.params["variance"], 1e-6 * fit.params["variance"], rtol=1e-6)
+
+
+def test_day_concentration_makes_a_fit_of_a_few_days_a_minimum():
+    counts = fo.datasets.simulate_events(1, steps_per_day=24, missing=0.0, seed=1).values[0, :72, 0]
+    flat, held = (
+        fo.fit(fo.models.EventCounts(24, day_concentration=c), counts, restarts=1) for c in (1.0, 2.0)
+    )
+    assert not flat.ok
+    assert "day_share" in str(flat.status)
+    assert held.ok
 
 
 def test_a_saddle_is_not_called_a_minimum():
@@ -120,6 +147,7 @@ def test_pandas_and_lists_fit_like_arrays(fit):
 
 REFUSALS = [
     ({"restarts": 0}, "restarts must be at least 1, got 0"),
+    ({"tolerance": 0.0}, "tolerance must be positive, got 0"),
     ({"kernel": "spiral"}, r"kernel must be one of \('scan', 'tree'\) or None, got 'spiral'"),
     ({"init": {"mean": 0}}, "parameters must be a pytree of initial, mean, transition, variance"),
 ]
@@ -135,6 +163,8 @@ MODELS = [
     (lambda: fo.models.GaussianHMM(0), "n_states must be a positive integer, got 0"),
     (lambda: fo.models.GaussianHMM(2, covariance="round"), r"covariance must be one of .*, got 'round'"),
     (lambda: fo.models.GaussianHMM(2, variance=-1.0), "variance must be positive, got -1"),
+    (lambda: fo.models.GaussianHMM(2, strength=-1.0), "strength must not be negative, got -1"),
+    (lambda: fo.models.GaussianHMM(2, scale=0.0), "scale must be positive or None, got 0"),
     (lambda: fo.models.CategoricalHMM(2, 1), "n_categories must be at least 2, got 1"),
     (
         lambda: fo.models.PoissonHMM(2, transition_concentration=[1.0]),
@@ -155,6 +185,10 @@ def test_refusals_of_models(make, sentence):
         make()
 
 
+def vector_density():
+    return fo.models.Custom(lambda p, x, w: -0.5 * w * (x - p["m"]) ** 2, {"m": 0.0})
+
+
 CONSTANT = np.column_stack([DATA[:, 0], np.ones(160)])
 UNSUITABLE = [
     (fo.models.PoissonHMM(2), [1.0, -1.0, 2.0], r"non-negative integer counts, got -1; .*missing=-1"),
@@ -164,6 +198,7 @@ UNSUITABLE = [
         "a Poisson emission needs non-negative integer counts, got 1.5",
     ),
     (fo.models.CategoricalHMM(2, 3), [0.0, 3.0], "n_categories=3 allows 0 to 2, got 3"),
+    (fo.models.GaussianHMM(2), CONSTANT, "channel 'x1' is constant"),
     (fo.models.GaussianHMM(2, strength=0.0), CONSTANT, r"channel 'x1' is constant \(1\)"),
     (
         fo.models.GaussianHMM(2, covariance="fixed", variance=[1.0, 2.0, 3.0]),
@@ -178,6 +213,7 @@ UNSUITABLE = [
         np.array([[1.0, np.nan], [2.0, np.nan]]),
         "channel 'x1' has no observed value",
     ),
+    (vector_density(), np.arange(3.0), r"log_density must return a scalar, got shape \(3,\)"),
     ("hmm", [1.0], "model must be one of fo.models or have its methods, got str"),
     (flat_direction(), fo.sequences([1.0, 2.0]), "Custom takes arrays as they are"),
     (flat_direction(), 3.0, "Custom cannot tell how many things can be left out; pass size="),

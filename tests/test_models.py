@@ -85,9 +85,21 @@ def test_gradient_matches_finite_differences_of_the_value(name):
 
 
 @every_model
-def test_j_matches_finite_differences_along_every_path(name):
+def test_j_matches_finite_differences_along_its_path(name):
+    check_j(name, schemes(name))
+
+
+@pytest.mark.slow
+@every_model
+def test_j_matches_finite_differences_along_every_path_of_b(name):
+    if not isinstance(ENTRIES[name].model, Custom):
+        flags = [(n, p) for n in (False, True) for p in (False, True)]
+        check_j(name, [weighting.B(normalised=n, per_transition=p) for n, p in flags])
+
+
+def check_j(name, chosen):
     fit = fitted(name)
-    for scheme in schemes(name):
+    for scheme in chosen:
         curve = fo.curvature(fit, scheme)
         start = np.asarray(curve.objective.coordinates(curve.objective.base))
         rng = np.random.default_rng(1)
@@ -117,25 +129,39 @@ def test_weights_of_zero_and_fractions_give_finite_derivatives(name):
 def test_onestep_and_newton_are_what_they_say(name):
     fit, folds = fitted(name), folds_of(name)
     curve = fo.curvature(fit)
-    gradients = np.array([
-        four_point_gradient(lambda t, w=w: fit.objective(t, w), fit.theta) for w in folds.weights
-    ])  # fmt: skip
-    onestep = fit.theta - np.linalg.solve(fit.hessian, gradients.T).T
-    found = METHODS["onestep"](curve, folds.weights).thetas
-    np.testing.assert_allclose(found, onestep, atol=1e-6 * np.abs(onestep - fit.theta).max())
+    for fold, weights in enumerate(folds.weights):
+        gradient = four_point_gradient(lambda t, w=weights: fit.objective(t, w), fit.theta)
+        own = fit.problem.hessians(np.tile(fit.theta, (2, 1)), np.tile(weights, (2, 1)))[0]
+        for method, hessian in (("onestep", fit.hessian), ("newton", own)):
+            expected = fit.theta - np.linalg.solve(hessian, gradient)
+            found = METHODS[method](curve, folds.weights).thetas[fold]
+            np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected - fit.theta).max())
+
+
+@every_model
+def test_ij_is_the_derivative_of_exact_refits_along_the_path(name):
+    fit, folds = fitted(name), folds_of(name)
+    curve = fo.curvature(fit)
+    step = 1e-3
+    change = folds.weights - fit.problem.base
+    ends = [METHODS["exact"](curve, fit.problem.base + h * change).thetas for h in (step, -step)]
+    slope = (ends[0] - ends[1]) / (2 * step)
+    found = METHODS["ij"](curve, folds.weights).thetas - fit.theta
+    np.testing.assert_allclose(found, slope, atol=1e-4 * np.abs(slope).max())
 
 
 @every_model
 def test_exact_matches_a_cold_scipy_refit(name):
     fit, folds = fitted(name), folds_of(name)
     found = METHODS["exact"](fo.curvature(fit), folds.weights)
-    rng = np.random.default_rng(0)
+    model, space = fit.model, fit.problem.program.space
+    custom = isinstance(model, Custom)
+    cold = space.to_free(model.init if custom else model.start(fit.problem.prepared, None))
     for weights, theta, status in zip(folds.weights, found.thetas, found.status, strict=True):
         assert status.ok, str(status)
-        start = fit.theta + 0.05 * rng.normal(size=len(fit.theta))
         refit = optimize.minimize(
             lambda t, w=weights: fit.objective(t, w),
-            start,
+            cold,
             jac=lambda t, w=weights: fit.problem.gradients(t[None], w[None])[0],
             method="BFGS",
             options={"gtol": 1e-7},
@@ -157,12 +183,17 @@ def test_the_ladder_climbs_towards_the_exact_refit(name):
     assert distance("newton") < distance("onestep")
 
 
-@every_model
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xdist_group(name))
+        for name, entry in ENTRIES.items()
+        if not entry.sequences
+    ],
+)
 def test_left_out_data_has_no_influence_on_the_exact_refit(name):
     """Replacing what a fold leaves out by something else changes nothing."""
     entry = ENTRIES[name]
-    if entry.sequences:
-        return
     fit, folds = fitted(name), folds_of(name)
     data = np.array(entry.data, float)
     data[folds.dropped[0]] = np.roll(data, 7, axis=0)[folds.dropped[0]]

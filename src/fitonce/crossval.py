@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-import jax
 import numpy as np
 
 from fitonce import weighting
@@ -58,7 +57,10 @@ def cross_validate(
     name = _method(method)
     loss = resolve_loss(loss)
     folds = _matched(fit, folds)
-    scheme = None if isinstance(fit.model, Custom) else scheme
+    if isinstance(fit.model, Custom) and scheme is not None:
+        raise ValueError(
+            f"a Custom model's own weights are its path, so scheme must be None, got {scheme}"
+        )
     curve = curvature(fit, weighting.resolve(scheme, folds.kind), damping=damping)
     size = _chunk_size(fit, name) if chunk is None else int(chunk)
     if size < 1:
@@ -94,13 +96,10 @@ def _matched(fit: Fit, folds: Folds) -> Folds:
 
 
 def _chunk_size(fit: Fit, method: str) -> int:
-    """Folds per chunk: what fits in _CHUNK_BYTES, at ten arrays of the size of the potentials, each
-    with D tangents where a method needs the folds' own Hessians."""
-    states = getattr(fit.model, "n_states", 1)
-    layout = fit.problem.layout
-    sites = len(fit.problem.base) if layout is None else layout.observed.size
+    """Folds per chunk, by memory; D times less where a method needs the folds' own Hessians."""
     tangents = len(fit.theta) if method in ("newton", "exact") else 1
-    return int(np.clip(_CHUNK_BYTES // (80 * states * sites * tangents), 1, _LARGEST_CHUNK))
+    need = fit.model.bytes_per_fold(fit.problem.prepared) * tangents
+    return int(np.clip(_CHUNK_BYTES // need, 1, _LARGEST_CHUNK))
 
 
 def _chunk(curve: Curvature, fit: Fit, folds: Folds, name: str, loss: Loss, chosen: np.ndarray) -> Part:
@@ -133,12 +132,18 @@ def _run(work: Callable[[np.ndarray], Part], total: int, size: int, progress: bo
     so that all chunks have one shape and share one compiled program."""
     starts = range(0, total, size)
     padded = [np.minimum(np.arange(start, start + size), total - 1) for start in starts]
-    with jax.enable_x64(True):
-        parts = [work(padded[0])]  # alone: it compiles
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as pool:
-            rest = pool.map(work, padded[1:])
-            parts += track(rest, "folds", progress, total=len(padded) - 1)
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as pool:
+        done = _compile_first(work, padded, pool)
+        parts = list(track(done, "chunks of folds", progress, total=len(padded)))
     kept = total - (len(padded) - 1) * size
     last = parts[-1]
     parts[-1] = Part(last.thetas[:kept], last.status[:kept], last.losses[:kept], last.control[:kept])
     return parts
+
+
+def _compile_first(
+    work: Callable[[np.ndarray], Part], chunks: list[np.ndarray], pool: ThreadPoolExecutor
+) -> Iterator[Part]:
+    """The first chunk alone, so that the others find a compiled program instead of all making one."""
+    yield work(chunks[0])
+    yield from pool.map(work, chunks[1:])

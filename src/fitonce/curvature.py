@@ -11,7 +11,7 @@ from scipy import linalg
 
 from fitonce import weighting
 from fitonce.fit import Fit
-from fitonce.newton import direction
+from fitonce.newton import direction, flat_level
 from fitonce.objective import Objective, with_scheme
 from fitonce.weighting import Scheme
 
@@ -59,15 +59,14 @@ class Curvature:
         if not np.isfinite(hessian).all():
             bad = self.names[int(np.flatnonzero(~np.isfinite(hessian).all(1))[0])]
             raise IndefiniteError(f"H is not finite at '{bad}'; the fit is at an impossible point")
-        try:
-            return linalg.cho_factor(hessian, lower=True)
-        except linalg.LinAlgError:
-            values, vectors = np.linalg.eigh(hessian)
+        values, vectors = np.linalg.eigh(hessian)
+        if values[0] <= flat_level(values):
             raise IndefiniteError(
                 f"H is not positive definite: smallest eigenvalue {values[0]:.1e} along "
                 f"{direction(vectors[:, 0], self.names)}; fit to a minimum, add a prior, or pass "
                 "damping="
-            ) from None
+            )
+        return linalg.cho_factor(hessian, lower=True)
 
 
 def curvature(fit: Fit, scheme: str | Scheme | None = None, *, damping: float = 0.0) -> Curvature:

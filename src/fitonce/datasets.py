@@ -1,4 +1,4 @@
-"""Named data sets: from a local folder, or simulated where there is none.
+"""Named data sets from a local folder, and a simulator.
 
 `load` looks in the folder named by the environment variable FITONCE_DATA, then in ./data.
 """

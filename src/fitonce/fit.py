@@ -123,10 +123,10 @@ def fit(
         kernel: "scan", "tree", or None for the backend's best.
     """
     started = time.perf_counter()
-    if kernel is not None and kernel not in KERNELS:
-        raise ValueError(f"kernel must be one of {KERNELS} or None, got '{kernel}'")
     if restarts < 1:
         raise ValueError(f"restarts must be at least 1, got {restarts}")
+    if not tolerance > 0:
+        raise ValueError(f"tolerance must be positive, got {tolerance}")
     objective, data = _objective(model, data, kernel)
     starts = _starts(objective, init, restarts, seed)
     objective.values_and_gradients(starts[0][None], objective.base[None])  # compile, untimed below
@@ -156,6 +156,8 @@ def fit_at(model: Any, data: Any, params: Params, *, kernel: Kernel | None = Non
 
 
 def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective, Any]:
+    if kernel is not None and kernel not in KERNELS:
+        raise ValueError(f"kernel must be one of {KERNELS} or None, got '{kernel}'")
     if isinstance(model, Custom):
         prepared = jax.tree_util.tree_map(jnp.asarray, _plain(data))
         space = ParameterSpace(model.space())

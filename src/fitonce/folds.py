@@ -222,7 +222,9 @@ def sites(index_sets: Iterable[Any], data: Any) -> Folds:
     return _folds("sites", sets, _shape(data), "given index sets")
 
 
-def from_splitter(splitter: Any, data: Any, *, over: Kind = "sites", groups: Any = None) -> Folds:
+def from_splitter(
+    splitter: Any, data: Any, *, over: Kind = "sites", y: Any = None, groups: Any = None
+) -> Folds:
     """Folds of any scikit-learn splitter: score its test set, leave out all that it does not train on.
 
     For `TimeSeriesSplit` this leaves out the whole future and scores the next stretch of it.
@@ -234,7 +236,7 @@ def from_splitter(splitter: Any, data: Any, *, over: Kind = "sites", groups: Any
     shape = _shape(data, over)
     everything = np.arange(len(shape.base))
     dropped, scored = [], []
-    for train, test in splitter.split(everything, groups=groups):
+    for train, test in splitter.split(everything, y, groups):
         dropped.append(np.setdiff1d(everything, train))
         scored.append(np.asarray(test))
     return _folds(over, dropped, shape, f"{splitter}", scored)

@@ -19,12 +19,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.engines.chain import log_partition
-from fitonce.models.custom import Custom
+from fitonce.models.custom import Custom, one_each
 from fitonce.numerics import Array, in_float64, logsumexp, safe_log
-from fitonce.objective import Objective, Program, chain_potentials, log_likelihoods, posterior
+from fitonce.objective import (
+    Objective,
+    Program,
+    log_likelihoods,
+    posterior,
+    sequence_log_likelihoods,
+)
 from fitonce.potentials import Layout
-from fitonce.weighting import A, Structures
+from fitonce.weighting import A
 
 Loss = Literal["pointwise", "joint"] | Callable[[Any, Any, Array], Array]
 LOSSES = ("pointwise", "joint")
@@ -41,10 +46,7 @@ def _pointwise(
 
 @partial(jax.jit, static_argnums=0)
 def _sequences(program: Program, thetas: Array, scored: Array, prepared: Any, layout: Layout) -> Array:
-    chain = chain_potentials(program, thetas, prepared)
-    everything = jnp.ones(layout.observed.shape[0])
-    ((_, unary, pairwise),) = jax.vmap(lambda c: Structures().terms(c, everything, layout))(chain)
-    values = log_partition(unary, pairwise[:, None], layout.lengths, program.kernel)
+    values = sequence_log_likelihoods(program, thetas, prepared, layout)
     return -jnp.take_along_axis(values, scored, 1)
 
 
@@ -67,7 +69,8 @@ def _custom(program: Program, thetas: Array, weights: Array, scored: Array, data
 @partial(jax.jit, static_argnums=(0, 1))
 def _user(program: Program, loss: Any, thetas: Array, weights: Array, scored: Array, data: Any) -> Array:
     def one(theta: Array, weight: Array, indices: Array) -> Array:
-        return loss(program.space.to_params(theta), data, weight)[indices]
+        losses = loss(program.space.to_params(theta), data, weight)
+        return one_each(losses, weight, "loss")[indices]
 
     return jax.vmap(one)(thetas, weights, scored)
 
@@ -103,7 +106,8 @@ def heldout_losses(
     arrays = (objective.prepared, objective.layout)
     sequences = program.scheme.kind == "sequences"
     if callable(loss):
-        return np.asarray(_user(program, loss, t, w, s, data))
+        given = objective.prepared if objective.layout is None else data
+        return np.asarray(_user(program, loss, t, w, s, given))
     if loss == "joint":
         known = Program(program.model, program.space, _inference_scheme(program), program.kernel)
         back = np.array(weights)

@@ -68,7 +68,7 @@ def newton(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
     for row, gradient, hessian in zip(thetas, gradients, hessians, strict=True):
         try:
             factor = np.linalg.cholesky(hessian)
-        except np.linalg.LinAlgError:
+        except np.linalg.LinAlgError:  # says which parameters span the offending direction
             status.append(certify(gradient, hessian, np.nan, curvature.names, np.inf))
             row[:] = np.nan
             continue
@@ -78,7 +78,7 @@ def newton(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
     for fold in np.flatnonzero(rise > 0):
         lowest = direction(np.linalg.eigh(hessians[fold])[1][:, 0], curvature.names)
         status[fold] = Status(
-            Outcome.NOT_STATIONARY,
+            Outcome.OVERSHOT,
             f"the step raised the fold's objective by {rise[fold]:.2g} nats, since its Hessian at the "
             f"full fit is nearly flat along {lowest}; use onestep or exact",
         )
@@ -94,10 +94,11 @@ def exact(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
 
 
 def _rise(curvature: Curvature, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """(F,) how much higher the folds' objectives are than at the full fit; nan where thetas are."""
+    """(F,) how much higher the folds' objectives are than at the full fit, beyond rounding."""
     before, _ = curvature.objective.values_and_gradients(_at_the_fit(curvature, weights), weights)
     after, _ = curvature.objective.values_and_gradients(thetas, weights)
-    return after - before
+    rise = after - before
+    return np.where(rise > 1e-12 * np.abs(before), rise, 0.0)
 
 
 def _at_the_fit(curvature: Curvature, weights: np.ndarray) -> np.ndarray:

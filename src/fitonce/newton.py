@@ -58,19 +58,19 @@ def certify(
             "observations and the start for extreme values",
         )
     values, vectors = np.linalg.eigh(hessian)
-    if values[0] <= _flat_level(values):
+    if values[0] <= flat_level(values) or np.isnan(distance):
         return Status(
             Outcome.NOT_A_MINIMUM,
             f"smallest eigenvalue of H is {values[0]:.1e}, along {direction(vectors[:, 0], names)}; "
             "add a prior, use fewer states or more restarts",
         )
     size = float(np.linalg.norm(gradient))
-    if distance > tolerance:
+    if not distance <= tolerance:
         worst = names[int(np.argmax(np.abs(gradient)))]
         return Status(
             Outcome.NOT_STATIONARY,
             f"gradient norm {size:.1e}, largest at '{worst}', {distance:.1e} standard errors from "
-            "stationary; allow more iterations or start elsewhere",
+            "stationary; fit from other starts or with a stronger prior",
         )
     return Status(
         Outcome.STATIONARY,
@@ -86,7 +86,7 @@ def direction(vector: np.ndarray, names: list[str], most: int = 3) -> str:
     return ", ".join(f"'{name}'" for name in kept)
 
 
-def _flat_level(eigenvalues: np.ndarray) -> float:
+def flat_level(eigenvalues: np.ndarray) -> float:
     """An eigenvalue below this is zero as far as double precision can tell."""
     return float(np.finfo(float).eps * len(eigenvalues) * np.abs(eigenvalues).max())
 

@@ -62,7 +62,10 @@ def log_likelihoods(
     if layout is None:  # the model has no structure that we know: it takes the weights itself
         params = jax.vmap(program.space.to_params)(thetas)
         density = jax.vmap(program.model.log_density, (0, None, 0))
-        return density(params, prepared, coordinates)
+        values = density(params, prepared, coordinates)
+        if values.shape != thetas.shape[:1]:
+            raise ValueError(f"log_density must return a scalar, got shape {values.shape[1:]}")
+        return values
     chain = chain_potentials(program, thetas, prepared)
     terms = jax.vmap(lambda c, u: program.scheme.terms(c, u, layout))(chain, coordinates)
     total = jnp.zeros(thetas.shape[0])
@@ -73,12 +76,20 @@ def log_likelihoods(
     return total
 
 
+def sequence_log_likelihoods(program: Program, thetas: Array, prepared: Any, layout: Layout) -> Array:
+    """(F, N) log p(x_n), everything observed kept."""
+    chain = chain_potentials(program, thetas, prepared)
+    everything = jnp.ones(layout.observed.shape[0])
+    ((_, unary, pairwise),) = jax.vmap(lambda c: Structures().terms(c, everything, layout))(chain)
+    return log_partition(unary, pairwise[:, None], layout.lengths, program.kernel)
+
+
 def _values(program: Program, thetas: Array, coordinates: Array, *data: Any) -> Array:
-    prior = program.model.log_prior
+    def log_prior(theta: Array) -> Array:
+        return program.model.log_prior_at(program.space.to_params(theta), data[0])
+
     likelihood = log_likelihoods(program, thetas, coordinates, *data)
-    if prior is None:
-        return -likelihood
-    return -likelihood - jax.vmap(lambda theta: prior(program.space.to_params(theta)))(thetas)
+    return -likelihood - jax.vmap(log_prior)(thetas)
 
 
 def _gradients(program: Program, thetas: Array, coordinates: Array, *data: Any) -> Array:
@@ -223,6 +234,6 @@ def with_scheme(objective: Objective, scheme: Scheme) -> Objective:
         return objective
     program = Program(objective.program.model, objective.program.space, scheme, objective.program.kernel)
     base = objective.base
-    if isinstance(scheme, Structures):
+    if scheme.kind == "sequences":
         base = np.any(np.asarray(layout.observed), axis=1).astype(float)
     return Objective(program, objective.prepared, layout, base)

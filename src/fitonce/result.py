@@ -105,7 +105,7 @@ class CVResult:
 
 
 def _lines(cv: CVResult) -> list[str]:
-    unit = "per sequence" if (cv.pointwise["site"] < 0).all() and cv.loss != "joint" else "per point"
+    unit = "per sequence" if cv.scheme == "structures" else "per point"
     lines = [
         f"Cross-validation: {cv.left_out}",
         f"  estimate  {cv.estimate:.4f} +- {cv.se:.4f}   mean held-out loss {unit} ({cv.loss})",
@@ -167,7 +167,7 @@ def assemble(
     used = table[table["ok"]]
     return CVResult(
         estimate=float(used["loss"].mean()) if len(used) else float("nan"),
-        se=_standard_error(pointwise, table, loss, fit),
+        se=_standard_error(folds, table, pointwise, loss),
         control=float(used["control"].mean()) if len(used) else float("nan"),
         pointwise=pointwise,
         folds=table[["loss", "control", "size", "status", "ok"]],
@@ -208,32 +208,25 @@ def _pointwise(fit: Fit, folds: Folds, loss: Any, parts: list[Part]) -> pd.DataF
     )
 
 
-def _standard_error(pointwise: pd.DataFrame, table: pd.DataFrame, loss: Any, fit: Fit) -> float:
+def _standard_error(folds: Folds, table: pd.DataFrame, pointwise: pd.DataFrame, loss: Any) -> float:
     """Cluster-robust standard error of a mean of fold means.
 
-    The estimate is sum_c s_c / sum_c m_c over clusters c (stretches of data, sequences, or folds for a
-    joint loss), where each left-out point adds its loss to s_c and 1 to m_c, both times its share
-    1 / (folds * size of its fold). The variance is that of a ratio of sums of independent clusters.
+    The estimate is sum_c s_c / sum_c m_c over clusters c (stretches of sites, or sequences): each
+    left-out thing adds its loss to s_c and 1 to m_c, both times its share 1 / (folds * size of its
+    fold). A joint loss is spread evenly over its fold. The variance is that of a ratio of sums of
+    independent clusters.
     """
-    rows = pointwise[table["ok"].to_numpy()[pointwise["fold"]]]
-    if not len(rows):
-        return float("nan")
-    n_folds = int(table["ok"].sum())
-    size = np.ones(len(rows)) if loss == "joint" else table["size"].to_numpy()[rows["fold"]]
-    share = 1.0 / (n_folds * size)
-    losses = rows["loss"].to_numpy()
-    if loss == "joint":
-        cluster = rows["fold"].to_numpy()
-        losses = losses / table["size"].to_numpy()[cluster]
-    elif (rows["site"] < 0).all():
-        cluster = rows["sequence"].to_numpy()
-    else:
-        length = -(-len(fit.problem.base) // _STRETCHES)
-        cluster = rows["site"].to_numpy() // length
+    index = np.concatenate(folds.scored)
+    fold = np.repeat(np.arange(len(folds)), table["size"])
+    losses = table["loss"].to_numpy()[fold] if loss == "joint" else pointwise["loss"].to_numpy()
+    used = table["ok"].to_numpy()[fold]
+    share = 1.0 / (max(table["ok"].sum(), 1) * table["size"].to_numpy()[fold[used]])
+    width = 1 if folds.kind == "sequences" else -(-folds.size // _STRETCHES)
+    cluster = index[used] // width
     mass = np.bincount(cluster, share)
-    total = np.bincount(cluster, share * losses)
-    residual = (total - mass * total.sum() / mass.sum())[mass > 0]
-    count = len(residual)
+    total = np.bincount(cluster, share * losses[used])
+    count = int((mass > 0).sum())
     if count < 2:
         return float("nan")
+    residual = total - mass * total.sum() / mass.sum()
     return float(np.sqrt(count / (count - 1) * np.sum(residual**2)))

@@ -13,6 +13,7 @@ class Outcome(Enum):
     NOT_STATIONARY = "not stationary"
     NOT_A_MINIMUM = "not a minimum"
     NOT_FINITE = "not finite"
+    OVERSHOT = "overshot"
     APPROXIMATE = "approximate"
 
 

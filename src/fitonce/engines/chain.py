@@ -139,16 +139,19 @@ def _scan_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tup
 
 
 def _cannot_underflow(unary: Array, pairwise: Array) -> Array:
-    """Whether scaled probabilities stay in range for every chain of the batch.
+    """Whether scaled probabilities and their derivatives stay in range, for every chain.
 
-    If every transition is possible, then at each step any state has a share of the mass of at least
-    exp(-(range of the pairwise) - (range of the unary at this step)) / K.
+    Let p be the range of the pairwise potentials at a step, all of them possible, and u that of the
+    possible unary ones. Then every possible state has at least exp(-p - u) / K of the forward mass, and
+    every sum that is divided by is at least exp(-2p) / K, also where some states are impossible;
+    derivatives divide by its square, exp(-4p). A step without a possible state is left to log space.
     """
     highest = jnp.max(unary, 1)
     lowest = jnp.min(jnp.where(unary > -jnp.inf, unary, jnp.inf), 1)
     unary_range = jnp.max(highest - lowest)
     pairwise_range = jnp.max(jnp.max(pairwise, (1, 2)) - jnp.min(pairwise, (1, 2)))
-    return unary_range + pairwise_range < _SAFE_RANGE  # false for nan and inf too
+    possible = jnp.all(jnp.isfinite(highest))
+    return possible & (unary_range + 4.0 * pairwise_range < _SAFE_RANGE)  # false for nan and inf
 
 
 def _scaled_messages(

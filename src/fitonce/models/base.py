@@ -28,8 +28,13 @@ class ChainModel(Protocol):
         """A starting point from the data; a random variation of it when `rng` is given."""
         ...
 
-    def log_prior(self, params: Params) -> Array:
-        """On the constrained values, without a Jacobian, up to a constant."""
+    def log_prior_at(self, params: Params, prepared: Any) -> Array:
+        """On the constrained values, without a Jacobian, up to a constant. It may take its scale from
+        the data, never from what a fold leaves out of them."""
+        ...
+
+    def bytes_per_fold(self, prepared: Any) -> int:
+        """About how much memory one fold needs, from which the folds in a chunk are counted."""
         ...
 
     def potentials(self, params: Params, prepared: Any) -> Chain: ...

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fitonce.numerics import Array
@@ -86,6 +87,14 @@ class Custom:
             )
         return _CONSTRAINTS[kind](np.shape(value))
 
+    def log_prior_at(self, params: Params, data: Any) -> Array:
+        """The log prior, zero for maximum likelihood."""
+        return jnp.zeros(()) if self.log_prior is None else self.log_prior(params)
+
+    def bytes_per_fold(self, data: Any) -> int:
+        """A guess: ten numbers for each droppable thing."""
+        return 80 * self.count(data)
+
     def count(self, data: Any) -> int:
         """How many droppable things `data` holds."""
         if self.size is not None:
@@ -98,10 +107,20 @@ class Custom:
     def losses(self, params: Params, data: Any, weights: Array, scored: Array) -> Array:
         """(scored,) losses of the left-out things at indices `scored`."""
         if self.heldout is not None:
-            return self.heldout(params, data, weights)[scored]
+            return one_each(self.heldout(params, data, weights), weights, "heldout")[scored]
         without = self.log_density(params, data, weights)
 
         def put_back(index: Array) -> Array:
             return without - self.log_density(params, data, weights.at[index].set(1.0))
 
         return jax.lax.map(put_back, scored, batch_size=32)
+
+
+def one_each(losses: Array, weights: Array, name: str) -> Array:
+    """`losses`, after checking that there is one for each droppable thing."""
+    if jnp.shape(losses) != weights.shape:
+        raise ValueError(
+            f"{name} must return one loss for each of {len(weights)} droppable things, "
+            f"got shape {jnp.shape(losses)}"
+        )
+    return losses

@@ -2,7 +2,7 @@
 
     parameters(n_states, rows) -> names and constraints
     start(n_states, rows, rng) -> values near the data
-    log_prior(params)          -> up to a constant, on the constrained values
+    log_prior(params, rows)    -> up to a constant, on the constrained values
     log_density(params, rows)  -> (R, K)
     check(data)                -> raise ValueError for data it cannot describe
 
@@ -36,7 +36,7 @@ class Emission(Protocol):
     def start(
         self, n_states: int, rows: Rows, rng: np.random.Generator | None
     ) -> dict[str, np.ndarray]: ...
-    def log_prior(self, params: Params) -> Array: ...
+    def log_prior(self, params: Params, rows: Rows) -> Array: ...
     def log_density(self, params: Params, rows: Rows) -> Array: ...
 
 
@@ -52,10 +52,11 @@ def gamma_log_prior(value: Array, shape: float, rate: float) -> Array:
     return jnp.sum(xlogy(shape - 1.0, value) - rate * value)
 
 
-def dirichlet_log_prior(probability: Array, concentration: Any) -> Array:
-    """Log of a Dirichlet density without its constant; exact zeros are structural and not counted."""
-    logs = jnp.where(probability > 0, safe_log(probability), 0.0)
-    return jnp.sum((jnp.asarray(concentration) - 1.0) * logs)
+def dirichlet_log_prior(probability: Array, concentration: Any, support: Any) -> Array:
+    """Log of a Dirichlet density on the entries of `support`, without its constant."""
+    logs = jnp.where(support, safe_log(probability), 0.0)
+    excess = jnp.asarray(concentration) - 1.0
+    return jnp.sum(jnp.where(excess == 0, 0.0, excess * logs))
 
 
 def spread_levels(n_states: int, rows: Rows, rng: np.random.Generator | None) -> np.ndarray:
@@ -106,7 +107,7 @@ class Poisson:
         levels = spread_levels(n_states, rows, rng)
         return {"rate": np.maximum(levels, 0.1) * (1.0 + 0.01 * np.arange(n_states))[:, None]}
 
-    def log_prior(self, params: Params) -> Array:
+    def log_prior(self, params: Params, rows: Rows) -> Array:
         return gamma_log_prior(params["rate"], self.shape, self.rate)
 
     def log_density(self, params: Params, rows: Rows) -> Array:
@@ -124,6 +125,10 @@ class Categorical:
     n_categories: int
     concentration: float = 1.1
     deduplicate: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.n_categories < 2:
+            raise ValueError(f"n_categories must be at least 2, got {self.n_categories}")
 
     def check(self, data: Sequences) -> None:
         require_counts(data, "a categorical emission")
@@ -151,8 +156,9 @@ class Categorical:
         tilted = shares * rng.gamma(2.0, 0.5, (n_states, *shares.shape))
         return {"probability": tilted / tilted.sum(-1, keepdims=True)}
 
-    def log_prior(self, params: Params) -> Array:
-        return dirichlet_log_prior(params["probability"], self.concentration)
+    def log_prior(self, params: Params, rows: Rows) -> Array:
+        # A frozen table may hold exact zeros; a learned one never does.
+        return dirichlet_log_prior(params["probability"], self.concentration, params["probability"] > 0)
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         table = jnp.moveaxis(safe_log(params["probability"]), 0, -1)  # (C, M, K)

@@ -16,7 +16,7 @@ import numpy as np
 
 from fitonce.data import Sequences
 from fitonce.models.base import Rows
-from fitonce.models.emissions import gamma_log_prior, require_counts
+from fitonce.models.emissions import dirichlet_log_prior, gamma_log_prior, require_counts
 from fitonce.models.hmm import HMM
 from fitonce.numerics import Array, logsumexp
 from fitonce.params import Constraint, Params, Positive, Simplex
@@ -34,6 +34,7 @@ class EventEmission:
     rate_prior: tuple[float, float]
     a_prior: tuple[float, float]
     b_prior: tuple[float, float]
+    day_concentration: float
     deduplicate: ClassVar[bool] = True
 
     def check(self, data: Sequences) -> None:
@@ -74,10 +75,10 @@ class EventEmission:
             "b": np.array(2.0 / excess),
         }
 
-    def log_prior(self, params: Params) -> Array:
-        """Dirichlet(1, ..., 1) on the day shares is flat."""
+    def log_prior(self, params: Params, rows: Rows) -> Array:
         return (
-            gamma_log_prior(params["rate"], *self.rate_prior)
+            dirichlet_log_prior(params["day_share"], self.day_concentration, True)
+            + gamma_log_prior(params["rate"], *self.rate_prior)
             + gamma_log_prior(params["a"], *self.a_prior)
             + gamma_log_prior(params["b"], *self.b_prior)
         )
@@ -115,6 +116,7 @@ def EventCounts(  # noqa: N802 - reads as the model it makes
     rate_prior: tuple[float, float] = (1.0, 0.05),
     a_prior: tuple[float, float] = (5.0, 1.0),
     b_prior: tuple[float, float] = (1.0, 3.0),
+    day_concentration: float = 1.0,
     stay_quiet_prior: tuple[float, float] = (99.0, 1.0),
     stay_in_event_prior: tuple[float, float] = (9.0, 1.0),
     frozen: Any = (),
@@ -122,19 +124,21 @@ def EventCounts(  # noqa: N802 - reads as the model it makes
     """The paper's time-varying Poisson process for counts with a weekly rhythm and events.
 
     State 0 is quiet, state 1 an event; the first state is uniform and not learned, which leaves 11
-    free parameters. The day shares have a flat Dirichlet prior.
+    free parameters.
 
     Args:
         steps_per_day: how many time steps make a day (288 for five minutes).
         first_day: day of the week (0 to 6) of the first step; only names the shares.
         rate_prior, a_prior, b_prior: shape and rate of Gamma priors. The paper gives no numbers; these
             are weak: means 20, 5 and 1/3 (a / b is the mean excess of an event).
+        day_concentration: Dirichlet prior of the seven day shares; the paper's 1 is flat, more is needed
+            when a day of the week never occurs in the data.
         stay_quiet_prior, stay_in_event_prior: Beta priors on transition[0,0] and transition[1,1].
         frozen: parameter names and the values at which to hold them.
     """
     if steps_per_day < 1:
         raise ValueError(f"steps_per_day must be at least 1, got {steps_per_day}")
-    emission = EventEmission(steps_per_day, first_day, rate_prior, a_prior, b_prior)
+    emission = EventEmission(steps_per_day, first_day, rate_prior, a_prior, b_prior, day_concentration)
     stay_quiet, leave_quiet = stay_quiet_prior
     stay_event, leave_event = stay_in_event_prior
     return HMM(

@@ -11,7 +11,7 @@ from jax.scipy.linalg import solve_triangular
 
 from fitonce.data import Sequences
 from fitonce.models.base import Rows
-from fitonce.models.emissions import spread_levels
+from fitonce.models.emissions import freeze_value, spread_levels
 from fitonce.numerics import Array
 from fitonce.params import Constraint, Covariance, Free, Params, Positive
 
@@ -26,15 +26,29 @@ class Gaussian:
 
     Priors: mean ~ Normal(0, mean_scale^2), flat when None; each covariance has the log-prior
     -(strength / 2) (log det S + trace(S^-1 scale^2)): `strength` pseudo-observations of spread
-    `scale`, which keeps a state from collapsing onto one point. `strength=0` is maximum likelihood.
+    `scale`, which keeps a state from collapsing onto one point. `scale=None` is a tenth of each
+    channel's standard deviation, so that units do not matter; `strength=0` is maximum likelihood.
     """
 
     covariance: Shape = "diag"
     fixed_variance: Any = 1.0
     mean_scale: float | None = None
     strength: float = 1.0
-    scale: float = 1.0
+    scale: float | None = None
     deduplicate: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.covariance not in SHAPES:
+            raise ValueError(f"covariance must be one of {SHAPES}, got '{self.covariance}'")
+        if not (np.asarray(self.fixed_variance, float) > 0).all():
+            raise ValueError(f"variance must be positive, got {self.fixed_variance}")
+        if not self.strength >= 0:
+            raise ValueError(f"strength must not be negative, got {self.strength}")
+        for name in ("mean_scale", "scale"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be positive or None, got {value}")
+        object.__setattr__(self, "fixed_variance", freeze_value(self.fixed_variance))
 
     def check(self, data: Sequences) -> None:
         if self.covariance == "fixed":
@@ -49,10 +63,10 @@ class Gaussian:
             values = data.values[..., number][data.observed[..., number]]
             if values.size == 0:
                 raise ValueError(f"channel '{name}' has no observed value")
-            if self.strength == 0 and np.ptp(values) == 0:
+            if np.ptp(values) == 0 and (self.strength == 0 or self.scale is None):
                 raise ValueError(
-                    f"channel '{name}' is constant ({values[0]:g}), so its variance has no maximum "
-                    "likelihood estimate; drop the channel or use strength > 0"
+                    f"channel '{name}' is constant ({values[0]:g}), so its variance has no estimate; "
+                    "drop the channel, or set its prior spread with scale="
                 )
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
@@ -85,20 +99,33 @@ class Gaussian:
             start["covariance"] = np.tile(np.diag(variance), (n_states, 1, 1))
         return start
 
-    def log_prior(self, params: Params) -> Array:
+    def log_prior(self, params: Params, rows: Rows) -> Array:
         value = jnp.zeros(())
         if self.mean_scale is not None:
             value -= 0.5 * jnp.sum((params["mean"] / self.mean_scale) ** 2)
         if self.covariance in ("spherical", "diag"):
             variance = params["variance"]
-            value -= 0.5 * self.strength * jnp.sum(jnp.log(variance) + self.scale**2 / variance)
+            square = self._prior_variance(rows)
+            square = jnp.mean(square) if self.covariance == "spherical" else square
+            value -= 0.5 * self.strength * jnp.sum(jnp.log(variance) + square / variance)
         elif self.covariance == "full":
             factor = jnp.linalg.cholesky(params["covariance"])
             identity = jnp.broadcast_to(jnp.eye(factor.shape[-1]), factor.shape)
             inverse = solve_triangular(factor, identity, lower=True)
             log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)))
-            value -= 0.5 * self.strength * (log_det + self.scale**2 * jnp.sum(inverse**2))
+            trace = jnp.sum(inverse**2 * self._prior_variance(rows))
+            value -= 0.5 * self.strength * (log_det + trace)
         return value
+
+    def _prior_variance(self, rows: Rows) -> Array:
+        """(C,): scale^2, or a hundredth of each channel's variance."""
+        if self.scale is not None:
+            return jnp.full(rows.x.shape[1], self.scale**2)
+        weight = jnp.ones_like(rows.x) if rows.observed is None else rows.observed.astype(float)
+        weight = weight * rows.counts[:, None]
+        weight = weight / jnp.sum(weight, 0)
+        centred = rows.x - jnp.sum(weight * rows.x, 0)
+        return 0.01 * jnp.sum(weight * centred**2, 0)
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         residual = rows.x[:, None] - params["mean"]  # (R, K, C)

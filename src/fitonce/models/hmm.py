@@ -18,7 +18,7 @@ from fitonce.models.emissions import (
     dirichlet_log_prior,
     freeze_value,
 )
-from fitonce.models.gaussian import SHAPES, Gaussian, Shape
+from fitonce.models.gaussian import Gaussian, Shape
 from fitonce.numerics import Array, safe_log
 from fitonce.params import Constraint, Params, Simplex, freeze
 from fitonce.potentials import Chain
@@ -129,11 +129,21 @@ class HMM:
         }
         return params | {name: np.asarray(value) for name, value in self.frozen}
 
-    def log_prior(self, params: Params) -> Array:
-        return (
-            dirichlet_log_prior(params["initial"], self.initial_concentration)
-            + dirichlet_log_prior(params["transition"], self.transition_concentration)
-            + self.emission.log_prior(params)
+    def log_prior_at(self, params: Params, prepared: Prepared) -> Array:
+        value = self.emission.log_prior(params, prepared.rows)
+        fixed = dict(self.frozen)
+        if "initial" not in fixed:
+            value += dirichlet_log_prior(params["initial"], self.initial_concentration, True)
+        if "transition" not in fixed:
+            support = True if self.support is None else np.asarray(self.support)
+            value += dirichlet_log_prior(params["transition"], self.transition_concentration, support)
+        return value
+
+    def bytes_per_fold(self, prepared: Prepared) -> int:
+        """Ten arrays like the potentials, and the emission's table over distinct rows."""
+        rows, steps = prepared.grid
+        return 80 * self.n_states * rows * steps + 32 * len(prepared.rows.x) * (
+            prepared.rows.largest + 1
         )
 
     def potentials(self, params: Params, prepared: Prepared) -> Chain:
@@ -157,7 +167,7 @@ def GaussianHMM(  # noqa: N802 - reads as the model it makes
     variance: Any = 1.0,
     mean_scale: float | None = None,
     strength: float = 1.0,
-    scale: float = 1.0,
+    scale: float | None = None,
     **chain: Any,
 ) -> HMM:
     """An HMM with Gaussian emissions.
@@ -169,13 +179,7 @@ def GaussianHMM(  # noqa: N802 - reads as the model it makes
         mean_scale, strength, scale: priors, see `fitonce.models.gaussian.Gaussian`.
         **chain: priors, support and frozen parameters, see `HMM`.
     """
-    if covariance not in SHAPES:
-        raise ValueError(f"covariance must be one of {SHAPES}, got '{covariance}'")
-    if not (np.asarray(variance, float) > 0).all():
-        raise ValueError(f"variance must be positive, got {variance}")
-    return HMM(
-        n_states, Gaussian(covariance, freeze_value(variance), mean_scale, strength, scale), **chain
-    )
+    return HMM(n_states, Gaussian(covariance, variance, mean_scale, strength, scale), **chain)
 
 
 def PoissonHMM(  # noqa: N802
@@ -189,6 +193,4 @@ def CategoricalHMM(  # noqa: N802
     n_states: int, n_categories: int, *, concentration: float = 1.1, **chain: Any
 ) -> HMM:
     """An HMM with categories 0 .. n_categories - 1 in each channel; Dirichlet(concentration) prior."""
-    if n_categories < 2:
-        raise ValueError(f"n_categories must be at least 2, got {n_categories}")
     return HMM(n_states, Categorical(n_categories, concentration), **chain)
