@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.model_selection import KFold
 
 import enumeration
 import fitonce as fo
@@ -181,9 +182,11 @@ def test_standard_error_of_disjoint_sequences_is_the_usual_one():
     assert cv.se == pytest.approx(losses.std(ddof=1) / 3.0)
 
 
-def test_more_overlapping_folds_do_not_shrink_the_standard_error(fit):
+@pytest.mark.parametrize("loss", ["pointwise", "joint"])
+def test_more_overlapping_folds_do_not_shrink_the_standard_error(fit, loss):
     few, many = (
-        fo.cross_validate(fit, fo.folds.iid(COUNTS, 10, n), method="none").se for n in (100, 1000)
+        fo.cross_validate(fit, fo.folds.iid(COUNTS, 10, n), method="none", loss=loss).se
+        for n in (100, 1000)
     )
     assert many > 0.7 * few
 
@@ -205,6 +208,24 @@ def test_an_impossible_point_is_reported_and_not_averaged():
     assert cv.estimate == 1.0
     assert "1 of 2 have no usable number" in repr(cv)
     assert "impossible" in cv.folds["status"][0]
+
+
+@pytest.mark.parametrize("loss", ["joint", "own"])
+def test_a_loss_that_is_nan_is_reported_and_not_averaged(fit, loss):
+    def own(params, data, weights):
+        return jnp.where(jnp.arange(60) == 3, jnp.nan, 1.0)
+
+    table = [[[0.5, 0.5, 0.0]], [[0.3, 0.7, 0.0]]]
+    model = fo.models.CategoricalHMM(2, 3, frozen={"probability": table})
+    there = fit
+    if loss == "joint":
+        x = np.array([0, 1, 0, 2, 1, 1, 0.0])
+        params = {"initial": [0.5, 0.5], "transition": [[0.5, 0.5], [0.5, 0.5]], "probability": table}
+        there = fo.fit_at(model, x, params)
+    folds = fo.folds.sites([[2, 3], [5]], len(there.problem.base))
+    cv = fo.cross_validate(there, folds, method="none", loss=own if loss == "own" else loss)
+    assert not cv.folds["ok"][0]
+    assert "not finite" in cv.folds["status"][0]
 
 
 def test_printing_says_what_a_person_needs(cv):
@@ -264,8 +285,12 @@ def test_custom_models_have_no_scheme_and_check_heldout():
 REFUSALS = [
     ({"method": "magic"}, r"method must be 'auto' or one of .*, got 'magic'"),
     ({"loss": "square"}, r"loss must be one of \('pointwise', 'joint'\) or a function, got 'square'"),
-    ({"chunk": 0}, "chunk must be at least 1, got 0"),
-    ({"damping": -1.0}, "damping must not be negative"),
+    ({"chunk": 0}, "chunk must be an integer of at least 1, got 0"),
+    ({"chunk": 1.9}, "chunk must be an integer of at least 1, got 1.9"),
+    ({"damping": -1.0}, "damping must be a number that is not negative, got -1.0"),
+    ({"damping": float("nan")}, "damping must be a number that is not negative, got nan"),
+    ({"scheme": fo.weighting.B}, r"or a scheme such as B\(\), got <class"),
+    ({"method": ["ij"]}, r"method must be 'auto' or one of"),
 ]
 
 
@@ -273,6 +298,23 @@ REFUSALS = [
 def test_refusals(fit, folds, arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         fo.cross_validate(fit, folds, **arguments)
+
+
+def test_folds_made_for_other_sequences_of_the_same_total():
+    data = [np.arange(4.0), np.arange(7.0)]
+    fit = fo.fit_at(
+        fo.models.PoissonHMM(1), data, {"initial": [1.0], "transition": [[1.0]], "rate": [[2.0]]}
+    )
+    with pytest.raises(ValueError, match="folds were made for sequences of 7, 4 steps, data has 4, 7"):
+        fo.cross_validate(fit, fo.folds.future(data[::-1], steps=2))
+
+
+def test_a_density_that_ignores_its_weights():
+    fit = fo.fit(
+        fo.models.Custom(lambda p, x, w: -0.5 * jnp.sum((x - p["m"]) ** 2), {"m": 0.0}), np.arange(5.0)
+    )
+    with pytest.raises(ValueError, match="log_density must depend on weights"):
+        fo.cross_validate(fit, fo.folds.kfold(5, 5))
 
 
 def test_folds_of_another_length(fit):
@@ -290,5 +332,9 @@ def test_things_that_are_not_fits_or_folds(fit, folds):
         fo.cross_validate("fit", folds)
     with pytest.raises(ValueError, match=r"folds must come from fo\.folds, got list"):
         fo.cross_validate(fit, [[1]])
+    with pytest.raises(ValueError, match=r"wrap a scikit-learn splitter in fo\.folds\.from_splitter"):
+        fo.cross_validate(fit, KFold(3))
+    with pytest.raises(ValueError, match="against must be a CVResult, got str"):
+        fo.cross_validate(fit, folds).plot(against="exact")
     with pytest.raises(ValueError, match="fold must be between 0 and 6, got 7"):
         fo.cross_validate(fit, folds).params(7)

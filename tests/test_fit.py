@@ -8,6 +8,7 @@ import pytest
 
 import fitonce as fo
 from fitonce.status import Outcome
+from registry import _events
 
 RNG = np.random.default_rng(0)
 LEVELS = np.repeat([-2.0, 2.0, -2.0, 2.0], 40)
@@ -33,9 +34,13 @@ def test_a_fit_has_what_the_contract_names(fit):
 
 
 def test_the_table_of_parameters_has_standard_errors(fit):
-    table = fit.to_dataframe()
-    assert table["name"].tolist() == fit.names
-    np.testing.assert_allclose(table["se"] ** 2, np.diag(np.linalg.inv(fit.hessian)))
+    table = fit.to_dataframe().set_index("name")
+    assert table.index.tolist() == fit.names
+    np.testing.assert_allclose(table["theta_se"] ** 2, np.diag(np.linalg.inv(fit.hessian)))
+    assert table["value"]["transition[0,0]"] == pytest.approx(fit.params["transition"][0, 0])
+    np.testing.assert_allclose(table["se"]["mean[0,0]"], table["theta_se"]["mean[0,0]"])
+    variance = table.loc["variance[0,0]"]  # d exp(theta) = exp(theta) d theta
+    assert variance["se"] == pytest.approx(fit.params["variance"][0, 0] * variance["theta_se"])
 
 
 def test_printing_shows_status_and_parameters(fit):
@@ -112,13 +117,28 @@ def test_units_do_not_change_a_gaussian_fit_but_for_scale(fit):
 
 
 def test_day_concentration_makes_a_fit_of_a_few_days_a_minimum():
-    counts = fo.datasets.simulate_events(1, steps_per_day=24, missing=0.0, seed=1).values[0, :72, 0]
     flat, held = (
-        fo.fit(fo.models.EventCounts(24, day_concentration=c), counts, restarts=1) for c in (1.0, 2.0)
+        fo.fit(fo.models.EventCounts(70, day_concentration=c), _events(), restarts=1) for c in (1.0, 2.0)
     )
     assert not flat.ok
     assert "day_share" in str(flat.status)
     assert held.ok
+
+
+def test_an_impossible_observation_is_not_called_stationary():
+    table = [[[0.5, 0.5, 0.0]], [[0.3, 0.7, 0.0]]]
+    model = fo.models.CategoricalHMM(2, 3, frozen={"probability": table})
+    for kernel in ("scan", "tree"):
+        fit = fo.fit(model, np.array([0, 1, 0, 1, 1, 2, 0.0]), kernel=kernel, restarts=1)
+        assert fit.status.outcome is Outcome.NOT_FINITE
+        assert "impossible observations" in str(fit.status)
+
+
+def test_a_minimum_is_one_in_any_units():
+    data = np.concatenate([RNG.normal(size=25), 30 + RNG.normal(size=5)])
+    for unit in (1e-8, 1.0, 1e8):
+        fit = fo.fit(fo.models.GaussianHMM(2), unit * data, restarts=1)
+        assert fit.ok, str(fit.status)
 
 
 def test_a_saddle_is_not_called_a_minimum():
@@ -171,7 +191,17 @@ MODELS = [
         "transition_concentration must be",
     ),
     (lambda: fo.models.PoissonHMM(2, support=[[True, False], [False, False]]), "support must be 2 x 2"),
-    (lambda: fo.models.EventCounts(steps_per_day=0), "steps_per_day must be at least 1, got 0"),
+    (
+        lambda: fo.models.EventCounts(steps_per_day=0),
+        "steps_per_day must be an integer of at least 1",
+    ),
+    (lambda: fo.models.HMM(2, fo.models.Poisson), r"emission must be an instance such as Poisson\(\)"),
+    (lambda: fo.models.PoissonHMM(2, frozen=["initial"]), "frozen must be a dict of names and values"),
+    (lambda: fo.models.PoissonHMM(2, shape=-1.0), "the Poisson prior must be a positive shape"),
+    (lambda: fo.models.CategoricalHMM(2, 3, concentration=0.0), "concentration must be positive, got 0"),
+    (lambda: fo.models.EventCounts(288, a_prior=(0.0, 1.0)), "a_prior must be a positive shape"),
+    (lambda: fo.models.EventCounts(288, first_day=0.5), "first_day must be an integer of at least 0"),
+    (lambda: fo.models.Custom(abs, {}, log_prior=3), "log_prior must be a function or None, got 3"),
     (
         lambda: fo.models.Custom(3, {}),
         "log_density must be a function of params, data and weights, got int",

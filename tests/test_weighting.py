@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import enumeration
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import enumeration
 import fitonce as fo
 from fitonce import weighting
 from fitonce.engines.chain import log_partition
@@ -48,7 +48,7 @@ def enumerated(scheme, chain, weights, observed, lengths):
         site += length
         latent = np.ones(length) if isinstance(scheme, weighting.A) else np.where(seen, w, 1.0)
         scaled = [
-            np.where(seen[t] & (w[t] > 0), w[t] * chain.emission[n, t], 0.0) for t in range(length)
+            w[t] * chain.emission[n, t] if seen[t] and w[t] > 0 else np.zeros(2) for t in range(length)
         ]
         start = latent[0] * chain.initial
         links = np.array([latent[t] * latent[t + 1] * chain.transition for t in range(length - 1)])
@@ -160,7 +160,7 @@ def test_paths_of_b_have_the_same_exact_refit(fit):
 def test_unknown_scheme(fit):
     with pytest.raises(ValueError, match=r"scheme must be one of \['A', 'B', 'structures'\]"):
         fo.curvature(fit, "Z")
-    with pytest.raises(ValueError, match="or a scheme, got 3"):
+    with pytest.raises(ValueError, match=r"or a scheme such as B\(\), got 3"):
         fo.curvature(fit, 3)
 
 

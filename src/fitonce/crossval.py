@@ -19,7 +19,7 @@ from fitonce.heldout import Loss, heldout_losses
 from fitonce.heldout import resolve as resolve_loss
 from fitonce.methods import METHODS
 from fitonce.models.custom import Custom
-from fitonce.progress import track
+from fitonce.progress import bar
 from fitonce.result import CVResult, Part, assemble
 from fitonce.weighting import Scheme
 
@@ -62,9 +62,9 @@ def cross_validate(
             f"a Custom model's own weights are its path, so scheme must be None, got {scheme}"
         )
     curve = curvature(fit, weighting.resolve(scheme, folds.kind), damping=damping)
-    size = _chunk_size(fit, name) if chunk is None else int(chunk)
-    if size < 1:
-        raise ValueError(f"chunk must be at least 1, got {chunk}")
+    if chunk is not None and (not isinstance(chunk, (int, np.integer)) or chunk < 1):
+        raise ValueError(f"chunk must be an integer of at least 1, got {chunk}")
+    size = chunk or _chunk_size(fit, name)
     if name in ("ij", "onestep"):  # what all folds share is done before they go to threads
         curve.solve(curve.gradient)
     if name == "ij":
@@ -77,7 +77,7 @@ def cross_validate(
 def _method(method: str) -> str:
     if method == "auto":
         return "onestep"
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"method must be 'auto' or one of {list(METHODS)}, got {method!r}")
     return method
 
@@ -87,9 +87,22 @@ def _matched(fit: Fit, folds: Folds) -> Folds:
     if not isinstance(fit, Fit):
         raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
     if not isinstance(folds, Folds):
-        raise ValueError(f"folds must come from fo.folds, got {type(folds).__name__}")
+        hint = (
+            "; wrap a scikit-learn splitter in fo.folds.from_splitter" if hasattr(folds, "split") else ""
+        )
+        raise ValueError(f"folds must come from fo.folds, got {type(folds).__name__}{hint}")
     if not isinstance(fit.data, Sequences):
-        return folds.rebased(fit.problem.base)
+        matched = folds.rebased(fit.problem.base)
+        if fit.problem.value(fit.theta, matched.weights_of([0])[0]) == fit.problem.value(fit.theta):
+            raise ValueError(
+                "log_density must depend on weights, but leaving out fold 0 did not change its value"
+            )
+        return matched
+    if folds.lengths is not None and not np.array_equal(folds.lengths, fit.data.lengths):
+        raise ValueError(
+            f"folds were made for sequences of {_some(folds.lengths)} steps, "
+            f"data has {_some(fit.data.lengths)}"
+        )
     if folds.kind == "sites":
         return folds.rebased(fit.data.weights)
     return folds.rebased(fit.data.observed.any((1, 2)).astype(float))
@@ -133,8 +146,11 @@ def _run(work: Callable[[np.ndarray], Part], total: int, size: int, progress: bo
     starts = range(0, total, size)
     padded = [np.minimum(np.arange(start, start + size), total - 1) for start in starts]
     with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as pool:
-        done = _compile_first(work, padded, pool)
-        parts = list(track(done, "chunks of folds", progress, total=len(padded)))
+        parts = []
+        with bar(total, "folds", progress) as shown:
+            for part in _compile_first(work, padded, pool):
+                parts.append(part)
+                shown.update(min(size, total - shown.n))
     kept = total - (len(padded) - 1) * size
     last = parts[-1]
     parts[-1] = Part(last.thetas[:kept], last.status[:kept], last.losses[:kept], last.control[:kept])
@@ -147,3 +163,8 @@ def _compile_first(
     """The first chunk alone, so that the others find a compiled program instead of all making one."""
     yield work(chunks[0])
     yield from pool.map(work, chunks[1:])
+
+
+def _some(lengths: np.ndarray) -> str:
+    shown = ", ".join(map(str, lengths[:5]))
+    return shown if len(lengths) <= 5 else f"{shown}, ... ({len(lengths)} sequences)"

@@ -11,7 +11,7 @@ from scipy import linalg
 
 from fitonce import weighting
 from fitonce.fit import Fit
-from fitonce.newton import direction, flat_level
+from fitonce.newton import flat_direction
 from fitonce.objective import Objective, with_scheme
 from fitonce.weighting import Scheme
 
@@ -59,12 +59,11 @@ class Curvature:
         if not np.isfinite(hessian).all():
             bad = self.names[int(np.flatnonzero(~np.isfinite(hessian).all(1))[0])]
             raise IndefiniteError(f"H is not finite at '{bad}'; the fit is at an impossible point")
-        values, vectors = np.linalg.eigh(hessian)
-        if values[0] <= flat_level(values):
+        flat = flat_direction(hessian, self.names)
+        if flat is not None:
             raise IndefiniteError(
-                f"H is not positive definite: smallest eigenvalue {values[0]:.1e} along "
-                f"{direction(vectors[:, 0], self.names)}; fit to a minimum, add a prior, or pass "
-                "damping="
+                f"H is not positive definite: smallest eigenvalue {np.linalg.eigvalsh(hessian)[0]:.1e}, "
+                f"flat or downhill along {flat}; fit to a minimum, add a prior, or pass damping="
             )
         return linalg.cho_factor(hessian, lower=True)
 
@@ -78,7 +77,7 @@ def curvature(fit: Fit, scheme: str | Scheme | None = None, *, damping: float = 
         damping: added to the diagonal of H before it is factored. Only for an H that is not positive
             definite: results are then those of a regularised problem.
     """
-    if damping < 0:
-        raise ValueError(f"damping must not be negative, got {damping}")
+    if not (isinstance(damping, (int, float)) and 0 <= damping < np.inf):
+        raise ValueError(f"damping must be a number that is not negative, got {damping!r}")
     objective = with_scheme(fit.problem, weighting.resolve(scheme))
     return Curvature(fit.theta, fit.hessian, fit.gradient, fit.names, damping, objective)

@@ -20,7 +20,7 @@ from fitonce.newton import Minima, minimise
 from fitonce.numerics import in_float64
 from fitonce.objective import Objective, Program, layout_of
 from fitonce.params import ParameterSpace, Params
-from fitonce.progress import track
+from fitonce.progress import bar
 from fitonce.status import Status
 from fitonce.weighting import A
 
@@ -78,16 +78,28 @@ class Fit:
             )
         return self.problem.value(theta, weights)
 
+    @in_float64
     def to_dataframe(self) -> pd.DataFrame:
-        """One row per free coordinate: name, value in free coordinates, standard error there."""
-        variance = np.full(len(self.theta), np.nan)
+        """One row per free coordinate: `name`, `value` and its standard error `se` (delta method), and
+        the same in free coordinates (logarithms, log-ratios): `theta`, `theta_se`."""
+        space, theta = self.problem.program.space, jnp.asarray(self.theta)
+        slope = np.asarray(jax.jacfwd(space.named_values)(theta))
+        covariance = np.full_like(self.hessian, np.nan)
         if self.smallest_eigenvalue > 0:
-            variance = np.diag(np.linalg.inv(self.hessian))
-        return pd.DataFrame({"name": self.names, "theta": self.theta, "se": np.sqrt(variance)})
+            covariance = np.linalg.inv(self.hessian)
+        return pd.DataFrame(
+            {
+                "name": self.names,
+                "value": np.asarray(space.named_values(theta)),
+                "se": np.sqrt(np.einsum("id,de,ie->i", slope, covariance, slope)),
+                "theta": self.theta,
+                "theta_se": np.sqrt(np.diag(covariance)),
+            }
+        )
 
     def __repr__(self) -> str:
         lines = [
-            f"Fit of {type(self.model).__name__}, {len(self.theta)} free parameters, "
+            f"Fit of {self.model}, {len(self.theta)} free parameters, "
             f"objective {self.value:,.4f}, {self.seconds:.1f} s"
         ]
         lines.append(f"  {self.status}")
@@ -131,7 +143,11 @@ def fit(
     starts = _starts(objective, init, restarts, seed)
     objective.values_and_gradients(starts[0][None], objective.base[None])  # compile, untimed below
     objective.hessians(starts[0][None], objective.base[None])
-    runs = [_lbfgs(objective, start) for start in track(starts, "fit", progress)]
+    runs = []
+    with bar(len(starts), "starts of the fit", progress) as shown:
+        for start in starts:
+            runs.append(_lbfgs(objective, start))
+            shown.update()
     finite = [run for run in runs if np.isfinite(run.fun)]
     best = min(finite or runs, key=lambda run: run.fun)
     ending = time.perf_counter()

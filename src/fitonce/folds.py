@@ -32,6 +32,7 @@ class Folds:
         scored: one array per fold, the part of `dropped` whose loss counts.
         base: (size,) the weights of the full fit, 0 where missing from the start.
         label: how the folds were made, in words.
+        lengths: of the sequences they were made for; None when only a count was given.
     """
 
     kind: Kind
@@ -39,6 +40,7 @@ class Folds:
     scored: tuple[np.ndarray, ...]
     base: np.ndarray
     label: str
+    lengths: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.dropped)
@@ -67,7 +69,7 @@ class Folds:
             raise ValueError(f"folds have {self.size:,} {self.kind}, data has {len(base):,}")
         if np.array_equal(base, self.base):
             return self
-        shape = _Shape(np.asarray(base), np.array([len(base)]), np.array([0]))
+        shape = _Shape(np.asarray(base), np.array([len(base)]), np.array([0]), self.lengths)
         return _folds(self.kind, self.dropped, shape, self.label, self.scored)
 
     def describe(self) -> str:
@@ -250,6 +252,7 @@ class _Shape:
     base: np.ndarray  # weights of the full fit
     lengths: np.ndarray  # of each sequence
     offsets: np.ndarray  # first site of each sequence
+    made_for: np.ndarray | None  # lengths, where the data itself was given
 
 
 def _shape(data: Any, kind: Kind = "sites") -> _Shape:
@@ -258,18 +261,18 @@ def _shape(data: Any, kind: Kind = "sites") -> _Shape:
     if isinstance(data, (int, np.integer)):
         if data < 1:
             raise ValueError(f"the length of the data must be at least 1, got {data}")
-        return _Shape(np.ones(int(data)), np.array([int(data)]), np.array([0]))
+        return _Shape(np.ones(int(data)), np.array([int(data)]), np.array([0]), None)
     read: Sequences = sequences(data)
     lengths = read.lengths
     base = read.weights
     if kind == "sequences":
         base = read.observed.any((1, 2)).astype(float)
-    return _Shape(base, lengths, np.concatenate([[0], np.cumsum(lengths)[:-1]]))
+    return _Shape(base, lengths, np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
 
 
 def _count(percent: float, total: int, what: str) -> int:
-    if not 0 < percent < 100:
-        raise ValueError(f"percent must be between 0 and 100, exclusive, got {percent}")
+    if not isinstance(percent, (int, float, np.number)) or not 0 < percent < 100:
+        raise ValueError(f"percent must be between 0 and 100, exclusive, got {percent!r}")
     count = math.floor(Fraction(str(percent)) * int(total) / 100)  # floats: 0.57 % of 10,000 is 56
     if count < 1:
         raise ValueError(f"{percent:g} % of {total} {what} is less than one")
@@ -304,7 +307,7 @@ def _folds(
             raise ValueError(f"fold {fold} has nothing to score: all {kind} it would score are missing")
         if shape.base.sum() == shape.base[out].sum():
             raise ValueError(f"fold {fold} leaves out every observed one of {len(shape.base)} {kind}")
-    return Folds(kind, tuple(dropped), tuple(score), shape.base, label)
+    return Folds(kind, tuple(dropped), tuple(score), shape.base, label, shape.made_for)
 
 
 def _index_set(item: Any, fold: int, base: np.ndarray, kind: Kind) -> np.ndarray:

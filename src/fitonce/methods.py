@@ -66,14 +66,12 @@ def newton(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
     hessians = curvature.objective.hessians(thetas, weights)
     status = []
     for row, gradient, hessian in zip(thetas, gradients, hessians, strict=True):
-        try:
-            factor = np.linalg.cholesky(hessian)
-        except np.linalg.LinAlgError:  # says which parameters span the offending direction
-            status.append(certify(gradient, hessian, np.nan, curvature.names, np.inf))
+        sound = certify(gradient, hessian, 0.0, curvature.names, np.inf)
+        if sound.ok:
+            row -= np.linalg.solve(hessian, gradient)
+        else:
             row[:] = np.nan
-            continue
-        row -= np.linalg.solve(factor.T, np.linalg.solve(factor, gradient))
-        status.append(_APPROXIMATE)
+        status.append(_APPROXIMATE if sound.ok else sound)
     rise = _rise(curvature, thetas, weights)
     for fold in np.flatnonzero(rise > 0):
         lowest = direction(np.linalg.eigh(hessians[fold])[1][:, 0], curvature.names)

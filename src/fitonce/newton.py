@@ -30,6 +30,7 @@ class Minima:
         distances: (F,) estimated distance to the stationary point, in standard errors; nan where the
             Hessian is not positive definite.
         lowest: (F,) smallest eigenvalue of the Hessian.
+        values: (F,) the objective.
     """
 
     thetas: np.ndarray
@@ -37,10 +38,12 @@ class Minima:
     hessians: np.ndarray
     distances: np.ndarray
     lowest: np.ndarray
+    values: np.ndarray
 
     def status(self, fold: int, names: list[str], tolerance: float) -> Status:
         """Certified minimum or not, in a sentence that names parameters."""
-        return certify(self.gradients[fold], self.hessians[fold], self.distances[fold], names, tolerance)
+        gradient = self.gradients[fold] + 0.0 * self.values[fold]  # not finite where the value is not
+        return certify(gradient, self.hessians[fold], self.distances[fold], names, tolerance)
 
 
 def certify(
@@ -54,14 +57,15 @@ def certify(
     if not (np.isfinite(gradient).all() and np.isfinite(hessian).all()):
         return Status(
             Outcome.NOT_FINITE,
-            "the objective or its derivatives are not finite here; check the data for impossible "
+            "the objective or its derivatives are not finite here; check the data for NaN or impossible "
             "observations and the start for extreme values",
         )
-    values, vectors = np.linalg.eigh(hessian)
-    if values[0] <= flat_level(values) or np.isnan(distance):
+    lowest = np.linalg.eigvalsh(hessian)[0]
+    flat = flat_direction(hessian, names)
+    if flat is not None or np.isnan(distance):
         return Status(
             Outcome.NOT_A_MINIMUM,
-            f"smallest eigenvalue of H is {values[0]:.1e}, along {direction(vectors[:, 0], names)}; "
+            f"smallest eigenvalue of H is {lowest:.1e}, flat or downhill along {flat or 'a direction'}; "
             "add a prior, use fewer states or more restarts",
         )
     size = float(np.linalg.norm(gradient))
@@ -75,8 +79,26 @@ def certify(
     return Status(
         Outcome.STATIONARY,
         f"gradient norm {size:.1e}, {distance:.1e} standard errors from stationary, "
-        f"smallest eigenvalue of H {values[0]:.1e}",
+        f"smallest eigenvalue of H {lowest:.1e}",
     )
+
+
+def spectrum(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Eigenvalues and vectors of the Hessian scaled to a unit diagonal, and the scales.
+
+    Whether a direction is flat must not depend on the units of a parameter.
+    """
+    scale = np.sqrt(np.maximum(np.abs(np.diag(hessian)), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(hessian / np.outer(scale, scale))
+    return values, vectors, scale
+
+
+def flat_direction(hessian: np.ndarray, names: list[str]) -> str | None:
+    """The parameters along which H is flat or downhill as far as doubles can tell; None if nowhere."""
+    values, vectors, scale = spectrum(hessian)
+    if values[0] > np.finfo(float).eps * len(values) * np.abs(values).max():
+        return None
+    return direction(vectors[:, 0] / scale, names)
 
 
 def direction(vector: np.ndarray, names: list[str], most: int = 3) -> str:
@@ -84,11 +106,6 @@ def direction(vector: np.ndarray, names: list[str], most: int = 3) -> str:
     order = np.argsort(-np.abs(vector))[:most]
     kept = [names[i] for i in order if abs(vector[i]) > 0.3 * abs(vector[order[0]])]
     return ", ".join(f"'{name}'" for name in kept)
-
-
-def flat_level(eigenvalues: np.ndarray) -> float:
-    """An eigenvalue below this is zero as far as double precision can tell."""
-    return float(np.finfo(float).eps * len(eigenvalues) * np.abs(eigenvalues).max())
 
 
 def minimise(
@@ -132,15 +149,15 @@ def minimise(
     if max_steps:
         hessians = objective.hessians(thetas, weights)
     lowest = np.array([_lowest(h) for h in hessians])
-    return Minima(thetas, gradients, hessians, _distances(gradients, hessians), lowest)
+    return Minima(thetas, gradients, hessians, _distances(gradients, hessians), lowest, values)
 
 
 def _descent(gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
     if not np.isfinite(hessian).all():
         return -gradient / max(float(np.linalg.norm(gradient)), 1.0)
-    values, vectors = np.linalg.eigh(hessian)
+    values, vectors, scale = spectrum(hessian)
     floor = max(1e-8 * np.abs(values).max(), np.finfo(float).tiny)
-    step = -vectors @ ((vectors.T @ gradient) / np.maximum(np.abs(values), floor))
+    step = -(vectors @ ((vectors.T @ (gradient / scale)) / np.maximum(np.abs(values), floor))) / scale
     return step * min(1.0, _MAX_STEP / max(float(np.abs(step).max()), 1e-300))
 
 

@@ -130,7 +130,7 @@ class Simplex:
 
     def violation(self, value: np.ndarray) -> str | None:
         mask = self._mask()
-        sums = np.allclose(value.sum(-1), 1.0, atol=1e-8)
+        sums = np.allclose(value.sum(-1), 1.0, rtol=0.0, atol=1e-8)
         if sums and np.all(value[mask] > 0) and np.all(value[~mask] == 0):
             return None
         zeros = "" if mask.all() else ", zero outside its support"
@@ -314,6 +314,16 @@ class ParameterSpace:
             _check_leaf(name, leaf, value)
             parts.append(leaf.to_free(value))
         return np.concatenate(parts)
+
+    def named_values(self, theta: Array) -> Array:
+        """(D,): the entry of the constrained values that each of `names` names."""
+        values = jax.tree_util.tree_leaves(self.to_params(theta))
+        parts = [
+            value[tuple(np.array(leaf.coordinates()).T)] if leaf.shape else value[None]
+            for leaf, value in zip(self._leaves, values, strict=True)
+            if leaf.coordinates()
+        ]
+        return jnp.concatenate(parts)
 
     def to_params(self, theta: Array) -> Params:
         """The pytree of constrained values at a free vector (D,). Differentiable."""

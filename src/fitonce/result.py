@@ -92,6 +92,8 @@ class CVResult:
         if against is None:
             control = self.pointwise["control"].to_numpy()
             return plots.agreement(control, losses, "control (not adjusted)", self.method, ax)
+        if not isinstance(against, CVResult):
+            raise ValueError(f"against must be a CVResult, got {type(against).__name__}")
         points = ["fold", "sequence", "site"]
         if not self.pointwise[points].equals(against.pointwise[points]):
             raise ValueError(
@@ -108,7 +110,7 @@ def _lines(cv: CVResult) -> list[str]:
     unit = "per sequence" if cv.scheme == "structures" else "per point"
     lines = [
         f"Cross-validation: {cv.left_out}",
-        f"  estimate  {cv.estimate:.4f} +- {cv.se:.4f}   mean held-out loss {unit} ({cv.loss})",
+        f"  estimate  {cv.estimate:.4f} +- {cv.se:.4f}   mean over folds of the {cv.loss} loss {unit}",
         f"  control   {cv.control:.4f}            same folds, parameters not adjusted",
         f"  method    {cv.method}, scheme {cv.scheme}",
     ]
@@ -123,7 +125,7 @@ def _lines(cv: CVResult) -> list[str]:
     if cv.method != "exact" and np.isfinite(cv.refits_seconds):
         times += (
             f"; {len(cv.folds):,} refits would take about {_duration(cv.refits_seconds)} "
-            f"(one took {_duration(cv.refits_seconds / len(cv.folds))})"
+            f"(the fit took {_duration(cv.refits_seconds / len(cv.folds))}, compiled)"
         )
     lines.append(times)
     if not cv.fit.ok:
@@ -150,16 +152,18 @@ def assemble(
     status = [s for part in parts for s in part.status]
     pointwise = _pointwise(fit, folds, loss, parts)
     sizes = np.array([len(indices) for indices in folds.scored])
-    by_fold = pointwise.groupby("fold")[["loss", "control"]]
-    means = by_fold.sum().div(sizes, axis=0) if loss == "joint" else by_fold.mean()
+    # bincount and not groupby, which would pass over a nan in silence.
+    means = pd.DataFrame(
+        {name: np.bincount(pointwise["fold"], pointwise[name]) / sizes for name in ("loss", "control")}
+    )
     ok = np.array([s.ok for s in status]) & np.isfinite(means["loss"].to_numpy())
     table = means.assign(
         size=sizes,
         ok=ok,
         status=[
-            "loss not finite: a left-out point is impossible under the fold's model"
+            "the loss is not finite: something left out is impossible under the fold's model"
             if s.ok and not good
-            else str(s)
+            else (s.outcome.value if s.ok else str(s))
             for s, good in zip(status, ok, strict=True)
         ],
     )

@@ -140,8 +140,10 @@ def resolve(scheme: str | Scheme | None, kind: str | None = None) -> Scheme:
         if scheme not in _NAMED:
             raise ValueError(f"scheme must be one of {sorted(_NAMED)} or a scheme, got '{scheme}'")
         scheme = _NAMED[scheme]
-    if not hasattr(scheme, "terms"):
-        raise ValueError(f"scheme must be one of {sorted(_NAMED)} or a scheme, got {scheme!r}")
+    if isinstance(scheme, type) or not hasattr(scheme, "terms"):
+        raise ValueError(
+            f"scheme must be one of {sorted(_NAMED)} or a scheme such as B(), got {scheme!r}"
+        )
     if kind is not None and scheme.kind != kind:
         raise ValueError(
             f"scheme {scheme.name} leaves out {scheme.kind}, but the folds leave out {kind}"

@@ -46,8 +46,10 @@ class Custom:
         log_prior: `log_prior(params)`, or None for maximum likelihood.
         heldout: `heldout(params, data, weights)`, the loss of every droppable thing, (n,), given a
             fold's weights; only left-out entries are read. None: each left-out thing is put back
-            alone, and its loss is -(log_density with it - log_density without): right for any
-            density that is a likelihood, at the cost of one evaluation a point.
+            alone, and its loss is -(log_density with it - log_density without), at the cost of one
+            evaluation a point. That is right when log_density at 0/1 weights is the log-likelihood of
+            what is kept. It is not when a kept point loses its term because a neighbour is left out
+            (an autoregression written with products of weights): give `heldout` then.
         constraints: leaf name to "positive", "simplex", "ordered", "covariance", "free" or "frozen".
         size: how many droppable things there are; None: the length of the data's first array.
     """
@@ -59,7 +61,17 @@ class Custom:
     constraints: dict[str, str] = field(default_factory=dict, kw_only=True)
     size: int | None = field(default=None, kw_only=True)
 
+    def __str__(self) -> str:
+        return f"Custom ({getattr(self.log_density, '__name__', 'own density')})"
+
     def __post_init__(self) -> None:
+        # A list of numbers is meant as an array, not as a pytree of its entries.
+        numbers = lambda node: isinstance(node, list) and all(np.isscalar(item) for item in node)  # noqa: E731
+        as_array = lambda leaf: np.asarray(leaf, float)  # noqa: E731
+        object.__setattr__(self, "init", jax.tree_util.tree_map(as_array, self.init, is_leaf=numbers))
+        for name in ("log_prior", "heldout"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise ValueError(f"{name} must be a function or None, got {getattr(self, name)!r}")
         if not callable(self.log_density):
             raise ValueError(
                 "log_density must be a function of params, data and weights, "
@@ -123,4 +135,4 @@ def one_each(losses: Array, weights: Array, name: str) -> Array:
             f"{name} must return one loss for each of {len(weights)} droppable things, "
             f"got shape {jnp.shape(losses)}"
         )
-    return losses
+    return jnp.asarray(losses)

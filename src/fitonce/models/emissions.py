@@ -1,17 +1,19 @@
-"""Emissions: p(x_t | z_t). A new one is one small class with five short methods.
+"""Emissions: p(x_t | z_t). A new one is one small class with six short methods.
 
     parameters(n_states, rows) -> names and constraints
     start(n_states, rows, rng) -> values near the data
     log_prior(params, rows)    -> up to a constant, on the constrained values
     log_density(params, rows)  -> (R, K)
     check(data)                -> raise ValueError for data it cannot describe
+    covariates(data)           -> (N, T, Q) known quantities, or None
 
 Set `deduplicate = True` when equal rows are common (counts, categories): the density is then
-evaluated once for each distinct row. `covariates(data)` gives (N, T, Q) known quantities, or None.
+evaluated once for each distinct row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -50,6 +52,12 @@ def sum_channels(log_density: Array, rows: Rows) -> Array:
 def gamma_log_prior(value: Array, shape: float, rate: float) -> Array:
     """Log of a Gamma(shape, rate) density at each entry, summed, without its constant."""
     return jnp.sum(xlogy(shape - 1.0, value) - rate * value)
+
+
+def require_gamma(what: str, prior: Sequence[float]) -> None:
+    """Raise unless `prior` is a shape above zero and a rate that is not negative."""
+    if len(prior) != 2 or not (prior[0] > 0 and prior[1] >= 0):
+        raise ValueError(f"{what} must be a positive shape and a rate not below zero, got {prior}")
 
 
 def dirichlet_log_prior(probability: Array, concentration: Any, support: Any) -> Array:
@@ -94,6 +102,9 @@ class Poisson:
     rate: float = 0.0
     deduplicate: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        require_gamma("the Poisson prior", (self.shape, self.rate))
+
     def check(self, data: Sequences) -> None:
         require_counts(data, "a Poisson emission")
 
@@ -129,6 +140,8 @@ class Categorical:
     def __post_init__(self) -> None:
         if self.n_categories < 2:
             raise ValueError(f"n_categories must be at least 2, got {self.n_categories}")
+        if not self.concentration > 0:
+            raise ValueError(f"concentration must be positive, got {self.concentration}")
 
     def check(self, data: Sequences) -> None:
         require_counts(data, "a categorical emission")

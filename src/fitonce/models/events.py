@@ -16,7 +16,12 @@ import numpy as np
 
 from fitonce.data import Sequences
 from fitonce.models.base import Rows
-from fitonce.models.emissions import dirichlet_log_prior, gamma_log_prior, require_counts
+from fitonce.models.emissions import (
+    dirichlet_log_prior,
+    gamma_log_prior,
+    require_counts,
+    require_gamma,
+)
 from fitonce.models.hmm import HMM
 from fitonce.numerics import Array, logsumexp
 from fitonce.params import Constraint, Params, Positive, Simplex
@@ -31,9 +36,9 @@ class EventEmission:
 
     steps_per_day: int
     first_day: int
-    rate_prior: tuple[float, float]
-    a_prior: tuple[float, float]
-    b_prior: tuple[float, float]
+    rate_prior: tuple[float, ...]
+    a_prior: tuple[float, ...]
+    b_prior: tuple[float, ...]
     day_concentration: float
     deduplicate: ClassVar[bool] = True
 
@@ -136,9 +141,15 @@ def EventCounts(  # noqa: N802 - reads as the model it makes
         stay_quiet_prior, stay_in_event_prior: Beta priors on transition[0,0] and transition[1,1].
         frozen: parameter names and the values at which to hold them.
     """
-    if steps_per_day < 1:
-        raise ValueError(f"steps_per_day must be at least 1, got {steps_per_day}")
-    emission = EventEmission(steps_per_day, first_day, rate_prior, a_prior, b_prior, day_concentration)
+    for name, value, least in (("steps_per_day", steps_per_day, 1), ("first_day", first_day, 0)):
+        if not isinstance(value, (int, np.integer)) or value < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, got {value}")
+    for name, prior in (("rate_prior", rate_prior), ("a_prior", a_prior), ("b_prior", b_prior)):
+        require_gamma(name, prior)
+    if not day_concentration > 0:
+        raise ValueError(f"day_concentration must be positive, got {day_concentration}")
+    priors = (tuple(rate_prior), tuple(a_prior), tuple(b_prior))  # hashable, whatever was given
+    emission = EventEmission(steps_per_day, first_day, *priors, day_concentration)
     stay_quiet, leave_quiet = stay_quiet_prior
     stay_event, leave_event = stay_in_event_prior
     return HMM(

@@ -61,8 +61,6 @@ class Gaussian:
             return
         for number, name in enumerate(data.channels):
             values = data.values[..., number][data.observed[..., number]]
-            if values.size == 0:
-                raise ValueError(f"channel '{name}' has no observed value")
             if np.ptp(values) == 0 and (self.strength == 0 or self.scale is None):
                 raise ValueError(
                     f"channel '{name}' is constant ({values[0]:g}), so its variance has no estimate; "
@@ -105,8 +103,9 @@ class Gaussian:
             value -= 0.5 * jnp.sum((params["mean"] / self.mean_scale) ** 2)
         if self.covariance in ("spherical", "diag"):
             variance = params["variance"]
+            variance = variance[:, None] if self.covariance == "spherical" else variance
+            variance = jnp.broadcast_to(variance, params["mean"].shape)
             square = self._prior_variance(rows)
-            square = jnp.mean(square) if self.covariance == "spherical" else square
             value -= 0.5 * self.strength * jnp.sum(jnp.log(variance) + square / variance)
         elif self.covariance == "full":
             factor = jnp.linalg.cholesky(params["covariance"])

@@ -59,7 +59,7 @@ class HMM:
     frozen: Any = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.n_states, bool) or int(self.n_states) != self.n_states or self.n_states < 1:
+        if not isinstance(self.n_states, (int, np.integer)) or self.n_states < 1:
             raise ValueError(f"n_states must be a positive integer, got {self.n_states}")
         for name, shape in (
             ("initial_concentration", (self.n_states,)),
@@ -75,13 +75,27 @@ class HMM:
             support = np.asarray(self.support, bool)
             if support.shape != (self.n_states, self.n_states) or not support.any(1).all():
                 raise ValueError(
-                    f"support must be {self.n_states} x {self.n_states} with a possible move in each row"
+                    f"support must be {self.n_states} x {self.n_states} with a possible move in each "
+                    f"row, got {support.tolist()}"
                 )
             object.__setattr__(self, "support", tuple(map(tuple, support.tolist())))
+        if isinstance(self.emission, type):
+            raise ValueError(
+                f"emission must be an instance, such as {self.emission.__name__}(), got the class"
+            )
+        if not isinstance(self.frozen, dict) and self.frozen != ():
+            raise ValueError(f"frozen must be a dict of names and values, got {self.frozen!r}")
         frozen = dict(self.frozen).items()
         object.__setattr__(self, "frozen", tuple((k, freeze_value(v)) for k, v in frozen))
 
+    def __str__(self) -> str:
+        states = "1 state" if self.n_states == 1 else f"{self.n_states} states"
+        return f"HMM, {states}, {type(self.emission).__name__} emission"
+
     def prepare(self, data: Sequences) -> Prepared:
+        for name, seen in zip(data.channels, np.any(data.observed, axis=(0, 1)), strict=True):
+            if not seen:
+                raise ValueError(f"channel '{name}' has no observed value")
         self.emission.check(data)
         rows_in, steps, channels = data.values.shape
         fill = np.array([_some_value(data, channel) for channel in range(channels)])
