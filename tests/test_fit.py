@@ -195,7 +195,7 @@ MODELS = [
         lambda: fo.models.EventCounts(steps_per_day=0),
         "steps_per_day must be an integer of at least 1",
     ),
-    (lambda: fo.models.HMM(2, fo.models.Poisson), r"emission must be an instance such as Poisson\(\)"),
+    (lambda: fo.models.HMM(2, fo.models.Poisson), r"emission must be an instance, such as Poisson\(\)"),
     (lambda: fo.models.PoissonHMM(2, frozen=["initial"]), "frozen must be a dict of names and values"),
     (lambda: fo.models.PoissonHMM(2, shape=-1.0), "the Poisson prior must be a positive shape"),
     (lambda: fo.models.CategoricalHMM(2, 3, concentration=0.0), "concentration must be positive, got 0"),

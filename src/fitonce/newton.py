@@ -42,7 +42,8 @@ class Minima:
 
     def status(self, fold: int, names: list[str], tolerance: float) -> Status:
         """Certified minimum or not, in a sentence that names parameters."""
-        gradient = self.gradients[fold] + 0.0 * self.values[fold]  # not finite where the value is not
+        finite = np.isfinite(self.values[fold])
+        gradient = self.gradients[fold] if finite else np.full(len(names), np.nan)
         return certify(gradient, self.hessians[fold], self.distances[fold], names, tolerance)
 
 

@@ -39,7 +39,8 @@ class CVResult:
             and printing says how many.
         se: its standard error. Folds overlap and neighbours in time depend on each other, so it comes
             from sums over 32 contiguous stretches of the data (or over sequences), each of which
-            counts as one observation; nan when fewer than two were scored.
+            counts as one observation; nan when fewer than two were scored, and for a joint loss on
+            folds that overlap.
         control: the same mean with the parameters of the full fit, not adjusted to any fold.
         pointwise: one row per left-out point: `fold`, `sequence`, `site`, `loss`, `control`. For whole
             sequences `site` is -1; for a joint loss there is one row per fold, `sequence` -1 too.
@@ -108,9 +109,10 @@ class CVResult:
 
 def _lines(cv: CVResult) -> list[str]:
     unit = "per sequence" if cv.scheme == "structures" else "per point"
+    spread = f"+- {cv.se:.4f}" if np.isfinite(cv.se) else "(no se)  "
     lines = [
         f"Cross-validation: {cv.left_out}",
-        f"  estimate  {cv.estimate:.4f} +- {cv.se:.4f}   mean over folds of the {cv.loss} loss {unit}",
+        f"  estimate  {cv.estimate:.4f} {spread}   mean over folds of the {cv.loss} loss {unit}",
         f"  control   {cv.control:.4f}            same folds, parameters not adjusted",
         f"  method    {cv.method}, scheme {cv.scheme}",
     ]
@@ -217,18 +219,25 @@ def _standard_error(folds: Folds, table: pd.DataFrame, pointwise: pd.DataFrame, 
 
     The estimate is sum_c s_c / sum_c m_c over clusters c (stretches of sites, or sequences): each
     left-out thing adds its loss to s_c and 1 to m_c, both times its share 1 / (folds * size of its
-    fold). A joint loss is spread evenly over its fold. The variance is that of a ratio of sums of
-    independent clusters.
+    fold). The variance is that of a ratio of sums of independent clusters. A joint loss belongs to its
+    fold as a whole, so folds are the clusters; folds that overlap are not independent, and give nan.
     """
     index = np.concatenate(folds.scored)
-    fold = np.repeat(np.arange(len(folds)), table["size"])
-    losses = table["loss"].to_numpy()[fold] if loss == "joint" else pointwise["loss"].to_numpy()
+    sizes = table["size"].to_numpy()
+    if loss == "joint":
+        if len(np.unique(index)) < len(index):
+            return float("nan")
+        fold = cluster = np.arange(len(folds))
+        losses = table["loss"].to_numpy()
+        sizes = np.ones(len(folds))
+    else:
+        fold = np.repeat(np.arange(len(folds)), sizes)
+        losses = pointwise["loss"].to_numpy()
+        cluster = index // (1 if folds.kind == "sequences" else -(-folds.size // _STRETCHES))
     used = table["ok"].to_numpy()[fold]
-    share = 1.0 / (max(table["ok"].sum(), 1) * table["size"].to_numpy()[fold[used]])
-    width = 1 if folds.kind == "sequences" else -(-folds.size // _STRETCHES)
-    cluster = index[used] // width
-    mass = np.bincount(cluster, share)
-    total = np.bincount(cluster, share * losses[used])
+    share = 1.0 / (max(table["ok"].sum(), 1) * sizes[fold[used]])
+    mass = np.bincount(cluster[used], share)
+    total = np.bincount(cluster[used], share * losses[used])
     count = int((mass > 0).sum())
     if count < 2:
         return float("nan")

@@ -85,9 +85,8 @@ class Gaussian:
         x = np.asarray(rows.x)
         seen = np.ones(x.shape, bool) if rows.observed is None else np.asarray(rows.observed)
         centres = _kmeans(x, seen & (np.asarray(rows.counts) > 0)[:, None], n_states, rng)
-        mean = np.array([x[seen[:, c], c].mean() for c in range(x.shape[1])])
         spread = np.array([x[seen[:, c], c].var() for c in range(x.shape[1])])
-        variance = np.maximum(spread / n_states, 1e-3 * np.maximum(spread.max(), mean**2 + 1e-6))
+        variance = np.maximum(spread / n_states, 1e-3 * spread.max() or (self.scale or 1.0) ** 2)
         start: dict[str, np.ndarray] = {"mean": centres}
         if self.covariance == "spherical":
             start["variance"] = np.full(n_states, variance.mean())
