@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+# Compiling is most of the time of these tests; JAX has a switch for programs that run only briefly.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
 SHARED = Path(os.environ.get("FITONCE_SHARED", Path(__file__).parents[2] / "shared"))
 
 

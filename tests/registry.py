@@ -82,11 +82,13 @@ def entries() -> list[Entry]:
     made = [
         Entry("gaussian-fixed", fo.models.GaussianHMM(2, covariance="fixed", mean_scale=3.0),
               _gaussian()),
-        Entry("gaussian-spherical", fo.models.GaussianHMM(2, covariance="spherical"), _gaussian()),
-        Entry("gaussian-diag", fo.models.GaussianHMM(2, covariance="diag"), _gaussian()),
-        Entry("gaussian-full", fo.models.GaussianHMM(2, covariance="full"), _gaussian()),
+        Entry("gaussian-spherical", fo.models.GaussianHMM(2, covariance="spherical", scale=0.3),
+              _gaussian()),
+        Entry("gaussian-diag", fo.models.GaussianHMM(2, covariance="diag", scale=0.3), _gaussian()),
+        Entry("gaussian-full", fo.models.GaussianHMM(2, covariance="full", scale=0.3), _gaussian()),
         Entry("gaussian-unequal", fo.models.GaussianHMM(2), _unequal(), sequences=True),
-        Entry("gaussian-left-right", fo.models.GaussianHMM(3, support=left_right), stretches),
+        Entry("gaussian-left-right", fo.models.GaussianHMM(3, support=left_right, scale=0.3),
+              stretches),
         Entry("poisson", fo.models.PoissonHMM(2), _counts()),
         Entry("categorical", fo.models.CategoricalHMM(2, 3), _categories()),
         Entry("frozen-transition", fo.models.PoissonHMM(

@@ -20,7 +20,7 @@ ENTRIES = {entry.name: entry for entry in entries()}
 every_model = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ENTRIES]
 )
-SHAPES = ("gaussian-unequal", "gaussian-left-right", "poisson")  # padding, zeros, missing data
+SHAPES = ("gaussian-unequal",)  # the slow tests take the others
 STEP = 1e-4
 
 
@@ -159,14 +159,16 @@ def test_exact_matches_a_cold_scipy_refit(name):
     cold = space.to_free(model.init if custom else model.start(fit.problem.prepared, None))
     for weights, theta, status in zip(folds.weights, found.thetas, found.status, strict=True):
         assert status.ok, str(status)
-        refit = optimize.minimize(
-            lambda t, w=weights: fit.objective(t, w),
-            cold,
-            jac=lambda t, w=weights: fit.problem.gradients(t[None], w[None])[0],
-            method="BFGS",
-            options={"gtol": 1e-7},
-        )
-        np.testing.assert_allclose(theta, refit.x, atol=2e-6)
+        found_by_scipy = cold
+        for method, options in (("L-BFGS-B", {"ftol": 1e-12}), ("BFGS", {"gtol": 1e-7})):
+            found_by_scipy = optimize.minimize(
+                lambda t, w=weights: fit.objective(t, w),
+                found_by_scipy,
+                jac=lambda t, w=weights: fit.problem.gradients(t[None], w[None])[0],
+                method=method,
+                options=options,
+            ).x
+        np.testing.assert_allclose(theta, found_by_scipy, atol=2e-6)
 
 
 @every_model

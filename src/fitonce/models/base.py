@@ -29,8 +29,8 @@ class ChainModel(Protocol):
         ...
 
     def log_prior_at(self, params: Params, prepared: Any) -> Array:
-        """On the constrained values, without a Jacobian, up to a constant. It may take its scale from
-        the data, never from what a fold leaves out of them."""
+        """On the constrained values, without a Jacobian, up to a constant. Its scale may come from the
+        data as a whole; folds do not change it."""
         ...
 
     def bytes_per_fold(self, prepared: Any) -> int:

@@ -27,7 +27,8 @@ class Gaussian:
     Priors: mean ~ Normal(0, mean_scale^2), flat when None; each covariance has the log-prior
     -(strength / 2) (log det S + trace(S^-1 scale^2)): `strength` pseudo-observations of spread
     `scale`, which keeps a state from collapsing onto one point. `scale=None` is a tenth of each
-    channel's standard deviation, so that units do not matter; `strength=0` is maximum likelihood.
+    channel's standard deviation in all of the data, so that units do not matter: what a fold leaves out
+    still had its part in that. Give a number to rule this out; `strength=0` is maximum likelihood.
     """
 
     covariance: Shape = "diag"
