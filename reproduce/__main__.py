@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from reproduce import traffic_accuracy, traffic_timing
+from reproduce import calibration, exact, traffic_accuracy, traffic_timing
 
-NAMES = {"traffic-accuracy": traffic_accuracy.main, "traffic-timing": traffic_timing.main}
+NAMES = {
+    "traffic-accuracy": traffic_accuracy.main,
+    "traffic-timing": traffic_timing.main,
+    "calibration": calibration.main,
+    "exact": exact.main,
+}
 
 chosen = sys.argv[1:] or list(NAMES)
 unknown = sorted(set(chosen) - set(NAMES))

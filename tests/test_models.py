@@ -10,10 +10,10 @@ from scipy import optimize
 
 import fitonce as fo
 from fitonce import weighting
-from fitonce.methods import METHODS
 from fitonce.models import Custom
 from fitonce.newton import minimise
 from registry import entries
+from solving import solve
 
 ENTRIES = {entry.name: entry for entry in entries()}
 # One worker holds all tests of a model, so that what they share is fitted and compiled once.
@@ -134,7 +134,7 @@ def test_onestep_and_newton_are_what_they_say(name):
         own = fit.problem.hessians(np.tile(fit.theta, (2, 1)), np.tile(weights, (2, 1)))[0]
         for method, hessian in (("onestep", fit.hessian), ("newton", own)):
             expected = fit.theta - np.linalg.solve(hessian, gradient)
-            found = METHODS[method](curve, folds.weights).thetas[fold]
+            found = solve(method, curve, folds.weights).thetas[fold]
             np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected - fit.theta).max())
 
 
@@ -144,16 +144,16 @@ def test_ij_is_the_derivative_of_exact_refits_along_the_path(name):
     curve = fo.curvature(fit)
     step = 1e-3
     change = folds.weights - fit.problem.base
-    ends = [METHODS["exact"](curve, fit.problem.base + h * change).thetas for h in (step, -step)]
+    ends = [solve("exact", curve, fit.problem.base + h * change).thetas for h in (step, -step)]
     slope = (ends[0] - ends[1]) / (2 * step)
-    found = METHODS["ij"](curve, folds.weights).thetas - fit.theta
+    found = solve("ij", curve, folds.weights).thetas - fit.theta
     np.testing.assert_allclose(found, slope, atol=1e-4 * np.abs(slope).max())
 
 
 @every_model
 def test_exact_matches_a_cold_scipy_refit(name):
     fit, folds = fitted(name), folds_of(name)
-    found = METHODS["exact"](fo.curvature(fit), folds.weights)
+    found = solve("exact", fo.curvature(fit), folds.weights)
     model, space = fit.model, fit.problem.program.space
     custom = isinstance(model, Custom)
     cold = space.to_free(model.init if custom else model.start(fit.problem.prepared, None))
@@ -175,10 +175,10 @@ def test_exact_matches_a_cold_scipy_refit(name):
 def test_the_ladder_climbs_towards_the_exact_refit(name):
     fit, folds = fitted(name), folds_of(name)
     curve = fo.curvature(fit)
-    exact = METHODS["exact"](curve, folds.weights).thetas
+    exact = solve("exact", curve, folds.weights).thetas
 
     def distance(method):
-        gap = METHODS[method](curve, folds.weights).thetas - exact
+        gap = solve(method, curve, folds.weights).thetas - exact
         return np.sqrt(np.einsum("fd,de,fe->f", gap, fit.hessian, gap)).mean()
 
     assert distance("onestep") < distance("none")

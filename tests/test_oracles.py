@@ -12,7 +12,7 @@ import pytest
 import fitonce as fo
 from conftest import shared
 from fitonce import weighting
-from fitonce.methods import METHODS
+from solving import solve
 
 TOLERANCE = 1e-8
 MODEL = fo.models.GaussianHMM(2, covariance="fixed", mean_scale=1.0)
@@ -116,7 +116,7 @@ def test_j_with_one_weight_per_transition(tight):
 )
 def test_parameters_of_folds(tight, which, method, scheme, key):
     folds = fo.folds.sites([tight[f"o_{which}"]], 300)
-    found = METHODS[method](fo.curvature(tight.fit, scheme), folds.weights)
+    found = solve(method, fo.curvature(tight.fit, scheme), folds.weights)
     agree(tight.theirs(found.thetas[0]), tight[f"{key}_{which}"])
 
 
@@ -124,7 +124,7 @@ def test_parameters_of_folds(tight, which, method, scheme, key):
 def test_ij_of_the_papers_code(init, which):
     folds = fo.folds.sites([init[f"o_{which}"]], 300)
     curve = fo.curvature(init.fit, "A")
-    found = METHODS["ij"](curve, folds.weights).thetas[0]
+    found = solve("ij", curve, folds.weights).thetas[0]
     # Their fit stopped at a gradient of 1e-6 and their expansion takes it for zero; ours does not.
     found = found + curve.solve(curve.gradient)
     agree(init.theirs(found), init[f"params_acv_{which}"])

@@ -15,8 +15,8 @@ import enumeration
 import fitonce as fo
 from fitonce import weighting
 from fitonce.engines.chain import log_partition
-from fitonce.methods import METHODS
 from fitonce.potentials import Chain, Layout
+from solving import solve
 
 MODEL = fo.models.GaussianHMM(2, covariance="fixed", mean_scale=2.0)
 DATA = np.random.default_rng(0).normal(np.repeat([-1.0, 1.0, -1.0], 20), 1.0)
@@ -138,7 +138,7 @@ def test_missing_observations_keep_their_latent_state_under_b(fit):
 def test_a_and_b_have_the_same_exact_refit_for_leave_future_out(fit):
     """The paper's proposition."""
     weights = fo.folds.future(60, start=[40, 50]).weights
-    ends = [METHODS["exact"](fo.curvature(fit, scheme), weights).thetas for scheme in SCHEMES[:3]]
+    ends = [solve("exact", fo.curvature(fit, scheme), weights).thetas for scheme in SCHEMES[:3]]
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-9)
     np.testing.assert_allclose(ends[0], ends[2], atol=1e-9)
     assert np.abs(ends[0] - fit.theta).max() > 1e-2
@@ -146,13 +146,13 @@ def test_a_and_b_have_the_same_exact_refit_for_leave_future_out(fit):
 
 def test_a_and_b_have_different_refits_inside_the_chain(fit):
     weights = fo.folds.sites([range(25, 35)], 60).weights
-    a, b = (METHODS["exact"](fo.curvature(fit, scheme), weights).thetas for scheme in ("A", "B"))
+    a, b = (solve("exact", fo.curvature(fit, scheme), weights).thetas for scheme in ("A", "B"))
     assert np.abs(a - b).max() > 1e-3
 
 
 def test_paths_of_b_have_the_same_exact_refit(fit):
     weights = fo.folds.sites([range(25, 35), [0, 5, 59]], 60).weights
-    ends = [METHODS["exact"](fo.curvature(fit, scheme), weights).thetas for scheme in SCHEMES[1:]]
+    ends = [solve("exact", fo.curvature(fit, scheme), weights).thetas for scheme in SCHEMES[1:]]
     for other in ends[1:]:
         np.testing.assert_allclose(ends[0], other, atol=1e-8)
 

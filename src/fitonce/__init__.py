@@ -4,31 +4,42 @@ Cross-validation of models with dependence in them, from one fit.
 """
 
 from fitonce import datasets, folds, models, weighting
+from fitonce.bootstrap import Bootstrap, bootstrap
 from fitonce.crossval import cross_validate
 from fitonce.curvature import Curvature, IndefiniteError, curvature
 from fitonce.data import Sequences, sequences
 from fitonce.fit import Fit, fit, fit_at
 from fitonce.folds import Folds
+from fitonce.inexact import InexactBound, inexact_bound
+from fitonce.influence import Influence, influence
+from fitonce.loo import loo
 from fitonce.result import CVResult
 from fitonce.status import Outcome, Status
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Bootstrap",
     "CVResult",
     "Curvature",
     "Fit",
     "Folds",
     "IndefiniteError",
+    "InexactBound",
+    "Influence",
     "Outcome",
     "Sequences",
     "Status",
+    "bootstrap",
     "cross_validate",
     "curvature",
     "datasets",
     "fit",
     "fit_at",
     "folds",
+    "inexact_bound",
+    "influence",
+    "loo",
     "models",
     "sequences",
     "weighting",

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from typing import Any
 
 import numpy as np
 
 from fitonce import weighting
+from fitonce.batches import Batches, chunk_size
+from fitonce.checking import Evidence, check
 from fitonce.curvature import Curvature, curvature
 from fitonce.data import Sequences
 from fitonce.fit import Fit
 from fitonce.folds import Folds
-from fitonce.heldout import Loss, heldout_losses
+from fitonce.heldout import Loss
 from fitonce.heldout import resolve as resolve_loss
-from fitonce.methods import METHODS
+from fitonce.ladder import climb
+from fitonce.methods import METHODS, FoldParameters, exact
 from fitonce.models.custom import Custom
-from fitonce.progress import bar
-from fitonce.result import CVResult, Part, assemble
+from fitonce.refine import Spent, never
+from fitonce.result import CVResult, assemble
+from fitonce.scoring import Scoring
 from fitonce.weighting import Scheme
 
-_CHUNK_BYTES = 2**28  # of potentials, marginals and messages that a chunk of folds may need
-_LARGEST_CHUNK = 256
-_MOST_THREADS = 8  # each holds a chunk in memory
+_SAMPLE = 20  # folds of "ij" that are checked unless asked otherwise
 
 
 def cross_validate(
@@ -35,51 +34,74 @@ def cross_validate(
     method: str = "auto",
     scheme: str | Scheme | None = None,
     loss: Loss = "pointwise",
+    tolerance: float | None = None,
+    check: str | int | bool | None = None,
+    max_gradients: int | None = None,
+    max_seconds: float | None = None,
     chunk: int | None = None,
     progress: bool | None = None,
     damping: float = 0.0,
 ) -> CVResult:
-    """Cross-validate a fitted model on folds, without refitting unless asked to.
+    """Cross-validate a fitted model on folds, without refitting unless a fold needs it.
 
     Args:
         fit: from `fo.fit`.
         folds: from `fo.folds`, made for the same data.
-        method: "none" (the control), "ij", "onestep", "newton", "exact"; "auto" is "onestep".
+        method: "none" (the control), "ij", "onestep", "newton", "exact", or "auto": the cheapest of
+            none, onestep and exact that is good enough, fold by fold.
         scheme: "A" (keep latent states, the default for points), "B" (drop them too), or a scheme from
             `fo.weighting`; whole sequences always use "structures".
         loss: "pointwise", "joint", or a function `loss(params, data, weights)` that returns one loss per
             droppable thing, of which the left-out ones are read.
+        tolerance: an error of a fold's loss that does no harm, for verdicts, in units of the loss; and
+            where "auto" stops climbing. None: a tenth of the standard error of the estimate for
+            verdicts, a hundredth for "auto".
+        check: how many folds to check by a gradient at what the method returned: "all", a number
+            (spread evenly), or False for none. None: all, except 20 of "ij", which needs no gradients
+            otherwise.
+        max_gradients, max_seconds: a budget for "auto" and "exact", asked between rounds; folds that it
+            leaves unfinished keep what they have, with its error, and say so.
         chunk: how many folds run through the compiled program together; None: by memory.
         progress: a progress bar; None: only on a terminal.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
     """
     started = time.perf_counter()
-    name = _method(method)
+    if not isinstance(method, str) or method not in ("auto", *METHODS):
+        raise ValueError(f"method must be 'auto' or one of {list(METHODS)}, got {method!r}")
     loss = resolve_loss(loss)
     folds = _matched(fit, folds)
     if isinstance(fit.model, Custom) and scheme is not None:
         raise ValueError(
             f"a Custom model's own weights are its path, so scheme must be None, got {scheme}"
         )
+    if tolerance is not None and not (_is_number(tolerance) and tolerance > 0):
+        raise ValueError(f"tolerance must be a positive number or None, got {tolerance!r}")
     curve = curvature(fit, weighting.resolve(scheme, folds.kind), damping=damping)
-    if chunk is not None and (not isinstance(chunk, (int, np.integer)) or chunk < 1):
-        raise ValueError(f"chunk must be an integer of at least 1, got {chunk}")
-    size = chunk or _chunk_size(fit, name)
-    if name in ("ij", "onestep"):  # what all folds share is done before they go to threads
-        curve.solve(curve.gradient)
-    if name == "ij":
-        curve.J  # noqa: B018
-    work = partial(_chunk, curve, fit, folds, name, loss)
-    parts = _run(work, len(folds), min(size, len(folds)), progress)
-    return assemble(fit, folds, name, curve, loss, parts, time.perf_counter() - started)
+    which = _checked(check, method, len(folds))
+    batches = _batches(fit, folds, curve, chunk, progress)
+    spent = _budget(method, batches, max_gradients, max_seconds, started)
+    scoring = Scoring(folds, batches, loss, fit.data)
+    found, evidence = _solve(curve, scoring, method, tolerance, which, spent)
+    return assemble(
+        fit, scoring, method, curve, found, evidence, tolerance, time.perf_counter() - started
+    )
 
 
-def _method(method: str) -> str:
+def _solve(
+    curve: Curvature,
+    scoring: Scoring,
+    method: str,
+    tolerance: float | None,
+    which: np.ndarray,
+    spent: Spent,
+) -> tuple[FoldParameters, Evidence]:
     if method == "auto":
-        return "onestep"
-    if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(f"method must be 'auto' or one of {list(METHODS)}, got {method!r}")
-    return method
+        return climb(curve, scoring, tolerance, spent)
+    if method == "exact":
+        found = exact(curve, scoring.batches, spent)
+    else:
+        found = METHODS[method](curve, scoring.batches)
+    return found, check(curve, scoring, found, which)
 
 
 def _matched(fit: Fit, folds: Folds) -> Folds:
@@ -108,61 +130,58 @@ def _matched(fit: Fit, folds: Folds) -> Folds:
     return folds.rebased(fit.data.observed.any((1, 2)).astype(float))
 
 
-def _chunk_size(fit: Fit, method: str) -> int:
-    """Folds per chunk, by memory; D times less where a method needs the folds' own Hessians."""
-    tangents = len(fit.theta) if method in ("newton", "exact") else 1
-    need = fit.model.bytes_per_fold(fit.problem.prepared) * tangents
-    return int(np.clip(_CHUNK_BYTES // need, 1, _LARGEST_CHUNK))
+def _checked(check: Any, method: str, count: int) -> np.ndarray:
+    """The numbers of the folds to check."""
+    if check is None:
+        check = min(_SAMPLE, count) if method == "ij" else "all"
+    if check is False:
+        return np.zeros(0, int)
+    if check is True or (isinstance(check, str) and check == "all"):
+        return np.arange(count)
+    if not isinstance(check, (int, np.integer)) or not check >= 1:
+        raise ValueError(f"check must be 'all', a number of folds, False or None, got {check!r}")
+    return np.unique(np.linspace(0, count - 1, min(int(check), count)).astype(int))
 
 
-def _chunk(curve: Curvature, fit: Fit, folds: Folds, name: str, loss: Loss, chosen: np.ndarray) -> Part:
-    """Parameters, losses and control of a chunk of folds; `chosen` may repeat a fold as padding."""
-    weights = folds.weights_of(chosen)
-    found = METHODS[name](curve, weights)
-    width = max(len(indices) for indices in folds.scored)
-    scored = np.zeros((len(chosen), width), int)
-    counted = np.zeros((len(chosen), width), bool)
-    for row, fold in enumerate(chosen):
-        indices = folds.scored[fold]
-        scored[row, : len(indices)], counted[row, : len(indices)] = indices, True
-    measure = partial(
-        heldout_losses,
-        curve.objective,
-        loss,
-        weights=weights,
-        scored=scored,
-        counted=counted,
-        data=fit.data,
-    )
-    losses = measure(thetas=found.thetas)
-    same = name == "none"
-    control = losses if same else measure(thetas=METHODS["none"](curve, weights).thetas)
-    return Part(found.thetas, found.status, losses, control)
+def _batches(
+    fit: Fit, folds: Folds, curve: Curvature, chunk: int | None, progress: bool | None
+) -> Batches:
+    if chunk is not None and (not isinstance(chunk, (int, np.integer)) or chunk < 1):
+        raise ValueError(f"chunk must be an integer of at least 1, got {chunk}")
+    need = fit.model.bytes_per_fold(fit.problem.prepared)
+    size = min(chunk, len(folds)) if chunk is not None else chunk_size(need, len(folds))
+    return Batches(curve.objective, folds.weights_of, folds.kept, int(size), progress)
 
 
-def _run(work: Callable[[np.ndarray], Part], total: int, size: int, progress: bool | None) -> list[Part]:
-    """Chunks of `size` folds, in order, on every core. The last one is padded by repeating a fold,
-    so that all chunks have one shape and share one compiled program."""
-    starts = range(0, total, size)
-    padded = [np.minimum(np.arange(start, start + size), total - 1) for start in starts]
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as pool:
-        parts = []
-        with bar(total, "folds", progress) as shown:
-            for part in _compile_first(work, padded, pool):
-                parts.append(part)
-                shown.update(min(size, total - shown.n))
-    kept = total - (len(padded) - 1) * size
-    last = parts[-1]
-    parts[-1] = Part(last.thetas[:kept], last.status[:kept], last.losses[:kept], last.control[:kept])
-    return parts
+def _budget(
+    method: str,
+    batches: Batches,
+    max_gradients: int | None,
+    max_seconds: float | None,
+    started: float,
+) -> Spent:
+    for name, value in (("max_gradients", max_gradients), ("max_seconds", max_seconds)):
+        if value is None:
+            continue
+        if method not in ("auto", "exact"):
+            raise ValueError(f"{name} is for method='auto' or 'exact', got method='{method}'")
+        if not (_is_number(value) and value > 0):
+            raise ValueError(f"{name} must be a positive number or None, got {value!r}")
+    if max_gradients is None and max_seconds is None:
+        return never
+    gradients = np.inf if max_gradients is None else max_gradients
+    seconds = np.inf if max_seconds is None else max_seconds
+
+    def spent() -> bool:
+        used = batches.gradients_used.sum() >= gradients
+        return bool(used or time.perf_counter() - started >= seconds)
+
+    return spent
 
 
-def _compile_first(
-    work: Callable[[np.ndarray], Part], chunks: list[np.ndarray], pool: ThreadPoolExecutor
-) -> Iterator[Part]:
-    """The first chunk alone, so that the others find a compiled program instead of all making one."""
-    yield work(chunks[0])
-    yield from pool.map(work, chunks[1:])
+def _is_number(value: Any) -> bool:
+    whole = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return whole and bool(np.isfinite(value))
 
 
 def _some(lengths: np.ndarray) -> str:

@@ -54,6 +54,12 @@ class Curvature:
         return linalg.cho_solve(self._factor, rhs)
 
     @cached_property
+    def inverse(self) -> np.ndarray:
+        """(D, D) H^-1: the covariance of the parameters, as far as H tells."""
+        inverse = self.solve(np.eye(len(self.H)))
+        return 0.5 * (inverse + inverse.T)
+
+    @cached_property
     def _factor(self) -> Any:
         hessian = self.H + self.damping * np.eye(len(self.H))
         if not np.isfinite(hessian).all():

@@ -16,11 +16,18 @@ import pandas as pd
 
 from fitonce.data import Sequences, sequences
 
+_MOCAP6_SHA256 = "50b15208e34dc2673a1a85beb2687fdc7b5db26534bd7a0f5adaed0a3118fc81"
 _DODGERS_SHA256 = "62c3853294fd97d229a92bb321b2cc91b4141c8956d6e77ce88ce8eed9e8d46d"
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> Sequences:
-    """Read a named data set: "dodgers" (25 weeks of five-minute freeway counts, UCI 157)."""
+    """Read a named data set: "dodgers" (25 weeks of five-minute freeway counts, UCI 157) or "mocap6"
+    (six motion-capture sequences of 12 channels).
+
+    Args:
+        name: of the data set.
+        folder: that holds it; None: the folder named by FITONCE_DATA, or `data` here.
+    """
     if name not in _LOADERS:
         raise ValueError(f"data set must be one of {sorted(_LOADERS)}, got '{name}'")
     return _LOADERS[name](folder)
@@ -87,13 +94,27 @@ def _find(folder: Any, *parts: str) -> Path:
 
 def _dodgers(folder: Any) -> Sequences:
     path = _find(folder, "dodgers", "Dodgers.data")
-    digest = hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
-    if digest != _DODGERS_SHA256:
-        raise ValueError(
-            f"{path.name} is not the UCI file: its checksum is {digest[:12]}..., "
-            f"expected {_DODGERS_SHA256[:12]}...; read another file with read_dodgers"
-        )
+    text = path.read_bytes().replace(b"\r\n", b"\n")
+    _verify(path, text, _DODGERS_SHA256, "the UCI file", "; read another file with read_dodgers")
     return read_dodgers(path)
 
 
-_LOADERS: dict[str, Callable[[Any], Sequences]] = {"dodgers": _dodgers}
+def _mocap6(folder: Any) -> Sequences:
+    path = _find(folder, "mocap6", "dataset.npz")
+    _verify(path, path.read_bytes(), _MOCAP6_SHA256, "the six-sequence set of Fox et al.")
+    with np.load(path) as file:
+        names = [name.decode() for name in file["column_names"]]
+        parts = np.split(file["X"], file["doc_range"][1:-1])
+    return sequences([pd.DataFrame(part, columns=names) for part in parts])
+
+
+def _verify(path: Path, content: bytes, expected: str, what: str, hint: str = "") -> None:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != expected:
+        raise ValueError(
+            f"{path.name} is not {what}: its checksum is {digest[:12]}..., "
+            f"expected {expected[:12]}...{hint}"
+        )
+
+
+_LOADERS: dict[str, Callable[[Any], Sequences]] = {"dodgers": _dodgers, "mocap6": _mocap6}

@@ -63,6 +63,14 @@ class Folds:
             row[self.dropped[fold]] = 0.0
         return weights
 
+    @property
+    def kept(self) -> np.ndarray:
+        """(folds,) the share of the weight that each fold keeps."""
+        sizes = [len(indices) for indices in self.dropped]
+        number = np.repeat(np.arange(len(self)), sizes)
+        gone = np.bincount(number, self.base[np.concatenate(self.dropped)])
+        return 1.0 - gone / self.base.sum()
+
     def rebased(self, base: np.ndarray) -> Folds:
         """The same index sets on data with these weights, whose missing sites are not scored."""
         if len(base) != self.size:
@@ -210,6 +218,16 @@ def structures(
         sets = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         return _folds("sequences", sets, shape, "leave-one-group-of-sequences-out")
     return _folds("sequences", list(np.arange(count)[:, None]), shape, "leave-one-sequence-out")
+
+
+def points(data: Any) -> Folds:
+    """Every observed site on its own: leave-one-out."""
+    shape = _shape(data)
+    observed = np.flatnonzero(shape.base)
+    if len(observed) < 2:
+        raise ValueError(f"leaving one out needs at least 2 observed sites, got {len(observed)}")
+    alone = tuple(observed[:, None])  # sound by construction: no need to check each of them
+    return Folds("sites", alone, alone, shape.base, "leave-one-out", shape.made_for)
 
 
 def sites(index_sets: Iterable[Any], data: Any) -> Folds:

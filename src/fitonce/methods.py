@@ -1,12 +1,12 @@
-"""From weights to parameters, for many folds at once: the ladder of methods, cheapest first.
+"""From weights to parameters, for all folds: the ladder of methods, cheapest first.
 
-| method    | parameters of fold o                    | work per fold            |
-|-----------|-----------------------------------------|--------------------------|
-| `none`    | theta1                                  | none: the control        |
-| `ij`      | theta1 - H^-1 (g + J (u_o - u_0))       | a matrix product         |
-| `onestep` | theta1 - H^-1 grad F(theta1, w_o)       | one gradient             |
-| `newton`  | theta1 - H_o^-1 grad F(theta1, w_o)     | one gradient and Hessian |
-| `exact`   | argmin F(., w_o), started at theta1     | a few of both            |
+| method    | parameters of fold o                    | work per fold                     |
+|-----------|-----------------------------------------|-----------------------------------|
+| `none`    | theta1                                  | none: the control                 |
+| `ij`      | theta1 - H^-1 (g + J (u_o - u_0))       | a matrix product                  |
+| `onestep` | theta1 - H^-1 grad F(theta1, w_o)       | one gradient                      |
+| `newton`  | theta1 - H_o^-1 grad F(theta1, w_o)     | one gradient and Hessian          |
+| `exact`   | argmin F(., w_o), started at theta1     | about four gradients, one Hessian |
 
 g is the gradient that the fit left, at rounding level for a stationary one. `ij` is the paper's
 Algorithm 1 (and its leave-structure-out algorithm for whole sequences).
@@ -19,94 +19,129 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fitonce.batches import Batches
 from fitonce.curvature import Curvature
-from fitonce.newton import certify, direction, minimise
+from fitonce.newton import certify, direction
+from fitonce.refine import Rung, Spent, never, norms, refine, start
 from fitonce.status import Outcome, Status
-
-EXACT_TOLERANCE = 1e-6  # standard errors; Newton's last steps end far below
 
 
 class FoldParameters(NamedTuple):
-    """What a method returns for a batch of folds."""
+    """What a method returns, one row per fold.
 
-    thetas: np.ndarray  # (F, D); nan where the status is not ok and there is no usable number
+    Attributes:
+        thetas: (F, D); nan where the status is not ok and there is no usable number.
+        status: F of them.
+        inverses: (F, D, D) inverses of the folds' own Hessians, where the method has them.
+        gradients: (F, D) of the folds' objectives at the thetas, where the method took them.
+        rungs: (F,) how each fold was obtained.
+    """
+
+    thetas: np.ndarray
     status: list[Status]
+    inverses: np.ndarray | None
+    gradients: np.ndarray | None
+    rungs: np.ndarray
+
+    @property
+    def distances(self) -> np.ndarray:
+        """(F,) from the folds' optima, in standard errors; nan where the method cannot tell."""
+        if self.inverses is None or self.gradients is None:
+            return np.full(len(self.thetas), np.nan)
+        return norms(self.gradients, self.inverses)
 
 
-Method = Callable[[Curvature, np.ndarray], FoldParameters]
+Method = Callable[[Curvature, Batches], FoldParameters]
 
 _APPROXIMATE = Status(Outcome.APPROXIMATE, "")
 
 
-def none(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
+def none(curvature: Curvature, batches: Batches) -> FoldParameters:
     """The control: parameters of the full fit."""
-    return FoldParameters(_at_the_fit(curvature, weights), [_APPROXIMATE] * len(weights))
+    return _approximate(_at_the_fit(curvature, batches), Rung.NONE)
 
 
-def ij(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
+def ij(curvature: Curvature, batches: Batches) -> FoldParameters:
     """The infinitesimal jackknife: first order along the path of the scheme."""
     objective = curvature.objective
-    start = np.asarray(objective.coordinates(objective.base))
-    change = np.asarray(objective.coordinates(weights)) - start
-    slope = curvature.gradient[:, None] + curvature.J @ change.T
-    return _approximate(curvature.theta - curvature.solve(slope).T)
+    base = np.asarray(objective.coordinates(objective.base))
+    cross = curvature.J
+
+    def slopes(weights: np.ndarray, _: np.ndarray) -> tuple[np.ndarray]:
+        change = np.asarray(objective.coordinates(weights)) - base
+        return (curvature.gradient + change @ cross.T,)
+
+    (slope,) = batches.map(slopes, "expansion", _everyone(batches))
+    thetas = curvature.theta - curvature.solve(slope.T).T
+    return _approximate(thetas, Rung.NONE)
 
 
-def onestep(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
+def onestep(curvature: Curvature, batches: Batches) -> FoldParameters:
     """One step of the fold's own gradient through the full fit's H: no path."""
-    thetas = _at_the_fit(curvature, weights)
-    gradients = curvature.objective.gradients(thetas, weights)
-    return _approximate(curvature.theta - curvature.solve(gradients.T).T)
+    thetas = _at_the_fit(curvature, batches)
+    _, gradients = batches.values_and_gradients(thetas, _everyone(batches))
+    thetas = curvature.theta - curvature.solve(gradients.T).T
+    return _approximate(thetas, Rung.ONESTEP)
 
 
-def newton(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
+def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
     """One Newton step with the fold's own Hessian."""
-    thetas = _at_the_fit(curvature, weights)
-    gradients = curvature.objective.gradients(thetas, weights)
-    hessians = curvature.objective.hessians(thetas, weights)
-    status = []
-    for row, gradient, hessian in zip(thetas, gradients, hessians, strict=True):
+    everyone = _everyone(batches)
+    thetas = _at_the_fit(curvature, batches)
+    before, gradients = batches.values_and_gradients(thetas, everyone)
+    (hessians,) = batches.map(
+        lambda weights, _, t: (curvature.objective.hessians(t, weights),),
+        "fold Hessians",
+        everyone,
+        thetas,
+        per_fold=len(curvature.theta),
+    )
+    batches.hessians_used[:] += 1
+    status, inverses = [], np.full_like(hessians, np.nan)
+    for fold, (gradient, hessian) in enumerate(zip(gradients, hessians, strict=True)):
         sound = certify(gradient, hessian, 0.0, curvature.names, np.inf)
-        if sound.ok:
-            row -= np.linalg.solve(hessian, gradient)
-        else:
-            row[:] = np.nan
         status.append(_APPROXIMATE if sound.ok else sound)
-    rise = _rise(curvature, thetas, weights)
-    for fold in np.flatnonzero(rise > 0):
+        if sound.ok:
+            inverses[fold] = np.linalg.inv(hessian)
+            thetas[fold] -= np.linalg.solve(hessian, gradient)
+        else:
+            thetas[fold] = np.nan
+    after, gradients = batches.values_and_gradients(thetas, everyone)
+    rise = np.where(after - before > 1e-12 * np.abs(before), after - before, 0.0)
+    for fold in np.flatnonzero(rise > 0).tolist():
         lowest = direction(np.linalg.eigh(hessians[fold])[1][:, 0], curvature.names)
         status[fold] = Status(
             Outcome.OVERSHOT,
             f"the step raised the fold's objective by {rise[fold]:.2g} nats, since its Hessian at the "
             f"full fit is nearly flat along {lowest}; use onestep or exact",
         )
-    return FoldParameters(thetas, status)
+    rungs = np.full(len(thetas), Rung.NEWTON, object)
+    return FoldParameters(thetas, status, inverses, gradients, rungs)
 
 
-def exact(curvature: Curvature, weights: np.ndarray) -> FoldParameters:
-    """The fold's own optimum, refitted from the full fit to a certified minimum."""
-    thetas = _at_the_fit(curvature, weights)
-    ends = minimise(curvature.objective, thetas, weights, tolerance=EXACT_TOLERANCE)
-    status = [ends.status(f, curvature.names, EXACT_TOLERANCE) for f in range(len(weights))]
-    return FoldParameters(ends.thetas, status)
+def exact(curvature: Curvature, batches: Batches, spent: Spent = never) -> FoldParameters:
+    """The fold's own optimum, refined from the full fit to a certified minimum."""
+    state = start(batches, curvature.theta, curvature.inverse)
+    scale = np.sqrt(np.diag(curvature.inverse))
+    everyone = _everyone(batches)
+    refine(batches, state, everyone, curvature.theta, scale, curvature.names, spent=spent)
+    return FoldParameters(state.thetas, state.status, state.inverses, state.gradients, state.rungs)
 
 
-def _rise(curvature: Curvature, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """(F,) how much higher the folds' objectives are than at the full fit, beyond rounding."""
-    before, _ = curvature.objective.values_and_gradients(_at_the_fit(curvature, weights), weights)
-    after, _ = curvature.objective.values_and_gradients(thetas, weights)
-    rise = after - before
-    return np.where(rise > 1e-12 * np.abs(before), rise, 0.0)
+def _everyone(batches: Batches) -> np.ndarray:
+    return np.arange(batches.n_folds)
 
 
-def _at_the_fit(curvature: Curvature, weights: np.ndarray) -> np.ndarray:
-    return np.tile(curvature.theta, (len(weights), 1))
+def _at_the_fit(curvature: Curvature, batches: Batches) -> np.ndarray:
+    return np.tile(curvature.theta, (batches.n_folds, 1))
 
 
-def _approximate(thetas: np.ndarray) -> FoldParameters:
+def _approximate(thetas: np.ndarray, rung: Rung) -> FoldParameters:
     bad = Status(Outcome.NOT_FINITE, "the step is not finite; the fold's gradient overflows")
     finite = np.isfinite(thetas).all(1)
-    return FoldParameters(thetas, [_APPROXIMATE if good else bad for good in finite])
+    status = [_APPROXIMATE if good else bad for good in finite]
+    rungs = np.full(len(thetas), rung, object)
+    return FoldParameters(thetas, status, None, None, rungs)
 
 
 METHODS: dict[str, Method] = {

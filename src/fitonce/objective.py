@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fitonce.data import Sequences
-from fitonce.engines.chain import Kernel, log_partition, marginals
+from fitonce.engines.chain import Kernel, increments, leave_one_out, log_partition, marginals
 from fitonce.models.base import ChainModel
 from fitonce.numerics import Array, in_float64, scale_log
 from fitonce.params import ParameterSpace
@@ -71,8 +71,11 @@ def log_likelihoods(
     total = jnp.zeros(thetas.shape[0])
     for coefficient, unary, pairwise in terms:
         pairwise = pairwise[:, None] if pairwise.ndim == 3 else pairwise
-        value = log_partition(unary, pairwise, layout.lengths, program.kernel)
-        total += jnp.sum(scale_log(coefficient, value), -1)
+        if coefficient.ndim == unary.ndim - 1:
+            value = increments(unary, pairwise, layout.lengths)
+        else:
+            value = log_partition(unary, pairwise, layout.lengths, program.kernel)
+        total += jnp.sum(scale_log(coefficient, value), tuple(range(1, coefficient.ndim)))
     return total
 
 
@@ -154,6 +157,26 @@ def posterior(
     return jnp.take_along_axis(flat, slots[..., None], 1), states
 
 
+def _leave_one_out(program: Program, theta: Array, prepared: Any, layout: Layout) -> Array:
+    """(sites,) log p(x_t | x_-t), zero where nothing was observed."""
+    chain = program.model.potentials(program.space.to_params(theta), prepared)
+    emission = jnp.where(layout.observed[..., None], chain.emission, 0.0)
+    value = leave_one_out(emission, chain.initial, chain.transition[None], layout.lengths)
+    return value.ravel() if layout.slots is None else value.ravel()[layout.slots]
+
+
+@partial(jax.jit, static_argnums=0)
+def _leave_one_out_jit(
+    program: Program, theta: Array, prepared: Any, layout: Layout
+) -> tuple[Array, Array]:
+    """Values (sites,) and slopes (D, sites), from one sweep of D tangents."""
+
+    def along(direction: Array) -> tuple[Array, Array]:
+        return jax.jvp(lambda t: _leave_one_out(program, t, prepared, layout), (theta,), (direction,))
+
+    return jax.vmap(along, out_axes=(None, 0))(jnp.eye(theta.shape[0]))
+
+
 _gradients_jit = partial(jax.jit, static_argnums=0)(_gradients)
 _both_jit = partial(jax.jit, static_argnums=0)(_values_and_gradients)
 _hessians_jit = partial(jax.jit, static_argnums=0)(_hessians)
@@ -225,6 +248,16 @@ class Objective:
         parts = _derivatives_jit(self.program, jnp.asarray(theta), u, *self._data)
         gradient, hessian, cross = map(np.asarray, parts)
         return gradient, 0.5 * (hessian + hessian.T), cross
+
+
+@in_float64
+def leave_one_out_densities(objective: Objective, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log p(x_t | x_-t) (sites,) and its derivatives by theta (D, sites)."""
+    if objective.layout is None:
+        raise ValueError("a Custom model has no chain to sweep; use cross_validate on your own folds")
+    arrays = (objective.prepared, objective.layout)
+    values, slopes = _leave_one_out_jit(objective.program, jnp.asarray(theta), *arrays)
+    return np.asarray(values), np.asarray(slopes)
 
 
 def with_scheme(objective: Objective, scheme: Scheme) -> Objective:

@@ -33,3 +33,25 @@ def agreement(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = 
     ax.set_aspect("equal", adjustable="datalim")
     ax.set_title(f"{len(shown):,} of {len(y):,} left-out points", fontsize=9)
     return ax
+
+
+def along(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = None, most: int = 10) -> Any:
+    """A stem for each value along the data, the `most` largest ones labelled by their place."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(9.0, 3.4), layout="constrained")
+    ax.vlines(x, 0.0, y, color="#2166ac", lw=0.6, rasterized=len(x) > _MOST_POINTS)
+    for place in np.argsort(-np.abs(y))[:most]:
+        ax.annotate(
+            f"{x[place]}",
+            (x[place], y[place]),
+            textcoords="offset points",
+            xytext=(3, 2 if y[place] >= 0 else -8),
+            fontsize=7,
+        )
+    ax.axhline(0.0, color="black", lw=0.6)
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel(ylabel)
+    ax.margins(y=0.12)
+    return ax

@@ -47,8 +47,12 @@ class Layout(NamedTuple):
 
 
 class Term(NamedTuple):
-    """Weighted potentials ready for an engine: contributes sum_n coefficient[n] * log Z_n."""
+    """Weighted potentials ready for an engine.
 
-    coefficient: Array  # (N,)
+    Contributes sum_n coefficient[n] * log Z_n, or where the coefficient has a time axis,
+    sum_nt coefficient[n, t] * (what step t adds to log Z_n).
+    """
+
+    coefficient: Array  # (N,) or (N, T)
     unary: Array  # (N, T, K)
     pairwise: Array  # (K, K), or (N, T - 1, K, K)

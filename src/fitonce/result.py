@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,23 +11,16 @@ import numpy as np
 import pandas as pd
 
 from fitonce import plots
+from fitonce.checking import Evidence
 from fitonce.curvature import Curvature
 from fitonce.data import Sequences
+from fitonce.diagnostics import default_tolerance, verdicts
 from fitonce.fit import Fit
-from fitonce.folds import Folds
+from fitonce.methods import FoldParameters
 from fitonce.numerics import in_float64
-from fitonce.status import Status
-
-_STRETCHES = 32  # into which the sites are cut for the standard error
-
-
-class Part(NamedTuple):
-    """What a chunk of folds gives."""
-
-    thetas: np.ndarray  # (F, D)
-    status: list[Status]
-    losses: np.ndarray  # (F, M) or (F, 1) for a joint loss
-    control: np.ndarray
+from fitonce.refine import Rung
+from fitonce.scoring import Scoring
+from fitonce.status import Outcome, Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +28,8 @@ class CVResult:
     """The outcome of cross-validation.
 
     Attributes:
-        estimate: mean over folds of the fold's loss; folds whose status is not ok are left out of it,
-            and printing says how many.
+        estimate: mean over folds of the fold's loss. Folds that are not ok (no certificate, no number)
+            are left out of it, and `treatment` says so.
         se: its standard error. Folds overlap and neighbours in time depend on each other, so it comes
             from sums over 32 contiguous stretches of the data (or over sequences), each of which
             counts as one observation; nan when fewer than two were scored, and for a joint loss on
@@ -44,9 +37,17 @@ class CVResult:
         control: the same mean with the parameters of the full fit, not adjusted to any fold.
         pointwise: one row per left-out point: `fold`, `sequence`, `site`, `loss`, `control`. For whole
             sequences `site` is -1; for a joint loss there is one row per fold, `sequence` -1 too.
-        folds: one row per fold: `loss` (the mean over its points), `control`, `size`, `status`, `ok`.
+        error: estimated error of `estimate` against exact refits: the mean of the folds' errors, as if
+            all had one sign; nan when no fold was checked.
+        folds: one row per fold: `loss` (the mean over its points), `control`, `error` (estimated error
+            of that mean), `distance` (from the fold's own optimum, in standard errors), `rate` (the
+            share of the gradient that a step ahead leaves), `verdict` ("good", "fair", "bad",
+            "unchecked"; see `fitonce.diagnostics`), `rung` (which step of the
+            ladder gave it), `gradients` and `hessians` (of the fold's objective that it took), `size`,
+            `ok`, `status`.
+        tolerance: the error of a fold's loss that the verdicts allow.
         theta: (folds, D) free parameters of each fold.
-        method, scheme, loss: how it was done.
+        method, scheme, loss, damping: how it was done.
         seconds: wall time of the call.
         refits_seconds: what refitting every fold would take, from the time of the full fit.
         left_out: the folds, in words.
@@ -55,12 +56,15 @@ class CVResult:
     estimate: float
     se: float
     control: float
+    error: float
     pointwise: pd.DataFrame
     folds: pd.DataFrame
     theta: np.ndarray
+    tolerance: float
     method: str
     scheme: str
     loss: str
+    damping: float
     seconds: float
     refits_seconds: float
     left_out: str
@@ -70,6 +74,19 @@ class CVResult:
     def n_failed(self) -> int:
         """How many folds have no usable number."""
         return int((~self.folds["ok"]).sum())
+
+    @property
+    def treatment(self) -> str:
+        """How the estimate treats folds that failed or that are not to be trusted."""
+        failed, bad = self.n_failed, int((self.folds["ok"] & (self.folds["verdict"] == "bad")).sum())
+        parts = []
+        if failed:
+            parts.append(f"{failed} of {len(self.folds)} folds have no usable number and are left out")
+        if bad:
+            good = self.folds["ok"] & (self.folds["verdict"] != "bad")
+            without = self.folds.loc[good, "loss"].mean()
+            parts.append(f"{bad} folds with a bad verdict are included; without them {without:.4f}")
+        return "; ".join(parts) or f"all {len(self.folds)} folds are included"
 
     @in_float64
     def params(self, fold: int) -> Any:
@@ -110,19 +127,18 @@ class CVResult:
 def _lines(cv: CVResult) -> list[str]:
     unit = "per sequence" if cv.scheme == "structures" else "per point"
     spread = f"+- {cv.se:.4f}" if np.isfinite(cv.se) else "(no se)  "
+    damped = f", H damped by {cv.damping:g}" if cv.damping else ""
     lines = [
         f"Cross-validation: {cv.left_out}",
         f"  estimate  {cv.estimate:.4f} {spread}   mean over folds of the {cv.loss} loss {unit}",
         f"  control   {cv.control:.4f}            same folds, parameters not adjusted",
-        f"  method    {cv.method}, scheme {cv.scheme}",
+        f"  method    {cv.method}, scheme {cv.scheme}{damped}{_rungs(cv)}",
+        f"  trust     {_trust(cv)}",
     ]
-    if cv.n_failed:
-        lines.append(
-            f"  FOLDS     {cv.n_failed} of {len(cv.folds)} have no usable number and are not in the "
-            "estimate:"
-        )
-        for fold, status in cv.folds.loc[~cv.folds["ok"], "status"].head(5).items():
-            lines.append(f"            fold {fold}: {status}")
+    untrusted = cv.folds[~cv.folds["ok"] | (cv.folds["verdict"] == "bad")]
+    if len(untrusted):
+        lines.append(f"  FOLDS     {cv.treatment}")
+        lines += [f"            {_sentence(cv, fold)}" for fold in untrusted.index[:5]]
     times = f"  time      {_duration(cv.seconds)}"
     if cv.method != "exact" and np.isfinite(cv.refits_seconds):
         times += (
@@ -135,6 +151,40 @@ def _lines(cv: CVResult) -> list[str]:
     return lines
 
 
+def _rungs(cv: CVResult) -> str:
+    if cv.method != "auto":
+        return ""
+    counts = cv.folds["rung"].value_counts()
+    named = [f"{counts[rung.value]:,} {rung.value}" for rung in Rung if rung.value in counts]
+    return ": folds by rung " + ", ".join(named)
+
+
+def _trust(cv: CVResult) -> str:
+    verdicts = cv.folds.loc[cv.folds["verdict"] != "unchecked", "verdict"]
+    if verdicts.empty:
+        return "not checked; pass check= to have an error estimate"
+    counts = verdicts.value_counts()
+    named = ", ".join(f"{counts[name]:,} {name}" for name in ("good", "fair", "bad") if name in counts)
+    some = len(verdicts) < len(cv.folds)
+    share = f", {_percent(cv.error / cv.se)} of se" if np.isfinite(cv.se) and cv.se > 0 else ""
+    text = f"error of the estimate about {cv.error:.1e}{share}; verdicts: {named}"
+    if counts.get("bad", 0) and cv.method in ("ij", "onestep", "none", "newton"):
+        text += "; use method='auto'"
+    return text + (f" ({len(verdicts):,} of {len(cv.folds):,} folds checked)" if some else "")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 1 else f"{share:.1f} times"
+
+
+def _sentence(cv: CVResult, fold: int) -> str:
+    row = cv.folds.loc[fold]
+    text = f"fold {fold}: {row['status']}"
+    if np.isfinite(row["error"]):
+        text += f"; loss error estimated {row['error']:.2g}"
+    return text
+
+
 def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
@@ -143,44 +193,54 @@ def _duration(seconds: float) -> str:
 
 def assemble(
     fit: Fit,
-    folds: Folds,
+    scoring: Scoring,
     method: str,
     curve: Curvature,
-    loss: Any,
-    parts: list[Part],
+    found: FoldParameters,
+    evidence: Evidence,
+    tolerance: float | None,
     seconds: float,
 ) -> CVResult:
-    """Put the chunks together."""
-    status = [s for part in parts for s in part.status]
-    pointwise = _pointwise(fit, folds, loss, parts)
-    sizes = np.array([len(indices) for indices in folds.scored])
-    # bincount and not groupby, which would pass over a nan in silence.
-    means = pd.DataFrame(
-        {name: np.bincount(pointwise["fold"], pointwise[name]) / sizes for name in ("loss", "control")}
-    )
-    ok = np.array([s.ok for s in status]) & np.isfinite(means["loss"].to_numpy())
-    table = means.assign(
-        size=sizes,
-        ok=ok,
-        status=[
-            "the loss is not finite: something left out is impossible under the fold's model"
-            if s.ok and not good
-            else (s.outcome.value if s.ok else str(s))
-            for s, good in zip(status, ok, strict=True)
-        ],
+    """Put the parts together."""
+    folds, objective = scoring.folds, curve.objective
+    losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
+    ok = np.array([s.ok for s in found.status]) & np.isfinite(losses)
+    se = scoring.standard_error(evidence.losses, ok)
+    allowed = default_tolerance(se, losses[ok]) if tolerance is None else tolerance
+    errors = np.where(ok, evidence.errors, np.nan)
+    judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, allowed)
+    table = pd.DataFrame(
+        {
+            "loss": losses,
+            "control": control,
+            "error": evidence.errors,
+            "distance": evidence.distances,
+            "rate": evidence.rates,
+            "verdict": [verdict.value for verdict in judged],
+            "rung": [rung.value for rung in found.rungs],
+            "gradients": scoring.batches.gradients_used,
+            "hessians": scoring.batches.hessians_used,
+            "size": scoring.sizes,
+            "ok": ok,
+            "status": [_said(s, good) for s, good in zip(found.status, ok, strict=True)],
+        }
     )
     table.index.name = "fold"
-    used = table[table["ok"]]
+    errors = errors[evidence.checked & ok]
+    nothing = not ok.any()
     return CVResult(
-        estimate=float(used["loss"].mean()) if len(used) else float("nan"),
-        se=_standard_error(folds, table, pointwise, loss),
-        control=float(used["control"].mean()) if len(used) else float("nan"),
-        pointwise=pointwise,
-        folds=table[["loss", "control", "size", "status", "ok"]],
-        theta=np.concatenate([part.thetas for part in parts]),
+        estimate=float("nan") if nothing else float(losses[ok].mean()),
+        se=se,
+        control=float("nan") if nothing else float(control[ok].mean()),
+        error=float(errors.mean()) if errors.size else float("nan"),
+        pointwise=_pointwise(fit, scoring, evidence),
+        folds=table,
+        theta=found.thetas,
+        tolerance=allowed,
         method=method,
-        scheme="own" if curve.objective.layout is None else curve.objective.program.scheme.name,
-        loss=loss if isinstance(loss, str) else getattr(loss, "__name__", "own"),
+        scheme="own" if objective.layout is None else objective.program.scheme.name,
+        loss=scoring.loss if isinstance(scoring.loss, str) else getattr(scoring.loss, "__name__", "own"),
+        damping=curve.damping,
         seconds=seconds,
         refits_seconds=fit.refit_seconds * len(folds),
         left_out=folds.describe(),
@@ -188,58 +248,32 @@ def assemble(
     )
 
 
-def _pointwise(fit: Fit, folds: Folds, loss: Any, parts: list[Part]) -> pd.DataFrame:
-    losses = [row for part in parts for row in part.losses]
-    control = [row for part in parts for row in part.control]
-    sizes = [1 if loss == "joint" else len(indices) for indices in folds.scored]
-    number = np.repeat(np.arange(len(folds), dtype=np.int32), sizes)
-    if loss == "joint":
+def _said(status: Status, ok: bool) -> str:
+    if status.ok and not ok:
+        return "the loss is not finite: something left out is impossible under the fold's model"
+    certified = status.outcome is Outcome.STATIONARY
+    return status.outcome.value if certified else str(status)
+
+
+def _pointwise(fit: Fit, scoring: Scoring, evidence: Evidence) -> pd.DataFrame:
+    folds = scoring.folds
+    if scoring.loss == "joint":
+        number = np.arange(len(folds), dtype=np.int32)
         site = sequence = np.full(len(folds), -1, np.int32)
     else:
+        number = np.repeat(np.arange(len(folds), dtype=np.int32), scoring.sizes)
         index = np.concatenate(folds.scored).astype(np.int32)
         site, sequence = index, np.zeros_like(index)
         if folds.kind == "sequences":
             site, sequence = np.full_like(index, -1), index
         elif isinstance(fit.data, Sequences) and fit.data.n_sequences > 1:
             sequence = fit.data.sites["sequence"].to_numpy(np.int32)[index]
-    pick = lambda rows: np.concatenate([r[:n] for r, n in zip(rows, sizes, strict=True)])  # noqa: E731
     return pd.DataFrame(
         {
             "fold": number,
             "sequence": sequence,
             "site": site,
-            "loss": pick(losses),
-            "control": pick(control),
+            "loss": evidence.losses[scoring.counted],
+            "control": evidence.control[scoring.counted],
         }
     )
-
-
-def _standard_error(folds: Folds, table: pd.DataFrame, pointwise: pd.DataFrame, loss: Any) -> float:
-    """Cluster-robust standard error of a mean of fold means.
-
-    The estimate is sum_c s_c / sum_c m_c over clusters c (stretches of sites, or sequences): each
-    left-out thing adds its loss to s_c and 1 to m_c, both times its share 1 / (folds * size of its
-    fold). The variance is that of a ratio of sums of independent clusters. A joint loss belongs to its
-    fold as a whole, so folds are the clusters; folds that overlap are not independent, and give nan.
-    """
-    index = np.concatenate(folds.scored)
-    sizes = table["size"].to_numpy()
-    if loss == "joint":
-        if len(np.unique(index)) < len(index):
-            return float("nan")
-        fold = cluster = np.arange(len(folds))
-        losses = table["loss"].to_numpy()
-        sizes = np.ones(len(folds))
-    else:
-        fold = np.repeat(np.arange(len(folds)), sizes)
-        losses = pointwise["loss"].to_numpy()
-        cluster = index // (1 if folds.kind == "sequences" else -(-folds.size // _STRETCHES))
-    used = table["ok"].to_numpy()[fold]
-    share = 1.0 / (max(table["ok"].sum(), 1) * sizes[fold[used]])
-    mass = np.bincount(cluster[used], share)
-    total = np.bincount(cluster[used], share * losses[used])
-    count = int((mass > 0).sum())
-    if count < 2:
-        return float("nan")
-    residual = total - mass * total.sum() / mass.sum()
-    return float(np.sqrt(count / (count - 1) * np.sum(residual**2)))

@@ -129,6 +129,28 @@ class Structures:
         return (Term(coordinates, unary, chain.transition),)
 
 
+@dataclass(frozen=True)
+class Increments:
+    """Reweight what each observation adds to the log-likelihood given those before it.
+
+    Path: w_t multiplies log p(x_t | x_<t). All observations stay in what is conditioned on, so this
+    resamples (a bootstrap) and does not leave out (cross-validation). The terms are differences of a
+    martingale when the model is right, which makes blocks of them nearly independent.
+    """
+
+    name: ClassVar[str] = "increments"
+    kind: ClassVar[str] = "sites"
+
+    def path(self, weights: Array, layout: Layout) -> Array:
+        return weights
+
+    def terms(self, chain: Chain, coordinates: Array, layout: Layout) -> tuple[Term, ...]:
+        unary = jnp.where(layout.observed[..., None], chain.emission, 0.0)
+        unary = unary.at[:, 0].add(chain.initial)
+        weights = jnp.where(layout.observed, layout.to_grid(coordinates), 0.0)
+        return (Term(weights, unary, chain.transition),)
+
+
 _NAMED: dict[str, Scheme] = {"A": A(), "B": B(), "structures": Structures()}
 
 

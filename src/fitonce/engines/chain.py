@@ -7,10 +7,6 @@ A chain of T steps with K states has unary log-potentials (T, K) and pairwise lo
 
 All functions take leading batch axes (folds, sequences) and `lengths` for padded sequences.
 The batch runs in the last axis inside, so that a step over many folds is one vector operation.
-
-The scan has two arithmetics. The scaled one normalises probabilities at each step: four times
-faster, and exact as long as no probability can underflow. A bound from the potentials proves that
-before the pass; where it cannot, the pass runs in log space, which is exact without conditions.
 """
 
 from __future__ import annotations
@@ -21,15 +17,12 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
-from fitonce.numerics import Array, logsumexp
+from fitonce.engines import scan, tree
+from fitonce.numerics import Array
 
 Kernel = Literal["scan", "tree"]
 KERNELS = ("scan", "tree")
-
-# exp(-600) is far above the smallest normal double, exp(-708): the margin absorbs factors of K.
-_SAFE_RANGE = 600.0
 
 
 def default_kernel() -> Kernel:
@@ -72,17 +65,46 @@ def marginals(
     """
     flat = _flatten(unary, pairwise, lengths)
     if (kernel or default_kernel()) == "tree":
-        nodes = jax.grad(lambda u: jnp.sum(_tree(u, *flat[1:])))(flat[0])
+        nodes = jax.grad(lambda u: jnp.sum(tree.log_partition(u, *flat[1:])))(flat[0])
     elif at is not None and unary.shape[-2] > 1:
         rows, steps = unary.shape[-3:-1]
         lane = jnp.arange(unary.shape[0])[:, None] * rows + at // steps
-        return _scan_nodes(*flat, (at % steps, lane))
+        return scan.nodes_at(*flat, (at % steps, lane))
     else:
-        _, nodes, _ = _scan_posterior(*flat)
+        _, nodes, _ = scan.posterior(*flat)
     nodes = jnp.moveaxis(nodes, -1, 0).reshape(unary.shape)
     if at is None:
         return nodes
     return jnp.take_along_axis(nodes.reshape(unary.shape[0], -1, unary.shape[-1]), at[..., None], 1)
+
+
+def increments(unary: Array, pairwise: Array, lengths: Array | None = None) -> Array:
+    """log p(x_t | x_<t), (..., T): what each step adds to log Z, zero on padding.
+
+    Only for potentials whose latent part is normalised, so that steps ahead do not bear on it. Always
+    by the scan: the tree has no prefixes.
+    """
+    steps = scan.increments(*_flatten(unary, pairwise, lengths))
+    return jnp.moveaxis(steps, -1, 0).reshape(unary.shape[:-1])
+
+
+def leave_one_out(
+    emission: Array, initial: Array, pairwise: Array, lengths: Array | None = None
+) -> Array:
+    """log p(x_t | x_-t) for every t, (..., T): each emission under what all the others say of z_t.
+
+    Args:
+        emission: (..., T, K), zero where nothing was observed.
+        initial: (..., K).
+        pairwise, lengths: as for `log_partition`.
+    """
+    unary = emission.at[..., 0, :].add(initial)
+    flat = _flatten(unary, pairwise, lengths)
+    emitted, _, _ = _flatten(emission, pairwise, lengths)
+    first = jnp.moveaxis(jnp.broadcast_to(initial, unary[..., 0, :].shape), -1, 0)
+    first = first.reshape(1, unary.shape[-1], -1)
+    value = scan.leave_one_out(*flat, emitted, first)
+    return jnp.moveaxis(value, -1, 0).reshape(unary.shape[:-1])
 
 
 def _flatten(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array | None]:
@@ -102,9 +124,9 @@ def _flatten(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Arra
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _log_partition(kernel: Kernel, unary: Array, pairwise: Array, lengths: Array | None) -> Array:
     return (
-        _tree(unary, pairwise, lengths)
+        tree.log_partition(unary, pairwise, lengths)
         if kernel == "tree"
-        else _scan_posterior(unary, pairwise, lengths)[0]
+        else scan.posterior(unary, pairwise, lengths)[0]
     )
 
 
@@ -114,187 +136,7 @@ def _log_partition_jvp(kernel, primals, tangents):  # type: ignore[no-untyped-de
     unary, pairwise, lengths = primals
     d_unary, d_pairwise, _ = tangents
     if kernel == "tree":
-        return jax.jvp(lambda u, p: _tree(u, p, lengths), (unary, pairwise), (d_unary, d_pairwise))
-    value, nodes, edges = _scan_posterior(unary, pairwise, lengths)
+        by_tree = lambda u, p: tree.log_partition(u, p, lengths)  # noqa: E731
+        return jax.jvp(by_tree, (unary, pairwise), (d_unary, d_pairwise))
+    value, nodes, edges = scan.posterior(unary, pairwise, lengths)
     return value, jnp.sum(nodes * d_unary, (0, 1)) + jnp.sum(edges * d_pairwise, (0, 1, 2))
-
-
-# --- scan -----------------------------------------------------------------------------------------
-
-
-def _scan_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array]:
-    """log Z (B), node marginals (T, K, B), edge marginals like `pairwise` (summed if shared)."""
-    if unary.shape[0] == 1:
-        value = logsumexp(unary[0], 0)
-        nodes = jnp.exp(unary - jnp.where(value > -jnp.inf, value, 0.0))
-        return value, nodes, jnp.zeros_like(pairwise)
-    return lax.cond(
-        _cannot_underflow(unary, pairwise),
-        _scaled_posterior,
-        _log_posterior,
-        unary,
-        pairwise,
-        lengths,
-    )
-
-
-def _cannot_underflow(unary: Array, pairwise: Array) -> Array:
-    """Whether scaled probabilities and their derivatives stay in range, for every chain.
-
-    Let p be the range of the pairwise potentials at a step, all of them possible, and u that of the
-    possible unary ones. Then every possible state has at least exp(-p - u) / K of the forward mass, and
-    every sum that is divided by is at least exp(-2p) / K, also where some states are impossible;
-    derivatives divide by its square, exp(-4p). A step without a possible state is left to log space.
-    """
-    highest = jnp.max(unary, 1)
-    lowest = jnp.min(jnp.where(unary > -jnp.inf, unary, jnp.inf), 1)
-    unary_range = jnp.max(highest - lowest)
-    pairwise_range = jnp.max(jnp.max(pairwise, (1, 2)) - jnp.min(pairwise, (1, 2)))
-    possible = jnp.all(jnp.isfinite(highest))
-    return possible & (unary_range + 4.0 * pairwise_range < _SAFE_RANGE)  # false for nan and inf
-
-
-def _scaled_messages(
-    unary: Array, pairwise: Array, lengths: Array | None
-) -> tuple[Array, Array, Array, Array]:
-    """Emissions and transitions scaled to at most one, and forward and backward messages (T, K, B).
-
-    Each loop carries and stores one array and nothing else: on a CPU every further output of a loop
-    body is another kernel launch per step, dearer than computing it again outside, vectorised.
-    """
-    emission = jnp.exp(unary - _peak(unary, 1))
-    transition = jnp.exp(pairwise - _peak(pairwise, (1, 2)))
-    shared = pairwise.shape[0] == 1
-
-    def forward(filtered, inputs):  # type: ignore[no-untyped-def]
-        emit, keep, move = inputs
-        new = jnp.sum(filtered[:, None] * (transition[0] if shared else move), 0) * emit
-        new = new / jnp.sum(new, 0)
-        return new if keep is None else jnp.where(keep, new, filtered), filtered
-
-    def backward(message, inputs):  # type: ignore[no-untyped-def]
-        emit, keep, move = inputs
-        new = jnp.sum((transition[0] if shared else move) * (emit * message)[None], 1)
-        new = new / jnp.sum(new, 0)
-        return new if keep is None else jnp.where(keep, new, message), message
-
-    inputs = (emission[1:], _valid_steps(unary, lengths, 1), None if shared else transition)
-    start = emission[0] / jnp.sum(emission[0], 0)
-    ahead = _stack_last(lax.scan(forward, start, inputs))
-    behind = _stack_first(lax.scan(backward, jnp.ones_like(start), inputs, reverse=True))
-    return emission, transition, ahead, behind
-
-
-def _scaled_posterior(
-    unary: Array, pairwise: Array, lengths: Array | None
-) -> tuple[Array, Array, Array]:
-    emission, transition, ahead, behind = _scaled_messages(unary, pairwise, lengths)
-    nodes = ahead * behind
-    nodes = nodes / jnp.sum(nodes, 1, keepdims=True)
-    incoming = emission[1:] * behind[1:]
-    predicted = jnp.sum(ahead[:-1, :, None] * transition, 1)
-    share = incoming / jnp.sum(predicted * incoming, 1, keepdims=True)
-    edges = ahead[:-1, :, None] * share[:, None]
-    scales = jnp.log(jnp.sum(predicted * emission[1:], 1))
-    scales += _peak(unary, 1)[1:, 0] + _peak(pairwise, (1, 2))[:, 0, 0]
-    valid = _valid_steps(unary, lengths)
-    if valid is not None:
-        nodes = nodes * valid[:, None]
-        edges = jnp.where(valid[1:, None, None], edges, 0.0)
-        scales = jnp.where(valid[1:], scales, 0.0)
-    edges = transition * (jnp.sum(edges, 0, keepdims=True) if pairwise.shape[0] == 1 else edges)
-    first = jnp.log(jnp.sum(emission[0], 0)) + _peak(unary, 1)[0, 0]
-    return first + jnp.sum(scales, 0), nodes, edges
-
-
-def _log_messages(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array]:
-    """Forward and backward log messages (T, K, B)."""
-    shared = pairwise.shape[0] == 1
-
-    def forward(state, inputs):  # type: ignore[no-untyped-def]
-        emit, keep, move = inputs
-        new = logsumexp(state[:, None] + (pairwise[0] if shared else move), 0) + emit
-        return new if keep is None else jnp.where(keep, new, state), state
-
-    def backward(message, inputs):  # type: ignore[no-untyped-def]
-        emit, keep, move = inputs
-        new = logsumexp((pairwise[0] if shared else move) + (emit + message)[None], 1)
-        return new if keep is None else jnp.where(keep, new, message), message
-
-    inputs = (unary[1:], _valid_steps(unary, lengths, 1), None if shared else pairwise)
-    ahead = _stack_last(lax.scan(forward, unary[0], inputs))
-    behind = _stack_first(lax.scan(backward, jnp.zeros_like(unary[0]), inputs, reverse=True))
-    return ahead, behind
-
-
-def _log_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array]:
-    ahead, behind = _log_messages(unary, pairwise, lengths)
-    value = logsumexp(ahead[-1], 0)
-    norm = jnp.where(value > -jnp.inf, value, 0.0)
-    nodes = jnp.exp(ahead + behind - norm)
-    incoming = unary[1:] + behind[1:]
-    edges = jnp.exp(ahead[:-1, :, None] + pairwise + incoming[:, None] - norm)
-    valid = _valid_steps(unary, lengths)
-    if valid is not None:
-        nodes = nodes * valid[:, None]
-        edges = edges * valid[1:, None, None]
-    return value, nodes, jnp.sum(edges, 0, keepdims=True) if pairwise.shape[0] == 1 else edges
-
-
-def _scan_nodes(
-    unary: Array, pairwise: Array, lengths: Array | None, places: tuple[Array, Array]
-) -> Array:
-    """Node marginals at (time, lane) places of any shape S: (*S, K)."""
-    time, lane = places
-
-    def scaled(*chain: Array) -> Array:
-        _, _, ahead, behind = _scaled_messages(*chain)
-        weight = ahead[time, :, lane] * behind[time, :, lane]
-        return weight / jnp.sum(weight, -1, keepdims=True)
-
-    def logs(*chain: Array) -> Array:
-        ahead, behind = _log_messages(*chain)
-        weight = ahead[time, :, lane] + behind[time, :, lane]
-        norm = logsumexp(weight, -1)[..., None]
-        return jnp.exp(weight - jnp.where(norm > -jnp.inf, norm, 0.0))
-
-    return lax.cond(_cannot_underflow(unary, pairwise), scaled, logs, unary, pairwise, lengths)
-
-
-def _peak(potentials: Array, axis: int | tuple[int, ...]) -> Array:
-    """The largest potential along `axis`, kept as an axis; a constant shift, so without derivative."""
-    return lax.stop_gradient(jnp.max(potentials, axis, keepdims=True))
-
-
-def _stack_last(scanned: tuple[Array, Array]) -> Array:
-    return jnp.concatenate([scanned[1], scanned[0][None]])
-
-
-def _stack_first(scanned: tuple[Array, Array]) -> Array:
-    return jnp.concatenate([scanned[0][None], scanned[1]])
-
-
-def _valid_steps(unary: Array, lengths: Array | None, first: int = 0) -> Array | None:
-    """(T - first, B): true where a step, from step `first` on, is not padding."""
-    if lengths is None:
-        return None
-    return jnp.arange(first, unary.shape[0])[:, None] < lengths
-
-
-# --- tree -----------------------------------------------------------------------------------------
-
-
-def _tree(unary: Array, pairwise: Array, lengths: Array | None) -> Array:
-    """log Z by log2(T) rounds of products of neighbouring K x K matrices, in log space."""
-    steps, states, batch = unary.shape
-    identity = jnp.where(jnp.eye(states, dtype=bool), 0.0, -jnp.inf)[None, :, :, None]
-    links = jnp.broadcast_to(pairwise + unary[1:, None], (steps - 1, states, states, batch))
-    valid = _valid_steps(unary, lengths, 1)
-    if valid is not None:
-        links = jnp.where(valid[:, None, None], links, identity)
-    while links.shape[0] > 1:
-        if links.shape[0] % 2:
-            links = jnp.concatenate([links, jnp.broadcast_to(identity, links[:1].shape)])
-        links = logsumexp(links[::2, :, :, None] + links[1::2, None], 2)
-    ends = unary[0] if steps == 1 else logsumexp(unary[0][:, None] + links[0], 0)
-    return logsumexp(ends, 0)

@@ -1,0 +1,108 @@
+"""Estimated against actual errors of fold losses, for `none`, `ij` and `onestep`.
+
+An actual error is against a certified exact refit of the fold; folds that have none are counted apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+import fitonce as fo
+from reproduce import cases, traffic
+
+METHODS = ("none", "ij", "onestep")
+FOLDS = 64
+
+
+def settings() -> Iterator[tuple[str, fo.Fit, dict[str, fo.Folds]]]:
+    """Each series, its fit and its folds."""
+    series = traffic.load(10_000)
+    yield "traffic", traffic.fit(series), cases.percent_folds(series, (2, 10), FOLDS)
+    for separation in (1.0, 2.0, 3.0, 4.0):
+        fit = cases.simulated(separation, 1500)
+        yield f"{separation:g} sd", fit, cases.percent_folds(fit.data, (2, 10), FOLDS)
+    fit = cases.mocap()
+    folds = cases.percent_folds(fit.data, (2, 10), FOLDS // 2)
+    yield "mocap6", fit, {**folds, "sequences": fo.folds.structures(fit.data)}
+
+
+def collect() -> tuple[pd.DataFrame, dict[str, int]]:
+    """One row per series, fold and method: `estimated`, `actual`, `verdict`, `tolerance`; and how many
+    folds of each series have no certified refit."""
+    rows, uncertified = [], {}
+    for name, fit, sets in settings():
+        uncertified[name] = 0
+        print(f"{name}: {fit.status}")
+        for kind, folds in sets.items():
+            exact = fo.cross_validate(fit, folds, method="exact")
+            certain = exact.folds["ok"]
+            uncertified[name] += int((~certain).sum())
+            for method in METHODS:
+                cv = fo.cross_validate(fit, folds, method=method, check="all")
+                rows.append(
+                    pd.DataFrame(
+                        {
+                            "series": name,
+                            "folds": kind,
+                            "method": method,
+                            "estimated": cv.folds["error"],
+                            "actual": (cv.folds["loss"] - exact.folds["loss"]).abs(),
+                            "distance": cv.folds["distance"],
+                            "verdict": cv.folds["verdict"],
+                            "tolerance": cv.tolerance,
+                        }
+                    )[certain]
+                )
+    return pd.concat(rows, ignore_index=True), uncertified
+
+
+def main() -> None:
+    table, uncertified = collect()
+    ratio = table["actual"] / table["estimated"]
+    table = table.assign(
+        ratio=ratio,
+        above=ratio > 3,
+        good=table["verdict"] == "good",
+        broken=(table["verdict"] == "good") & (table["actual"] > table["tolerance"]),
+    )
+    print("\nestimated against actual error of a fold's loss; ratio = actual / estimated")
+    heads = ("series", "method", "folds", "mean error", "median", "95 %", "largest", "over 3", "good")
+    print(" ".join(f"{head:>10}" for head in heads) + f"{'good, off by more than promised':>34}")
+    for (name, method), part in table.groupby(["series", "method"], sort=False):
+        _row(str(name), str(method), part)
+    _row("all", "all", table)
+    print(f"folds without a certified refit: {uncertified}")
+    _draw(table)
+
+
+def _row(name: str, method: str, part: pd.DataFrame) -> None:
+    middle, high, most = np.quantile(part["ratio"], [0.5, 0.95, 1.0])
+    print(
+        f"{name:>10} {method:>10} {len(part):>10} {part['actual'].mean():>10.1e} {middle:>10.2f} "
+        f"{high:>10.2f} {most:>10.2f} {100 * part['above'].mean():>8.1f} % {part['good'].sum():>10} "
+        f"{part['broken'].sum():>33}"
+    )
+
+
+def _draw(table: pd.DataFrame) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    colours = {"good": "#1b7837", "fair": "#e08214", "bad": "#b2182b"}
+    for axes, method in zip(figure.subplots(1, 3, sharex=True, sharey=True), METHODS, strict=True):
+        part = table[(table["method"] == method) & (table["actual"] > 0)]
+        for verdict, colour in colours.items():
+            some = part[part["verdict"] == verdict]
+            axes.plot(some["estimated"], some["actual"], ".", ms=3, color=colour, label=verdict)
+        ends = np.array([part["estimated"].min(), part["estimated"].max()])
+        axes.plot(ends, ends, color="black", lw=0.8, label="equal")
+        axes.plot(ends, 3 * ends, color="black", lw=0.8, ls="--", label="three times")
+        axes.set(xscale="log", yscale="log", title=method, xlabel="estimated error of the fold's loss")
+    figure.axes[0].set_ylabel("actual error")
+    figure.axes[0].legend(fontsize=8)
+    cases.OUT.mkdir(exist_ok=True)
+    figure.savefig(cases.OUT / "calibration.png", dpi=120)
+    print(f"scatter: {cases.OUT / 'calibration.png'}")

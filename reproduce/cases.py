@@ -1,0 +1,50 @@
+"""Real and simulated series that several tables share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fitonce as fo
+from reproduce import traffic
+
+OUT = Path("out")
+
+
+def two_states(separation: float, steps: int, seed: int = 0) -> np.ndarray:
+    """A two-state chain that stays with probability 0.9; unit normal around +-separation / 2."""
+    rng = np.random.default_rng(seed)
+    state = np.cumsum(rng.random(steps) < 0.1) % 2
+    return (state - 0.5) * separation + rng.normal(size=steps)
+
+
+def simulated(separation: float, steps: int, seed: int = 0) -> fo.Fit:
+    """A fit of the model that made the data."""
+    model = fo.models.GaussianHMM(2, covariance="fixed", mean_scale=3.0)
+    return fo.fit(model, two_states(separation, steps, seed), restarts=3)
+
+
+def mocap(states: int = 5) -> fo.Fit:
+    """Six motion-capture sequences of 12 channels, Gaussian emissions with diagonal covariances."""
+    data = fo.datasets.load("mocap6", traffic.FOLDER)
+    return fo.fit(fo.models.GaussianHMM(states), data, restarts=3)
+
+
+def percent_folds(data: Any, percents: tuple[float, ...], n: int) -> dict[str, fo.Folds]:
+    """i.i.d. and contiguous folds of each size."""
+    made = {}
+    for percent in percents:
+        made[f"i.i.d. {percent:g} %"] = fo.folds.iid(data, percent=percent, n=n, seed=0)
+        made[f"block {percent:g} %"] = fo.folds.blocks(data, percent=percent, n=n, seed=0)
+    return made
+
+
+def certified(fit: fo.Fit, folds: fo.Folds, **options: Any) -> fo.CVResult:
+    """Exact refits; folds without a certificate are printed."""
+    exact = fo.cross_validate(fit, folds, method="exact", **options)
+    if exact.n_failed:
+        print(exact, file=sys.stderr)
+    return exact

@@ -1,0 +1,161 @@
+"""Fold work in chunks of one shape, on every core: a thousand folds run one compiled program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.objective import Objective
+from fitonce.progress import bar
+
+_CHUNK_BYTES = 2**28  # of potentials, marginals and messages that a chunk of folds may need
+_CHUNK_BYTES_DEVICE = 2**35  # on an accelerator, which starves on small chunks
+_RESIDENT_BYTES = 2**33
+_LARGEST_CHUNK = 256
+_LARGEST_CHUNK_DEVICE = 2048
+_MOST_THREADS = 8  # each holds a chunk in memory
+_DIFFERENCE = 1e-4  # standard errors: rounding and curvature of the gradient err alike, by 1e-5 or so
+
+Work = Callable[..., tuple[np.ndarray, ...]]
+
+
+def chunk_size(bytes_per_fold: int, n_folds: int) -> int:
+    """How many folds run together, by memory."""
+    host = jax.default_backend() == "cpu"
+    most, room = (_LARGEST_CHUNK, _CHUNK_BYTES) if host else (_LARGEST_CHUNK_DEVICE, _CHUNK_BYTES_DEVICE)
+    return int(np.clip(room // bytes_per_fold, 1, min(most, n_folds)))
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """An objective at the weights of many folds.
+
+    Attributes:
+        objective: F along the scheme of the folds.
+        weights_of: fold numbers (n,) to weights (n, P).
+        kept: (folds,) each fold's weight as a share of the weight of all data.
+        size: of a chunk.
+        progress: whether to show bars.
+        gradients_used, hessians_used: (folds,) counts of what was evaluated.
+    """
+
+    objective: Objective
+    weights_of: Callable[[np.ndarray], np.ndarray]
+    kept: np.ndarray
+    size: int
+    progress: bool | None = None
+    gradients_used: np.ndarray = field(init=False)
+    hessians_used: np.ndarray = field(init=False)
+    _compiled: set[str] = field(init=False, default_factory=set)
+
+    @classmethod
+    def of(cls, objective: Objective, weights: np.ndarray, size: int | None = None) -> Batches:
+        """Of weights (F, P) at hand."""
+        kept = weights.sum(1) / objective.base.sum()
+        return cls(objective, lambda folds: weights[folds], kept, size or len(weights))
+
+    @property
+    def n_folds(self) -> int:
+        return len(self.kept)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gradients_used", np.zeros(self.n_folds, int))
+        object.__setattr__(self, "hessians_used", np.zeros(self.n_folds, int))
+
+    def values_and_gradients(
+        self, thetas: np.ndarray, which: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """F (n,) and its gradients (n, D) at thetas (n, D), each with the weights of its fold."""
+        np.add.at(self.gradients_used, which, 1)
+        return self._values_and_gradients(thetas, which)
+
+    def _values_and_gradients(
+        self, thetas: np.ndarray, which: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        values, gradients = self.map(
+            lambda weights, _, t: self.objective.values_and_gradients(t, weights),
+            "fold gradients",
+            which,
+            thetas,
+        )
+        return values, gradients
+
+    def hessians(
+        self, thetas: np.ndarray, gradients: np.ndarray, scale: np.ndarray, which: np.ndarray
+    ) -> np.ndarray:
+        """(n, D, D) by differences of gradients, good to about five digits.
+
+        D more rows of a program that is compiled already: measured at 2.5 times less work on a CPU than
+        pushing D tangents through it. `objective.hessians` has the rest of the digits.
+
+        Args:
+            thetas, gradients: (n, D), the gradients at the thetas.
+            scale: (D,) a standard error of each parameter, in which steps are measured.
+            which: (n,) folds.
+        """
+        np.add.at(self.hessians_used, which, 1)
+        count, size = thetas.shape
+        steps = _DIFFERENCE * scale
+        moved = (thetas[:, None] + np.diag(steps)).reshape(count * size, size)
+        _, rows = self._values_and_gradients(moved, np.repeat(which, size))
+        hessians = (rows.reshape(count, size, size) - gradients[:, None]) / steps[:, None]
+        return 0.5 * (hessians + np.swapaxes(hessians, 1, 2))
+
+    @cached_property
+    def _can_reside(self) -> bool:
+        """Whether all weights stay on the accelerator, which waits for transfers more than it works."""
+        room = self.n_folds * len(self.objective.base) * 8
+        return jax.default_backend() != "cpu" and room <= _RESIDENT_BYTES
+
+    @cached_property
+    def _resident(self) -> jax.Array:
+        with jax.enable_x64(True):
+            return jnp.asarray(self.weights_of(np.arange(self.n_folds)))
+
+    def _resident_weights(self, folds: np.ndarray) -> Any:
+        with jax.enable_x64(True):
+            return self._resident[folds]
+
+    def map(
+        self, work: Work, what: str, which: np.ndarray, *arrays: np.ndarray, per_fold: int = 1
+    ) -> tuple[np.ndarray, ...]:
+        """`work(weights, folds, *rows)` on chunks of the folds `which` and of rows of `arrays`.
+
+        The last chunk is padded by repeating its last row, so that all have one shape. The first time
+        that `what` is done, the first chunk goes alone: the others then find a compiled program instead
+        of all making one. Chunks are smaller where a fold needs the memory of `per_fold` of them.
+        """
+        size = max(self.size // per_fold, 1)
+        rows = [
+            np.minimum(np.arange(start, start + size), len(which) - 1)
+            for start in range(0, len(which), size)
+        ]
+
+        weights_of = self._resident_weights if self._can_reside else self.weights_of
+
+        def chunk(chosen: np.ndarray) -> tuple[np.ndarray, ...]:
+            folds = which[chosen]
+            return work(weights_of(folds), folds, *(array[chosen] for array in arrays))
+
+        parts: list[tuple[np.ndarray, ...]] = []
+        with (
+            ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as pool,
+            bar(len(which), what, self.progress) as shown,
+        ):
+            alone = 0 if what in self._compiled else 1
+            self._compiled.add(what)
+            for part in [chunk(r) for r in rows[:alone]]:
+                parts.append(part)
+                shown.update(size)
+            for part in pool.map(chunk, rows[alone:]):
+                parts.append(part)
+                shown.update(min(size, len(which) - shown.n))
+        return tuple(np.concatenate(column)[: len(which)] for column in zip(*parts, strict=True))

@@ -1,0 +1,243 @@
+"""Bootstrap standard errors and intervals, from reweightings of one fit's derivatives.
+
+A draw gives every observation (or sequence) a weight that counts how often it was drawn; its
+parameters are theta1 - H^-1 (g + J (w - w0)), for all draws at once. Observations are reweighted by
+what each adds to the log-likelihood given those before it (`fitonce.weighting.Increments`), so that
+the objective is linear in the weights, and the step is the same with and without a path.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from fitonce.batches import Batches, chunk_size
+from fitonce.curvature import Curvature, curvature
+from fitonce.data import Sequences
+from fitonce.fit import Fit
+from fitonce.methods import METHODS, exact
+from fitonce.numerics import in_float64
+from fitonce.weighting import Increments, Structures
+
+KINDS = ("block", "iid", "structures")
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Draws of the parameters, or of a function of them.
+
+    Attributes:
+        table: one row per quantity: `name`, `value` at the fit, `se`, and the ends `low` and `high` of
+            the percentile interval.
+        draws: (n, quantities).
+        theta: (n, D) free parameters of the draws.
+        level: of the interval.
+        kind, block: how observations were drawn.
+        check: one row per quantity, where asked for: `se` of the refitted draws from this and from exact
+            refits, `se_exact`, and the largest distance between the two in standard errors, `largest`.
+        n_failed: draws whose exact refit has no certificate, left out of all of this.
+    """
+
+    table: pd.DataFrame
+    draws: np.ndarray
+    theta: np.ndarray
+    level: float
+    kind: str
+    block: int | None
+    check: pd.DataFrame | None
+    n_failed: int
+    fit: Fit = field(repr=False)
+
+    def __repr__(self) -> str:
+        how = f"blocks of {self.block}" if self.block else self.kind
+        head = f"Bootstrap, {len(self.draws):,} draws, {how}, {100 * self.level:g} % intervals"
+        text = head + "\n" + self.table.to_string(index=False, float_format=lambda v: f"{v:.5g}")
+        if self.check is not None:
+            text += "\nchecked against exact refits\n" + self.check.to_string(
+                index=False, float_format=lambda v: f"{v:.4g}"
+            )
+        if self.n_failed:
+            text += f"\n{self.n_failed} draws have no certified refit and are left out"
+        if not self.fit.ok:
+            text += f"\nFIT {self.fit.status}"
+        return text
+
+
+@in_float64
+def bootstrap(
+    fit: Fit,
+    kind: str = "block",
+    *,
+    n: int = 1000,
+    block: int | None = None,
+    method: str = "ij",
+    statistic: Callable[[Any], Any] | None = None,
+    level: float = 0.9,
+    check: int = 0,
+    seed: int = 0,
+    damping: float = 0.0,
+) -> Bootstrap:
+    """Standard errors and intervals of the parameters, or of any function of them.
+
+    Args:
+        fit: from `fo.fit`.
+        kind: "block", the moving-block bootstrap for dependent observations; "iid", single
+            observations; "structures", whole sequences.
+        n: how many draws.
+        block: length of a block, in steps; None: the cube root of the longest sequence, rounded up.
+            Give more where what the model does not explain lasts longer (a daily rhythm, a day).
+        method: "ij", all draws from one fit's derivatives; "exact", a certified refit of every draw.
+        statistic: a function of the parameters (a pytree of constrained values) that returns a number or
+            a one-dimensional array, written with `jax.numpy`; None: the parameters themselves.
+        level: of the percentile intervals.
+        check: refit this many of the draws exactly, and report the discrepancy.
+        seed: of the draws.
+        damping: added to the diagonal of H, for a fit at which it is not positive definite.
+    """
+    _refuse(fit, kind, n, block, level, check)
+    if method not in ("ij", "exact"):
+        raise ValueError(f"method must be 'ij' or 'exact', got {method!r}")
+    scheme = Structures() if kind == "structures" else Increments()
+    curve = curvature(fit, scheme, damping=damping)
+    block = _block_length(fit, block) if kind == "block" else None
+    rng = np.random.default_rng(seed)
+    weights = _weights(curve.objective.base, fit, kind, block, rng, n)
+    size = chunk_size(fit.model.bytes_per_fold(fit.problem.prepared), n)
+    found = METHODS[method](curve, Batches.of(curve.objective, weights, size))
+    ok = np.array([status.ok for status in found.status])
+    weights, theta = weights[ok], found.thetas[ok]
+    names, quantities = _quantities(fit, statistic)
+    draws = np.asarray(jax.vmap(quantities)(jnp.asarray(theta)))
+    value = np.asarray(quantities(jnp.asarray(fit.theta)))
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    table = pd.DataFrame(
+        {"name": names, "value": value, "se": draws.std(0, ddof=1), "low": low, "high": high}
+    )
+    report, failed = None, int((~ok).sum())
+    if check:
+        batches = Batches.of(curve.objective, weights[:check], min(size, check))
+        report, failed = _compare(curve, batches, draws[:check], table, quantities)
+    return Bootstrap(table, draws, theta, level, kind, block, report, failed, fit)
+
+
+def _refuse(fit: Fit, kind: str, n: int, block: int | None, level: float, check: int) -> None:
+    if not isinstance(fit, Fit):
+        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
+    if kind == "structures" and not (isinstance(fit.data, Sequences) and fit.data.n_sequences > 1):
+        raise ValueError("kind='structures' draws whole sequences and needs at least 2 of them")
+    if block is not None and kind != "block":
+        raise ValueError(f"block is for kind='block', got kind='{kind}'")
+    for name, value, least in (("n", n, 2), ("check", check, 0), ("block", block, 1)):
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if value is not None and not (whole and value >= least):
+            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    if check == 1 or check > n:
+        raise ValueError(f"check must be 0 or between 2 and the {n} draws, got {check}")
+    if not (isinstance(level, float) and 0 < level < 1):
+        raise ValueError(f"level must be between 0 and 1, got {level!r}")
+
+
+def _lengths(fit: Fit) -> np.ndarray:
+    if isinstance(fit.data, Sequences):
+        return fit.data.lengths
+    return np.array([len(fit.problem.base)])
+
+
+def _block_length(fit: Fit, block: int | None) -> int:
+    longest = int(_lengths(fit).max())
+    if block is None:
+        return math.ceil(longest ** (1 / 3))
+    if block > longest:
+        raise ValueError(f"block must be at most the longest sequence, {longest} steps, got {block}")
+    return int(block)
+
+
+def _weights(
+    base: np.ndarray, fit: Fit, kind: str, block: int | None, rng: np.random.Generator, n: int
+) -> np.ndarray:
+    """(n, P) how often each observation (or sequence) was drawn, 0 where nothing was observed."""
+    if block is None:
+        seen = np.flatnonzero(base)
+        weights = np.zeros((n, len(base)))
+        weights[:, seen] = rng.multinomial(len(seen), np.full(len(seen), 1 / len(seen)), n)
+        return weights
+    lengths = _lengths(fit)
+    offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    widths = np.minimum(block, lengths)
+    places = lengths - widths + 1
+    weights = np.empty((n, len(base)))
+    for row in weights:
+        row[:] = _blocks_drawn(lengths, offsets, widths, places, rng)
+    return weights * base
+
+
+def _blocks_drawn(
+    lengths: np.ndarray,
+    offsets: np.ndarray,
+    widths: np.ndarray,
+    places: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """(sites,) how often each is covered by blocks that together are as long as the data.
+
+    A block starts at any of the places of all sequences, and stays within one; the last is cut short.
+    """
+    total, covered = int(lengths.sum()), 0
+    change = np.zeros(total + 1)
+    while covered < total:
+        which = rng.choice(len(places), p=places / places.sum())
+        start = offsets[which] + rng.integers(places[which])
+        width = min(int(widths[which]), total - covered)
+        change[start] += 1.0
+        change[start + width] -= 1.0
+        covered += width
+    return np.cumsum(change[:-1])
+
+
+def _quantities(
+    fit: Fit, statistic: Callable[[Any], Any] | None
+) -> tuple[list[str], Callable[[Any], Any]]:
+    space = fit.problem.program.space
+    if statistic is None:
+        return list(fit.names), space.named_values
+    if not callable(statistic):
+        raise ValueError(f"statistic must be a function of the parameters, got {statistic!r}")
+    shape = jax.eval_shape(lambda t: jnp.asarray(statistic(space.to_params(t))), jnp.asarray(fit.theta))
+    if len(shape.shape) > 1:
+        raise ValueError(f"statistic must return a number or a vector, got shape {shape.shape}")
+    label = getattr(statistic, "__name__", "statistic").replace("<lambda>", "statistic")
+    count = math.prod(shape.shape)
+    names = [label] if not shape.shape else [f"{label}[{i}]" for i in range(count)]
+    return names, lambda t: jnp.atleast_1d(jnp.asarray(statistic(space.to_params(t))))
+
+
+def _compare(
+    curve: Curvature,
+    batches: Batches,
+    draws: np.ndarray,
+    table: pd.DataFrame,
+    quantities: Callable[[Any], Any],
+) -> tuple[pd.DataFrame, int]:
+    """The same draws by exact refits."""
+    refitted = exact(curve, batches)
+    ok = np.array([status.ok for status in refitted.status])
+    exact_draws = np.asarray(jax.vmap(quantities)(jnp.asarray(refitted.thetas)))[ok]
+    some = draws[ok]
+    report = pd.DataFrame(
+        {
+            "name": table["name"],
+            "se": some.std(0, ddof=1),
+            "se_exact": exact_draws.std(0, ddof=1),
+            "largest": np.abs(some - exact_draws).max(0) / table["se"],
+        }
+    )
+    return report, int((~ok).sum())

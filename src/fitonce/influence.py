@@ -1,0 +1,107 @@
+"""Which points move the fit: every point's effect on every parameter, from one sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from fitonce import plots
+from fitonce.curvature import curvature
+from fitonce.fit import Fit
+from fitonce.loo import sweep
+from fitonce.numerics import in_float64
+
+_COMMON = ("sequence", "time", "site", "value", "loss", "displacement")
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """What leaving a point out does, to first order, one row per observed point.
+
+    Attributes:
+        table: `sequence`, `time`, `site`; `value`, the first channel; `loss`, -log p(x_t | x_-t), how
+            surprising the point is; `displacement`, by how much twice the log posterior of all
+            data would drop at the parameters fitted without the point; and a column for each parameter:
+            how far it moves when the point is left out, in its own standard errors.
+        names: of the parameters.
+    """
+
+    table: pd.DataFrame
+    names: list[str]
+    fit: Fit = field(repr=False)
+
+    def top(self, n: int = 10, by: str = "displacement") -> pd.DataFrame:
+        """The `n` points with the largest `by`, a parameter's name, "displacement" or "loss"."""
+        if not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"n must be an integer of at least 1, got {n!r}")
+        order = self._column(by).abs().sort_values(ascending=False, kind="stable").index[:n]
+        shown = [*_COMMON, *([by] if by in self.names else self.names)]
+        return self.table.loc[order, shown]
+
+    def plot(self, by: str = "displacement", ax: Any = None) -> Any:
+        """`by` along the data, the ten largest labelled. Returns the matplotlib axes."""
+        label = f"move of {by}, standard errors" if by in self.names else by
+        return plots.along(self.table["site"].to_numpy(), self._column(by).to_numpy(), "site", label, ax)
+
+    def _column(self, by: str) -> pd.Series:
+        allowed = ["displacement", "loss", *self.names]
+        if by not in allowed:
+            raise ValueError(f"by must be one of {allowed}, got {by!r}")
+        return self.table[by]
+
+    def __repr__(self) -> str:
+        shown = self.top(5)
+        columns = ["time", "site", "value", "loss", "displacement"]
+        moves = shown[self.names].to_numpy()
+        most = np.abs(moves).argmax(1)
+        text = shown[columns].assign(
+            moves_most=[
+                f"{self.names[k]} ({row[k]:+.2f} se)" for row, k in zip(moves, most, strict=True)
+            ]
+        )
+        head = f"Influence of {len(self.table):,} points on {len(self.names)} parameters; the largest:"
+        return head + "\n" + text.to_string(index=False, float_format=lambda v: f"{v:.3g}")
+
+
+@in_float64
+def influence(fit: Fit, *, damping: float = 0.0) -> Influence:
+    """Every observed point's influence on the fit, to first order, from one sweep of tangents.
+
+    Args:
+        fit: of a chain model.
+        damping: added to the diagonal of H, for a fit at which it is not positive definite.
+    """
+    if not isinstance(fit, Fit):
+        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
+    curve = curvature(fit, damping=damping)
+    folds, losses, slopes = sweep(fit)
+    moves = curve.solve(slopes.T).T
+    observed = np.array([indices[0] for indices in folds.dropped])
+    sites = fit.data.sites.iloc[observed]
+    space = fit.problem.program.space
+    slope = np.asarray(jax.jacfwd(space.named_values)(jnp.asarray(fit.theta)))
+    se = np.sqrt(np.einsum("id,de,ie->i", slope, curve.inverse, slope))
+    table = pd.DataFrame(
+        {
+            "sequence": sites["sequence"].to_numpy(),
+            "time": sites["time"].to_numpy(),
+            "site": observed,
+            "value": _first_channel(fit)[observed],
+            "loss": losses,
+            "displacement": np.einsum("td,td->t", slopes, moves),
+        }
+    )
+    effects = pd.DataFrame(moves @ slope.T / se, columns=fit.names)
+    return Influence(pd.concat([table, effects], axis=1), list(fit.names), fit)
+
+
+def _first_channel(fit: Fit) -> np.ndarray:
+    """(sites,) what was observed in the first channel, nan where nothing was."""
+    data = fit.data
+    seen = np.where(data.observed[..., 0], data.values[..., 0], np.nan)  # noqa: PD011 - not a DataFrame
+    return seen[data.valid]

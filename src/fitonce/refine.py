@@ -1,0 +1,267 @@
+"""Refinement: from the full fit to each fold's own optimum, with the one factor of H.
+
+    theta <- theta - B grad F(theta, w_o),     B = H^-1 times (weight in all / weight kept) at first
+
+batched over folds. Each accepted step updates the fold's B by its secant (BFGS). A step must lower
+the fold's objective, or its gradient where values drown in rounding; it is shortened otherwise. Where
+a fold comes near its optimum, or contracts slowly, B becomes the inverse of the fold's own Hessian:
+the first makes the last steps quadratic and proves that the end is a minimum, the second is the
+repair. A fold that resists is refitted by damped Newton from the full fit. Folds that are done leave
+the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from fitonce.batches import Batches
+from fitonce.newton import certify, minimise, spectrum
+from fitonce.status import Outcome, Status
+
+TOLERANCE = 1e-8  # standard errors: a fold this close to stationary is done
+_FLOOR = 1e-6  # standard errors: a fold this close that can get no closer is at rounding level
+_NEAR = 0.05  # standard errors: the fold's own Hessian pays from here on
+_SLOW = 0.5  # a step that leaves more of the gradient than this is slow
+_SAME = 1e-13  # relative: values that differ by less are equal, as far as sums over the data can tell
+_CLEAR = 1e-3  # eigenvalue of the unit-diagonal Hessian that differences of gradients can tell from 0
+_MOST_HESSIANS = 3
+_MOST_ROUNDS = 40
+_SHORTEN = 0.25
+
+
+Spent = Callable[[], bool]
+
+
+def never() -> bool:
+    """The budget of those who set none: it is never spent."""
+    return False
+
+
+class Rung(Enum):
+    """How far up the ladder a fold went."""
+
+    NONE = "none"
+    ONESTEP = "onestep"
+    REFINE = "refine"
+    NEWTON = "newton"
+    EXACT = "exact"
+
+
+@dataclass(eq=False)
+class Descent:
+    """Where each fold is on its way to its own optimum; one row per fold.
+
+    Attributes:
+        thetas, gradients: (F, D).
+        values: (F,) the folds' objectives.
+        inverses: (F, D, D) the matrix B of each fold.
+        rates: (F,) what share of the gradient the last step left; nan before the first.
+        own: (F,) whether B came from the fold's own Hessian.
+        lowest: (F,) smallest eigenvalue of that Hessian scaled to a unit diagonal; nan without.
+        shares: (F,) by how much the next step is shortened.
+        rungs: (F,) how each fold was obtained.
+        status: of each fold.
+    """
+
+    thetas: np.ndarray
+    gradients: np.ndarray
+    values: np.ndarray
+    inverses: np.ndarray
+    rates: np.ndarray
+    own: np.ndarray
+    lowest: np.ndarray
+    shares: np.ndarray
+    rungs: np.ndarray
+    status: list[Status]
+
+    @property
+    def distances(self) -> np.ndarray:
+        """(F,) estimated distance from each fold's optimum, in standard errors."""
+        return norms(self.gradients, self.inverses)
+
+    @property
+    def steps(self) -> np.ndarray:
+        """(F, D) the full steps that come next."""
+        return -np.einsum("fij,fj->fi", self.inverses, self.gradients)
+
+
+def norms(gradients: np.ndarray, inverses: np.ndarray) -> np.ndarray:
+    """(F,) sqrt(g' B g); nan where B is not positive along g."""
+    squares = np.einsum("fi,fij,fj->f", gradients, inverses, gradients)
+    return np.sqrt(np.where(squares >= 0, squares, np.nan))
+
+
+def start(batches: Batches, theta: np.ndarray, inverse: np.ndarray) -> Descent:
+    """Every fold at the full fit, with one gradient each.
+
+    Args:
+        batches: the folds.
+        theta: (D,) the full fit.
+        inverse: (D, D) H^-1 there.
+    """
+    everyone = np.arange(batches.n_folds)
+    thetas = np.tile(theta, (batches.n_folds, 1))
+    values, gradients = batches.values_and_gradients(thetas, everyone)
+    count = batches.n_folds
+    return Descent(
+        thetas=thetas,
+        gradients=gradients,
+        values=values,
+        inverses=inverse / batches.kept[:, None, None],
+        rates=np.full(count, np.nan),
+        own=np.zeros(count, bool),
+        lowest=np.full(count, np.nan),
+        shares=np.ones(count),
+        rungs=np.full(count, Rung.NONE, object),
+        status=[Status(Outcome.APPROXIMATE, "")] * count,
+    )
+
+
+def advance(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
+    """One step of the folds `which`, in place. Returns (n,) which of them were moved."""
+    moves = state.shares[which, None] * state.steps[which]
+    trial = state.thetas[which] + moves
+    values, gradients = batches.values_and_gradients(trial, which)
+    before = norms(state.gradients[which], state.inverses[which])
+    after = norms(gradients, state.inverses[which])
+    same = _SAME * np.abs(state.values[which])
+    lower = values < state.values[which] - same
+    level = (np.abs(values - state.values[which]) <= same) & (after < before)
+    taken = np.isfinite(gradients).all(1) & (lower | level)
+    moved, rows = which[taken], np.flatnonzero(taken)
+    state.inverses[moved] = _secant(
+        state.inverses[moved], moves[rows], gradients[rows] - state.gradients[moved]
+    )
+    state.thetas[moved], state.values[moved] = trial[rows], values[rows]
+    state.gradients[moved], state.rates[moved] = gradients[rows], after[rows] / before[rows]
+    state.shares[moved] = np.minimum(1.0, state.shares[moved] / _SHORTEN)
+    state.shares[which[~taken]] *= _SHORTEN
+    state.rates[which[~taken]] = np.inf
+    return taken
+
+
+def _secant(inverses: np.ndarray, steps: np.ndarray, changes: np.ndarray) -> np.ndarray:
+    """BFGS update of each inverse (n, D, D) by a step and the change of the gradient along it."""
+    product = np.einsum("fi,fi->f", steps, changes)
+    image = np.einsum("fij,fj->fi", inverses, changes)
+    curved = np.einsum("fi,fi->f", changes, image)
+    sound = (product > 1e-8 * curved) & np.isfinite(curved)
+    safe = np.where(sound, product, 1.0)[:, None, None]
+    cross = image[:, :, None] * steps[:, None]
+    gain = (1.0 + curved / safe[:, 0, 0])[:, None, None]
+    update = gain * steps[:, :, None] * steps[:, None] / safe - (cross + np.swapaxes(cross, 1, 2)) / safe
+    return inverses + np.where(sound[:, None, None], update, 0.0)
+
+
+def refine(
+    batches: Batches,
+    state: Descent,
+    which: np.ndarray,
+    theta: np.ndarray,
+    scale: np.ndarray,
+    names: list[str],
+    *,
+    spent: Spent = never,
+) -> None:
+    """Take the folds `which` to their certified optima, in place.
+
+    Args:
+        batches: the folds.
+        state: where they are.
+        which: fold numbers.
+        theta: (D,) the full fit, where a full refit starts.
+        scale: (D,) standard errors of the parameters.
+        names: of the D parameters.
+        spent: asked before each round; once it is true, folds that are not done stay where they are,
+            and say so.
+    """
+    active, hard = np.array(which), []
+    hessians = dict.fromkeys(which.tolist(), 0)
+    for _ in range(_MOST_ROUNDS):
+        if active.size == 0 or spent():
+            break
+        stepped = ~np.isnan(state.rates[active])
+        close = state.distances[active] < _NEAR
+        slow = state.rates[active] > _SLOW
+        state.rungs[active[stepped & slow]] = Rung.NEWTON
+        need = active[stepped & ((close & ~state.own[active]) | slow)]
+        resisting = np.array([f for f in need if hessians[f] >= _MOST_HESSIANS], int)
+        need = np.setdiff1d(need, resisting)
+        if need.size:
+            for fold in need:
+                hessians[fold] += 1
+            resisting = np.append(resisting, _own_hessians(batches, state, need, scale))
+        hard.extend(resisting.tolist())
+        active = np.setdiff1d(active, resisting)
+        active = active[~(state.own[active] & (state.distances[active] <= TOLERANCE))]
+        if active.size == 0:
+            break
+        taken = advance(batches, state, active)
+        at_rounding = ~taken & state.own[active] & (state.distances[active] <= _FLOOR)
+        state.rates[active[at_rounding]] = 0.0
+        active = active[~at_rounding]
+    unfinished = np.union1d(active, hard).astype(int)
+    for fold in np.setdiff1d(which, unfinished):
+        if state.rungs[fold] is not Rung.NEWTON:
+            state.rungs[fold] = Rung.REFINE
+        state.status[fold] = _certificate(state, fold)
+    if spent():
+        for fold in unfinished:
+            state.status[fold] = Status(
+                Outcome.APPROXIMATE,
+                f"the budget ended {state.distances[fold]:.1e} standard errors from the fold's optimum",
+            )
+    elif unfinished.size:
+        _refit(batches, state, unfinished, theta, names)
+
+
+def _own_hessians(batches: Batches, state: Descent, which: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Give the folds `which` their own Hessians. Returns those that have none to descend by."""
+    found = batches.hessians(state.thetas[which], state.gradients[which], scale, which)
+    resisting = []
+    for fold, hessian in zip(which, found, strict=True):
+        finite = bool(np.isfinite(hessian).all())
+        lowest = spectrum(hessian)[0][0] if finite else -np.inf
+        if lowest <= _CLEAR and finite:
+            weights = batches.weights_of(np.array([fold]))
+            hessian = batches.objective.hessians(state.thetas[fold][None], weights)[0]
+            lowest = spectrum(hessian)[0][0] if np.isfinite(hessian).all() else -np.inf
+        if lowest <= np.finfo(float).eps * len(hessian):
+            resisting.append(fold)
+            continue
+        state.inverses[fold] = np.linalg.inv(hessian)
+        state.own[fold], state.lowest[fold] = True, lowest
+        state.shares[fold], state.rates[fold] = 1.0, 0.0
+    return np.array(resisting, int)
+
+
+def _certificate(state: Descent, fold: int) -> Status:
+    distance = float(norms(state.gradients[[fold]], state.inverses[[fold]])[0])
+    size = float(np.linalg.norm(state.gradients[fold]))
+    return Status(
+        Outcome.STATIONARY,
+        f"gradient norm {size:.1e}, {distance:.1e} standard errors from stationary, smallest "
+        f"eigenvalue of the fold's H scaled to a unit diagonal {state.lowest[fold]:.1e}",
+    )
+
+
+def _refit(
+    batches: Batches, state: Descent, which: np.ndarray, theta: np.ndarray, names: list[str]
+) -> None:
+    """The last rung: damped Newton from the full fit, one fold at a time, exact Hessians."""
+    for fold in which:
+        weights = batches.weights_of(np.array([fold]))
+        end = minimise(batches.objective, theta[None], weights, tolerance=_FLOOR)
+        state.thetas[fold], state.gradients[fold] = end.thetas[0], end.gradients[0]
+        state.values[fold] = end.values[0]
+        state.rungs[fold] = Rung.EXACT
+        state.status[fold] = end.status(0, names, _FLOOR)
+        batches.hessians_used[fold] += 1
+        sound = certify(end.gradients[0], end.hessians[0], 0.0, names, np.inf).ok
+        if sound:
+            state.inverses[fold] = np.linalg.inv(end.hessians[0])
+            state.own[fold], state.lowest[fold] = True, spectrum(end.hessians[0])[0][0]

@@ -1,0 +1,99 @@
+"""Losses of all folds at given parameters, and what is averaged of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fitonce.batches import Batches
+from fitonce.folds import Folds
+from fitonce.heldout import Loss, heldout_losses
+
+_STRETCHES = 32  # into which the sites are cut for the standard error
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """The folds' losses as matrices with one row per fold and a column for each scored thing.
+
+    Attributes:
+        folds: what is scored.
+        batches: the same folds as batches of an objective.
+        loss: "pointwise", "joint" (one column) or the user's function.
+        data: what the user's function is given.
+    """
+
+    folds: Folds
+    batches: Batches
+    loss: Loss
+    data: Any
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """(F,) how many things each fold scores."""
+        return np.array([len(indices) for indices in self.folds.scored])
+
+    @cached_property
+    def _scored(self) -> tuple[np.ndarray, np.ndarray]:
+        """(F, W) indices, padded by the fold's first, and which are not padding."""
+        width = int(self.sizes.max())
+        counted = np.arange(width)[None] < self.sizes[:, None]
+        scored = np.empty((len(self.folds), width), int)
+        for row, indices in zip(scored, self.folds.scored, strict=True):
+            row[: len(indices)], row[len(indices) :] = indices, indices[0]
+        return scored, counted
+
+    @cached_property
+    def counted(self) -> np.ndarray:
+        """(F, W) which entries of a matrix of losses are not padding."""
+        return np.ones((len(self.folds), 1), bool) if self.loss == "joint" else self._scored[1]
+
+    def losses(self, thetas: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """(n, W) losses of the folds `which` (n,) at thetas (n, D)."""
+        scored, counted = self._scored
+
+        def work(weights: np.ndarray, folds: np.ndarray, t: np.ndarray) -> tuple[np.ndarray]:
+            objective = self.batches.objective
+            values = heldout_losses(
+                objective, self.loss, t, weights, scored[folds], counted[folds], self.data
+            )
+            return (values,)
+
+        return self.batches.map(work, "held-out losses", which, thetas)[0]
+
+    def means(self, losses: np.ndarray) -> np.ndarray:
+        """(F,) the mean loss of each fold; nothing skips a nan."""
+        return np.where(self.counted, losses, 0.0).sum(1) / self.sizes
+
+    def standard_error(self, losses: np.ndarray, used: np.ndarray) -> float:
+        """Cluster-robust standard error of the mean over the `used` (F,) folds of fold means.
+
+        The estimate is sum_c s_c / sum_c m_c over clusters c (stretches of sites, or sequences): each
+        left-out thing adds its loss to s_c and 1 to m_c, both times its share 1 / (folds * size of its
+        fold). The variance is that of a ratio of sums of independent clusters. A joint loss belongs to
+        its fold as a whole, so folds are the clusters; folds that overlap are not independent, and
+        give nan.
+        """
+        index = np.concatenate(self.folds.scored)
+        if self.loss == "joint":
+            if len(np.unique(index)) < len(index):
+                return float("nan")
+            fold = cluster = np.arange(len(self.folds))
+            values, sizes = self.means(losses), np.ones(len(self.folds))
+        else:
+            fold = np.repeat(np.arange(len(self.folds)), self.sizes)
+            values, sizes = losses[self.counted], self.sizes
+            whole = self.folds.kind == "sequences"
+            cluster = index // (1 if whole else -(-self.folds.size // _STRETCHES))
+        kept = used[fold]
+        share = 1.0 / (max(used.sum(), 1) * sizes[fold[kept]])
+        mass = np.bincount(cluster[kept], share)
+        total = np.bincount(cluster[kept], share * values[kept])
+        count = int((mass > 0).sum())
+        if count < 2:
+            return float("nan")
+        residual = total - mass * total.sum() / mass.sum()
+        return float(np.sqrt(count / (count - 1) * np.sum(residual**2)))

@@ -1,0 +1,10 @@
+"""A method on weights at hand."""
+
+from __future__ import annotations
+
+from fitonce.batches import Batches
+from fitonce.methods import METHODS
+
+
+def solve(method, curve, weights):
+    return METHODS[method](curve, Batches.of(curve.objective, weights))
