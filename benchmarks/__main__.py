@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import peers, scaling
+from benchmarks import fails_safely, peers, scaling
 
-NAMES = {"scaling": scaling.main, "peers": peers.main}
+NAMES = {"scaling": scaling.main, "peers": peers.main, "fails-safely": fails_safely.main}
 
 chosen = sys.argv[1:] or list(NAMES)
 unknown = sorted(set(chosen) - set(NAMES))

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import sys
 
-from reproduce import calibration, exact, traffic_accuracy, traffic_timing
+from reproduce import (
+    bootstrap,
+    calibration,
+    exact,
+    leave_one_out,
+    traffic_accuracy,
+    traffic_timing,
+    weak,
+)
 
 NAMES = {
     "traffic-accuracy": traffic_accuracy.main,
     "traffic-timing": traffic_timing.main,
     "calibration": calibration.main,
+    "weak": weak.main,
     "exact": exact.main,
+    "loo": leave_one_out.main,
+    "bootstrap": bootstrap.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

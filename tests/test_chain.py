@@ -198,3 +198,65 @@ def test_kernels_agree_on_a_long_chain():
 
 def test_default_kernel_is_the_scan_on_a_cpu():
     assert jax.default_backend() != "cpu" or chain.default_kernel() == "scan"
+
+
+@partial(jax.jit, static_argnums=4)
+def _leave_one_out(emission, initial, pairwise, slope, derivative):
+    def value(scale):
+        return chain.leave_one_out(emission + scale * slope, initial, pairwise)
+
+    return jax.jvp(value, (0.0,), (1.0,)) if derivative else value(0.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases)
+def test_leave_one_out_matches_enumeration(case):
+    """Also where emissions and transitions are impossible, in the values and the derivatives."""
+    unary, pairwise = potentials(**(case | {"shift": 0.0, "varying": False}))
+    steps, states = unary.shape
+    rng = np.random.default_rng(case["seed"])
+    initial = rng.normal(size=states)
+    slope = rng.normal(size=unary.shape)
+    found, tangent = _leave_one_out(unary, initial, pairwise, slope, True)
+
+    def expected(scale):
+        emission = unary + scale * slope
+        full = emission.copy()
+        full[0] += initial
+        out = []
+        for t in range(steps):
+            without = full.copy()
+            without[t] -= np.where(np.isfinite(emission[t]), emission[t], 0.0)
+            without[t, np.isneginf(emission[t])] = initial[np.isneginf(emission[t])] if t == 0 else 0.0
+            out.append(enumeration.log_partition(without, pairwise))
+        return enumeration.log_partition(full, pairwise) - np.array(out)
+
+    np.testing.assert_allclose(found, expected(0.0), rtol=1e-9, atol=1e-9)
+    numeric = (expected(1e-5) - expected(-1e-5)) / 2e-5
+    np.testing.assert_allclose(tangent, numeric, rtol=1e-5, atol=1e-5 * case["spread"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=cases)
+def test_increments_match_enumeration_of_prefixes(case):
+    unary, pairwise = potentials(**(case | {"shift": 0.0, "varying": False}))
+    norm = np.log(np.exp(pairwise - pairwise.max(1, keepdims=True)).sum(1)) + pairwise.max(1)
+    pairwise = pairwise - norm[:, None]
+    found = jax.jit(chain.increments)(unary, pairwise)
+    totals = [enumeration.log_partition(unary[: t + 1], pairwise) for t in range(len(unary))]
+    np.testing.assert_allclose(found, np.diff(totals, prepend=0.0), rtol=1e-9, atol=1e-8)
+
+
+def test_padding_adds_nothing_to_increments_and_leave_one_out():
+    rng = np.random.default_rng(0)
+    unary, initial = rng.normal(size=(6, 2)), np.log([0.4, 0.6])
+    pairwise = np.log([[0.8, 0.2], [0.3, 0.7]])
+    lengths = jnp.array([6, 4])
+    both = np.stack([unary, unary])
+    steps = chain.increments(both, pairwise[None], lengths)
+    alone = chain.leave_one_out(both, initial, pairwise[None], lengths)
+    np.testing.assert_allclose(steps[1, :4], chain.increments(unary[:4], pairwise), rtol=1e-12)
+    short = chain.leave_one_out(unary[:4], initial, pairwise)
+    np.testing.assert_allclose(alone[1, :4], short, rtol=1e-12)
+    np.testing.assert_array_equal(steps[1, 4:], 0.0)
+    np.testing.assert_array_equal(alone[1, 4:], 0.0)

@@ -297,6 +297,13 @@ REFUSALS = [
     ({"damping": float("nan")}, "damping must be a number that is not negative, got nan"),
     ({"scheme": fo.weighting.B}, r"or a scheme such as B\(\), got <class"),
     ({"method": ["ij"]}, r"method must be 'auto' or one of"),
+    ({"tolerance": 0.0}, "tolerance must be a positive number or None, got 0.0"),
+    ({"tolerance": "tight"}, "tolerance must be a positive number or None, got 'tight'"),
+    ({"check": "some"}, "check must be 'all', a number of folds, False or None, got 'some'"),
+    ({"check": 0}, "check must be 'all', a number of folds, False or None, got 0"),
+    ({"max_gradients": -3}, "max_gradients must be a positive number or None, got -3"),
+    ({"max_seconds": True}, "max_seconds must be a positive number or None, got True"),
+    ({"method": "ij", "max_seconds": 1}, "max_seconds is for method='auto' or 'exact', got method='ij'"),
 ]
 
 

@@ -35,6 +35,16 @@ def test_public_names_exist():
         assert hasattr(fo, name)
 
 
+def test_mocap6_has_the_known_facts(tmp_path):
+    data = fo.datasets.load("mocap6", shared("data"))
+    assert data.lengths.tolist() == [382, 205, 251, 446, 387, 387]
+    assert len(data.channels) == 12
+    assert data.channels[0] == "root.ty"
+    (tmp_path / "dataset.npz").write_bytes(b"no")
+    with pytest.raises(ValueError, match=r"dataset\.npz is not the six-sequence set of Fox et al"):
+        fo.datasets.load("mocap6", tmp_path)
+
+
 def test_dodgers_has_the_known_facts():
     series = fo.datasets.load("dodgers", shared("data"))
     assert series.n_sites == 50_400
@@ -55,7 +65,7 @@ def test_a_changed_file_is_not_the_named_data_set(tmp_path):
 def test_refusals_of_data_sets(tmp_path):
     with pytest.raises(ValueError, match=r"found no Dodgers\.data in"):
         fo.datasets.load("dodgers", tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"data set must be one of \['dodgers'\], got 'x'"):
+    with pytest.raises(ValueError, match=r"data set must be one of \['dodgers', 'mocap6'\], got 'x'"):
         fo.datasets.load("x")
     with pytest.raises(ValueError, match="found none at"):
         fo.datasets.read_dodgers(tmp_path / "none")

@@ -60,6 +60,15 @@ def test_restarts_never_end_higher_than_the_first_start(fit):
     assert many.value <= many.values_of_starts[0] + 1e-8
 
 
+def test_a_fit_may_stop_early_and_says_how_far_it_is(fit):
+    early = fo.fit(fo.models.GaussianHMM(2), DATA, restarts=1, max_iterations=12)
+    assert early.value > fit.value
+    assert not early.ok
+    assert early.distance > 1e-6 or np.isnan(early.distance)
+    with pytest.raises(ValueError, match="max_iterations must be an integer of at least 1, got 0"):
+        fo.fit(fo.models.GaussianHMM(2), DATA, max_iterations=0)
+
+
 def test_fit_at_keeps_the_parameters_and_says_how_far_they_are(fit):
     moved = {**fit.params, "mean": fit.params["mean"] + 0.3}
     there = fo.fit_at(fo.models.GaussianHMM(2), DATA, moved)

@@ -22,7 +22,7 @@ _RESIDENT_BYTES = 2**33
 _LARGEST_CHUNK = 256
 _LARGEST_CHUNK_DEVICE = 2048
 _MOST_THREADS = 8  # each holds a chunk in memory
-_DIFFERENCE = 1e-4  # standard errors: rounding and curvature of the gradient err alike, by 1e-5 or so
+_DIFFERENCE = 1e-5  # standard errors: both rounding and curvature of the gradient are small there
 
 Work = Callable[..., tuple[np.ndarray, ...]]
 

@@ -25,6 +25,7 @@ from fitonce.status import Status
 from fitonce.weighting import A
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
+_MOST_ITERATIONS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +120,7 @@ def fit(
     restarts: int = 3,
     seed: int = 0,
     tolerance: float = DEFAULT_TOLERANCE,
+    max_iterations: int | None = None,
     progress: bool | None = None,
     kernel: Kernel | None = None,
 ) -> Fit:
@@ -131,6 +133,8 @@ def fit(
         restarts: how many starts when `init` is None; the first is not random.
         seed: of the random starts.
         tolerance: a fit is stationary when it is within this many standard errors of it.
+        max_iterations: stop each start after so many iterations of L-BFGS, and do without the Newton
+            steps: a fit that stopped early, whose status says how far it is from stationary.
         progress: a progress bar; None: only on a terminal.
         kernel: "scan", "tree", or None for the backend's best.
     """
@@ -139,6 +143,10 @@ def fit(
         raise ValueError(f"restarts must be at least 1, got {restarts}")
     if not tolerance > 0:
         raise ValueError(f"tolerance must be positive, got {tolerance}")
+    if max_iterations is not None and not (
+        isinstance(max_iterations, (int, np.integer)) and max_iterations >= 1
+    ):
+        raise ValueError(f"max_iterations must be an integer of at least 1, got {max_iterations!r}")
     objective, data = _objective(model, data, kernel)
     starts = _starts(objective, init, restarts, seed)
     objective.values_and_gradients(starts[0][None], objective.base[None])  # compile, untimed below
@@ -146,12 +154,18 @@ def fit(
     runs = []
     with bar(len(starts), "starts of the fit", progress) as shown:
         for start in starts:
-            runs.append(_lbfgs(objective, start))
+            runs.append(_lbfgs(objective, start, max_iterations or _MOST_ITERATIONS))
             shown.update()
     finite = [run for run in runs if np.isfinite(run.fun)]
     best = min(finite or runs, key=lambda run: run.fun)
     ending = time.perf_counter()
-    minimum = minimise(objective, best.x[None], objective.base[None], tolerance=tolerance)
+    minimum = minimise(
+        objective,
+        best.x[None],
+        objective.base[None],
+        tolerance=tolerance,
+        max_steps=50 if max_iterations is None else 0,
+    )
     now = time.perf_counter()
     times = (now - started, now - ending + best["seconds"])
     return _result(model, data, objective, minimum, tolerance, times, [r.fun for r in runs])
@@ -211,7 +225,7 @@ def _starts(objective: Objective, init: Params | None, restarts: int, seed: int)
     ]
 
 
-def _lbfgs(objective: Objective, start: np.ndarray) -> optimize.OptimizeResult:
+def _lbfgs(objective: Objective, start: np.ndarray, most: int) -> optimize.OptimizeResult:
     if start.size == 0:
         raise ValueError("the model has no free parameters: every one of them is frozen")
 
@@ -228,7 +242,7 @@ def _lbfgs(objective: Objective, start: np.ndarray) -> optimize.OptimizeResult:
         start,
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 500, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-6},
+        options={"maxiter": most, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-6},
     )
     result.fun = float(objective.value(result.x))
     result["seconds"] = time.perf_counter() - started

@@ -6,7 +6,8 @@ A rung is judged by the step ahead of it, which is the next rung (see `diagnosti
 neither `none` nor `onestep` (with H scaled by the weight kept) is good enough is refined to its
 certified optimum (see `refine`, whose last rungs are the fold's own Hessian and a full refit). Good
 enough is an error within a hundredth of the standard error of the CV estimate, and a quadratic model
-that holds.
+that holds. Where more than a quarter of the folds must be refined, all are: H is then no good guide
+here, and a small error among many large ones is not to be believed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from fitonce.refine import Descent, Rung, Spent, advance, refine, start
 from fitonce.scoring import Scoring
 
 _TARGET = 0.1  # of what an error may be: a hundredth of the standard error
+_MANY = 0.25
 
 
 def climb(
@@ -50,6 +52,8 @@ def climb(
         if up.size == 0 or spent():
             break
         up = _climb_from(scoring, state, evidence, thetas, rung, up, tolerance)
+    if up.size > _MANY * batches.n_folds:
+        up = everyone
     if up.size and not spent():
         _certify(curvature, scoring, state, up, spent)
         thetas[up] = state.thetas[up]

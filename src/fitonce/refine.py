@@ -31,6 +31,7 @@ _CLEAR = 1e-3  # eigenvalue of the unit-diagonal Hessian that differences of gra
 _MOST_HESSIANS = 3
 _MOST_ROUNDS = 40
 _SHORTEN = 0.25
+_LONG = 3.0
 
 
 Spent = Callable[[], bool]
@@ -122,7 +123,31 @@ def start(batches: Batches, theta: np.ndarray, inverse: np.ndarray) -> Descent:
 
 
 def advance(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
-    """One step of the folds `which`, in place. Returns (n,) which of them were moved."""
+    """One step of the folds `which`, in place. Returns (n,) which of them were moved.
+
+    A fold that wants to go farther than leaving out its data explains is not moved before it has its own
+    Hessian: a long step by a wrong one may end in another optimum, such as one with states exchanged.
+    """
+    taken = np.zeros(len(which), bool)
+    far = _too_far(batches, state, which)
+    taken[~far] = _step(batches, state, which[~far])
+    state.rates[which[far]] = np.inf
+    return taken
+
+
+def _too_far(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
+    """(n,) whether a step by the full fit's H is longer than chance allows.
+
+    Without a share 1 - s of the data, D parameters move by about sqrt(D (1 - s) / s) standard errors.
+    """
+    kept = batches.kept[which]
+    usual = np.sqrt(1.0 + state.thetas.shape[1] * np.abs(1.0 - kept) / kept)
+    return ~state.own[which] & (state.distances[which] > _LONG * usual)
+
+
+def _step(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
+    if which.size == 0:
+        return np.zeros(0, bool)
     moves = state.shares[which, None] * state.steps[which]
     trial = state.thetas[which] + moves
     values, gradients = batches.values_and_gradients(trial, which)
@@ -133,9 +158,8 @@ def advance(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
     level = (np.abs(values - state.values[which]) <= same) & (after < before)
     taken = np.isfinite(gradients).all(1) & (lower | level)
     moved, rows = which[taken], np.flatnonzero(taken)
-    state.inverses[moved] = _secant(
-        state.inverses[moved], moves[rows], gradients[rows] - state.gradients[moved]
-    )
+    changes = gradients[rows] - state.gradients[moved]
+    state.inverses[moved] = _secant(state.inverses[moved], moves[rows], changes)
     state.thetas[moved], state.values[moved] = trial[rows], values[rows]
     state.gradients[moved], state.rates[moved] = gradients[rows], after[rows] / before[rows]
     state.shares[moved] = np.minimum(1.0, state.shares[moved] / _SHORTEN)

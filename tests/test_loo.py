@@ -1,0 +1,136 @@
+"""Leave-one-out from one sweep, and influence: against folds of single points, and exact refits."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fitonce as fo
+from fitonce.loo import sweep
+
+COUNTS = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0, 2.0, 9.0], 15)).astype(float)
+COUNTS[7] = np.nan
+COUNTS[40] = 30.0
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fo.fit(fo.models.PoissonHMM(2), COUNTS)
+
+
+@pytest.fixture(scope="module")
+def result(fit):
+    return fo.loo(fit)
+
+
+def test_every_observed_point_is_a_fold(result):
+    assert len(result.folds) == 59
+    assert 7 not in set(result.pointwise["site"])
+    assert result.method == "loo"
+    assert "59 folds, leave-one-out" in repr(result)
+
+
+def test_the_control_is_that_of_folds_of_single_points(fit, result):
+    alone = fo.cross_validate(fit, fo.folds.points(COUNTS), method="none", check=False)
+    np.testing.assert_allclose(result.folds["control"], alone.folds["loss"], rtol=1e-10)
+    np.testing.assert_array_equal(result.pointwise["site"], alone.pointwise["site"])
+
+
+def test_parameters_are_those_of_one_step(fit):
+    swept = fo.loo(fit, refine=False)
+    one = fo.cross_validate(fit, fo.folds.points(COUNTS), method="onestep", check=False)
+    np.testing.assert_allclose(swept.theta, one.theta, rtol=1e-7, atol=1e-9)
+
+
+def test_losses_are_better_than_the_control_and_errors_cover_them(fit, result):
+    exact = fo.cross_validate(fit, fo.folds.points(COUNTS), method="exact")
+    swept = fo.loo(fit, refine=False)
+    off = (swept.folds["loss"] - exact.folds["loss"]).abs()
+    control = (swept.folds["control"] - exact.folds["loss"]).abs()
+    assert off.mean() < 0.3 * control.mean()
+    assert (off > 3 * swept.folds["error"]).mean() < 0.02
+    bad = swept.folds["verdict"] == "bad"
+    assert bad.any()
+    np.testing.assert_allclose(result.folds["loss"][bad], exact.folds["loss"][bad], atol=1e-8)
+    assert (result.folds["verdict"] != "bad").all()
+    assert (result.folds.loc[bad, "rung"] != "onestep").all()
+
+
+def test_at_most_so_many_points_are_refitted(fit):
+    swept = fo.loo(fit, refine=False)
+    one = fo.loo(fit, refine=1)
+    changed = one.folds["rung"] != "onestep"
+    assert changed.sum() == 1
+    assert swept.folds["error"].idxmax() == changed.idxmax()
+
+
+def test_sequences_of_unequal_length_and_partly_missing_channels():
+    rng = np.random.default_rng(1)
+    level = lambda n: np.where(np.arange(n) < n // 2, -2.0, 2.0)[:, None]  # noqa: E731
+    data = [rng.normal(size=(n, 2)) + level(n) for n in (21, 9, 1)]
+    data[0][3, 0] = np.nan
+    data[1][2] = np.nan
+    fit = fo.fit(fo.models.GaussianHMM(2, scale=0.3), data)
+    folds, losses, _ = sweep(fit)
+    alone = fo.cross_validate(fit, folds, method="none", check=False)
+    np.testing.assert_allclose(losses, alone.folds["loss"], rtol=1e-9)
+
+
+def test_influence_is_the_move_of_each_parameter(fit):
+    effect = fo.influence(fit)
+    swept = fo.loo(fit, refine=False)
+    table = fit.to_dataframe().set_index("name")
+    place = int(np.flatnonzero(effect.table["site"] == 40)[0])
+    names = list(fit.names)
+    # The free coordinate of a rate is its logarithm: d rate = rate * d theta.
+    k = names.index("rate[1,0]")
+    move = (swept.theta[place, k] - fit.theta[k]) * table["value"].iloc[k] / table["se"].iloc[k]
+    assert effect.table["rate[1,0]"][place] == pytest.approx(move, rel=1e-6)
+    assert effect.top(1)["site"].iloc[0] == 40
+    assert effect.top(3, by="rate[1,0]").shape == (3, 7)
+    assert "Influence of 59 points" in repr(effect)
+    ax = effect.plot(by="rate[1,0]")
+    assert "rate[1,0]" in ax.get_ylabel()
+    ax.figure.clear()
+
+
+def test_displacement_is_what_the_log_posterior_loses(fit):
+    effect = fo.influence(fit)
+    swept = fo.loo(fit, refine=False)
+    for place in (0, 20):
+        lost = 2 * (fit.objective(swept.theta[place]) - fit.value)
+        assert effect.table["displacement"][place] == pytest.approx(lost, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"tolerance": 0.0}, "tolerance must be a positive number, got 0.0"),
+        ({"refine": -1}, "refine must be True, False or a number of points, got -1"),
+        ({"refine": "yes"}, "refine must be True, False or a number of points, got 'yes'"),
+        ({"damping": -1.0}, "damping must be a number that is not negative, got -1.0"),
+    ],
+)
+def test_refusals(fit, arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fo.loo(fit, **arguments)
+
+
+def test_what_has_no_chain_is_refused(fit):
+    model = fo.models.Custom(lambda p, x, w: -0.5 * jnp.sum(w * (x - p["m"]) ** 2), {"m": 0.0})
+    own = fo.fit(model, np.arange(5.0))
+    with pytest.raises(ValueError, match="a Custom model has no chain to sweep; use cross_validate"):
+        fo.loo(own)
+    with pytest.raises(ValueError, match="a Custom model has no chain to sweep"):
+        fo.influence(own)
+    with pytest.raises(ValueError, match=r"fit must be a Fit from fo\.fit, got int"):
+        fo.loo(3)
+    with pytest.raises(ValueError, match=r"fit must be a Fit from fo\.fit, got int"):
+        fo.influence(3)
+    with pytest.raises(ValueError, match=r"by must be one of .*, got 'size'"):
+        fo.influence(fit).top(by="size")
+    with pytest.raises(ValueError, match="n must be an integer of at least 1, got 0"):
+        fo.influence(fit).top(0)
+    with pytest.raises(ValueError, match="leaving one out needs at least 2 observed sites, got 1"):
+        fo.folds.points([1.0, np.nan])

@@ -1,0 +1,161 @@
+"""Refinement: certified ends, few gradients, folds that resist, budgets."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fitonce as fo
+from fitonce.batches import Batches
+from fitonce.refine import Rung, advance, norms, refine, start
+
+COUNTS = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0, 2.0, 9.0], 30)).astype(float)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fo.fit(fo.models.PoissonHMM(2), COUNTS)
+
+
+@pytest.fixture(scope="module")
+def folds():
+    return fo.folds.sites([[5], range(20, 40), range(60, 66), [0, 50, 100]], COUNTS)
+
+
+@pytest.fixture(scope="module")
+def cv(fit, folds):
+    return fo.cross_validate(fit, folds, method="exact")
+
+
+def test_ends_are_certified_minima(fit, folds, cv):
+    assert cv.folds["ok"].all()
+    assert (cv.folds["status"] == "stationary").all()
+    for fold in range(len(folds)):
+        weights = folds.weights_of([fold])
+        gradient = fit.problem.gradients(cv.theta[[fold]], weights)[0]
+        hessian = fit.problem.hessians(cv.theta[[fold]], weights)[0]
+        lowest = np.linalg.eigvalsh(hessian)[0]
+        assert lowest > 0
+        assert np.sqrt(gradient @ np.linalg.solve(hessian, gradient)) < 1e-8
+
+
+def test_a_small_fold_leaves_the_batch_before_a_large_one(cv):
+    used = cv.folds["gradients"]
+    assert used[0] < used[1]
+    assert (used <= 8).all()
+    assert (cv.folds["hessians"] >= 1).all()
+
+
+def test_the_error_of_a_certified_fold_is_at_rounding_level(cv):
+    assert (cv.folds["error"] < 1e-8).all()
+    assert (cv.folds["verdict"] == "good").all()
+
+
+def test_hessians_by_differences_have_five_digits(fit, folds):
+    curve = fo.curvature(fit)
+    batches = Batches.of(curve.objective, folds.weights)
+    which = np.arange(len(folds))
+    thetas = np.tile(fit.theta, (len(folds), 1))
+    _, gradients = batches.values_and_gradients(thetas, which)
+    scale = np.sqrt(np.diag(curve.inverse))
+    found = batches.hessians(thetas, gradients, scale, which)
+    expected = fit.problem.hessians(thetas, folds.weights)
+    unit = np.sqrt(np.einsum("fii->fi", expected))
+    error = np.abs(found - expected) / unit[:, :, None] / unit[:, None]
+    assert error.max() < 1e-4
+    assert batches.gradients_used.tolist() == [1] * 4
+    assert batches.hessians_used.tolist() == [1] * 4
+
+
+def test_a_secant_makes_the_inverse_exact_along_the_step(fit, folds):
+    curve = fo.curvature(fit)
+    batches = Batches.of(curve.objective, folds.weights)
+    state = start(batches, fit.theta, curve.inverse)
+    before, gradients = state.thetas.copy(), state.gradients.copy()
+    assert advance(batches, state, np.arange(4)).all()
+    image = np.einsum("fij,fj->fi", state.inverses, state.gradients - gradients)
+    np.testing.assert_allclose(image, state.thetas - before, rtol=1e-8, atol=1e-12)
+
+
+def test_a_step_that_raises_the_objective_is_not_taken(fit, folds):
+    curve = fo.curvature(fit)
+    batches = Batches.of(curve.objective, folds.weights)
+    state = start(batches, fit.theta, 50.0 * curve.inverse)
+    before = state.thetas.copy()
+    taken = advance(batches, state, np.arange(4))
+    assert not taken[1]
+    np.testing.assert_array_equal(state.thetas[~taken], before[~taken])
+    assert (state.shares[~taken] < 1).all()
+
+
+def test_a_wrong_inverse_is_repaired_by_the_folds_own_hessian(fit, folds, cv):
+    curve = fo.curvature(fit)
+    batches = Batches.of(curve.objective, folds.weights)
+    state = start(batches, fit.theta, 30.0 * curve.inverse)
+    scale = np.sqrt(np.diag(curve.inverse))
+    refine(batches, state, np.arange(4), fit.theta, scale, fit.names)
+    np.testing.assert_allclose(state.thetas, cv.theta, atol=1e-7)
+    assert Rung.NEWTON in set(state.rungs)
+
+
+def test_norms_of_an_indefinite_matrix_are_nan():
+    assert np.isnan(norms(np.ones((1, 2)), -np.eye(2)[None]))[0]
+
+
+def double_well():
+    """A fold that loses its well: F = x^4 - 2 w x^2 keeps a minimum at 1 while w > 0, then only at 0."""
+
+    def log_density(params, data, weights):
+        x = params["x"]
+        return -jnp.sum(data * 0) - (x**4 - 2.0 * jnp.mean(weights) * x**2) * 10.0
+
+    model = fo.models.Custom(log_density, {"x": 0.9}, heldout=lambda p, d, w: p["x"] + 0.0 * w)
+    return fo.fit(model, np.arange(4.0))
+
+
+def test_a_fold_far_from_the_fit_is_reached():
+    fit = double_well()
+    assert fit.theta[0] == pytest.approx(1.0)
+    folds = fo.folds.sites([[0, 1, 2]], 4)
+    exact = fo.cross_validate(fit, folds, method="exact")
+    assert exact.folds["ok"].all()
+    assert exact.theta[0, 0] == pytest.approx(0.5, abs=1e-8)
+    one = fo.cross_validate(fit, folds, method="onestep")
+    assert one.folds["verdict"][0] != "good"
+    auto = fo.cross_validate(fit, folds)
+    assert auto.theta[0, 0] == pytest.approx(0.5, abs=1e-8)
+    assert auto.folds["rung"][0] not in ("none", "onestep")
+
+
+def test_a_fold_without_a_minimum_keeps_its_sentence():
+    def log_density(params, data, weights):
+        return -0.5 * jnp.sum(weights * (data - params["m"]) ** 2) - 0.5 * weights[0] * params["b"] ** 2
+
+    fit = fo.fit(fo.models.Custom(log_density, {"m": 0.0, "b": 1.0}), np.arange(6.0))
+    cv = fo.cross_validate(fit, fo.folds.sites([[0], [1]], 6))
+    assert not cv.folds["ok"][0]
+    assert "flat or downhill along 'b'" in cv.folds["status"][0]
+    assert cv.folds["verdict"][0] == "bad"
+    assert cv.folds["ok"][1]
+    assert cv.n_failed == 1
+    assert cv.estimate == cv.folds["loss"][1]
+    assert "1 of 2 folds have no usable number and are left out" in cv.treatment
+    assert "fold 0: not a minimum" in repr(cv)
+
+
+@pytest.mark.parametrize("method", ["auto", "exact"])
+def test_a_budget_leaves_folds_where_they_are_and_says_so(fit, folds, method):
+    cv = fo.cross_validate(fit, folds, method=method, max_gradients=8, tolerance=1e-9)
+    assert cv.folds["gradients"].sum() <= 8 + len(folds)
+    assert cv.folds["ok"].all()
+    assert (cv.folds["verdict"] != "good").any()
+    assert np.isfinite(cv.folds["loss"]).all()
+    if method == "exact":
+        assert cv.folds["status"].str.contains("the budget ended").any()
+
+
+def test_a_budget_of_no_time_is_the_control(fit, folds):
+    cv = fo.cross_validate(fit, folds, max_seconds=1e-9)
+    np.testing.assert_array_equal(cv.folds["loss"], cv.folds["control"])
+    assert (cv.folds["verdict"] == "bad").all()
