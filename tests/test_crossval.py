@@ -105,8 +105,8 @@ def test_own_loss_is_given_parameters_data_and_weights(fit, folds):
 
 def test_table_of_folds(cv, folds):
     assert list(cv.folds.columns) == [
-        "loss", "control", "error", "distance", "rate", "verdict", "rung", "gradients", "hessians",
-        "size", "ok", "status",
+        "loss", "control", "error", "distance", "rate", "move", "verdict", "rung", "gradients",
+        "hessians", "size", "ok", "status",
     ]  # fmt: skip
     assert len(cv.folds) == len(folds) == 7
     by_hand = cv.pointwise.groupby("fold")["loss"].mean()

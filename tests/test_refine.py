@@ -128,6 +128,17 @@ def test_a_fold_far_from_the_fit_is_reached():
     assert auto.folds["rung"][0] not in ("none", "onestep")
 
 
+def test_a_fold_that_carries_a_parameter_is_named():
+    counts = np.random.default_rng(1).poisson(np.repeat([3.0, 40.0, 3.0], [60, 12, 60])).astype(float)
+    fit = fo.fit(fo.models.PoissonHMM(2), counts)
+    cv = fo.cross_validate(fit, fo.folds.sites([range(58, 74), range(10, 20)], counts))
+    assert cv.folds["ok"][0]
+    assert cv.folds["verdict"].tolist() == ["fair", "good"]
+    assert cv.folds["move"][0] > 10
+    assert "carries a parameter, and there may be another optimum" in cv.folds["status"][0]
+    assert "fold 0: stationary" in repr(cv)
+
+
 def test_a_fold_without_a_minimum_keeps_its_sentence():
     def log_density(params, data, weights):
         return -0.5 * jnp.sum(weights * (data - params["m"]) ** 2) - 0.5 * weights[0] * params["b"] ** 2

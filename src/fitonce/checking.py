@@ -112,7 +112,6 @@ def arrived_errors(
 ) -> np.ndarray:
     """(n,) errors of folds within rounding of their optimum: what is left of the way, times how much
     the loss moved along it."""
-    moves = thetas - curvature.theta
-    way = np.sqrt(np.einsum("fi,ij,fj->f", moves, curvature.H, moves))
+    way = curvature.way_to(thetas)
     moved = loss_errors(control[which], losses[which], scoring.counted[which], scoring.sizes[which])
     return moved * distances / np.maximum(way, np.finfo(float).tiny)

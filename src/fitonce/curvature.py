@@ -53,6 +53,12 @@ class Curvature:
             raise ValueError(f"rhs must have {len(self.gradient)} rows, got shape {rhs.shape}")
         return linalg.cho_solve(self._factor, rhs)
 
+    def way_to(self, thetas: np.ndarray) -> np.ndarray:
+        """(F,) how far thetas (F, D) are from the fit, in standard errors; nan along no curvature."""
+        moves = thetas - self.theta
+        squares = np.einsum("fi,ij,fj->f", moves, self.H, moves)
+        return np.sqrt(np.where(squares >= 0, squares, np.nan))
+
     @cached_property
     def inverse(self) -> np.ndarray:
         """(D, D) H^-1: the covariance of the parameters, as far as H tells."""

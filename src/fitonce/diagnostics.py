@@ -14,8 +14,10 @@ is the sum of the steps to come, if each leaves the share r (taken as 0.9 at mos
 Verdicts, for a tolerance in units of the loss (by default a tenth of the standard error of the CV
 estimate):
 
-* good: three times the error is within the tolerance, the step is shorter than one standard error,
-  and it leaves less than half of the gradient: the objective looks as H says, as far as one can see;
+* good: three times the error is within the tolerance, the step is shorter than one standard error
+  and leaves less than half of the gradient (the objective looks as H says, as far as one can see), and
+  the parameters are no farther from the full fit than leaving out so much data explains (there may be
+  more than one optimum otherwise);
 * fair: the error is within the tolerance, but one of these fails;
 * bad: anything else, a loss or an error that is not a number included;
 * unchecked: no gradient was taken.
@@ -84,9 +86,11 @@ def verdicts(
     rates: np.ndarray,
     checked: np.ndarray,
     tolerance: float,
+    away: np.ndarray | bool = False,
 ) -> list[Verdict]:
-    """One for each fold; a rate is nan where no step ahead was needed."""
-    good = (SAFETY * errors <= tolerance) & sound(distances, rates)
+    """One for each fold; a rate is nan where no step ahead was needed, `away` where a fold's parameters
+    are farther from the full fit than chance allows."""
+    good = (SAFETY * errors <= tolerance) & sound(distances, rates) & ~np.asarray(away)
     fair = errors <= tolerance  # nan compares false, and so is bad
     chosen = np.select([~checked, good, fair], [0, 1, 2], default=3)
     order = (Verdict.UNCHECKED, Verdict.GOOD, Verdict.FAIR, Verdict.BAD)

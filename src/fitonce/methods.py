@@ -107,7 +107,8 @@ def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
         else:
             thetas[fold] = np.nan
     after, gradients = batches.values_and_gradients(thetas, everyone)
-    rise = np.where(after - before > 1e-12 * np.abs(before), after - before, 0.0)
+    with np.errstate(invalid="ignore"):
+        rise = np.where(after - before > 1e-12 * np.abs(before), after - before, 0.0)
     for fold in np.flatnonzero(rise > 0).tolist():
         lowest = direction(np.linalg.eigh(hessians[fold])[1][:, 0], curvature.names)
         status[fold] = Status(

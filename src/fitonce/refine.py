@@ -136,13 +136,17 @@ def advance(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
 
 
 def _too_far(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
-    """(n,) whether a step by the full fit's H is longer than chance allows.
+    """(n,) whether a step by the full fit's H is longer than chance allows."""
+    long = state.distances[which] > longest_way(batches.kept[which], state.thetas.shape[1])
+    return ~state.own[which] & long
 
-    Without a share 1 - s of the data, D parameters move by about sqrt(D (1 - s) / s) standard errors.
+
+def longest_way(kept: np.ndarray, size: int) -> np.ndarray:
+    """(F,) how far from the full fit, in standard errors, a fold's optimum is by chance at most.
+
+    Without a share 1 - s of the data, D parameters move by about sqrt(D (1 - s) / s).
     """
-    kept = batches.kept[which]
-    usual = np.sqrt(1.0 + state.thetas.shape[1] * np.abs(1.0 - kept) / kept)
-    return ~state.own[which] & (state.distances[which] > _LONG * usual)
+    return _LONG * np.sqrt(1.0 + size * np.abs(1.0 - kept) / kept)
 
 
 def _step(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
@@ -153,9 +157,11 @@ def _step(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
     values, gradients = batches.values_and_gradients(trial, which)
     before = norms(state.gradients[which], state.inverses[which])
     after = norms(gradients, state.inverses[which])
-    same = _SAME * np.abs(state.values[which])
-    lower = values < state.values[which] - same
-    level = (np.abs(values - state.values[which]) <= same) & (after < before)
+    with np.errstate(invalid="ignore"):  # an infinite value compares false, and is not moved to
+        rise = values - state.values[which]
+        same = _SAME * np.abs(state.values[which])
+        lower = rise < -same
+        level = (np.abs(rise) <= same) & (after < before)
     taken = np.isfinite(gradients).all(1) & (lower | level)
     moved, rows = which[taken], np.flatnonzero(taken)
     changes = gradients[rows] - state.gradients[moved]

@@ -18,7 +18,7 @@ from fitonce.diagnostics import default_tolerance, verdicts
 from fitonce.fit import Fit
 from fitonce.methods import FoldParameters
 from fitonce.numerics import in_float64
-from fitonce.refine import Rung
+from fitonce.refine import Rung, longest_way
 from fitonce.scoring import Scoring
 from fitonce.status import Outcome, Status
 
@@ -41,7 +41,8 @@ class CVResult:
             all had one sign; nan when no fold was checked.
         folds: one row per fold: `loss` (the mean over its points), `control`, `error` (estimated error
             of that mean), `distance` (from the fold's own optimum, in standard errors), `rate` (the
-            share of the gradient that a step ahead leaves), `verdict` ("good", "fair", "bad",
+            share of the gradient that a step ahead leaves), `move` (how far its parameters are from the
+            full fit's, in standard errors), `verdict` ("good", "fair", "bad",
             "unchecked"; see `fitonce.diagnostics`), `rung` (which step of the
             ladder gave it), `gradients` and `hessians` (of the fold's objective that it took), `size`,
             `ok`, `status`.
@@ -82,10 +83,12 @@ class CVResult:
         parts = []
         if failed:
             parts.append(f"{failed} of {len(self.folds)} folds have no usable number and are left out")
-        if bad:
+        if bad and bad <= 0.1 * len(self.folds):
             good = self.folds["ok"] & (self.folds["verdict"] != "bad")
             without = self.folds.loc[good, "loss"].mean()
             parts.append(f"{bad} folds with a bad verdict are included; without them {without:.4f}")
+        elif bad:
+            parts.append(f"{bad} of {len(self.folds)} folds have a bad verdict and are included")
         return "; ".join(parts) or f"all {len(self.folds)} folds are included"
 
     @in_float64
@@ -135,7 +138,8 @@ def _lines(cv: CVResult) -> list[str]:
         f"  method    {cv.method}, scheme {cv.scheme}{damped}{_rungs(cv)}",
         f"  trust     {_trust(cv)}",
     ]
-    untrusted = cv.folds[~cv.folds["ok"] | (cv.folds["verdict"] == "bad")]
+    carried = cv.folds["status"].str.contains("carries a parameter")
+    untrusted = cv.folds[~cv.folds["ok"] | (cv.folds["verdict"] == "bad") | carried]
     if len(untrusted):
         lines.append(f"  FOLDS     {cv.treatment}")
         lines += [f"            {_sentence(cv, fold)}" for fold in untrusted.index[:5]]
@@ -208,7 +212,9 @@ def assemble(
     se = scoring.standard_error(evidence.losses, ok)
     allowed = default_tolerance(se, losses[ok]) if tolerance is None else tolerance
     errors = np.where(ok, evidence.errors, np.nan)
-    judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, allowed)
+    ways = curve.way_to(found.thetas)
+    away = ok & (ways > longest_way(scoring.batches.kept, len(curve.theta)))
+    judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, allowed, away)
     table = pd.DataFrame(
         {
             "loss": losses,
@@ -216,13 +222,17 @@ def assemble(
             "error": evidence.errors,
             "distance": evidence.distances,
             "rate": evidence.rates,
+            "move": ways,
             "verdict": [verdict.value for verdict in judged],
             "rung": [rung.value for rung in found.rungs],
             "gradients": scoring.batches.gradients_used,
             "hessians": scoring.batches.hessians_used,
             "size": scoring.sizes,
             "ok": ok,
-            "status": [_said(s, good) for s, good in zip(found.status, ok, strict=True)],
+            "status": [
+                _said(s, good, way if far else None)
+                for s, good, way, far in zip(found.status, ok, ways, away, strict=True)
+            ],
         }
     )
     table.index.name = "fold"
@@ -248,9 +258,15 @@ def assemble(
     )
 
 
-def _said(status: Status, ok: bool) -> str:
+def _said(status: Status, ok: bool, far: float | None) -> str:
+    """The fold's sentence; `far`: its move, where that is more than chance allows."""
     if status.ok and not ok:
         return "the loss is not finite: something left out is impossible under the fold's model"
+    if far is not None:
+        return (
+            f"{status.outcome.value}, {far:.1f} standard errors from the full fit: what it leaves out "
+            "carries a parameter, and there may be another optimum"
+        )
     certified = status.outcome is Outcome.STATIONARY
     return status.outcome.value if certified else str(status)
 
