@@ -10,6 +10,7 @@ from scipy import optimize
 
 import fitonce as fo
 from fitonce import weighting
+from fitonce.loo import sweep
 from fitonce.models import Custom
 from fitonce.newton import minimise
 from registry import entries
@@ -20,6 +21,11 @@ ENTRIES = {entry.name: entry for entry in entries()}
 every_model = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ENTRIES]
 )
+chains = [
+    pytest.param(name, marks=pytest.mark.xdist_group(name))
+    for name, entry in ENTRIES.items()
+    if not isinstance(entry.model, Custom)
+]
 SHAPES = ("gaussian-unequal",)  # the slow tests take the others
 STEP = 1e-4
 
@@ -183,6 +189,38 @@ def test_the_ladder_climbs_towards_the_exact_refit(name):
 
     assert distance("onestep") < distance("none")
     assert distance("newton") < distance("onestep")
+
+
+@every_model
+def test_auto_is_within_its_tolerance_of_exact_refits(name):
+    fit, folds = fitted(name), folds_of(name)
+    auto = fo.cross_validate(fit, folds)
+    exact = fo.cross_validate(fit, folds, method="exact")
+    assert exact.folds["ok"].all()
+    off = (auto.folds["loss"] - exact.folds["loss"]).abs()
+    assert (off[auto.folds["verdict"] == "good"] <= auto.tolerance).all()
+    assert (off <= 3 * auto.folds["error"] + 1e-9).all()
+
+
+@pytest.mark.parametrize("name", chains)
+def test_one_sweep_is_every_single_point_left_out(name):
+    fit = fitted(name)
+    folds, losses, slopes = sweep(fit)
+    some = fo.folds.sites([folds.dropped[0], folds.dropped[17], folds.dropped[-1]], fit.data)
+    alone = fo.cross_validate(fit, some, method="none", check=False)
+    np.testing.assert_allclose(losses[[0, 17, -1]], alone.folds["loss"], rtol=1e-9)
+    gradients = fit.problem.gradients(np.tile(fit.theta, (3, 1)), some.weights)
+    np.testing.assert_allclose(gradients, fit.gradient - slopes[[0, 17, -1]], atol=1e-8)
+
+
+@pytest.mark.parametrize("name", chains)
+def test_increments_add_up_to_the_objective(name):
+    fit = fitted(name)
+    curve = fo.curvature(fit, weighting.Increments())
+    theta = fit.theta + 0.01
+    assert curve.objective.value(theta) == pytest.approx(fit.objective(theta), rel=1e-12)
+    both = [o.gradients(theta[None], o.base[None]) for o in (curve.objective, fit.problem)]
+    np.testing.assert_allclose(*both, atol=1e-8)
 
 
 @pytest.mark.parametrize(
