@@ -98,7 +98,7 @@ def float32() -> bool:
 
 
 def impossible() -> bool:
-    """Something left out is impossible under the fold's model: its category occurs nowhere else."""
+    """Data that are impossible under the model: a category that no state emits."""
     x = np.array([0, 1, 0, 0, 1, 1, 2, 1, 0, 1, 0, 0, 1.0])
     table = [[[0.5, 0.5, 0.0]], [[0.2, 0.8, 0.0]]]
     model = fo.models.CategoricalHMM(2, 3, frozen={"probability": table})
@@ -138,7 +138,7 @@ def _refits(fit: fo.Fit, folds: fo.Folds) -> tuple[list[float], list[float]]:
             options={"gtol": 1e-9},
         )
         values.append(float(found.fun))
-        there = _moved(fit, found.x)
+        there = fo.fit_at(fit.model, fit.data, fit.params_at(found.x))
         alone = fo.folds.sites([folds.dropped[fold]], fit.data if _is_chain(fit) else folds.size)
         losses.append(fo.cross_validate(there, alone, method="none", check=False).estimate)
     return losses, values
@@ -146,16 +146,6 @@ def _refits(fit: fo.Fit, folds: fo.Folds) -> tuple[list[float], list[float]]:
 
 def _is_chain(fit: fo.Fit) -> bool:
     return isinstance(fit.data, fo.Sequences)
-
-
-def _moved(fit: fo.Fit, theta: np.ndarray) -> fo.Fit:
-    """The same fit at other parameters."""
-    import jax
-
-    with jax.enable_x64(True):
-        params = fit.problem.program.space.to_params(jnp.asarray(theta))
-        params = jax.tree_util.tree_map(np.asarray, params)
-    return fo.fit_at(fit.model, fit.data, params)
 
 
 def _refuses(fit: fo.Fit, folds: fo.Folds) -> bool:
@@ -169,5 +159,5 @@ def _refuses(fit: fo.Fit, folds: fo.Folds) -> bool:
             continue
         trusted = cv.folds["ok"] & (cv.folds["verdict"] == "good")
         print(f"  {method}: {int(trusted.sum())} of {len(cv.folds)} folds called good; {cv.treatment}")
-        safe &= not trusted.any() or "FIT" in repr(cv)
+        safe &= not trusted.any()
     return safe

@@ -64,7 +64,7 @@ def main() -> None:
     ratio = table["actual"] / table["estimated"]
     table = table.assign(
         ratio=ratio,
-        above=ratio > 3,
+        above=~(ratio <= 3),
         good=table["verdict"] == "good",
         broken=(table["verdict"] == "good") & (table["actual"] > table["tolerance"]),
     )

@@ -53,6 +53,10 @@ def test_weights_count_draws(fit, kind, block):
     assert (weights == np.round(weights)).all()
     if kind == "iid":
         assert (weights.sum(1) == base.sum()).all()
+    if block == 7:
+        assert (np.abs(weights.sum(1) - base.sum()) < 0.1 * base.sum()).all()
+        inner = weights[:, 100:]  # away from the gap, a weight changes where blocks begin and end
+        assert (np.diff(inner, axis=1) != 0).mean() < 0.4
     if block == 300:
         np.testing.assert_array_equal(weights, np.tile(base, (50, 1)))
 
@@ -83,8 +87,13 @@ def test_draws_are_near_exact_refits(fit):
     np.testing.assert_allclose(means["se"], means["se_exact"], rtol=0.1)
     assert (means["largest"] < 1.0).all()
     assert "checked against exact refits" in repr(boot)
+    assert "trust: " in repr(boot)
     exact = fo.bootstrap(fit, "block", n=20, block=10, method="exact")
     np.testing.assert_allclose(exact.draws.std(0, ddof=1), boot.check["se_exact"], rtol=1e-5)
+    newton = fo.bootstrap(fit, "block", n=20, block=10, method="newton")
+    assert newton.n_failed == 0
+    off = [np.abs(b.draws[:20] - exact.draws).mean(0)[1:3] for b in (boot, newton)]  # of the means
+    assert (off[1] < 0.5 * off[0]).all()
 
 
 def test_any_function_of_the_parameters(fit):
@@ -124,7 +133,9 @@ REFUSALS = [
     ({"check": 1}, "check must be 0 or between 2 and the 1000 draws, got 1"),
     ({"check": 1001}, "check must be 0 or between 2 and the 1000 draws, got 1001"),
     ({"level": 90}, "level must be between 0 and 1, got 90"),
-    ({"method": "onestep"}, "method must be 'ij' or 'exact', got 'onestep'"),
+    ({"method": "onestep"}, r"method must be one of \('ij', 'newton', 'exact'\), got 'onestep'"),
+    ({"statistic": lambda p: np.asarray(p["mean"])[0]}, "statistic must be written with jax.numpy"),
+    ({"statistic": lambda p: {"m": p["mean"][0]}}, "statistic must be written with jax.numpy"),
     ({"statistic": "mean"}, "statistic must be a function of the parameters, got 'mean'"),
     (
         {"statistic": lambda p: p["transition"]},

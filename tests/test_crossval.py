@@ -105,8 +105,8 @@ def test_own_loss_is_given_parameters_data_and_weights(fit, folds):
 
 def test_table_of_folds(cv, folds):
     assert list(cv.folds.columns) == [
-        "loss", "control", "error", "distance", "rate", "move", "verdict", "rung", "gradients",
-        "hessians", "size", "ok", "status",
+        "loss", "control", "error", "distance", "rate", "move", "away", "verdict", "rung",
+        "gradients", "hessians", "size", "ok", "status",
     ]  # fmt: skip
     assert len(cv.folds) == len(folds) == 7
     by_hand = cv.pointwise.groupby("fold")["loss"].mean()
@@ -130,7 +130,7 @@ def test_the_size_of_a_chunk_changes_nothing(fit, folds, cv, chunk):
     np.testing.assert_allclose(other.pointwise["loss"], cv.pointwise["loss"], rtol=1e-12)
 
 
-@pytest.mark.parametrize("method", ["ij", "onestep", "newton", "exact"])
+@pytest.mark.parametrize("method", ["ij", "onestep", "newton", "exact", "auto"])
 def test_a_thousand_folds_trace_once(method):
     """The density is traced while compiling only; its count must not depend on the number of folds."""
     traces = []
@@ -299,8 +299,16 @@ REFUSALS = [
     ({"method": ["ij"]}, r"method must be 'auto' or one of"),
     ({"tolerance": 0.0}, "tolerance must be a positive number or None, got 0.0"),
     ({"tolerance": "tight"}, "tolerance must be a positive number or None, got 'tight'"),
-    ({"check": "some"}, "check must be 'all', a number of folds, False or None, got 'some'"),
-    ({"check": 0}, "check must be 'all', a number of folds, False or None, got 0"),
+    ({"check": "all"}, "method='auto' checks every fold, so check must be None, got 'all'"),
+    (
+        {"method": "ij", "check": "some"},
+        "check must be 'all', a number of folds, False or None, got 'some'",
+    ),
+    ({"method": "ij", "check": 0}, "check must be 'all', a number of folds, False or None, got 0"),
+    (
+        {"scheme": fo.weighting.Increments()},
+        "scheme increments leaves out increments, but the folds leave",
+    ),
     ({"max_gradients": -3}, "max_gradients must be a positive number or None, got -3"),
     ({"max_seconds": True}, "max_seconds must be a positive number or None, got True"),
     ({"method": "ij", "max_seconds": 1}, "max_seconds is for method='auto' or 'exact', got method='ij'"),

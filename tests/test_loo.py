@@ -57,6 +57,15 @@ def test_losses_are_better_than_the_control_and_errors_cover_them(fit, result):
     assert (result.folds.loc[bad, "rung"] != "onestep").all()
 
 
+def test_errors_know_that_the_fit_is_not_stationary(fit):
+    early = fo.fit_at(fit.model, COUNTS, dict(fit.params, rate=1.02 * fit.params["rate"]))
+    exact = fo.cross_validate(fit, fo.folds.points(COUNTS), method="exact")
+    swept = fo.loo(early, refine=False)
+    off = (swept.folds["loss"] - exact.folds["loss"]).abs()
+    assert (off > 3 * swept.folds["error"]).mean() < 0.05
+    assert "FIT" in repr(swept)
+
+
 def test_at_most_so_many_points_are_refitted(fit):
     swept = fo.loo(fit, refine=False)
     one = fo.loo(fit, refine=1)
@@ -89,6 +98,8 @@ def test_influence_is_the_move_of_each_parameter(fit):
     assert effect.table["rate[1,0]"][place] == pytest.approx(move, rel=1e-6)
     assert effect.top(1)["site"].iloc[0] == 40
     assert effect.top(3, by="rate[1,0]").shape == (3, 7)
+    assert effect.top(1, by="rate")["site"].iloc[0] == 40
+    assert len(effect.to_dataframe()) == 59
     assert "Influence of 59 points" in repr(effect)
     ax = effect.plot(by="rate[1,0]")
     assert "rate[1,0]" in ax.get_ylabel()
@@ -120,7 +131,7 @@ def test_refusals(fit, arguments, sentence):
 def test_what_has_no_chain_is_refused(fit):
     model = fo.models.Custom(lambda p, x, w: -0.5 * jnp.sum(w * (x - p["m"]) ** 2), {"m": 0.0})
     own = fo.fit(model, np.arange(5.0))
-    with pytest.raises(ValueError, match="a Custom model has no chain to sweep; use cross_validate"):
+    with pytest.raises(ValueError, match="a Custom model has no chain to sweep; use cross_validate on"):
         fo.loo(own)
     with pytest.raises(ValueError, match="a Custom model has no chain to sweep"):
         fo.influence(own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,12 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fitonce.folds import Folds
 from fitonce.objective import Objective
 from fitonce.progress import bar
 
 _CHUNK_BYTES = 2**28  # of potentials, marginals and messages that a chunk of folds may need
 _CHUNK_BYTES_DEVICE = 2**35  # on an accelerator, which starves on small chunks
-_RESIDENT_BYTES = 2**33
+_RESIDENT_BYTES = 2**33  # a small part of what an accelerator has
 _LARGEST_CHUNK = 256
 _LARGEST_CHUNK_DEVICE = 2048
 _MOST_THREADS = 8  # each holds a chunk in memory
@@ -42,25 +44,53 @@ class Batches:
         objective: F along the scheme of the folds.
         weights_of: fold numbers (n,) to weights (n, P).
         kept: (folds,) each fold's weight as a share of the weight of all data.
+        turnover: (folds,) sum of the squared changes of the weights, over the weight kept: (1 - s) / s
+            for a fold that keeps the share s; D parameters move by about sqrt(D turnover) standard
+            errors.
         size: of a chunk.
         progress: whether to show bars.
-        gradients_used, hessians_used: (folds,) counts of what was evaluated.
+        most_rows, deadline: a budget, of gradients in all and of `time.perf_counter`.
+        gradients_used, hessians_used: (folds,) counts of what was evaluated; a Hessian is D gradients.
     """
 
     objective: Objective
     weights_of: Callable[[np.ndarray], np.ndarray]
     kept: np.ndarray
+    turnover: np.ndarray
     size: int
     progress: bool | None = None
+    most_rows: float = np.inf
+    deadline: float = np.inf
     gradients_used: np.ndarray = field(init=False)
     hessians_used: np.ndarray = field(init=False)
     _compiled: set[str] = field(init=False, default_factory=set)
 
     @classmethod
+    def of_folds(
+        cls,
+        objective: Objective,
+        folds: Folds,
+        size: int,
+        progress: bool | None = None,
+        budget: tuple[float, float] = (np.inf, np.inf),
+    ) -> Batches:
+        """Of folds, whose weights are made as they are needed; `budget` is most_rows and deadline."""
+        kept = folds.kept
+        turnover = (1.0 - kept) / kept
+        return cls(objective, folds.weights_of, kept, turnover, size, progress, *budget)
+
+    @classmethod
     def of(cls, objective: Objective, weights: np.ndarray, size: int | None = None) -> Batches:
         """Of weights (F, P) at hand."""
-        kept = weights.sum(1) / objective.base.sum()
-        return cls(objective, lambda folds: weights[folds], kept, size or len(weights))
+        total = objective.base.sum()
+        kept = weights.sum(1) / total
+        turnover = ((weights - objective.base) ** 2).sum(1) / weights.sum(1)
+        return cls(objective, lambda folds: weights[folds], kept, turnover, size or len(weights))
+
+    def spent(self) -> bool:
+        """Whether the budget is. Asked between rounds: what is begun is ended."""
+        rows = self.gradients_used.sum() + self.hessians_used.sum() * self.objective.program.space.size
+        return bool(rows >= self.most_rows or time.perf_counter() >= self.deadline)
 
     @property
     def n_folds(self) -> int:

@@ -21,12 +21,16 @@ import pandas as pd
 from fitonce.batches import Batches, chunk_size
 from fitonce.curvature import Curvature, curvature
 from fitonce.data import Sequences
-from fitonce.fit import Fit
+from fitonce.fit import Fit, delta_method
 from fitonce.methods import METHODS, exact
 from fitonce.numerics import in_float64
+from fitonce.refine import norms
 from fitonce.weighting import Increments, Structures
 
 KINDS = ("block", "iid", "structures")
+_METHODS = ("ij", "newton", "exact")
+_SAMPLE = 20
+_GOOD, _FAIR = 0.1, 0.3  # shares of a draw's way: what they do to a standard error is less than that
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,15 +38,19 @@ class Bootstrap:
     """Draws of the parameters, or of a function of them.
 
     Attributes:
-        table: one row per quantity: `name`, `value` at the fit, `se`, and the ends `low` and `high` of
-            the percentile interval.
+        table: one row per quantity: `name`, `value` at the fit, `se`, the ends `low` and `high` of the
+            percentile interval, and `control`, the standard error by H alone (no resampling).
         draws: (n, quantities).
         theta: (n, D) free parameters of the draws.
         level: of the interval.
         kind, block: how observations were drawn.
         check: one row per quantity, where asked for: `se` of the refitted draws from this and from exact
             refits, `se_exact`, and the largest distance between the two in standard errors, `largest`.
-        n_failed: draws whose exact refit has no certificate, left out of all of this.
+        left: how far a draw ends from its own optimum, as a share of its way from the fit, the largest
+            of 20 draws that were checked by a gradient; nan for exact refits.
+        n_failed: draws without a usable number (no certified refit, a step uphill), which are left out.
+        check_failed: refits of the check without a certificate, left out of it.
+        damping: what was added to the diagonal of H.
     """
 
     table: pd.DataFrame
@@ -52,22 +60,42 @@ class Bootstrap:
     kind: str
     block: int | None
     check: pd.DataFrame | None
+    left: float
     n_failed: int
+    check_failed: int
+    damping: float
     fit: Fit = field(repr=False)
+
+    def _trust(self) -> str:
+        if np.isnan(self.left):
+            return "trust: every draw is a certified refit"
+        word = "good" if self.left < _GOOD else "fair" if self.left < _FAIR else "bad"
+        advice = "" if word == "good" else "; use method='newton' or 'exact', or check="
+        return (
+            f"trust: {word}; draws end {100 * self.left:.2g} % of their way from their own optima "
+            f"(largest of {_SAMPLE} that were checked){advice}"
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The table."""
+        return self.table.copy()
 
     def __repr__(self) -> str:
         how = f"blocks of {self.block}" if self.block else self.kind
         head = f"Bootstrap, {len(self.draws):,} draws, {how}, {100 * self.level:g} % intervals"
         text = head + "\n" + self.table.to_string(index=False, float_format=lambda v: f"{v:.5g}")
+        lines = [text, self._trust()]
         if self.check is not None:
-            text += "\nchecked against exact refits\n" + self.check.to_string(
-                index=False, float_format=lambda v: f"{v:.4g}"
-            )
+            failed = f" ({self.check_failed} without a certificate)" if self.check_failed else ""
+            lines.append(f"checked against exact refits{failed}; `largest` in standard errors")
+            lines.append(self.check.to_string(index=False, float_format=lambda v: f"{v:.4g}"))
         if self.n_failed:
-            text += f"\n{self.n_failed} draws have no certified refit and are left out"
+            lines.append(f"{self.n_failed} draws have no usable number and are left out")
+        if self.damping:
+            lines.append(f"H damped by {self.damping:g}")
         if not self.fit.ok:
-            text += f"\nFIT {self.fit.status}"
-        return text
+            lines.append(f"FIT {self.fit.status}")
+        return "\n".join(lines)
 
 
 @in_float64
@@ -88,12 +116,14 @@ def bootstrap(
 
     Args:
         fit: from `fo.fit`.
-        kind: "block", the moving-block bootstrap for dependent observations; "iid", single
-            observations; "structures", whole sequences.
+        kind: "block", the moving-block bootstrap for dependent observations (it draws the first and last
+            steps less often than others, so that the initial distribution is not covered); "iid",
+            single observations; "structures", whole sequences.
         n: how many draws.
         block: length of a block, in steps; None: the cube root of the longest sequence, rounded up.
             Give more where what the model does not explain lasts longer (a daily rhythm, a day).
-        method: "ij", all draws from one fit's derivatives; "exact", a certified refit of every draw.
+        method: "ij", all draws from one fit's derivatives; "newton", a step with each draw's own
+            Hessian, for blocks so long that few of them decide about a parameter; "exact", refits.
         statistic: a function of the parameters (a pytree of constrained values) that returns a number or
             a one-dimensional array, written with `jax.numpy`; None: the parameters themselves.
         level: of the percentile intervals.
@@ -101,11 +131,10 @@ def bootstrap(
         seed: of the draws.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
     """
+    curve = curvature(fit, Structures() if kind == "structures" else Increments(), damping=damping)
     _refuse(fit, kind, n, block, level, check)
-    if method not in ("ij", "exact"):
-        raise ValueError(f"method must be 'ij' or 'exact', got {method!r}")
-    scheme = Structures() if kind == "structures" else Increments()
-    curve = curvature(fit, scheme, damping=damping)
+    if method not in _METHODS:
+        raise ValueError(f"method must be one of {_METHODS}, got {method!r}")
     block = _block_length(fit, block) if kind == "block" else None
     rng = np.random.default_rng(seed)
     weights = _weights(curve.objective.base, fit, kind, block, rng, n)
@@ -118,18 +147,25 @@ def bootstrap(
     value = np.asarray(quantities(jnp.asarray(fit.theta)))
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     table = pd.DataFrame(
-        {"name": names, "value": value, "se": draws.std(0, ddof=1), "low": low, "high": high}
+        {
+            "name": names,
+            "value": value,
+            "se": draws.std(0, ddof=1),
+            "low": low,
+            "high": high,
+            "control": delta_method(fit.slopes_of(quantities), curve.inverse),
+        }
     )
-    report, failed = None, int((~ok).sum())
+    report, failed = None, 0
     if check:
         batches = Batches.of(curve.objective, weights[:check], min(size, check))
         report, failed = _compare(curve, batches, draws[:check], table, quantities)
-    return Bootstrap(table, draws, theta, level, kind, block, report, failed, fit)
+    left = np.nan if method == "exact" else _left(curve, weights[:_SAMPLE], theta[:_SAMPLE], size)
+    lost = int((~ok).sum())
+    return Bootstrap(table, draws, theta, level, kind, block, report, left, lost, failed, damping, fit)
 
 
 def _refuse(fit: Fit, kind: str, n: int, block: int | None, level: float, check: int) -> None:
-    if not isinstance(fit, Fit):
-        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
     if kind == "structures" and not (isinstance(fit.data, Sequences) and fit.data.n_sequences > 1):
@@ -211,13 +247,29 @@ def _quantities(
         return list(fit.names), space.named_values
     if not callable(statistic):
         raise ValueError(f"statistic must be a function of the parameters, got {statistic!r}")
-    shape = jax.eval_shape(lambda t: jnp.asarray(statistic(space.to_params(t))), jnp.asarray(fit.theta))
+    try:
+        shape = jax.eval_shape(
+            lambda t: jnp.asarray(statistic(space.to_params(t))), jnp.asarray(fit.theta)
+        )
+    except (TypeError, jax.errors.JAXTypeError) as error:
+        raise ValueError(
+            "statistic must be written with jax.numpy and return a number or a vector, got "
+            f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        ) from None
     if len(shape.shape) > 1:
         raise ValueError(f"statistic must return a number or a vector, got shape {shape.shape}")
     label = getattr(statistic, "__name__", "statistic").replace("<lambda>", "statistic")
     count = math.prod(shape.shape)
     names = [label] if not shape.shape else [f"{label}[{i}]" for i in range(count)]
     return names, lambda t: jnp.atleast_1d(jnp.asarray(statistic(space.to_params(t))))
+
+
+def _left(curve: Curvature, weights: np.ndarray, thetas: np.ndarray, size: int) -> float:
+    """The largest share of its way that a draw is from its own optimum."""
+    batches = Batches.of(curve.objective, weights, min(size, len(weights)))
+    _, gradients = batches.values_and_gradients(thetas, np.arange(len(weights)))
+    ways = curve.way_to(thetas)
+    return float((norms(gradients, curve.inverse[None].repeat(len(ways), 0)) / ways).max())
 
 
 def _compare(

@@ -48,16 +48,12 @@ def check(curvature: Curvature, scoring: Scoring, found: FoldParameters, which: 
     same = np.array_equal(found.thetas, at_the_fit)
     control = losses if same else scoring.losses(at_the_fit, everyone)
     errors, distances, rates = np.full((3, batches.n_folds), np.nan)
-    checked = np.zeros(batches.n_folds, bool)
+    evidence = Evidence(losses, control, errors, distances, rates, np.zeros(batches.n_folds, bool))
     which = which[np.isfinite(found.thetas[which]).all(1)]
-    if which.size:
-        inverses = _inverses(curvature, scoring, found)
-        if inverses is not None:
-            errors[which], distances[which], rates[which] = _errors(
-                curvature, scoring, found, losses, control, inverses[which], which
-            )
-            checked[which] = True
-    return Evidence(losses, control, errors, distances, rates, checked)
+    inverses = _inverses(curvature, scoring, found) if which.size else None
+    if inverses is not None:
+        _fill(curvature, scoring, found, evidence, inverses[which], which)
+    return evidence
 
 
 def _inverses(curvature: Curvature, scoring: Scoring, found: FoldParameters) -> np.ndarray | None:
@@ -69,49 +65,52 @@ def _inverses(curvature: Curvature, scoring: Scoring, found: FoldParameters) -> 
         return None
 
 
-def _errors(
+def _fill(
     curvature: Curvature,
     scoring: Scoring,
     found: FoldParameters,
-    losses: np.ndarray,
-    control: np.ndarray,
+    evidence: Evidence,
     inverses: np.ndarray,
     which: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Errors, distances and rates of the folds `which`."""
+) -> None:
+    """Errors, distances and rates of the folds `which`, into `evidence`."""
     thetas = found.thetas[which]
     if found.gradients is None:
         _, gradients = scoring.batches.values_and_gradients(thetas, which)
     else:
         gradients = found.gradients[which]
     distances = norms(gradients, inverses)
-    errors = arrived_errors(curvature, scoring, thetas, losses, control, distances, which)
-    rates = np.full(len(which), np.nan)
+    evidence.checked[which], evidence.distances[which] = True, distances
+    evidence.errors[which] = arrived_errors(curvature, scoring, thetas, evidence, distances, which)
     far = ~(distances <= ARRIVED)
-    if far.any():
-        rows = which[far]
-        ahead = thetas[far] - np.einsum("fij,fj->fi", inverses[far], gradients[far])
-        _, left = scoring.batches.values_and_gradients(ahead, rows)
-        rates[far] = norms(left, inverses[far]) / distances[far]
-        rates[far & np.isnan(rates)] = np.inf
-        there = scoring.losses(ahead, rows)
-        errors[far] = loss_errors(
-            losses[rows], there, scoring.counted[rows], scoring.sizes[rows], rates[far]
-        )
-    return errors, distances, rates
+    if not far.any():
+        return
+    rows = which[far]
+    ahead = thetas[far] - np.einsum("fij,fj->fi", inverses[far], gradients[far])
+    _, left = scoring.batches.values_and_gradients(ahead, rows)
+    rates = norms(left, inverses[far]) / distances[far]
+    evidence.rates[rows] = np.where(np.isnan(rates), np.inf, rates)
+    evidence.errors[rows] = loss_errors(
+        evidence.losses[rows],
+        scoring.losses(ahead, rows),
+        scoring.counted[rows],
+        scoring.sizes[rows],
+        evidence.rates[rows],
+    )
 
 
 def arrived_errors(
     curvature: Curvature,
     scoring: Scoring,
     thetas: np.ndarray,
-    losses: np.ndarray,
-    control: np.ndarray,
+    evidence: Evidence,
     distances: np.ndarray,
     which: np.ndarray,
 ) -> np.ndarray:
-    """(n,) errors of folds within rounding of their optimum: what is left of the way, times how much
-    the loss moved along it."""
+    """(n,) errors of folds `which` within rounding of their optimum, at thetas (n, D): what is left of
+    the way, times how much the loss moved along it."""
     way = curvature.way_to(thetas)
-    moved = loss_errors(control[which], losses[which], scoring.counted[which], scoring.sizes[which])
+    moved = loss_errors(
+        evidence.control[which], evidence.losses[which], scoring.counted[which], scoring.sizes[which]
+    )
     return moved * distances / np.maximum(way, np.finfo(float).tiny)

@@ -17,9 +17,8 @@ from fitonce.folds import Folds
 from fitonce.heldout import Loss
 from fitonce.heldout import resolve as resolve_loss
 from fitonce.ladder import climb
-from fitonce.methods import METHODS, FoldParameters, exact
+from fitonce.methods import METHODS, FoldParameters
 from fitonce.models.custom import Custom
-from fitonce.refine import Spent, never
 from fitonce.result import CVResult, assemble
 from fitonce.scoring import Scoring
 from fitonce.weighting import Scheme
@@ -53,14 +52,15 @@ def cross_validate(
             `fo.weighting`; whole sequences always use "structures".
         loss: "pointwise", "joint", or a function `loss(params, data, weights)` that returns one loss per
             droppable thing, of which the left-out ones are read.
-        tolerance: an error of a fold's loss that does no harm, for verdicts, in units of the loss; and
-            where "auto" stops climbing. None: a tenth of the standard error of the estimate for
-            verdicts, a hundredth for "auto".
+        tolerance: an error of a fold's loss that does no harm, in units of the loss: what a verdict of
+            "good" promises, and what "auto" climbs for. None: a tenth of the standard error of the
+            estimate ("auto" then climbs for a hundredth of it).
         check: how many folds to check by a gradient at what the method returned: "all", a number
             (spread evenly), or False for none. None: all, except 20 of "ij", which needs no gradients
             otherwise.
-        max_gradients, max_seconds: a budget for "auto" and "exact", asked between rounds; folds that it
-            leaves unfinished keep what they have, with its error, and say so.
+        max_gradients, max_seconds: a budget for "auto" and "exact", for all folds together and with D
+            gradients to a Hessian, asked between rounds; folds that it leaves unfinished keep what they
+            have, with its error, and say so.
         chunk: how many folds run through the compiled program together; None: by memory.
         progress: a progress bar; None: only on a terminal.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
@@ -78,13 +78,13 @@ def cross_validate(
         raise ValueError(f"tolerance must be a positive number or None, got {tolerance!r}")
     curve = curvature(fit, weighting.resolve(scheme, folds.kind), damping=damping)
     which = _checked(check, method, len(folds))
-    batches = _batches(fit, folds, curve, chunk, progress)
-    spent = _budget(method, batches, max_gradients, max_seconds, started)
+    budget = _budget(method, max_gradients, max_seconds, started)
+    batches = _batches(fit, folds, curve, chunk, progress, budget)
     scoring = Scoring(folds, batches, loss, fit.data)
-    found, evidence = _solve(curve, scoring, method, tolerance, which, spent)
-    return assemble(
-        fit, scoring, method, curve, found, evidence, tolerance, time.perf_counter() - started
-    )
+    found, evidence = _solve(curve, scoring, method, tolerance, which)
+    work = np.stack([batches.gradients_used, batches.hessians_used])
+    seconds = time.perf_counter() - started
+    return assemble(fit, scoring, method, curve, found, evidence, tolerance, work, seconds)
 
 
 def _solve(
@@ -93,14 +93,10 @@ def _solve(
     method: str,
     tolerance: float | None,
     which: np.ndarray,
-    spent: Spent,
 ) -> tuple[FoldParameters, Evidence]:
     if method == "auto":
-        return climb(curve, scoring, tolerance, spent)
-    if method == "exact":
-        found = exact(curve, scoring.batches, spent)
-    else:
-        found = METHODS[method](curve, scoring.batches)
+        return climb(curve, scoring, tolerance)
+    found = METHODS[method](curve, scoring.batches)
     return found, check(curve, scoring, found, which)
 
 
@@ -132,6 +128,8 @@ def _matched(fit: Fit, folds: Folds) -> Folds:
 
 def _checked(check: Any, method: str, count: int) -> np.ndarray:
     """The numbers of the folds to check."""
+    if check is not None and method == "auto":
+        raise ValueError(f"method='auto' checks every fold, so check must be None, got {check!r}")
     if check is None:
         check = min(_SAMPLE, count) if method == "ij" else "all"
     if check is False:
@@ -144,22 +142,24 @@ def _checked(check: Any, method: str, count: int) -> np.ndarray:
 
 
 def _batches(
-    fit: Fit, folds: Folds, curve: Curvature, chunk: int | None, progress: bool | None
+    fit: Fit,
+    folds: Folds,
+    curve: Curvature,
+    chunk: int | None,
+    progress: bool | None,
+    budget: tuple[float, float],
 ) -> Batches:
     if chunk is not None and (not isinstance(chunk, (int, np.integer)) or chunk < 1):
         raise ValueError(f"chunk must be an integer of at least 1, got {chunk}")
     need = fit.model.bytes_per_fold(fit.problem.prepared)
     size = min(chunk, len(folds)) if chunk is not None else chunk_size(need, len(folds))
-    return Batches(curve.objective, folds.weights_of, folds.kept, int(size), progress)
+    return Batches.of_folds(curve.objective, folds, int(size), progress, budget)
 
 
 def _budget(
-    method: str,
-    batches: Batches,
-    max_gradients: int | None,
-    max_seconds: float | None,
-    started: float,
-) -> Spent:
+    method: str, max_gradients: int | None, max_seconds: float | None, started: float
+) -> tuple[float, float]:
+    """Gradients in all, and the time at which to stop."""
     for name, value in (("max_gradients", max_gradients), ("max_seconds", max_seconds)):
         if value is None:
             continue
@@ -167,16 +167,8 @@ def _budget(
             raise ValueError(f"{name} is for method='auto' or 'exact', got method='{method}'")
         if not (_is_number(value) and value > 0):
             raise ValueError(f"{name} must be a positive number or None, got {value!r}")
-    if max_gradients is None and max_seconds is None:
-        return never
     gradients = np.inf if max_gradients is None else max_gradients
-    seconds = np.inf if max_seconds is None else max_seconds
-
-    def spent() -> bool:
-        used = batches.gradients_used.sum() >= gradients
-        return bool(used or time.perf_counter() - started >= seconds)
-
-    return spent
+    return gradients, np.inf if max_seconds is None else started + max_seconds
 
 
 def _is_number(value: Any) -> bool:

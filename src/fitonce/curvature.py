@@ -65,6 +65,11 @@ class Curvature:
         inverse = self.solve(np.eye(len(self.H)))
         return 0.5 * (inverse + inverse.T)
 
+    @property
+    def scale(self) -> np.ndarray:
+        """(D,) standard errors of the free parameters."""
+        return np.sqrt(np.diag(self.inverse))
+
     @cached_property
     def _factor(self) -> Any:
         hessian = self.H + self.damping * np.eye(len(self.H))
@@ -89,6 +94,8 @@ def curvature(fit: Fit, scheme: str | Scheme | None = None, *, damping: float = 
         damping: added to the diagonal of H before it is factored. Only for an H that is not positive
             definite: results are then those of a regularised problem.
     """
+    if not isinstance(fit, Fit):
+        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
     if not (isinstance(damping, (int, float)) and 0 <= damping < np.inf):
         raise ValueError(f"damping must be a number that is not negative, got {damping!r}")
     objective = with_scheme(fit.problem, weighting.resolve(scheme))

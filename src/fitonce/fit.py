@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,19 +81,29 @@ class Fit:
         return self.problem.value(theta, weights)
 
     @in_float64
+    def params_at(self, theta: np.ndarray) -> Params:
+        """The pytree of constrained values at a free vector."""
+        params = self.problem.program.space.to_params(jnp.asarray(theta))
+        return jax.tree_util.tree_map(np.asarray, params)
+
+    @in_float64
+    def slopes_of(self, quantities: Callable[[Any], Any]) -> np.ndarray:
+        """(Q, D) derivatives by theta, at the fit, of a function of theta that returns (Q,)."""
+        return np.asarray(jax.jacfwd(quantities)(jnp.asarray(self.theta)))
+
+    @in_float64
     def to_dataframe(self) -> pd.DataFrame:
         """One row per free coordinate: `name`, `value` and its standard error `se` (delta method), and
         the same in free coordinates (logarithms, log-ratios): `theta`, `theta_se`."""
-        space, theta = self.problem.program.space, jnp.asarray(self.theta)
-        slope = np.asarray(jax.jacfwd(space.named_values)(theta))
+        named = self.problem.program.space.named_values
         covariance = np.full_like(self.hessian, np.nan)
         if self.smallest_eigenvalue > 0:
             covariance = np.linalg.inv(self.hessian)
         return pd.DataFrame(
             {
                 "name": self.names,
-                "value": np.asarray(space.named_values(theta)),
-                "se": np.sqrt(np.einsum("id,de,ie->i", slope, covariance, slope)),
+                "value": np.asarray(named(jnp.asarray(self.theta))),
+                "se": delta_method(self.slopes_of(named), covariance),
                 "theta": self.theta,
                 "theta_se": np.sqrt(np.diag(covariance)),
             }
@@ -109,6 +120,11 @@ class Fit:
             shown = np.array2string(np.asarray(value), precision=4, suppress_small=True, threshold=20)
             lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)))
         return "\n".join(lines)
+
+
+def delta_method(slopes: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """(Q,) standard errors of quantities with slopes (Q, D) by parameters with this covariance."""
+    return np.sqrt(np.einsum("id,de,ie->i", slopes, covariance, slopes))
 
 
 @in_float64

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
 from fitonce import plots
 from fitonce.curvature import curvature
-from fitonce.fit import Fit
+from fitonce.fit import Fit, delta_method
 from fitonce.loo import sweep
-from fitonce.numerics import in_float64
 
 _COMMON = ("sequence", "time", "site", "value", "loss", "displacement")
 
@@ -29,14 +26,21 @@ class Influence:
             data would drop at the parameters fitted without the point; and a column for each parameter:
             how far it moves when the point is left out, in its own standard errors.
         names: of the parameters.
+        damping: what was added to the diagonal of H.
     """
 
     table: pd.DataFrame
     names: list[str]
+    damping: float
     fit: Fit = field(repr=False)
 
+    def to_dataframe(self) -> pd.DataFrame:
+        """The table."""
+        return self.table.copy()
+
     def top(self, n: int = 10, by: str = "displacement") -> pd.DataFrame:
-        """The `n` points with the largest `by`, a parameter's name, "displacement" or "loss"."""
+        """The `n` points with the largest `by`: "displacement", "loss", or a parameter, such as
+        "rate[0,0]" or all of "rate"."""
         if not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"n must be an integer of at least 1, got {n!r}")
         order = self._column(by).abs().sort_values(ascending=False, kind="stable").index[:n]
@@ -45,10 +49,13 @@ class Influence:
 
     def plot(self, by: str = "displacement", ax: Any = None) -> Any:
         """`by` along the data, the ten largest labelled. Returns the matplotlib axes."""
-        label = f"move of {by}, standard errors" if by in self.names else by
+        label = by if by in ("displacement", "loss") else f"move of {by}, standard errors"
         return plots.along(self.table["site"].to_numpy(), self._column(by).to_numpy(), "site", label, ax)
 
     def _column(self, by: str) -> pd.Series:
+        entries = [name for name in self.names if name.startswith(f"{by}[")]
+        if entries:  # a parameter with several entries: the length of their move
+            return np.sqrt((self.table[entries] ** 2).sum(axis=1))
         allowed = ["displacement", "loss", *self.names]
         if by not in allowed:
             raise ValueError(f"by must be one of {allowed}, got {by!r}")
@@ -56,7 +63,8 @@ class Influence:
 
     def __repr__(self) -> str:
         shown = self.top(5)
-        columns = ["time", "site", "value", "loss", "displacement"]
+        several = self.table["sequence"].iloc[-1] > 0
+        columns = [*(["sequence"] if several else []), "time", "value", "loss", "displacement"]
         moves = shown[self.names].to_numpy()
         most = np.abs(moves).argmax(1)
         text = shown[columns].assign(
@@ -65,10 +73,14 @@ class Influence:
             ]
         )
         head = f"Influence of {len(self.table):,} points on {len(self.names)} parameters; the largest:"
-        return head + "\n" + text.to_string(index=False, float_format=lambda v: f"{v:.3g}")
+        lines = [head, text.to_string(index=False, float_format=lambda v: f"{v:.3g}")]
+        if self.damping:
+            lines.append(f"H damped by {self.damping:g}")
+        if not self.fit.ok:
+            lines.append(f"FIT {self.fit.status}")
+        return "\n".join(lines)
 
 
-@in_float64
 def influence(fit: Fit, *, damping: float = 0.0) -> Influence:
     """Every observed point's influence on the fit, to first order, from one sweep of tangents.
 
@@ -76,16 +88,13 @@ def influence(fit: Fit, *, damping: float = 0.0) -> Influence:
         fit: of a chain model.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
     """
-    if not isinstance(fit, Fit):
-        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
     curve = curvature(fit, damping=damping)
     folds, losses, slopes = sweep(fit)
     moves = curve.solve(slopes.T).T
     observed = np.array([indices[0] for indices in folds.dropped])
     sites = fit.data.sites.iloc[observed]
-    space = fit.problem.program.space
-    slope = np.asarray(jax.jacfwd(space.named_values)(jnp.asarray(fit.theta)))
-    se = np.sqrt(np.einsum("id,de,ie->i", slope, curve.inverse, slope))
+    slope = fit.slopes_of(fit.problem.program.space.named_values)
+    se = delta_method(slope, curve.inverse)
     table = pd.DataFrame(
         {
             "sequence": sites["sequence"].to_numpy(),
@@ -97,7 +106,7 @@ def influence(fit: Fit, *, damping: float = 0.0) -> Influence:
         }
     )
     effects = pd.DataFrame(moves @ slope.T / se, columns=fit.names)
-    return Influence(pd.concat([table, effects], axis=1), list(fit.names), fit)
+    return Influence(pd.concat([table, effects], axis=1), list(fit.names), damping, fit)
 
 
 def _first_channel(fit: Fit) -> np.ndarray:

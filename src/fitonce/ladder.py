@@ -16,85 +16,100 @@ import numpy as np
 
 from fitonce.checking import Evidence, arrived_errors
 from fitonce.curvature import Curvature
-from fitonce.diagnostics import default_tolerance, loss_errors, sound
+from fitonce.diagnostics import SAFETY, default_tolerance, loss_errors, sound
 from fitonce.methods import FoldParameters
-from fitonce.refine import Descent, Rung, Spent, advance, refine, start
+from fitonce.refine import Descent, Rung, advance, out_of_budget, refine, start
 from fitonce.scoring import Scoring
+from fitonce.status import Outcome
 
 _TARGET = 0.1  # of what an error may be: a hundredth of the standard error
-_MANY = 0.25
+_MANY = 0.25  # of the folds: if so many are not good enough, the others are not believed
 
 
 def climb(
-    curvature: Curvature, scoring: Scoring, tolerance: float | None, spent: Spent
+    curvature: Curvature, scoring: Scoring, tolerance: float | None
 ) -> tuple[FoldParameters, Evidence]:
     """Parameters and losses of all folds, each from the lowest rung that is good enough.
 
     Args:
         curvature: at the full fit.
         scoring: the folds.
-        tolerance: the error of a fold's loss that is good enough; None: by the standard error.
-        spent: whether the budget is.
+        tolerance: the error of a fold's loss that does no harm; None: by the standard error.
     """
     batches = scoring.batches
     everyone = np.arange(batches.n_folds)
     state = start(batches, curvature.theta, curvature.inverse)
     control = scoring.losses(state.thetas, everyone)
-    if tolerance is None:
-        usable = np.isfinite(scoring.means(control))
-        se = scoring.standard_error(control, usable)
-        tolerance = _TARGET * default_tolerance(se, scoring.means(control)[usable])
-    errors, distances, rates = np.full((3, batches.n_folds), np.inf)
-    checked = np.ones(batches.n_folds, bool)
+    target = _target(scoring, control, tolerance)
+    errors, distances, rates = np.full((3, batches.n_folds), np.nan)
+    checked = np.zeros(batches.n_folds, bool)
     evidence = Evidence(control.copy(), control, errors, distances, rates, checked)
-    thetas, up = state.thetas.copy(), everyone
+    thetas, current, climbing = state.thetas.copy(), control.copy(), everyone
     for rung in (Rung.NONE, Rung.ONESTEP):
-        if up.size == 0 or spent():
+        if climbing.size == 0 or batches.spent():
             break
-        up = _climb_from(scoring, state, evidence, thetas, rung, up, tolerance)
-    if up.size > _MANY * batches.n_folds:
-        up = everyone
-    if up.size and not spent():
-        _certify(curvature, scoring, state, up, spent)
-        thetas[up] = state.thetas[up]
-        evidence.losses[up] = scoring.losses(thetas[up], up)
-        evidence.distances[up], evidence.rates[up] = state.distances[up], np.nan
-        evidence.errors[up] = arrived_errors(
-            curvature, scoring, thetas[up], evidence.losses, control, state.distances[up], up
-        )
-    found = FoldParameters(thetas, state.status, state.inverses, state.gradients, state.rungs)
-    return found, evidence
+        thetas[climbing], evidence.losses[climbing] = state.thetas[climbing], current[climbing]
+        state.rungs[climbing] = rung
+        ahead, good = _judge(scoring, state, evidence, climbing, target)
+        current[climbing] = ahead
+        climbing = climbing[~good]
+    if climbing.size > _MANY * batches.n_folds:
+        climbing = everyone
+    if climbing.size and not batches.spent():
+        _finish(curvature, scoring, state, evidence, climbing)
+        thetas[climbing] = state.thetas[climbing]
+    for fold in climbing:
+        if state.status[fold].outcome is Outcome.APPROXIMATE:
+            state.status[fold] = out_of_budget(state.distances[fold])
+    return FoldParameters(thetas, state.status, None, None, state.rungs), evidence
 
 
-def _climb_from(
-    scoring: Scoring,
-    state: Descent,
-    evidence: Evidence,
-    thetas: np.ndarray,
-    rung: Rung,
-    which: np.ndarray,
-    tolerance: float,
-) -> np.ndarray:
-    """Judge the folds `which` on a rung by the step ahead, into `evidence` and `thetas`.
+def _target(scoring: Scoring, control: np.ndarray, tolerance: float | None) -> float:
+    """The error at which a fold may stop."""
+    if tolerance is not None:
+        return tolerance / SAFETY
+    means = scoring.means(control)
+    usable = np.isfinite(means)
+    return _TARGET * default_tolerance(scoring.standard_error(control, usable), means[usable])
 
-    Returns: those that are not good enough there, moved ahead in `state`.
+
+def _judge(
+    scoring: Scoring, state: Descent, evidence: Evidence, which: np.ndarray, target: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Judge the folds `which` where they are by the step ahead, into `evidence`, and take the step.
+
+    Returns: losses (n, W) where they are then, and (n,) whether they were good enough before.
     """
-    thetas[which], state.rungs[which] = state.thetas[which], rung
-    evidence.distances[which] = state.distances[which]
-    ahead = scoring.losses((state.thetas + state.steps)[which], which)
+    here, counted, sizes = evidence.losses[which], scoring.counted[which], scoring.sizes[which]
+    evidence.checked[which], evidence.distances[which] = True, state.distances[which]
+    moves = state.shares[which, None] * state.steps[which]
+    ahead = scoring.losses(state.thetas[which] + moves, which)
     taken = advance(scoring.batches, state, which)
     evidence.rates[which] = state.rates[which]
-    here, counted, sizes = evidence.losses[which], scoring.counted[which], scoring.sizes[which]
     evidence.errors[which] = loss_errors(here, ahead, counted, sizes, state.rates[which])
-    good = sound(evidence.distances[which], evidence.rates[which])
-    on = ~(good & (evidence.errors[which] <= tolerance))  # nan compares false, and climbs
-    moved = on & taken
-    evidence.losses[which[moved]] = ahead[moved]
-    return which[on]
+    within = evidence.errors[which] <= target  # nan compares false, and climbs
+    good = within & sound(evidence.distances[which], evidence.rates[which])
+    return np.where(taken[:, None], ahead, here), good
 
 
-def _certify(
-    curvature: Curvature, scoring: Scoring, state: Descent, which: np.ndarray, spent: Spent
+def _finish(
+    curvature: Curvature, scoring: Scoring, state: Descent, evidence: Evidence, which: np.ndarray
 ) -> None:
-    scale = np.sqrt(np.diag(curvature.inverse))
-    refine(scoring.batches, state, which, curvature.theta, scale, curvature.names, spent=spent)
+    """Refine the folds `which` to the end, or to that of the budget."""
+    refine(scoring.batches, state, which, curvature)
+    evidence.losses[which] = scoring.losses(state.thetas[which], which)
+    evidence.distances[which], evidence.rates[which] = state.distances[which], np.nan
+    evidence.errors[which] = arrived_errors(
+        curvature, scoring, state.thetas[which], evidence, state.distances[which], which
+    )
+    stopped = which[[state.status[fold].outcome is Outcome.APPROXIMATE for fold in which]]
+    if stopped.size:  # no gradient is left to tell how the step ahead contracts
+        evidence.rates[stopped] = np.inf
+        ahead = scoring.losses((state.thetas + state.steps)[stopped], stopped)
+        evidence.errors[stopped] = loss_errors(
+            evidence.losses[stopped],
+            ahead,
+            scoring.counted[stopped],
+            scoring.sizes[stopped],
+            evidence.rates[stopped],
+        )

@@ -1,4 +1,4 @@
-"""Leave-one-out for every observed point at once, and which points move the fit.
+"""Leave-one-out for every observed point at once.
 
 One sweep of D tangents gives l_t = -log p(x_t | x_-t; theta1) and its slope s_t for all t. The gradient
 of the objective without x_t, at theta1, is g - s_t (g is what the fit left), so that
@@ -6,10 +6,11 @@ of the objective without x_t, at theta1, is g - s_t (g is what the fit left), so
     theta_t = theta1 - H^-1 (g - s_t)        the one-step parameters without x_t
     l_t + s_t' (theta_t - theta1)            its held-out loss there, to first order
 
-With h_t = s_t' H^-1 s_t, the squared move in standard errors, what second order adds is estimated by
-2 (h_t^2 + h_t D / n): three halves of the curvature of l_t along the move, which is about that of a
-log density (h_t^2) or that of the average point (h_t D / n), and a margin. Points for which it is
-large are refitted exactly, as `reloo` does for PSIS-LOO.
+What second order adds is a curvature along the move m = theta_t - theta1: of l_t, and of how H changes.
+A log density curves by about (s_t' m)^2, and an average point by at most D / n times m' H m, the squared
+move in standard errors. The error is taken as 2 ((s_t' m)^2 + m' H m D / n); the factor was found
+against exact refits, and `python -m reproduce loo` shows how it does. Points for which it is large are
+refitted exactly, as `reloo` does for PSIS-LOO.
 """
 
 from __future__ import annotations
@@ -54,8 +55,6 @@ def loo(
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
     """
     started = time.perf_counter()
-    if not isinstance(fit, Fit):
-        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
     if not (isinstance(tolerance, (int, float)) and 0 < tolerance < np.inf):
         raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
     if not isinstance(refine, (bool, int, np.integer)) or refine < 0:
@@ -63,19 +62,19 @@ def loo(
     curve = curvature(fit, damping=damping)
     folds, values, slopes = sweep(fit)
     found, evidence = _first_order(curve, values, slopes)
-    counts = np.zeros((2, len(folds)), int)
+    work = np.zeros((2, len(folds)), int)
     judged = verdicts(evidence.errors, evidence.distances, evidence.rates, evidence.checked, tolerance)
     bad = np.array([verdict is Verdict.BAD for verdict in judged])
-    worst = np.argsort(-np.where(bad, evidence.errors, -np.inf), kind="stable")[: bad.sum()]
+    urgency = np.where(bad, np.nan_to_num(evidence.errors, nan=np.inf), -np.inf)
+    worst = np.argsort(-urgency, kind="stable")[: bad.sum()]
     if refine is not True:
         worst = worst[: int(refine)]
     if worst.size:
-        counts[:, worst] = _refit(fit, curve, folds, worst, found, evidence, progress)
-    batches = Batches(curve.objective, folds.weights_of, folds.kept, 1, progress)
-    batches.gradients_used[:], batches.hessians_used[:] = counts
+        work[:, worst] = _refit(fit, curve, folds, worst, found, evidence, progress)
+    batches = Batches.of_folds(curve.objective, folds, 1)
     scoring = Scoring(folds, batches, "pointwise", fit.data)
     seconds = time.perf_counter() - started
-    return assemble(fit, scoring, "loo", curve, found, evidence, tolerance, seconds)
+    return assemble(fit, scoring, "loo", curve, found, evidence, tolerance, work, seconds)
 
 
 def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:
@@ -91,9 +90,9 @@ def _first_order(
 ) -> tuple[FoldParameters, Evidence]:
     count, size = slopes.shape
     moves = -curve.solve((curve.gradient - slopes).T).T
-    losses = values + np.einsum("td,td->t", slopes, moves)
-    gains = np.einsum("td,td->t", slopes, curve.solve(slopes.T).T)
-    errors = 2.0 * gains * (gains + size / count)
+    first = np.einsum("td,td->t", slopes, moves)
+    squared = curve.way_to(curve.theta + moves) ** 2
+    errors = 2.0 * (first**2 + squared * size / count)
     fine, off = (
         Status(Outcome.APPROXIMATE, ""),
         Status(Outcome.NOT_FINITE, "the density of this point given the others, or its slope, is not"),
@@ -107,14 +106,14 @@ def _first_order(
         np.full(count, Rung.ONESTEP, object),
     )
     # What is left of the way after one step is of second order, like the error of the loss.
-    left = np.sqrt(gains) * (np.sqrt(gains) + size / count)
+    left = np.sqrt(squared) * (squared + size / count)
     evidence = Evidence(
-        losses[:, None],
+        (values + first)[:, None],
         values[:, None].copy(),
         errors,
         left,
         np.full(count, np.nan),
-        np.isfinite(errors),
+        np.ones(count, bool),
     )
     return found, evidence
 
@@ -131,15 +130,15 @@ def _refit(
     """Put exact refits of the points `which` in place. Returns their gradients and Hessians (2, n)."""
     chosen = sites([folds.dropped[point] for point in which], fit.data)
     size = chunk_size(fit.model.bytes_per_fold(fit.problem.prepared), len(which))
-    batches = Batches(curve.objective, chosen.weights_of, chosen.kept, size, progress)
+    batches = Batches.of_folds(curve.objective, chosen, size, progress)
     refitted = exact(curve, batches)
     losses = Scoring(chosen, batches, "pointwise", fit.data).losses(
         refitted.thetas, np.arange(len(which))
     )
+    way = curve.way_to(found.thetas[which])  # the slope of the loss along it, in standard errors
     found.thetas[which], found.rungs[which] = refitted.thetas, refitted.rungs
     for point, status in zip(which, refitted.status, strict=True):
         found.status[point] = status
-    way = np.sqrt(np.maximum(evidence.errors[which], 0.0))  # of the order of the move
     evidence.losses[which], evidence.distances[which] = losses, refitted.distances
     evidence.errors[which] = way * refitted.distances
     return np.stack([batches.gradients_used, batches.hessians_used])

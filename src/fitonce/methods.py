@@ -6,7 +6,7 @@
 | `ij`      | theta1 - H^-1 (g + J (u_o - u_0))       | a matrix product                  |
 | `onestep` | theta1 - H^-1 grad F(theta1, w_o)       | one gradient                      |
 | `newton`  | theta1 - H_o^-1 grad F(theta1, w_o)     | one gradient and Hessian          |
-| `exact`   | argmin F(., w_o), started at theta1     | about four gradients, one Hessian |
+| `exact`   | argmin F(., w_o), started at theta1     | about five gradients, one Hessian |
 
 g is the gradient that the fit left, at rounding level for a stationary one. `ij` is the paper's
 Algorithm 1 (and its leave-structure-out algorithm for whole sequences).
@@ -22,7 +22,7 @@ import numpy as np
 from fitonce.batches import Batches
 from fitonce.curvature import Curvature
 from fitonce.newton import certify, direction
-from fitonce.refine import Rung, Spent, never, norms, refine, start
+from fitonce.refine import Rung, norms, refine, start
 from fitonce.status import Outcome, Status
 
 
@@ -73,7 +73,7 @@ def ij(curvature: Curvature, batches: Batches) -> FoldParameters:
 
     (slope,) = batches.map(slopes, "expansion", _everyone(batches))
     thetas = curvature.theta - curvature.solve(slope.T).T
-    return _approximate(thetas, Rung.NONE)
+    return _approximate(thetas, Rung.IJ)
 
 
 def onestep(curvature: Curvature, batches: Batches) -> FoldParameters:
@@ -120,12 +120,10 @@ def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
     return FoldParameters(thetas, status, inverses, gradients, rungs)
 
 
-def exact(curvature: Curvature, batches: Batches, spent: Spent = never) -> FoldParameters:
+def exact(curvature: Curvature, batches: Batches) -> FoldParameters:
     """The fold's own optimum, refined from the full fit to a certified minimum."""
     state = start(batches, curvature.theta, curvature.inverse)
-    scale = np.sqrt(np.diag(curvature.inverse))
-    everyone = _everyone(batches)
-    refine(batches, state, everyone, curvature.theta, scale, curvature.names, spent=spent)
+    refine(batches, state, _everyone(batches), curvature)
     return FoldParameters(state.thetas, state.status, state.inverses, state.gradients, state.rungs)
 
 

@@ -75,7 +75,7 @@ def certify(
         return Status(
             Outcome.NOT_STATIONARY,
             f"gradient norm {size:.1e}, largest at '{worst}', {distance:.1e} standard errors from "
-            "stationary; fit from other starts or with a stronger prior",
+            "stationary; fit on from here (init=), from other starts or with a stronger prior",
         )
     return Status(
         Outcome.STATIONARY,

@@ -254,7 +254,7 @@ class Objective:
 def leave_one_out_densities(objective: Objective, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log p(x_t | x_-t) (sites,) and its derivatives by theta (D, sites)."""
     if objective.layout is None:
-        raise ValueError("a Custom model has no chain to sweep; use cross_validate on your own folds")
+        raise ValueError("a Custom model has no chain to sweep; use cross_validate on fo.folds.points")
     arrays = (objective.prepared, objective.layout)
     values, slopes = _leave_one_out_jit(objective.program, jnp.asarray(theta), *arrays)
     return np.asarray(values), np.asarray(slopes)

@@ -35,14 +35,14 @@ def agreement(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = 
     return ax
 
 
-def along(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = None, most: int = 10) -> Any:
-    """A stem for each value along the data, the `most` largest ones labelled by their place."""
+def along(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = None) -> Any:
+    """A stem for each value along the data, the ten largest labelled by their place."""
     if ax is None:
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=(9.0, 3.4), layout="constrained")
     ax.vlines(x, 0.0, y, color="#2166ac", lw=0.6, rasterized=len(x) > _MOST_POINTS)
-    for place in np.argsort(-np.abs(y))[:most]:
+    for place in np.argsort(-np.abs(y))[:10]:
         ax.annotate(
             f"{x[place]}",
             (x[place], y[place]),

@@ -12,40 +12,33 @@ the batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from fitonce.batches import Batches
+from fitonce.curvature import Curvature
+from fitonce.diagnostics import SLOW
 from fitonce.newton import certify, minimise, spectrum
 from fitonce.status import Outcome, Status
 
 TOLERANCE = 1e-8  # standard errors: a fold this close to stationary is done
 _FLOOR = 1e-6  # standard errors: a fold this close that can get no closer is at rounding level
 _NEAR = 0.05  # standard errors: the fold's own Hessian pays from here on
-_SLOW = 0.5  # a step that leaves more of the gradient than this is slow
 _SAME = 1e-13  # relative: values that differ by less are equal, as far as sums over the data can tell
 _CLEAR = 1e-3  # eigenvalue of the unit-diagonal Hessian that differences of gradients can tell from 0
 _MOST_HESSIANS = 3
 _MOST_ROUNDS = 40
 _SHORTEN = 0.25
-_LONG = 3.0
-
-
-Spent = Callable[[], bool]
-
-
-def never() -> bool:
-    """The budget of those who set none: it is never spent."""
-    return False
+_LONG = 3.0  # a move this many times the usual one is not chance
 
 
 class Rung(Enum):
     """How far up the ladder a fold went."""
 
     NONE = "none"
+    IJ = "ij"
     ONESTEP = "onestep"
     REFINE = "refine"
     NEWTON = "newton"
@@ -62,6 +55,7 @@ class Descent:
         inverses: (F, D, D) the matrix B of each fold.
         rates: (F,) what share of the gradient the last step left; nan before the first.
         own: (F,) whether B came from the fold's own Hessian.
+        certain: (F,) whether that was taken near the optimum, so that it can certify it.
         lowest: (F,) smallest eigenvalue of that Hessian scaled to a unit diagonal; nan without.
         shares: (F,) by how much the next step is shortened.
         rungs: (F,) how each fold was obtained.
@@ -74,6 +68,7 @@ class Descent:
     inverses: np.ndarray
     rates: np.ndarray
     own: np.ndarray
+    certain: np.ndarray
     lowest: np.ndarray
     shares: np.ndarray
     rungs: np.ndarray
@@ -115,6 +110,7 @@ def start(batches: Batches, theta: np.ndarray, inverse: np.ndarray) -> Descent:
         inverses=inverse / batches.kept[:, None, None],
         rates=np.full(count, np.nan),
         own=np.zeros(count, bool),
+        certain=np.zeros(count, bool),
         lowest=np.full(count, np.nan),
         shares=np.ones(count),
         rungs=np.full(count, Rung.NONE, object),
@@ -137,16 +133,14 @@ def advance(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
 
 def _too_far(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
     """(n,) whether a step by the full fit's H is longer than chance allows."""
-    long = state.distances[which] > longest_way(batches.kept[which], state.thetas.shape[1])
+    long = state.distances[which] > longest_way(batches.turnover[which], state.thetas.shape[1])
     return ~state.own[which] & long
 
 
-def longest_way(kept: np.ndarray, size: int) -> np.ndarray:
-    """(F,) how far from the full fit, in standard errors, a fold's optimum is by chance at most.
-
-    Without a share 1 - s of the data, D parameters move by about sqrt(D (1 - s) / s).
-    """
-    return _LONG * np.sqrt(1.0 + size * np.abs(1.0 - kept) / kept)
+def longest_way(turnover: np.ndarray, size: int) -> np.ndarray:
+    """(F,) how far from the full fit, in standard errors, a fold's optimum is by chance at most: three
+    times the usual sqrt(D turnover), and never under three, so that small folds may move."""
+    return _LONG * np.sqrt(1.0 + size * turnover)
 
 
 def _step(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
@@ -187,51 +181,24 @@ def _secant(inverses: np.ndarray, steps: np.ndarray, changes: np.ndarray) -> np.
     return inverses + np.where(sound[:, None, None], update, 0.0)
 
 
-def refine(
-    batches: Batches,
-    state: Descent,
-    which: np.ndarray,
-    theta: np.ndarray,
-    scale: np.ndarray,
-    names: list[str],
-    *,
-    spent: Spent = never,
-) -> None:
+def refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
     """Take the folds `which` to their certified optima, in place.
 
-    Args:
-        batches: the folds.
-        state: where they are.
-        which: fold numbers.
-        theta: (D,) the full fit, where a full refit starts.
-        scale: (D,) standard errors of the parameters.
-        names: of the D parameters.
-        spent: asked before each round; once it is true, folds that are not done stay where they are,
-            and say so.
+    Once the budget is spent, folds that are not done stay where they are, and say so.
     """
-    active, hard = np.array(which), []
-    hessians = dict.fromkeys(which.tolist(), 0)
+    active, hard = np.array(which), np.zeros(0, int)
+    hessians = np.zeros(batches.n_folds, int)
     for _ in range(_MOST_ROUNDS):
-        if active.size == 0 or spent():
+        if active.size == 0 or batches.spent():
             break
-        stepped = ~np.isnan(state.rates[active])
-        close = state.distances[active] < _NEAR
-        slow = state.rates[active] > _SLOW
-        state.rungs[active[stepped & slow]] = Rung.NEWTON
-        need = active[stepped & ((close & ~state.own[active]) | slow)]
-        resisting = np.array([f for f in need if hessians[f] >= _MOST_HESSIANS], int)
-        need = np.setdiff1d(need, resisting)
-        if need.size:
-            for fold in need:
-                hessians[fold] += 1
-            resisting = np.append(resisting, _own_hessians(batches, state, need, scale))
-        hard.extend(resisting.tolist())
-        active = np.setdiff1d(active, resisting)
-        active = active[~(state.own[active] & (state.distances[active] <= TOLERANCE))]
+        resisting = _repair(batches, state, active, hessians, curve)
+        hard, active = np.append(hard, resisting), np.setdiff1d(active, resisting)
+        done = state.certain[active] & (state.distances[active] <= TOLERANCE)
+        active = active[~done]
         if active.size == 0:
             break
         taken = advance(batches, state, active)
-        at_rounding = ~taken & state.own[active] & (state.distances[active] <= _FLOOR)
+        at_rounding = ~taken & state.certain[active] & (state.distances[active] <= _FLOOR)
         state.rates[active[at_rounding]] = 0.0
         active = active[~at_rounding]
     unfinished = np.union1d(active, hard).astype(int)
@@ -239,21 +206,48 @@ def refine(
         if state.rungs[fold] is not Rung.NEWTON:
             state.rungs[fold] = Rung.REFINE
         state.status[fold] = _certificate(state, fold)
-    if spent():
-        for fold in unfinished:
-            state.status[fold] = Status(
-                Outcome.APPROXIMATE,
-                f"the budget ended {state.distances[fold]:.1e} standard errors from the fold's optimum",
-            )
-    elif unfinished.size:
-        _refit(batches, state, unfinished, theta, names)
+    for fold in unfinished:
+        if batches.spent():
+            state.rungs[fold] = Rung.REFINE
+            state.status[fold] = out_of_budget(state.distances[fold])
+        else:
+            _refit(batches, state, fold, curve)
+
+
+def out_of_budget(distance: float) -> Status:
+    """What a fold says that the budget left unfinished."""
+    return Status(
+        Outcome.APPROXIMATE,
+        f"the budget ended {distance:.1e} standard errors from the fold's optimum",
+    )
+
+
+def _repair(
+    batches: Batches, state: Descent, active: np.ndarray, hessians: np.ndarray, curve: Curvature
+) -> np.ndarray:
+    """Own Hessians for folds that come near their optimum or contract slowly; counted in `hessians`.
+
+    Returns: the folds that still resist.
+    """
+    stepped = ~np.isnan(state.rates[active])
+    close = (state.distances[active] < _NEAR) & ~state.certain[active]
+    slow = state.rates[active] > SLOW
+    state.rungs[active[stepped & slow]] = Rung.NEWTON
+    need = active[stepped & (close | slow)]
+    resisting = need[hessians[need] >= _MOST_HESSIANS]
+    need = np.setdiff1d(need, resisting)
+    hessians[need] += 1
+    return np.append(resisting, _own_hessians(batches, state, need, curve.scale))
 
 
 def _own_hessians(batches: Batches, state: Descent, which: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Give the folds `which` their own Hessians. Returns those that have none to descend by."""
+    if which.size == 0:
+        return which
+    near = state.distances[which] < _NEAR
     found = batches.hessians(state.thetas[which], state.gradients[which], scale, which)
     resisting = []
-    for fold, hessian in zip(which, found, strict=True):
+    for fold, hessian, close in zip(which, found, near, strict=True):
         finite = bool(np.isfinite(hessian).all())
         lowest = spectrum(hessian)[0][0] if finite else -np.inf
         if lowest <= _CLEAR and finite:
@@ -264,7 +258,7 @@ def _own_hessians(batches: Batches, state: Descent, which: np.ndarray, scale: np
             resisting.append(fold)
             continue
         state.inverses[fold] = np.linalg.inv(hessian)
-        state.own[fold], state.lowest[fold] = True, lowest
+        state.own[fold], state.certain[fold], state.lowest[fold] = True, close, lowest
         state.shares[fold], state.rates[fold] = 1.0, 0.0
     return np.array(resisting, int)
 
@@ -279,19 +273,15 @@ def _certificate(state: Descent, fold: int) -> Status:
     )
 
 
-def _refit(
-    batches: Batches, state: Descent, which: np.ndarray, theta: np.ndarray, names: list[str]
-) -> None:
-    """The last rung: damped Newton from the full fit, one fold at a time, exact Hessians."""
-    for fold in which:
-        weights = batches.weights_of(np.array([fold]))
-        end = minimise(batches.objective, theta[None], weights, tolerance=_FLOOR)
-        state.thetas[fold], state.gradients[fold] = end.thetas[0], end.gradients[0]
-        state.values[fold] = end.values[0]
-        state.rungs[fold] = Rung.EXACT
-        state.status[fold] = end.status(0, names, _FLOOR)
-        batches.hessians_used[fold] += 1
-        sound = certify(end.gradients[0], end.hessians[0], 0.0, names, np.inf).ok
-        if sound:
-            state.inverses[fold] = np.linalg.inv(end.hessians[0])
-            state.own[fold], state.lowest[fold] = True, spectrum(end.hessians[0])[0][0]
+def _refit(batches: Batches, state: Descent, fold: int, curve: Curvature) -> None:
+    """The last rung: damped Newton from the full fit, with exact Hessians."""
+    weights = batches.weights_of(np.array([fold]))
+    end = minimise(batches.objective, curve.theta[None], weights, tolerance=_FLOOR)
+    state.thetas[fold], state.gradients[fold] = end.thetas[0], end.gradients[0]
+    state.values[fold] = end.values[0]
+    state.rungs[fold] = Rung.EXACT
+    state.status[fold] = end.status(0, curve.names, _FLOOR)
+    if certify(end.gradients[0], end.hessians[0], 0.0, curve.names, np.inf).ok:
+        state.inverses[fold] = np.linalg.inv(end.hessians[0])
+        state.own[fold] = state.certain[fold] = True
+        state.lowest[fold] = spectrum(end.hessians[0])[0][0]

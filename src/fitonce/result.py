@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -14,10 +12,9 @@ from fitonce import plots
 from fitonce.checking import Evidence
 from fitonce.curvature import Curvature
 from fitonce.data import Sequences
-from fitonce.diagnostics import default_tolerance, verdicts
+from fitonce.diagnostics import default_tolerance, sound, verdicts
 from fitonce.fit import Fit
 from fitonce.methods import FoldParameters
-from fitonce.numerics import in_float64
 from fitonce.refine import Rung, longest_way
 from fitonce.scoring import Scoring
 from fitonce.status import Outcome, Status
@@ -35,17 +32,21 @@ class CVResult:
             counts as one observation; nan when fewer than two were scored, and for a joint loss on
             folds that overlap.
         control: the same mean with the parameters of the full fit, not adjusted to any fold.
-        pointwise: one row per left-out point: `fold`, `sequence`, `site`, `loss`, `control`. For whole
-            sequences `site` is -1; for a joint loss there is one row per fold, `sequence` -1 too.
+        pointwise: one row per left-out point: `fold`, `sequence`, `time` (within it), `site` (through
+            all sequences), `loss`, `control`. For whole sequences `time` and `site` are -1; for a joint
+            loss there is one row per fold, `sequence` -1 too.
         error: estimated error of `estimate` against exact refits: the mean of the folds' errors, as if
             all had one sign; nan when no fold was checked.
-        folds: one row per fold: `loss` (the mean over its points), `control`, `error` (estimated error
-            of that mean), `distance` (from the fold's own optimum, in standard errors), `rate` (the
-            share of the gradient that a step ahead leaves), `move` (how far its parameters are from the
-            full fit's, in standard errors), `verdict` ("good", "fair", "bad",
-            "unchecked"; see `fitonce.diagnostics`), `rung` (which step of the
-            ladder gave it), `gradients` and `hessians` (of the fold's objective that it took), `size`,
-            `ok`, `status`.
+        folds: one row per fold:
+            `loss` (the mean over its points) and `control`;
+            `error`, the estimated error of that mean; `distance`, from the fold's own optimum, in
+            standard errors; `rate`, the share of the gradient that a step ahead leaves; `move`, how far
+            its parameters are from the full fit's, in standard errors, and `away`, whether that is more
+            than chance allows; `verdict`, "good", "fair", "bad" or "unchecked" (see
+            `fitonce.diagnostics`);
+            `rung`, which step of the ladder gave it; `gradients` and `hessians` of the fold's objective
+            that it took (a Hessian is D more gradients);
+            `size`; `ok`, whether there is a usable number; `status`, in words.
         tolerance: the error of a fold's loss that the verdicts allow.
         theta: (folds, D) free parameters of each fold.
         method, scheme, loss, damping: how it was done.
@@ -89,15 +90,16 @@ class CVResult:
             parts.append(f"{bad} folds with a bad verdict are included; without them {without:.4f}")
         elif bad:
             parts.append(f"{bad} of {len(self.folds)} folds have a bad verdict and are included")
+        unfinished = int(self.folds["status"].str.contains("the budget ended").sum())
+        if unfinished:
+            parts.append(f"the budget left {unfinished} of {len(self.folds)} folds unfinished")
         return "; ".join(parts) or f"all {len(self.folds)} folds are included"
 
-    @in_float64
     def params(self, fold: int) -> Any:
         """The fold's parameters, as a pytree of constrained values."""
         if not 0 <= fold < len(self.theta):
             raise ValueError(f"fold must be between 0 and {len(self.theta) - 1}, got {fold}")
-        space = self.fit.problem.program.space
-        return jax.tree_util.tree_map(np.asarray, space.to_params(jnp.asarray(self.theta[fold])))
+        return self.fit.params_at(self.theta[fold])
 
     def to_dataframe(self, level: str = "folds") -> pd.DataFrame:
         """`level="folds"`: one row per fold. `level="pointwise"`: one row per left-out point."""
@@ -138,9 +140,8 @@ def _lines(cv: CVResult) -> list[str]:
         f"  method    {cv.method}, scheme {cv.scheme}{damped}{_rungs(cv)}",
         f"  trust     {_trust(cv)}",
     ]
-    carried = cv.folds["status"].str.contains("carries a parameter")
-    untrusted = cv.folds[~cv.folds["ok"] | (cv.folds["verdict"] == "bad") | carried]
-    if len(untrusted):
+    untrusted = cv.folds[~cv.folds["ok"] | (cv.folds["verdict"] == "bad") | cv.folds["away"]]
+    if len(untrusted) or not cv.treatment.startswith("all"):
         lines.append(f"  FOLDS     {cv.treatment}")
         lines += [f"            {_sentence(cv, fold)}" for fold in untrusted.index[:5]]
     times = f"  time      {_duration(cv.seconds)}"
@@ -156,7 +157,7 @@ def _lines(cv: CVResult) -> list[str]:
 
 
 def _rungs(cv: CVResult) -> str:
-    if cv.method != "auto":
+    if cv.method not in ("auto", "loo"):
         return ""
     counts = cv.folds["rung"].value_counts()
     named = [f"{counts[rung.value]:,} {rung.value}" for rung in Rung if rung.value in counts]
@@ -165,13 +166,17 @@ def _rungs(cv: CVResult) -> str:
 
 def _trust(cv: CVResult) -> str:
     verdicts = cv.folds.loc[cv.folds["verdict"] != "unchecked", "verdict"]
+    if verdicts.empty and not cv.fit.ok:
+        return "not checked: H is not positive definite at the fit"
     if verdicts.empty:
         return "not checked; pass check= to have an error estimate"
     counts = verdicts.value_counts()
     named = ", ".join(f"{counts[name]:,} {name}" for name in ("good", "fair", "bad") if name in counts)
     some = len(verdicts) < len(cv.folds)
     share = f", {_percent(cv.error / cv.se)} of se" if np.isfinite(cv.se) and cv.se > 0 else ""
-    text = f"error of the estimate about {cv.error:.1e}{share}; verdicts: {named}"
+    holds = sound(cv.folds["distance"].to_numpy(), cv.folds["rate"].to_numpy())[cv.folds["ok"]].all()
+    about = "about" if holds or some else "at least about"  # beyond a bend nobody can see
+    text = f"error of the estimate {about} {cv.error:.1e}{share}; verdicts: {named}"
     if counts.get("bad", 0) and cv.method in ("ij", "onestep", "none", "newton"):
         text += "; use method='auto'"
     return text + (f" ({len(verdicts):,} of {len(cv.folds):,} folds checked)" if some else "")
@@ -203,9 +208,10 @@ def assemble(
     found: FoldParameters,
     evidence: Evidence,
     tolerance: float | None,
+    work: np.ndarray,
     seconds: float,
 ) -> CVResult:
-    """Put the parts together."""
+    """Put the parts together; `work` (2, F) counts gradients and Hessians."""
     folds, objective = scoring.folds, curve.objective
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([s.ok for s in found.status]) & np.isfinite(losses)
@@ -213,7 +219,8 @@ def assemble(
     allowed = default_tolerance(se, losses[ok]) if tolerance is None else tolerance
     errors = np.where(ok, evidence.errors, np.nan)
     ways = curve.way_to(found.thetas)
-    away = ok & (ways > longest_way(scoring.batches.kept, len(curve.theta)))
+    # From a fit that stopped early, folds move for another reason.
+    away = fit.ok & ok & (ways > longest_way(scoring.batches.turnover, len(curve.theta)))
     judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, allowed, away)
     table = pd.DataFrame(
         {
@@ -223,10 +230,11 @@ def assemble(
             "distance": evidence.distances,
             "rate": evidence.rates,
             "move": ways,
+            "away": away,
             "verdict": [verdict.value for verdict in judged],
             "rung": [rung.value for rung in found.rungs],
-            "gradients": scoring.batches.gradients_used,
-            "hessians": scoring.batches.hessians_used,
+            "gradients": work[0],
+            "hessians": work[1],
             "size": scoring.sizes,
             "ok": ok,
             "status": [
@@ -275,19 +283,22 @@ def _pointwise(fit: Fit, scoring: Scoring, evidence: Evidence) -> pd.DataFrame:
     folds = scoring.folds
     if scoring.loss == "joint":
         number = np.arange(len(folds), dtype=np.int32)
-        site = sequence = np.full(len(folds), -1, np.int32)
+        site = sequence = time = np.full(len(folds), -1, np.int32)
     else:
         number = np.repeat(np.arange(len(folds), dtype=np.int32), scoring.sizes)
         index = np.concatenate(folds.scored).astype(np.int32)
-        site, sequence = index, np.zeros_like(index)
+        site, time, sequence = index, index, np.zeros_like(index)
         if folds.kind == "sequences":
-            site, sequence = np.full_like(index, -1), index
+            sequence, site, time = index, *np.full((2, len(index)), -1, np.int32)
         elif isinstance(fit.data, Sequences) and fit.data.n_sequences > 1:
-            sequence = fit.data.sites["sequence"].to_numpy(np.int32)[index]
+            places = fit.data.sites
+            sequence = places["sequence"].to_numpy(np.int32)[index]
+            time = places["time"].to_numpy(np.int32)[index]
     return pd.DataFrame(
         {
             "fold": number,
             "sequence": sequence,
+            "time": time,
             "site": site,
             "loss": evidence.losses[scoring.counted],
             "control": evidence.control[scoring.counted],

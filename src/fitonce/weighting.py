@@ -139,7 +139,7 @@ class Increments:
     """
 
     name: ClassVar[str] = "increments"
-    kind: ClassVar[str] = "sites"
+    kind: ClassVar[str] = "increments"  # so that no folds are taken for it
 
     def path(self, weights: Array, layout: Layout) -> Array:
         return weights
