@@ -24,7 +24,6 @@ from fitonce.data import Sequences
 from fitonce.fit import Fit, delta_method
 from fitonce.methods import METHODS, exact
 from fitonce.numerics import in_float64
-from fitonce.refine import norms
 from fitonce.weighting import Increments, Structures
 
 KINDS = ("block", "iid", "structures")
@@ -46,8 +45,8 @@ class Bootstrap:
         kind, block: how observations were drawn.
         check: one row per quantity, where asked for: `se` of the refitted draws from this and from exact
             refits, `se_exact`, and the largest distance between the two in standard errors, `largest`.
-        left: how far a draw ends from its own optimum, as a share of its way from the fit, the largest
-            of 20 draws that were checked by a gradient; nan for exact refits.
+        left: how far draws end from their own optima, as a share of their way from the fit, by mean
+            squares of 20 draws that were checked by a gradient; nan for exact refits.
         n_failed: draws without a usable number (no certified refit, a step uphill), which are left out.
         check_failed: refits of the check without a certificate, left out of it.
         damping: what was added to the diagonal of H.
@@ -73,7 +72,7 @@ class Bootstrap:
         advice = "" if word == "good" else "; use method='newton' or 'exact', or check="
         return (
             f"trust: {word}; draws end {100 * self.left:.2g} % of their way from their own optima "
-            f"(largest of {_SAMPLE} that were checked){advice}"
+            f"(a gradient at {min(_SAMPLE, len(self.draws))} of them){advice}"
         )
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -265,11 +264,11 @@ def _quantities(
 
 
 def _left(curve: Curvature, weights: np.ndarray, thetas: np.ndarray, size: int) -> float:
-    """The largest share of its way that a draw is from its own optimum."""
+    """What share of their way from the fit the draws are from their own optima, by mean squares."""
     batches = Batches.of(curve.objective, weights, min(size, len(weights)))
     _, gradients = batches.values_and_gradients(thetas, np.arange(len(weights)))
-    ways = curve.way_to(thetas)
-    return float((norms(gradients, curve.inverse[None].repeat(len(ways), 0)) / ways).max())
+    rest = np.einsum("fi,ij,fj->", gradients, curve.inverse, gradients)
+    return float(np.sqrt(rest / np.sum(curve.way_to(thetas) ** 2)))
 
 
 def _compare(
