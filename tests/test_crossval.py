@@ -288,7 +288,15 @@ def test_custom_models_have_no_scheme_and_check_heldout():
         fo.cross_validate(fit, fo.folds.kfold(5, 5))
 
 
+def test_a_loss_that_is_not_for_jax(fit, folds):
+    with pytest.raises(ValueError, match=r"loss must be written with jax\.numpy, got Tracer"):
+        fo.cross_validate(fit, folds, loss=lambda params, data, weights: np.asarray(params["rate"]))
+    counts = fo.cross_validate(fit, folds, loss=lambda params, data, weights: weights > 2, method="none")
+    assert counts.estimate == 0.0
+
+
 REFUSALS = [
+    ({"loss": np.ones(3)}, "loss must be one of"),
     ({"method": "magic"}, r"method must be 'auto' or one of .*, got 'magic'"),
     ({"loss": "square"}, r"loss must be one of \('pointwise', 'joint'\) or a function, got 'square'"),
     ({"chunk": 0}, "chunk must be an integer of at least 1, got 0"),

@@ -115,9 +115,9 @@ def bootstrap(
 
     Args:
         fit: from `fo.fit`.
-        kind: "block", the moving-block bootstrap for dependent observations (it draws the first and last
-            steps less often than others, so that the initial distribution is not covered); "iid",
-            single observations; "structures", whole sequences.
+        kind: "block", the moving-block bootstrap for dependent observations, circular, so that the ends
+            of a sequence are drawn as often as the rest; "iid", single observations; "structures",
+            whole sequences.
         n: how many draws.
         block: length of a block, in steps; None: the cube root of the longest sequence, rounded up.
             Give more where what the model does not explain lasts longer (a daily rhythm, a day).
@@ -140,6 +140,11 @@ def bootstrap(
     size = chunk_size(fit.model.bytes_per_fold(fit.problem.prepared), n)
     found = METHODS[method](curve, Batches.of(curve.objective, weights, size))
     ok = np.array([status.ok for status in found.status])
+    if ok.sum() < 2:
+        raise ValueError(
+            f"the bootstrap needs at least 2 draws with a usable number, got {ok.sum()} of {n}; the "
+            f"first says: {found.status[int(np.argmin(ok))]}"
+        )
     weights, theta = weights[ok], found.thetas[ok]
     names, quantities = _quantities(fit, statistic)
     draws = np.asarray(jax.vmap(quantities)(jnp.asarray(theta)))
@@ -156,6 +161,7 @@ def bootstrap(
         }
     )
     report, failed = None, 0
+    check = min(check, len(draws))
     if check:
         batches = Batches.of(curve.objective, weights[:check], min(size, check))
         report, failed = _compare(curve, batches, draws[:check], table, quantities)
@@ -171,13 +177,14 @@ def _refuse(fit: Fit, kind: str, n: int, block: int | None, level: float, check:
         raise ValueError("kind='structures' draws whole sequences and needs at least 2 of them")
     if block is not None and kind != "block":
         raise ValueError(f"block is for kind='block', got kind='{kind}'")
+    block = 1 if block is None else block
     for name, value, least in (("n", n, 2), ("check", check, 0), ("block", block, 1)):
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if value is not None and not (whole and value >= least):
+        if not (whole and value >= least):
             raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
     if check == 1 or check > n:
         raise ValueError(f"check must be 0 or between 2 and the {n} draws, got {check}")
-    if not (isinstance(level, float) and 0 < level < 1):
+    if not (isinstance(level, (float, np.floating)) and 0 < level < 1):
         raise ValueError(f"level must be between 0 and 1, got {level!r}")
 
 
@@ -188,12 +195,13 @@ def _lengths(fit: Fit) -> np.ndarray:
 
 
 def _block_length(fit: Fit, block: int | None) -> int:
-    longest = int(_lengths(fit).max())
-    if block is None:
-        return math.ceil(longest ** (1 / 3))
-    if block > longest:
-        raise ValueError(f"block must be at most the longest sequence, {longest} steps, got {block}")
-    return int(block)
+    lengths = _lengths(fit)
+    length = math.ceil(int(lengths.max()) ** (1 / 3)) if block is None else int(block)
+    if 2 * length > lengths.sum():
+        raise ValueError(
+            f"block must be at most half of the {lengths.sum()} steps of data, got {length}"
+        )
+    return length
 
 
 def _weights(
@@ -206,36 +214,27 @@ def _weights(
         weights[:, seen] = rng.multinomial(len(seen), np.full(len(seen), 1 / len(seen)), n)
         return weights
     lengths = _lengths(fit)
-    offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    widths = np.minimum(block, lengths)
-    places = lengths - widths + 1
-    weights = np.empty((n, len(base)))
-    for row in weights:
-        row[:] = _blocks_drawn(lengths, offsets, widths, places, rng)
+    weights = np.stack([_blocks_drawn(lengths, block, rng) for _ in range(n)])
     return weights * base
 
 
-def _blocks_drawn(
-    lengths: np.ndarray,
-    offsets: np.ndarray,
-    widths: np.ndarray,
-    places: np.ndarray,
-    rng: np.random.Generator,
-) -> np.ndarray:
+def _blocks_drawn(lengths: np.ndarray, block: int, rng: np.random.Generator) -> np.ndarray:
     """(sites,) how often each is covered by blocks that together are as long as the data.
 
-    A block starts at any of the places of all sequences, and stays within one; the last is cut short.
+    A block starts at any site and goes round within its sequence, so that every site is drawn once on
+    average: sequences are chosen by their length over that of a block in them. The last is cut short.
     """
-    total, covered = int(lengths.sum()), 0
-    change = np.zeros(total + 1)
-    while covered < total:
-        which = rng.choice(len(places), p=places / places.sum())
-        start = offsets[which] + rng.integers(places[which])
-        width = min(int(widths[which]), total - covered)
-        change[start] += 1.0
-        change[start + width] -= 1.0
-        covered += width
-    return np.cumsum(change[:-1])
+    offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    widths = np.minimum(block, lengths)
+    shares = lengths / widths
+    counts = np.zeros(lengths.sum())
+    left = len(counts)
+    while left > 0:
+        which = rng.choice(len(lengths), p=shares / shares.sum())
+        places = (rng.integers(lengths[which]) + np.arange(min(widths[which], left))) % lengths[which]
+        counts[offsets[which] + places] += 1.0
+        left -= len(places)
+    return counts
 
 
 def _quantities(
@@ -255,7 +254,7 @@ def _quantities(
             "statistic must be written with jax.numpy and return a number or a vector, got "
             f"{type(error).__name__}: {str(error).splitlines()[0]}"
         ) from None
-    if len(shape.shape) > 1:
+    if len(shape.shape) > 1 or jnp.issubdtype(shape.dtype, jnp.complexfloating):
         raise ValueError(f"statistic must return a number or a vector, got shape {shape.shape}")
     label = getattr(statistic, "__name__", "statistic").replace("<lambda>", "statistic")
     count = math.prod(shape.shape)
@@ -286,9 +285,14 @@ def _compare(
     report = pd.DataFrame(
         {
             "name": table["name"],
-            "se": some.std(0, ddof=1),
-            "se_exact": exact_draws.std(0, ddof=1),
-            "largest": np.abs(some - exact_draws).max(0) / table["se"],
+            "se": _spread(some),
+            "se_exact": _spread(exact_draws),
+            "largest": np.abs(some - exact_draws).max(0, initial=0.0) / table["se"],
         }
     )
     return report, int((~ok).sum())
+
+
+def _spread(draws: np.ndarray) -> np.ndarray:
+    """(Q,) standard deviations; nan of fewer than two draws."""
+    return draws.std(0, ddof=1) if len(draws) > 1 else np.full(draws.shape[1], np.nan)

@@ -16,6 +16,7 @@ from fitonce.diagnostics import loss_errors
 from fitonce.methods import FoldParameters
 from fitonce.refine import norms
 from fitonce.scoring import Scoring
+from fitonce.status import Outcome, Status
 
 ARRIVED = 1e-6  # standard errors: no step ahead is worth taking from here
 
@@ -50,10 +51,24 @@ def check(curvature: Curvature, scoring: Scoring, found: FoldParameters, which: 
     errors, distances, rates = np.full((3, batches.n_folds), np.nan)
     evidence = Evidence(losses, control, errors, distances, rates, np.zeros(batches.n_folds, bool))
     which = which[np.isfinite(found.thetas[which]).all(1)]
+    if curvature.damping:  # steps by a damped H are too short to tell anything
+        which = which[[found.status[fold].outcome is Outcome.STATIONARY for fold in which]]
     inverses = _inverses(curvature, scoring, found) if which.size else None
     if inverses is not None:
         _fill(curvature, scoring, found, evidence, inverses[which], which)
+    judge_failures(scoring, found.status, evidence)
     return evidence
+
+
+def judge_failures(scoring: Scoring, status: list[Status], evidence: Evidence) -> None:
+    """Where there is no optimum to measure from, what the loss moved is what it may be off by."""
+    failed = np.flatnonzero([not s.ok for s in status])
+    evidence.errors[failed] = loss_errors(
+        evidence.control[failed],
+        evidence.losses[failed],
+        scoring.counted[failed],
+        scoring.sizes[failed],
+    )
 
 
 def _inverses(curvature: Curvature, scoring: Scoring, found: FoldParameters) -> np.ndarray | None:

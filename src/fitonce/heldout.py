@@ -77,7 +77,7 @@ def _user(program: Program, loss: Any, thetas: Array, weights: Array, scored: Ar
 
 def resolve(loss: Any) -> Loss:
     """Check a `loss=` argument."""
-    if callable(loss) or loss in LOSSES:
+    if callable(loss) or (isinstance(loss, str) and loss in LOSSES):
         return loss
     raise ValueError(f"loss must be one of {LOSSES} or a function, got {loss!r}")
 
@@ -107,7 +107,13 @@ def heldout_losses(
     sequences = program.scheme.kind == "sequences"
     if callable(loss):
         given = objective.prepared if objective.layout is None else data
-        return np.asarray(_user(program, loss, t, w, s, given))
+        try:
+            return np.asarray(_user(program, loss, t, w, s, given))
+        except jax.errors.JAXTypeError as error:
+            raise ValueError(
+                f"loss must be written with jax.numpy, got {type(error).__name__}: "
+                f"{str(error).splitlines()[0]}"
+            ) from None
     if loss == "joint":
         known = Program(program.model, program.space, _inference_scheme(program), program.kernel)
         back = np.array(weights)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fitonce.checking import Evidence, arrived_errors
+from fitonce.checking import Evidence, arrived_errors, judge_failures
 from fitonce.curvature import Curvature
 from fitonce.diagnostics import SAFETY, default_tolerance, loss_errors, sound
 from fitonce.methods import FoldParameters
@@ -45,7 +45,8 @@ def climb(
     checked = np.zeros(batches.n_folds, bool)
     evidence = Evidence(control.copy(), control, errors, distances, rates, checked)
     thetas, current, climbing = state.thetas.copy(), control.copy(), everyone
-    for rung in (Rung.NONE, Rung.ONESTEP):
+    # Steps by a damped H are too short to judge by: all folds are then refined.
+    for rung in () if curvature.damping else (Rung.NONE, Rung.ONESTEP):
         if climbing.size == 0 or batches.spent():
             break
         thetas[climbing], evidence.losses[climbing] = state.thetas[climbing], current[climbing]
@@ -61,6 +62,7 @@ def climb(
     for fold in climbing:
         if state.status[fold].outcome is Outcome.APPROXIMATE:
             state.status[fold] = out_of_budget(state.distances[fold])
+    judge_failures(scoring, state.status, evidence)
     return FoldParameters(thetas, state.status, None, None, state.rungs), evidence
 
 
@@ -97,7 +99,7 @@ def _finish(
 ) -> None:
     """Refine the folds `which` to the end, or to that of the budget."""
     refine(scoring.batches, state, which, curvature)
-    evidence.losses[which] = scoring.losses(state.thetas[which], which)
+    evidence.losses[which], evidence.checked[which] = scoring.losses(state.thetas[which], which), True
     evidence.distances[which], evidence.rates[which] = state.distances[which], np.nan
     evidence.errors[which] = arrived_errors(
         curvature, scoring, state.thetas[which], evidence, state.distances[which], which

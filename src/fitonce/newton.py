@@ -14,7 +14,7 @@ from fitonce.objective import Objective
 from fitonce.status import Outcome, Status
 
 _MAX_HALVINGS = 30
-_MAX_STEP = 10.0  # in free coordinates; log-ratios and logs of scales move no further in one step
+_MAX_STEP = 10.0  # free coordinates (log-ratios, logs of scales), or times the value of a large one
 _NEAR = 0.1  # standard errors: inside, Newton's method converges quadratically
 _CHORD = 1e-4  # standard errors: inside, the Hessian already at hand is as good as a new one
 
@@ -134,7 +134,7 @@ def minimise(
         distance = _distances(gradients, hessians)
         steps = np.zeros_like(thetas)
         for fold in np.flatnonzero(active):
-            steps[fold] = _descent(gradients[fold], hessians[fold])
+            steps[fold] = _descent(thetas[fold], gradients[fold], hessians[fold])
         new_values, new_gradients = objective.values_and_gradients(thetas + steps, weights)
         halved = np.linalg.norm(new_gradients, axis=1) < 0.5 * np.linalg.norm(gradients, axis=1)
         near = distance < _NEAR
@@ -153,13 +153,14 @@ def minimise(
     return Minima(thetas, gradients, hessians, _distances(gradients, hessians), lowest, values)
 
 
-def _descent(gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
+def _descent(theta: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
     if not np.isfinite(hessian).all():
         return -gradient / max(float(np.linalg.norm(gradient)), 1.0)
     values, vectors, scale = spectrum(hessian)
     floor = max(1e-8 * np.abs(values).max(), np.finfo(float).tiny)
     step = -(vectors @ ((vectors.T @ (gradient / scale)) / np.maximum(np.abs(values), floor))) / scale
-    return step * min(1.0, _MAX_STEP / max(float(np.abs(step).max()), 1e-300))
+    size = float(np.max(np.abs(step) / np.maximum(np.abs(theta), 1.0)))
+    return step * min(1.0, _MAX_STEP / max(size, 1e-300))
 
 
 def _search(

@@ -31,7 +31,8 @@ _CLEAR = 1e-3  # eigenvalue of the unit-diagonal Hessian that differences of gra
 _MOST_HESSIANS = 3
 _MOST_ROUNDS = 40
 _SHORTEN = 0.25
-_LONG = 3.0  # a move this many times the usual one is not chance
+_ASIDE = 0.1  # free coordinates: how far off a saddle to start again
+_LONG = 3.0  # a step this many times the usual one waits for the fold's own Hessian
 
 
 class Rung(Enum):
@@ -132,15 +133,15 @@ def advance(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
 
 
 def _too_far(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
-    """(n,) whether a step by the full fit's H is longer than chance allows."""
-    long = state.distances[which] > longest_way(batches.turnover[which], state.thetas.shape[1])
-    return ~state.own[which] & long
+    """(n,) whether a step by the full fit's H is much longer than usual."""
+    usual = usual_way(batches.turnover[which], state.thetas.shape[1])
+    return ~state.own[which] & (state.distances[which] > _LONG * usual)
 
 
-def longest_way(turnover: np.ndarray, size: int) -> np.ndarray:
-    """(F,) how far from the full fit, in standard errors, a fold's optimum is by chance at most: three
-    times the usual sqrt(D turnover), and never under three, so that small folds may move."""
-    return _LONG * np.sqrt(1.0 + size * turnover)
+def usual_way(turnover: np.ndarray, size: int) -> np.ndarray:
+    """(F,) how far from the full fit, in standard errors, a fold's optimum is as a rule:
+    sqrt(D turnover) where the model is right, and at least one, so that small folds may move."""
+    return np.sqrt(1.0 + size * turnover)
 
 
 def _step(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
@@ -277,6 +278,11 @@ def _refit(batches: Batches, state: Descent, fold: int, curve: Curvature) -> Non
     """The last rung: damped Newton from the full fit, with exact Hessians."""
     weights = batches.weights_of(np.array([fold]))
     end = minimise(batches.objective, curve.theta[None], weights, tolerance=_FLOOR)
+    if end.lowest[0] < 0:  # a saddle: go down along its steepest direction, either way
+        down = np.linalg.eigh(end.hessians[0])[1][:, 0]
+        for start_again in (end.thetas + _ASIDE * down, end.thetas - _ASIDE * down):
+            other = minimise(batches.objective, start_again, weights, tolerance=_FLOOR)
+            end = other if other.values[0] < end.values[0] else end
     state.thetas[fold], state.gradients[fold] = end.thetas[0], end.gradients[0]
     state.values[fold] = end.values[0]
     state.rungs[fold] = Rung.EXACT

@@ -60,7 +60,7 @@ class Scoring:
             values = heldout_losses(
                 objective, self.loss, t, weights, scored[folds], counted[folds], self.data
             )
-            return (values,)
+            return (np.asarray(values, float),)
 
         return self.batches.map(work, "held-out losses", which, thetas)[0]
 
