@@ -93,17 +93,17 @@ def test_a_flat_direction_is_named_and_not_solved():
     assert "'a'" in str(fit.status)
     assert "'b'" in str(fit.status)
     folds = fo.folds.kfold(10, 5)
-    with pytest.raises(fo.IndefiniteError, match=r"H is not positive definite.*'a', 'b'|'b', 'a'"):
-        fo.cross_validate(fit, folds, method="onestep")
+    for method in ("onestep", "exact", "auto"):
+        with pytest.raises(fo.IndefiniteError, match=r"H is not positive definite.*'a', 'b'|'b', 'a'"):
+            fo.cross_validate(fit, folds, method=method)
     assert np.isfinite(fo.cross_validate(fit, folds, method="none").estimate)
     damped = fo.cross_validate(fit, folds, method="onestep", damping=1e-6)
     assert np.isfinite(damped.estimate)
 
 
-@pytest.mark.parametrize("method", ["newton", "exact"])
-def test_folds_with_a_flat_direction_are_reported(method):
+def test_folds_with_a_flat_direction_are_reported():
     fit = fo.fit(flat_direction(), np.arange(10.0))
-    cv = fo.cross_validate(fit, fo.folds.kfold(10, 5), method=method)
+    cv = fo.cross_validate(fit, fo.folds.kfold(10, 5), method="newton")
     assert cv.n_failed == 5
     assert np.isnan(cv.estimate)
     assert "smallest eigenvalue of H" in cv.folds["status"][0]

@@ -190,4 +190,4 @@ def test_losses_belong_to_the_parameters_whatever_the_budget(fit, folds, most):
 def test_a_budget_of_no_time_is_the_control(fit, folds):
     cv = fo.cross_validate(fit, folds, max_seconds=1e-9)
     np.testing.assert_array_equal(cv.folds["loss"], cv.folds["control"])
-    assert (cv.folds["verdict"] == "bad").all()
+    assert (cv.folds["verdict"] == "unchecked").all()

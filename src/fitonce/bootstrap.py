@@ -249,7 +249,7 @@ def _quantities(
         shape = jax.eval_shape(
             lambda t: jnp.asarray(statistic(space.to_params(t))), jnp.asarray(fit.theta)
         )
-    except (TypeError, jax.errors.JAXTypeError) as error:
+    except (TypeError, ValueError, jax.errors.JAXTypeError) as error:
         raise ValueError(
             "statistic must be written with jax.numpy and return a number or a vector, got "
             f"{type(error).__name__}: {str(error).splitlines()[0]}"
