@@ -208,7 +208,7 @@ def _leave_one_out(emission, initial, pairwise, slope, derivative):
     return jax.jvp(value, (0.0,), (1.0,)) if derivative else value(0.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(case=cases)
 def test_leave_one_out_matches_enumeration(case):
     """Also where emissions and transitions are impossible, in the values and the derivatives."""
@@ -236,7 +236,7 @@ def test_leave_one_out_matches_enumeration(case):
     np.testing.assert_allclose(tangent, numeric, rtol=1e-5, atol=1e-5 * case["spread"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(case=cases)
 def test_increments_match_enumeration_of_prefixes(case):
     unary, pairwise = potentials(**(case | {"shift": 0.0, "varying": False}))

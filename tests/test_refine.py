@@ -177,7 +177,7 @@ def test_a_budget_leaves_folds_where_they_are_and_says_so(fit, folds, method):
     assert cv.folds["status"].str.contains("the budget ended").all()
 
 
-@pytest.mark.parametrize("most", [1, 5, 8, 12, 16, 30, 60])
+@pytest.mark.parametrize("most", [1, 5, 12, 30])
 def test_losses_belong_to_the_parameters_whatever_the_budget(fit, folds, most):
     cv = fo.cross_validate(fit, folds, max_gradients=most, tolerance=1e-9)
     for fold in range(len(folds)):
