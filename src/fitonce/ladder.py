@@ -54,9 +54,9 @@ def climb(
         ahead, good = _judge(scoring, state, evidence, climbing, target)
         current[climbing] = ahead
         climbing = climbing[~good]
-    if climbing.size > _MANY * batches.n_folds:
-        climbing = everyone
     if climbing.size and not batches.spent():
+        if climbing.size > _MANY * batches.n_folds:
+            climbing = everyone
         _finish(curvature, scoring, state, evidence, climbing)
         thetas[climbing] = state.thetas[climbing]
     for fold in climbing:
