@@ -60,7 +60,7 @@ def main() -> None:
     )
     print(f"  hmmlearn, refit from the full fit  {np.mean(losses):.4f}   {peer_seconds:8.3f} s")
     print(
-        f"  fitonce onestep                    {ours.estimate:.4f}   {seconds:8.3f} s"
+        f"  fitonce auto                       {ours.estimate:.4f}   {seconds:8.3f} s"
         f"   {peer_seconds / seconds:.0f}x faster"
     )
     print(f"  fitonce exact                      {exact.estimate:.4f}   {exact.seconds:8.3f} s")
