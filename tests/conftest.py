@@ -1,4 +1,4 @@
-"""Shared fixtures: where the reference data is, and how skips are reported."""
+"""Shared fixtures: where the reference data is, how skips are reported, and what keeps workers alive."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 SHARED = Path(os.environ.get("FITONCE_SHARED", Path(__file__).parents[2] / "shared"))
 
+# Every compiled program takes memory maps, of which Linux allows a process 65,530; then it is aborted.
+MOST_MAPS = int(os.environ.get("FITONCE_TEST_MAPS", "25000"))
+
 
 def shared(*parts: str) -> Path:
     """A file of the shared folder, or a skip that says what is missing."""
@@ -19,3 +22,14 @@ def shared(*parts: str) -> Path:
     if not path.exists():
         pytest.skip(f"needs {'/'.join(parts)} in the shared folder beside the repository")
     return path
+
+
+@pytest.fixture(autouse=True)
+def _few_compiled_programs():
+    """Forget compiled programs before there are too many of them."""
+    yield
+    maps = Path("/proc/self/maps")
+    import jax  # not before the switch above is set
+
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
