@@ -191,6 +191,7 @@ def test_the_ladder_climbs_towards_the_exact_refit(name):
     assert distance("newton") < distance("onestep")
 
 
+@pytest.mark.slow
 @every_model
 def test_auto_is_within_its_tolerance_of_exact_refits(name):
     fit, folds = fitted(name), folds_of(name)
@@ -213,6 +214,7 @@ def test_one_sweep_is_every_single_point_left_out(name):
     np.testing.assert_allclose(gradients, fit.gradient - slopes[[0, 17, -1]], atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", chains)
 def test_increments_add_up_to_the_objective(name):
     fit = fitted(name)
