@@ -9,17 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fitonce.params import (
-    Covariance,
-    Free,
-    Frozen,
-    Ordered,
-    ParameterSpace,
-    Positive,
-    Simplex,
-    freeze,
-    leaf_name,
-)
+from fitonce.constraints import Covariance, Free, Frozen, Ordered, Positive, Simplex
+from fitonce.params import ParameterSpace, freeze, leaf_name
 
 batches = st.lists(st.integers(1, 3), max_size=2).map(tuple)
 

@@ -137,7 +137,7 @@ def bootstrap(
     block = _block_length(fit, block) if kind == "block" else None
     rng = np.random.default_rng(seed)
     weights = _weights(curve.objective.base, fit, kind, block, rng, n)
-    size = chunk_size(fit.model.bytes_per_fold(fit.problem.prepared), n)
+    size = chunk_size(fit.problem.bytes_per_fold, n)
     found = METHODS[method](curve, Batches.of(curve.objective, weights, size))
     ok = np.array([status.ok for status in found.status])
     if ok.sum() < 2:

@@ -151,7 +151,7 @@ def _batches(
 ) -> Batches:
     if chunk is not None and (not isinstance(chunk, (int, np.integer)) or chunk < 1):
         raise ValueError(f"chunk must be an integer of at least 1, got {chunk}")
-    need = fit.model.bytes_per_fold(fit.problem.prepared)
+    need = fit.problem.bytes_per_fold
     size = min(chunk, len(folds)) if chunk is not None else chunk_size(need, len(folds))
     return Batches.of_folds(curve.objective, folds, int(size), progress, budget)
 

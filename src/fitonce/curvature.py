@@ -12,7 +12,7 @@ from scipy import linalg
 from fitonce import weighting
 from fitonce.fit import Fit
 from fitonce.newton import flat_direction
-from fitonce.objective import Objective, with_scheme
+from fitonce.objective import Objective
 from fitonce.weighting import Scheme
 
 
@@ -98,5 +98,5 @@ def curvature(fit: Fit, scheme: str | Scheme | None = None, *, damping: float = 
         raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
     if not (isinstance(damping, (int, float)) and 0 <= damping < np.inf):
         raise ValueError(f"damping must be a number that is not negative, got {damping!r}")
-    objective = with_scheme(fit.problem, weighting.resolve(scheme))
+    objective = fit.problem.with_scheme(weighting.resolve(scheme))
     return Curvature(fit.theta, fit.hessian, fit.gradient, fit.names, damping, objective)

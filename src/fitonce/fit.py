@@ -13,13 +13,16 @@ import numpy as np
 import pandas as pd
 from scipy import optimize
 
+from fitonce.compiled import CompiledObjective, layout_of
 from fitonce.data import Sequences, sequences
 from fitonce.engines.chain import KERNELS, Kernel
-from fitonce.models.base import ChainModel
+from fitonce.engines.elimination import make_plan
+from fitonce.fields import FieldObjective, field_layout
+from fitonce.models.base import ChainModel, FieldModel
 from fitonce.models.custom import Custom
 from fitonce.newton import Minima, minimise
 from fitonce.numerics import in_float64
-from fitonce.objective import Objective, Program, layout_of
+from fitonce.objective import Objective, Program
 from fitonce.params import ParameterSpace, Params
 from fitonce.progress import bar
 from fitonce.status import Status
@@ -27,6 +30,7 @@ from fitonce.weighting import A
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
 _MOST_ITERATIONS = 500
+_MOST_EM, _EM_STEP = 50, 1e-3  # free coordinates: logarithms of rates
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +144,8 @@ def fit(
     progress: bool | None = None,
     kernel: Kernel | None = None,
 ) -> Fit:
-    """Fit a model: L-BFGS from each start, then Newton steps to rounding level from the best.
+    """Fit a model: L-BFGS (or EM, where a model has M steps) from each start, then Newton steps to
+    rounding level from the best.
 
     Args:
         model: one of `fo.models`, or anything with the same methods.
@@ -149,8 +154,7 @@ def fit(
         restarts: how many starts when `init` is None; the first is not random.
         seed: of the random starts.
         tolerance: a fit is stationary when it is within this many standard errors of it.
-        max_iterations: stop each start after so many iterations of L-BFGS, and do without the Newton
-            steps: a fit that stopped early, whose status says how far it is from stationary.
+        max_iterations: stop each start after so many iterations, and do without the Newton steps: a fit that stopped early, whose status says how far it is from stationary.
         progress: a progress bar; None: only on a terminal.
         kernel: "scan", "tree", or None for the backend's best.
     """
@@ -170,7 +174,7 @@ def fit(
     runs = []
     with bar(len(starts), "starts of the fit", progress) as shown:
         for start in starts:
-            runs.append(_lbfgs(objective, start, max_iterations or _MOST_ITERATIONS))
+            runs.append(_descend(objective, start, max_iterations or _MOST_ITERATIONS))
             shown.update()
     finite = [run for run in runs if np.isfinite(run.fun)]
     best = min(finite or runs, key=lambda run: run.fun)
@@ -208,8 +212,8 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
         prepared = jax.tree_util.tree_map(jnp.asarray, _plain(data))
         space = ParameterSpace(model.space())
         base = np.ones(model.count(prepared))
-        return Objective(Program(model, space, A(), kernel), prepared, None, base), data
-    if not isinstance(model, ChainModel):
+        return CompiledObjective(Program(model, space, A(), kernel), prepared, None, base), data
+    if not isinstance(model, (ChainModel, FieldModel)):
         raise ValueError(
             f"model must be one of fo.models or have its methods, got {type(model).__name__}"
         )
@@ -217,7 +221,11 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
     prepared = model.prepare(read)
     space = ParameterSpace(model.parameters(prepared))
     program = Program(model, space, A(), kernel)
-    return Objective(program, prepared, layout_of(read), read.weights), read
+    if isinstance(model, FieldModel):
+        plan = make_plan(model.states, model.scopes, limit=model.memory_limit)
+        layout = field_layout(plan.scopes, plan.starts, read.weights > 0)
+        return FieldObjective(program, prepared, layout, read.weights, plan), read
+    return CompiledObjective(program, prepared, layout_of(read), read.weights), read
 
 
 def _plain(data: Any) -> Any:
@@ -241,11 +249,40 @@ def _starts(objective: Objective, init: Params | None, restarts: int, seed: int)
     ]
 
 
-def _lbfgs(objective: Objective, start: np.ndarray, most: int) -> optimize.OptimizeResult:
+def _descend(objective: Objective, start: np.ndarray, most: int) -> optimize.OptimizeResult:
+    """From one start most of the way down."""
     if start.size == 0:
         raise ValueError("the model has no free parameters: every one of them is frozen")
-
+    model = objective.program.model
     started = time.perf_counter()
+    if hasattr(model, "maximise"):
+        result = _em(objective, start, most)
+        if model.learns_factors:  # M steps leave the coupling where it started
+            result = _lbfgs(objective, result.x, most)
+    else:
+        result = _lbfgs(objective, start, most)
+    result.fun = float(objective.value(result.x))
+    result["seconds"] = time.perf_counter() - started
+    return result
+
+
+def _em(objective: Objective, start: np.ndarray, most: int) -> optimize.OptimizeResult:
+    """EM until steps are small; it slows down there, and Newton's method does not."""
+    model, space, theta = objective.program.model, objective.program.space, start
+    for _ in range(min(most, _MOST_EM)):
+        params = space.to_params(jnp.asarray(theta))
+        new = model.maximise(params, objective.posterior(theta), objective.prepared)
+        try:
+            found = space.to_free(new)
+        except ValueError:  # a class that explains nothing: leave the rest to Newton's method
+            break
+        step, theta = np.abs(found - theta).max(), found
+        if step < _EM_STEP:
+            break
+    return optimize.OptimizeResult(x=theta)
+
+
+def _lbfgs(objective: Objective, start: np.ndarray, most: int) -> optimize.OptimizeResult:
 
     def value_and_gradient(theta: np.ndarray) -> tuple[float, np.ndarray]:
         values, gradients = objective.values_and_gradients(theta[None], objective.base[None])
@@ -260,8 +297,6 @@ def _lbfgs(objective: Objective, start: np.ndarray, most: int) -> optimize.Optim
         method="L-BFGS-B",
         options={"maxiter": most, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-6},
     )
-    result.fun = float(objective.value(result.x))
-    result["seconds"] = time.perf_counter() - started
     return result
 
 

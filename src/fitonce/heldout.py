@@ -19,15 +19,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fitonce.compiled import log_likelihoods, posterior, sequence_log_likelihoods
+from fitonce.fields import FieldObjective
 from fitonce.models.custom import Custom, one_each
 from fitonce.numerics import Array, in_float64, logsumexp, safe_log
-from fitonce.objective import (
-    Objective,
-    Program,
-    log_likelihoods,
-    posterior,
-    sequence_log_likelihoods,
-)
+from fitonce.objective import Objective, Program
 from fitonce.potentials import Layout
 from fitonce.weighting import A
 
@@ -115,11 +111,16 @@ def heldout_losses(
                 f"{str(error).splitlines()[0]}"
             ) from None
     if loss == "joint":
-        known = Program(program.model, program.space, _inference_scheme(program), program.kernel)
         back = np.array(weights)
         for row, indices, real in zip(back, scored, counted, strict=True):
             row[indices[real]] = objective.base[indices[real]]
+        if isinstance(objective, FieldObjective):
+            without = objective.log_likelihoods(thetas, weights)
+            return (without - objective.log_likelihoods(thetas, back))[:, None]
+        known = Program(program.model, program.space, _inference_scheme(program), program.kernel)
         return np.asarray(_joint(known, t, w, jnp.asarray(back), *arrays))[:, None]
+    if isinstance(objective, FieldObjective):
+        return objective.pointwise_losses(thetas, weights, scored)
     if isinstance(program.model, Custom):
         return np.asarray(_custom(program, t, w, s, objective.prepared))
     if sequences:

@@ -28,7 +28,6 @@ from fitonce.diagnostics import Verdict, sound, verdicts
 from fitonce.fit import Fit
 from fitonce.folds import Folds, points, sites
 from fitonce.methods import FoldParameters, exact
-from fitonce.objective import leave_one_out_densities
 from fitonce.refine import Rung
 from fitonce.result import CVResult, assemble
 from fitonce.scoring import Scoring
@@ -87,7 +86,7 @@ def loo(
 
 def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:
     """One fold per observed point (n of them), losses l_t (n,) and their slopes (n, D)."""
-    densities, slopes = leave_one_out_densities(fit.problem, fit.theta)
+    densities, slopes = fit.problem.leave_one_out(fit.theta)
     folds = points(fit.data)
     observed = np.concatenate(folds.dropped)
     return folds, -densities[observed], -slopes[:, observed].T
@@ -164,7 +163,7 @@ def _some(fit: Fit, folds: Folds, which: np.ndarray) -> Folds:
 
 
 def _scoring(fit: Fit, curve: Curvature, folds: Folds, progress: bool | None) -> Scoring:
-    size = chunk_size(fit.model.bytes_per_fold(fit.problem.prepared), len(folds))
+    size = chunk_size(fit.problem.bytes_per_fold, len(folds))
     batches = Batches.of_folds(curve.objective, folds, size, progress)
     return Scoring(folds, batches, "pointwise", fit.data)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
+
 from fitonce.numerics import Array
 
 
@@ -41,6 +43,15 @@ class Layout(NamedTuple):
         grid = self.observed.shape
         return sites.reshape(grid) if self.places is None else sites[self.places]
 
+    def latent(self, weights: Array) -> Array:
+        """(N, T): a missing observation was not left out, so its latent state has weight one."""
+        return jnp.where(self.observed, self.to_grid(weights), 1.0)
+
+    def link_weights(self, weights: Array) -> Array:
+        """(N * (T - 1),) of each transition, the product of the weights at its ends."""
+        latent = self.latent(weights)
+        return (latent[:, :-1] * latent[:, 1:]).ravel()
+
     def to_slots(self, sites: Array) -> Array:
         """Site numbers to places in the flattened (N * T) grid."""
         return sites if self.slots is None else self.slots[sites]
@@ -56,3 +67,34 @@ class Term(NamedTuple):
     coefficient: Array  # (N,) or (N, T)
     unary: Array  # (N, T, K)
     pairwise: Array  # (K, K), or (N, T - 1, K, K)
+
+
+class Field(NamedTuple):
+    """Log-potentials of a hidden field on V sites, emission apart from the latent part.
+
+    Attributes:
+        emission: (V, K); anything at missing sites, and from a site's number of states on.
+        factors: (P,) tables of all factors, each flattened, one after the other.
+    """
+
+    emission: Array
+    factors: Array
+
+
+class FieldLayout(NamedTuple):
+    """What belongs to what on a graph with V sites and C factors.
+
+    Attributes:
+        observed: (V,) bools.
+        members: (C, A) sites of each factor, padded by V.
+        owner: (P,) the factor of each entry.
+    """
+
+    observed: Array
+    members: Array
+    owner: Array
+
+    def link_weights(self, weights: Array) -> Array:
+        """(C,) of each factor, the product of its sites' weights, one where nothing was observed."""
+        latent = jnp.append(jnp.where(self.observed, weights, 1.0), 1.0)
+        return jnp.prod(latent[self.members], 1)

@@ -4,7 +4,9 @@ Exact cross-validation sees only the ends of a path, weights 0 and 1. The infini
 differentiates at the start of it, so each scheme says what its path is. A scheme has
 
 * `path(weights, layout)`: site (or sequence) weights to the coordinates that the expansion moves in;
-* `terms(chain, coordinates, layout)`: the potentials at a point of the path.
+* `terms(chain, coordinates, layout)`: the potentials of a chain at a point of the path;
+* `weigh(field, coordinates, layout)`: those of a field on a graph, where `keeps_latent` says that its
+  factors stay as they are.
 
 Sites missing from the start have weight zero and an absent emission; their latent state stays.
 """
@@ -17,16 +19,24 @@ from typing import ClassVar, Protocol
 import jax.numpy as jnp
 
 from fitonce.numerics import Array, scale_log
-from fitonce.potentials import Chain, Layout, Term
+from fitonce.potentials import Chain, Field, FieldLayout, Layout, Term
+
+
+class FieldScheme(Protocol):
+    """A scheme for fields on graphs, too."""
+
+    keeps_latent: ClassVar[bool]
+
+    def weigh(self, field: Field, coordinates: Array, layout: FieldLayout) -> Field: ...
 
 
 class Scheme(Protocol):
-    """How weights enter the potentials of a chain."""
+    """How weights enter the potentials of a chain or of a field."""
 
     name: ClassVar[str]
     kind: ClassVar[str]  # what a weight belongs to: "sites" or "sequences"
 
-    def path(self, weights: Array, layout: Layout) -> Array: ...
+    def path(self, weights: Array, layout: Layout | FieldLayout) -> Array: ...
     def terms(self, chain: Chain, coordinates: Array, layout: Layout) -> tuple[Term, ...]: ...
 
 
@@ -34,6 +44,12 @@ def _emission(chain: Chain, weights: Array, layout: Layout) -> Array:
     """(N, T, K): w_t log p(x_t | z_t), exactly zero where nothing was observed."""
     weights = jnp.where(layout.observed, layout.to_grid(weights), 0.0)
     return scale_log(weights[..., None], jnp.where(layout.observed[..., None], chain.emission, 0.0))
+
+
+def _site_emission(field: Field, weights: Array, layout: FieldLayout) -> Array:
+    """(V, K): w_t log p(x_t | z_t), exactly zero where nothing was observed."""
+    weights = jnp.where(layout.observed, weights, 0.0)
+    return scale_log(weights[:, None], jnp.where(layout.observed[:, None], field.emission, 0.0))
 
 
 def _ones(layout: Layout) -> Array:
@@ -44,19 +60,23 @@ def _ones(layout: Layout) -> Array:
 class A:
     """Paper's eq. (A): leave out x_t, keep z_t.
 
-    Path: w_t multiplies the log emission of step t. This tempers the emission on the way; at w_t = 0
+    Path: w_t multiplies the log emission of site t. This tempers the emission on the way; at w_t = 0
     the observation is exactly missing.
     """
 
     name: ClassVar[str] = "A"
     kind: ClassVar[str] = "sites"
+    keeps_latent: ClassVar[bool] = True
 
-    def path(self, weights: Array, layout: Layout) -> Array:
+    def path(self, weights: Array, layout: Layout | FieldLayout) -> Array:
         return weights
 
     def terms(self, chain: Chain, coordinates: Array, layout: Layout) -> tuple[Term, ...]:
         unary = _emission(chain, coordinates, layout).at[:, 0].add(chain.initial)
         return (Term(_ones(layout), unary, chain.transition),)
+
+    def weigh(self, field: Field, coordinates: Array, layout: FieldLayout) -> Field:
+        return Field(_site_emission(field, coordinates, layout), field.factors)
 
 
 @dataclass(frozen=True)
@@ -64,14 +84,16 @@ class B:
     """Paper's eq. (B): leave out x_t and z_t.
 
     Path: w_t multiplies the log emission of step t, w_1 the initial distribution and w_t w_t+1 the
-    transition between t and t + 1. The ends cut the chain at what is left out.
+    transition between t and t + 1. The ends cut the chain at what is left out. On a graph the table of
+    a factor is multiplied by the product of its sites' weights, and where factors are learned their
+    normaliser log Z(theta, w) is always subtracted: there it depends on theta at the ends, too.
 
     Args:
         normalised: subtract the latent normaliser log Z(theta, w), the log-partition of the same
             weighted initial and transition factors without emissions. It is constant in theta at the
             ends of the path but not between them, so it changes the expansion and not the refit.
-        per_transition: give every transition a weight of its own, which goes from 1 to 0 when either
-            of its ends is left out. The product w_t w_t+1 has a derivative that counts a transition
+        per_transition: give every transition (or factor of a graph) a weight of its own, which goes
+            from 1 to 0 when either of its ends is left out. The product w_t w_t+1 has a derivative that counts a transition
             inside a block twice; this path counts it once.
     """
 
@@ -79,23 +101,28 @@ class B:
     per_transition: bool = False
     name: ClassVar[str] = "B"
     kind: ClassVar[str] = "sites"
+    keeps_latent: ClassVar[bool] = False
 
-    def path(self, weights: Array, layout: Layout) -> Array:
+    def path(self, weights: Array, layout: Layout | FieldLayout) -> Array:
         if not self.per_transition:
             return weights
-        latent = self._latent(weights, layout)
-        return jnp.concatenate([weights, (latent[:, :-1] * latent[:, 1:]).ravel()])
+        return jnp.concatenate([weights, layout.link_weights(weights)])
+
+    def weigh(self, field: Field, coordinates: Array, layout: FieldLayout) -> Field:
+        sites = layout.observed.shape[0]
+        weights, links = coordinates[:sites], coordinates[sites:]
+        links = links if self.per_transition else layout.link_weights(weights)
+        factors = scale_log(links[layout.owner], field.factors)
+        return Field(_site_emission(field, weights, layout), factors)
 
     def terms(self, chain: Chain, coordinates: Array, layout: Layout) -> tuple[Term, ...]:
         rows, steps = layout.observed.shape
         if self.per_transition:
             weights, links = jnp.split(coordinates, [coordinates.size - rows * (steps - 1)])
-            edges = links.reshape(rows, steps - 1)
-            latent = self._latent(weights, layout)
         else:
-            weights, latent = coordinates, self._latent(coordinates, layout)
-            edges = latent[:, :-1] * latent[:, 1:]
-        initial = scale_log(latent[:, :1], chain.initial)
+            weights, links = coordinates, layout.link_weights(coordinates)
+        edges = links.reshape(rows, steps - 1)
+        initial = scale_log(layout.latent(weights)[:, :1], chain.initial)
         pairwise = scale_log(edges[..., None, None], chain.transition)
         unary = _emission(chain, weights, layout).at[:, 0].add(initial)
         weighted = Term(_ones(layout), unary, pairwise)
@@ -103,11 +130,6 @@ class B:
             return (weighted,)
         free = jnp.zeros_like(unary).at[:, 0].add(initial)
         return (weighted, Term(-_ones(layout), free, pairwise))
-
-    @staticmethod
-    def _latent(weights: Array, layout: Layout) -> Array:
-        """(N, T): a missing observation was not left out, so its latent state has weight one."""
-        return jnp.where(layout.observed, layout.to_grid(weights), 1.0)
 
 
 @dataclass(frozen=True)
@@ -120,7 +142,7 @@ class Structures:
     name: ClassVar[str] = "structures"
     kind: ClassVar[str] = "sequences"
 
-    def path(self, weights: Array, layout: Layout) -> Array:
+    def path(self, weights: Array, layout: Layout | FieldLayout) -> Array:
         return weights
 
     def terms(self, chain: Chain, coordinates: Array, layout: Layout) -> tuple[Term, ...]:
@@ -141,7 +163,7 @@ class Increments:
     name: ClassVar[str] = "increments"
     kind: ClassVar[str] = "increments"  # so that no folds are taken for it
 
-    def path(self, weights: Array, layout: Layout) -> Array:
+    def path(self, weights: Array, layout: Layout | FieldLayout) -> Array:
         return weights
 
     def terms(self, chain: Chain, coordinates: Array, layout: Layout) -> tuple[Term, ...]:

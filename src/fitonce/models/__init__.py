@@ -5,15 +5,21 @@ from fitonce.models.emissions import Categorical, Poisson
 from fitonce.models.events import EventCounts
 from fitonce.models.gaussian import Gaussian
 from fitonce.models.hmm import HMM, CategoricalHMM, GaussianHMM, PoissonHMM
+from fitonce.models.potts import PottsMixture
+from fitonce.models.sites import BinomialSites, GaussianSites, PoissonSites
 
 __all__ = [
     "HMM",
+    "BinomialSites",
     "Categorical",
     "CategoricalHMM",
     "Custom",
     "EventCounts",
     "Gaussian",
     "GaussianHMM",
+    "GaussianSites",
     "Poisson",
     "PoissonHMM",
+    "PoissonSites",
+    "PottsMixture",
 ]

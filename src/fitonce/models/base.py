@@ -8,15 +8,16 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 import numpy as np
 
+from fitonce.constraints import Constraint
 from fitonce.data import Sequences
+from fitonce.graph import Graph
 from fitonce.numerics import Array
-from fitonce.params import Constraint, Params
-from fitonce.potentials import Chain
+from fitonce.params import Params
+from fitonce.potentials import Chain, Field
 
 
-@runtime_checkable
-class ChainModel(Protocol):
-    """A model whose latent structure is a chain. Hashable, so that compiled programs are shared."""
+class Model(Protocol):
+    """What every structured model says. Hashable, so that compiled programs are shared."""
 
     def prepare(self, data: Sequences) -> Any:
         """Check the data and turn it into a pytree of arrays that `potentials` reads."""
@@ -37,7 +38,44 @@ class ChainModel(Protocol):
         """About how much memory one fold needs, from which the folds in a chunk are counted."""
         ...
 
+
+@runtime_checkable
+class ChainModel(Model, Protocol):
+    """A model whose latent structure is a chain."""
+
     def potentials(self, params: Params, prepared: Any) -> Chain: ...
+
+
+@runtime_checkable
+class FieldModel(Model, Protocol):
+    """A model whose latent structure is a field on a graph."""
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """How many states each site has."""
+        ...
+
+    @property
+    def scopes(self) -> tuple[tuple[int, ...], ...]:
+        """The sites of each factor."""
+        ...
+
+    @property
+    def graph(self) -> Graph:
+        """Sites that share a factor are neighbours."""
+        ...
+
+    @property
+    def learns_factors(self) -> bool:
+        """Whether the factors depend on the parameters."""
+        ...
+
+    @property
+    def memory_limit(self) -> float:
+        """Bytes that one sweep may take."""
+        ...
+
+    def potentials(self, params: Params, prepared: Any) -> Field: ...
 
 
 @jax.tree_util.register_dataclass

@@ -10,18 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fitonce.constraints import Constraint, Covariance, Free, Frozen, Ordered, Positive, Simplex
 from fitonce.numerics import Array
-from fitonce.params import (
-    Constraint,
-    Covariance,
-    Free,
-    Frozen,
-    Ordered,
-    Params,
-    Positive,
-    Simplex,
-    leaf_name,
-)
+from fitonce.params import Params, leaf_name
 
 LogDensity = Callable[[Params, Any, Array], Array]
 

@@ -21,10 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln, xlogy
 
+from fitonce.constraints import Constraint, Positive, Simplex
 from fitonce.data import Sequences
 from fitonce.models.base import Rows
 from fitonce.numerics import Array, safe_log
-from fitonce.params import Constraint, Params, Positive, Simplex
+from fitonce.params import Params
 
 
 class Emission(Protocol):

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 
+from fitonce.constraints import Constraint, Positive, Simplex
 from fitonce.data import Sequences
 from fitonce.models.base import Rows
 from fitonce.models.emissions import (
@@ -24,7 +25,7 @@ from fitonce.models.emissions import (
 )
 from fitonce.models.hmm import HMM
 from fitonce.numerics import Array, logsumexp
-from fitonce.params import Constraint, Params, Positive, Simplex
+from fitonce.params import Params
 
 DAYS = 7
 _LARGEST_COUNT = 2000

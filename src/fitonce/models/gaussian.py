@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
+from fitonce.constraints import Constraint, Covariance, Free, Positive
 from fitonce.data import Sequences
 from fitonce.models.base import Rows
 from fitonce.models.emissions import freeze_value, spread_levels
 from fitonce.numerics import Array
-from fitonce.params import Constraint, Covariance, Free, Params, Positive
+from fitonce.params import Params
 
 Shape = Literal["fixed", "spherical", "diag", "full"]
 SHAPES = ("fixed", "spherical", "diag", "full")

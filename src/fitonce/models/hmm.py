@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fitonce.constraints import Constraint, Simplex
 from fitonce.data import Sequences
 from fitonce.models.base import Rows
 from fitonce.models.emissions import (
@@ -20,7 +21,7 @@ from fitonce.models.emissions import (
 )
 from fitonce.models.gaussian import Gaussian, Shape
 from fitonce.numerics import Array, safe_log
-from fitonce.params import Constraint, Params, Simplex, freeze
+from fitonce.params import Params, freeze
 from fitonce.potentials import Chain
 
 

@@ -1,0 +1,323 @@
+"""F(theta, w) of hidden fields on graphs: a junction tree between two JAX programs.
+
+    F(theta, w) = -log Z(unary, factors) + log Z(0, factors) - log p(theta)
+
+JAX makes potentials of parameters and weights and pulls derivatives back through them; log Z, its
+gradient (marginals) and its second derivatives (tangents of marginals) come from the engine in
+between. Neither program knows of the graph's cliques, so compiling does not depend on its width.
+
+Factors that are not learned have a normaliser log Z(0, factors) that moves with the weights but not
+with theta. It is computed once, at the weights of the full fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.engines import junction
+from fitonce.engines.elimination import Plan
+from fitonce.models.base import FieldModel
+from fitonce.numerics import Array, in_float64
+from fitonce.objective import Program
+from fitonce.potentials import Field, FieldLayout
+from fitonce.weighting import A, Scheme
+
+_TINY = 1e-250  # probabilities below come from logarithms: they may have lost digits
+
+
+def field_layout(scopes: tuple[tuple[int, ...], ...], starts: tuple[int, ...], observed: Any) -> Any:
+    """The layout of sites `observed` (V,) and factors with these scopes."""
+    most = max((len(scope) for scope in scopes), default=1)
+    members = np.full((len(scopes), most), len(observed))
+    for row, scope in zip(members, scopes, strict=True):
+        row[: len(scope)] = scope
+    owner = np.repeat(np.arange(len(scopes)), np.diff(starts))
+    return FieldLayout(jnp.asarray(observed), jnp.asarray(members), jnp.asarray(owner))
+
+
+def _field(program: Program, thetas: Array, coordinates: Array, prepared: Any, layout: Any) -> Field:
+    """Weighted potentials, folds last: unary (V, K, F), factors (P, F)."""
+    model: FieldModel = program.model
+    scheme: Any = program.scheme
+
+    def one(theta: Array, u: Array) -> Field:
+        return scheme.weigh(model.potentials(program.space.to_params(theta), prepared), u, layout)
+
+    return jax.vmap(one, out_axes=-1)(thetas, coordinates)
+
+
+def _log_priors(program: Program, thetas: Array, prepared: Any) -> Array:
+    prior = lambda t: program.model.log_prior_at(program.space.to_params(t), prepared)  # noqa: E731
+    return jax.vmap(prior)(thetas)
+
+
+@partial(jax.jit, static_argnums=0)
+def _potentials(
+    program: Program, thetas: Array, coordinates: Array, prepared: Any, layout: Any
+) -> tuple[Field, Array]:
+    return _field(program, thetas, coordinates, prepared, layout), _log_priors(program, thetas, prepared)
+
+
+def _pull(
+    program: Program, thetas: Array, coordinates: Array, weights: Field, prepared: Any, layout: Any
+) -> tuple[Array, Array]:
+    """Gradients of F by thetas (F, D) and coordinates (F, P), given d log Z / d potentials."""
+
+    def potentials(t: Array, u: Array) -> tuple[Field, Array]:
+        return _field(program, t, u, prepared, layout), _log_priors(program, t, prepared)
+
+    _, back = jax.vjp(potentials, thetas, coordinates)
+    by_theta, by_weight = back((weights, jnp.ones(thetas.shape[0])))
+    return -by_theta, -by_weight
+
+
+@partial(jax.jit, static_argnums=0)
+def _pull_jit(program: Program, *arguments: Any) -> Array:
+    return _pull(program, *arguments)[0]
+
+
+@partial(jax.jit, static_argnums=0)
+def _directions(program: Program, thetas: Array, coordinates: Array, *data: Any) -> Field:
+    """Derivatives of the potentials along each parameter: (V, K, D, F), (P, D, F)."""
+
+    def along(direction: Array) -> Field:
+        tangents = jnp.broadcast_to(direction, thetas.shape)
+        return jax.jvp(lambda t: _field(program, t, coordinates, *data), (thetas,), (tangents,))[1]
+
+    return jax.vmap(along, out_axes=-2)(jnp.eye(thetas.shape[1]))
+
+
+@partial(jax.jit, static_argnums=0)
+def _second(
+    program: Program, thetas: Array, coordinates: Array, weights: Field, moves: Field, *data: Any
+) -> tuple[Array, Array]:
+    """(D, F, D) and (D, F, P): how `_pull` changes along each parameter, whose marginals move too."""
+
+    def along(direction: Array, move: Field) -> tuple[Array, Array]:
+        tangents = jnp.broadcast_to(direction, thetas.shape)
+        pull = lambda t, m: _pull(program, t, coordinates, m, *data)  # noqa: E731
+        return jax.jvp(pull, (thetas, weights), (tangents, move))[1]
+
+    return jax.vmap(along, in_axes=(0, -2))(jnp.eye(thetas.shape[1]), moves)
+
+
+@dataclass(frozen=True, eq=False)
+class FieldObjective:
+    """F of a field on a graph; see `fitonce.objective.Objective`.
+
+    Attributes:
+        program: what is compiled.
+        prepared, layout: the data as the model and the schemes read it.
+        base: (V,) the weights of the full fit.
+        plan: the junction tree.
+    """
+
+    program: Program
+    prepared: Any
+    layout: FieldLayout
+    base: np.ndarray
+    plan: Plan
+
+    @property
+    def _learned(self) -> bool:
+        """Whether factors depend on the parameters."""
+        return bool(self.program.model.learns_factors)
+
+    @property
+    def bytes_per_fold(self) -> int:
+        """About how much memory one fold needs: potentials and tables."""
+        return int(self.program.model.bytes_per_fold(self.prepared)) + self.plan.bytes
+
+    @in_float64
+    def coordinates(self, weights: np.ndarray) -> Array:
+        """Path coordinates of weights (..., V)."""
+        w = jnp.asarray(weights, float)
+        path = partial(self.program.scheme.path, layout=self.layout)
+        return path(w) if w.ndim == 1 else jax.vmap(path)(w)
+
+    def value(self, theta: np.ndarray, weights: np.ndarray | None = None) -> float:
+        """F(theta, w), with the full fit's weights by default."""
+        weights = self.base if weights is None else weights
+        return float(self._expand(np.asarray(theta)[None], np.asarray(weights)[None])[0][0])
+
+    def gradients(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F, D)."""
+        return self.values_and_gradients(thetas, weights)[1]
+
+    def values_and_gradients(
+        self, thetas: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(F,), (F, D)."""
+        values, slopes, _ = self._expand(thetas, weights)
+        arrays = (jnp.asarray(thetas), self.coordinates(weights), slopes, *self._data)
+        with jax.enable_x64(True):
+            return values, np.asarray(_pull_jit(self.program, *arrays))
+
+    def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F, D, D)."""
+        return self._curve(np.asarray(thetas), np.asarray(weights), factors=self._learned)[1]
+
+    def derivatives(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Gradient, H and J (D, path coordinates) at the full fit's weights."""
+        factors = self._learned or not self.program.scheme.keeps_latent  # type: ignore[attr-defined]
+        gradient, hessian, cross = self._curve(np.asarray(theta)[None], self.base[None], factors)
+        return gradient[0], 0.5 * (hessian[0] + hessian[0].T), cross[0]
+
+    @in_float64
+    def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log p(x_t | x_-t) (sites,) and its derivatives by theta (D, sites)."""
+        theta, weights = np.asarray(theta)[None], self.base[None]
+        (unary, factors), _ = self._potentials(theta, weights)
+        d_unary, d_factors = self._directions(theta, weights)
+        cavity, slope = junction.cavities(self.plan, unary, factors, d_unary, d_factors)
+        inside, d_inside = _log_sum(cavity + unary, slope + d_unary)
+        outside, d_outside = _log_sum(cavity, slope)
+        seen = self.base > 0
+        values = np.where(seen, (inside - outside)[:, 0], 0.0)
+        return values, np.where(seen, (d_inside - d_outside)[..., 0].T, 0.0)
+
+    @in_float64
+    def posterior(self, theta: np.ndarray) -> np.ndarray:
+        """(sites, K) probabilities of the latent states given all data."""
+        _, (nodes, _), _ = self._expand(np.asarray(theta)[None], self.base[None])
+        return np.asarray(nodes)[..., 0]
+
+    def with_scheme(self, scheme: Scheme) -> FieldObjective:
+        """The same along another path."""
+        if not hasattr(scheme, "weigh"):
+            raise ValueError(
+                f"a graph is one structure, whose sites can be left out by scheme A or B, "
+                f"got scheme {scheme.name}"
+            )
+        return replace(self, program=replace(self.program, scheme=scheme))
+
+    # --- losses: the latent sites stay, whatever path the parameters took -----------------------
+
+    def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F,) log p(kept data), up to what does not depend on the weights."""
+        (unary, factors), _ = self.with_scheme(A())._potentials(thetas, weights)
+        return junction.collect(self.plan, unary, factors).log_partition
+
+    def pointwise_losses(
+        self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
+    ) -> np.ndarray:
+        """(F, M): -log p(x_t | kept data) of sites `scored` (F, M)."""
+        keeping = self.with_scheme(A())
+        (unary, factors), _ = keeping._potentials(thetas, weights)
+        (emission, _), _ = keeping._potentials(thetas, np.tile(self.base, (len(weights), 1)))
+        collected = junction.collect(self.plan, unary, factors)
+        nodes, _ = junction.marginals(self.plan, collected, with_factors=False)
+        folds = np.arange(len(thetas))[:, None]
+        chosen = np.moveaxis(nodes, -1, 0)[folds, scored]  # (F, M, K)
+        real = np.arange(nodes.shape[1]) < np.array(self.plan.states)[scored][..., None]
+        if (chosen[real] < _TINY).any():
+            none = (np.zeros((*a.shape[:-1], 0, a.shape[-1])) for a in (unary, factors))
+            known, _ = junction.cavities(self.plan, unary, factors, *none)
+            logs = np.moveaxis(known, -1, 0)[folds, scored]
+            logs = np.where(real, logs, -np.inf)
+        else:
+            logs = np.log(np.where(real, chosen, 1.0), where=real, out=np.full(real.shape, -np.inf))
+        given = np.moveaxis(emission, -1, 0)[folds, scored]
+        return _log_sum_last(logs) - _log_sum_last(logs + np.where(real, given, 0.0))
+
+    # --- the engine between the programs ----------------------------------------------------------
+
+    @property
+    def _data(self) -> tuple[Any, FieldLayout]:
+        return self.prepared, self.layout
+
+    @in_float64
+    def _potentials(
+        self, thetas: np.ndarray, weights: np.ndarray
+    ) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+        """Unary (V, K, F) and factors (P, F, or 1 where they are the same in all folds); log priors."""
+        u = self.coordinates(weights)
+        field, prior = _potentials(self.program, jnp.asarray(thetas), u, *self._data)
+        unary, factors = np.asarray(field.emission), np.asarray(field.factors)
+        if self._constant:
+            factors = factors[:, :1]
+        return (unary, factors), np.asarray(prior)
+
+    @property
+    def _constant(self) -> bool:
+        """Whether factors are the same in all folds."""
+        return self.program.scheme.keeps_latent and not self._learned  # type: ignore[attr-defined]
+
+    @in_float64
+    def _directions(self, thetas: np.ndarray, weights: np.ndarray) -> Field:
+        u = self.coordinates(weights)
+        moves = _directions(self.program, jnp.asarray(thetas), u, *self._data)
+        return Field(np.asarray(moves.emission), np.asarray(moves.factors))  # type: ignore[arg-type]
+
+    @cached_property
+    def _log_normaliser(self) -> float:
+        """log Z(0, factors) of factors that are not learned, at the full fit's weights."""
+        start = np.zeros((1, self.program.space.size))
+        (unary, factors), _ = self.with_scheme(A())._potentials(start, self.base[None])
+        free = junction.collect(self.plan, np.zeros_like(unary), factors)
+        return float(free.log_partition[0])
+
+    @in_float64
+    def _expand(
+        self, thetas: np.ndarray, weights: np.ndarray, factors: bool | None = None
+    ) -> tuple[np.ndarray, Field, tuple[junction.Collected, junction.Collected | None]]:
+        """F (F,), the slopes of log Z by potentials, and what the sweeps leave for tangents."""
+        (unary, tables), prior = self._potentials(thetas, weights)
+        collected = junction.collect(self.plan, unary, tables)
+        with_factors = self._learned if factors is None else factors
+        nodes, edges = junction.marginals(self.plan, collected, with_factors)
+        if edges is None:
+            edges = np.zeros((self.plan.starts[-1], len(thetas)))
+        free = None
+        if self._learned:
+            free = junction.collect(self.plan, np.zeros_like(unary), tables)
+            edges = edges - junction.marginals(self.plan, free)[1]
+        normaliser = self._log_normaliser if free is None else free.log_partition
+        values = normaliser - collected.log_partition - prior
+        return values, Field(jnp.asarray(nodes), jnp.asarray(edges)), (collected, free)
+
+    @in_float64
+    def _curve(
+        self, thetas: np.ndarray, weights: np.ndarray, factors: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Gradients (F, D), Hessians (F, D, D) and cross derivatives (F, D, P)."""
+        _, slopes, (collected, free) = self._expand(thetas, weights, factors)
+        d_unary, d_factors = self._directions(thetas, weights)
+        moves = junction.tangents(self.plan, collected, d_unary, d_factors, factors)
+        d_nodes, d_edges = moves[1], moves[2]
+        if d_edges is None:
+            d_edges = np.zeros((self.plan.starts[-1], *d_unary.shape[-2:]))
+        if free is not None:
+            d_edges = (
+                d_edges - junction.tangents(self.plan, free, np.zeros_like(d_unary), d_factors, True)[2]
+            )
+        at = (jnp.asarray(thetas), self.coordinates(weights), slopes)
+        gradients = _pull_jit(self.program, *at, *self._data)
+        moved = Field(jnp.asarray(d_nodes), jnp.asarray(d_edges))
+        hessians, cross = _second(self.program, *at, moved, *self._data)
+        return (
+            np.asarray(gradients),
+            np.moveaxis(np.asarray(hessians), 0, -1),
+            np.moveaxis(np.asarray(cross), 0, 1),
+        )
+
+
+def _log_sum(logs: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Over the states of (V, K, B), with slopes (V, K, D, B)."""
+    peak = logs.max(1, keepdims=True)
+    peak = np.where(np.isfinite(peak), peak, 0.0)
+    weight = np.exp(logs - peak)
+    total = weight.sum(1)
+    weight = weight / np.where(total == 0, 1.0, total)[:, None]
+    with np.errstate(divide="ignore"):
+        return np.log(total) + peak[:, 0], (weight[..., None, :] * slopes).sum(1)
+
+
+def _log_sum_last(logs: np.ndarray) -> np.ndarray:
+    return np.logaddexp.reduce(logs, -1)

@@ -1,0 +1,184 @@
+"""A hidden Potts field with an emission at every site (the paper's hidden Markov random field)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from numbers import Real
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.constraints import Constraint, Free
+from fitonce.data import Sequences
+from fitonce.graph import Graph
+from fitonce.graph import graph as read_graph
+from fitonce.models.sites import EMISSIONS, SiteEmission, Sites
+from fitonce.numerics import Array
+from fitonce.params import Params
+from fitonce.potentials import Field
+
+LEARNED = "learned"
+
+
+@dataclass(frozen=True)
+class PottsMixture:
+    """Sites of K classes, each with its own emission; neighbours tend to be of one class.
+
+        p(z) = exp(beta * number of edges whose ends are of one class) / Z(beta)
+
+    Every undirected edge counts once. The paper sums over neighbours of every site and so counts it
+    twice: its beta is half of ours.
+
+    Args:
+        adjacency: what `fo.graph` reads: an edge list, a dense or sparse matrix, a networkx graph,
+            libpysal weights.
+        n_classes: K.
+        emission: "poisson", "gaussian", "binomial", or one of `fo.models.PoissonSites`,
+            `GaussianSites` and `BinomialSites` with a prior of your own.
+        beta: the coupling, a number, or "learned" with the other parameters.
+        exposure: (sites,) what counts are counted from: `rate` is per unit of it. A binomial
+            emission needs it: counts are out of it.
+        beta_scale: of a Normal(0, beta_scale^2) prior when beta is learned; None: flat.
+        memory_limit: bytes that exact inference may take for one fold.
+
+    Parameters: `rate` (K,) for counts, `mean` and `variance` (K,) for Gaussian values, and `beta` when
+    learned. Classes are in rising order at the start of a fit.
+    """
+
+    adjacency: Any
+    n_classes: int = 2
+    emission: str | SiteEmission = "poisson"
+    beta: float | str = LEARNED
+    exposure: Any = None
+    beta_scale: float | None = None
+    memory_limit: float = field(default=2.0**32, kw_only=True)
+
+    def __post_init__(self) -> None:
+        found = read_graph(self.adjacency)
+        object.__setattr__(self, "adjacency", found)
+        if not isinstance(self.n_classes, (int, np.integer)) or self.n_classes < 1:
+            raise ValueError(f"n_classes must be a positive integer, got {self.n_classes!r}")
+        if isinstance(self.emission, str):
+            if self.emission not in EMISSIONS:
+                raise ValueError(
+                    f"emission must be one of {sorted(EMISSIONS)} or a site emission such as "
+                    f"PoissonSites(), got '{self.emission}'"
+                )
+            object.__setattr__(self, "emission", EMISSIONS[self.emission]())
+        if isinstance(self.emission, type) or not hasattr(self.emission, "takes_exposure"):
+            raise ValueError(
+                f"emission must be one of {sorted(EMISSIONS)} or a site emission such as "
+                f"PoissonSites(), got {self.emission!r}"
+            )
+        learned = isinstance(self.beta, str) and self.beta == LEARNED
+        if not learned and not (isinstance(self.beta, Real) and np.isfinite(float(self.beta))):
+            raise ValueError(f"beta must be a number or '{LEARNED}', got {self.beta!r}")
+        if self.beta_scale is not None and not self.beta_scale > 0:
+            raise ValueError(f"beta_scale must be positive or None, got {self.beta_scale}")
+        if not self.memory_limit > 0:
+            raise ValueError(f"memory_limit must be positive, got {self.memory_limit}")
+        if self.exposure is not None:
+            object.__setattr__(self, "exposure", self._exposure(self.exposure))
+
+    def _exposure(self, given: Any) -> tuple[float, ...]:
+        name = self._emission.name
+        if not self._emission.takes_exposure:
+            raise ValueError(f"a {name} emission has no exposure, got one of length {np.size(given)}")
+        try:
+            exposure = np.asarray(given, float)
+        except (TypeError, ValueError):
+            raise ValueError(f"exposure must be numeric, got {given!r:.80}") from None
+        if exposure.shape != (self.graph.n_sites,):
+            raise ValueError(
+                f"exposure must have one entry for each of {self.graph.n_sites} sites, "
+                f"got shape {exposure.shape}"
+            )
+        bad = np.flatnonzero(~(np.isfinite(exposure) & (exposure > 0)))
+        if bad.size:
+            raise ValueError(f"exposure must be positive, got {exposure[bad[0]]:g} at site {bad[0]}")
+        return tuple(exposure.tolist())
+
+    @property
+    def _emission(self) -> SiteEmission:
+        assert not isinstance(self.emission, str)
+        return self.emission
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that was read."""
+        return self.adjacency
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        return (int(self.n_classes),) * self.graph.n_sites
+
+    @cached_property
+    def scopes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(map(tuple, self.graph.edges.tolist()))
+
+    @property
+    def learns_factors(self) -> bool:
+        return isinstance(self.beta, str)
+
+    def __str__(self) -> str:
+        coupling = "learned beta" if self.learns_factors else f"beta {self.beta:g} an edge"
+        return (
+            f"PottsMixture, {self.n_classes} classes, {self._emission.name} emission, {coupling}, "
+            f"{self.graph.n_sites:,} sites, {len(self.graph.edges):,} edges"
+        )
+
+    def prepare(self, data: Sequences) -> Sites:
+        x = one_value_per_site(data, self.graph.n_sites)
+        exposure = None if self.exposure is None else np.asarray(self.exposure)
+        self._emission.check(x, exposure)
+        exposure = np.ones(len(x)) if exposure is None else exposure
+        seen = np.isfinite(x)
+        filled = np.where(seen, x, x[seen][0])
+        if exposure is not None and self._emission.name == "binomial":
+            filled = np.where(seen, x, 0.0)
+        constant = self._emission.constant(filled, exposure)
+        return Sites(*map(jnp.asarray, (filled, exposure, seen, constant, x[seen].var())))
+
+    def parameters(self, prepared: Sites) -> dict[str, Constraint]:
+        names = self._emission.parameters(self.n_classes)
+        return {**names, "beta": Free()} if self.learns_factors else names
+
+    def start(self, prepared: Sites, rng: np.random.Generator | None) -> Params:
+        params = self._emission.start(self.n_classes, prepared, rng)
+        coupling = 0.5 if rng is None else rng.uniform(0.0, 1.0)
+        return {**params, "beta": np.asarray(coupling)} if self.learns_factors else params
+
+    def maximise(self, params: Params, shares: np.ndarray, prepared: Sites) -> Params:
+        """An M step: the best emission when site v is of class k with probability shares[v, k]."""
+        return {**params, **self._emission.maximise(shares, prepared)}
+
+    def log_prior_at(self, params: Params, prepared: Sites) -> Array:
+        value = self._emission.log_prior(params, prepared)
+        if self.learns_factors and self.beta_scale is not None:
+            value -= 0.5 * (params["beta"] / self.beta_scale) ** 2
+        return value
+
+    def bytes_per_fold(self, prepared: Sites) -> int:
+        """Of the potentials; the tables of the junction tree come on top."""
+        return 80 * self.n_classes * (self.graph.n_sites + self.n_classes * len(self.graph.edges))
+
+    def potentials(self, params: Params, prepared: Sites) -> Field:
+        beta = params["beta"] if self.learns_factors else jnp.asarray(float(self.beta))
+        table = beta * jnp.eye(self.n_classes).ravel()
+        return Field(
+            self._emission.log_density(params, prepared), jnp.tile(table, len(self.graph.edges))
+        )
+
+
+def one_value_per_site(data: Sequences, n_sites: int) -> np.ndarray:
+    """(V,) values, nan where missing, after checking that there is one for each site."""
+    if data.n_sequences != 1 or len(data.channels) != 1:
+        raise ValueError(
+            f"data must hold one value for each site, got {data.n_sequences} sequences of "
+            f"{len(data.channels)} channels"
+        )
+    if data.n_sites != n_sites:
+        raise ValueError(f"data has {data.n_sites:,} sites, the graph has {n_sites:,}")
+    return np.where(data.observed, data.values, np.nan)[0, :, 0]
