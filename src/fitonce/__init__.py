@@ -8,11 +8,14 @@ from fitonce.bootstrap import Bootstrap, bootstrap
 from fitonce.crossval import cross_validate
 from fitonce.curvature import Curvature, IndefiniteError, curvature
 from fitonce.data import Sequences, sequences
+from fitonce.fields import plan
 from fitonce.fit import Fit, fit, fit_at
 from fitonce.folds import Folds
+from fitonce.graph import Graph, graph
 from fitonce.inexact import InexactBound, inexact_bound
 from fitonce.influence import Influence, influence
 from fitonce.loo import loo
+from fitonce.maps import plot_map
 from fitonce.result import CVResult
 from fitonce.status import Outcome, Status
 
@@ -24,6 +27,7 @@ __all__ = [
     "Curvature",
     "Fit",
     "Folds",
+    "Graph",
     "IndefiniteError",
     "InexactBound",
     "Influence",
@@ -37,10 +41,13 @@ __all__ = [
     "fit",
     "fit_at",
     "folds",
+    "graph",
     "inexact_bound",
     "influence",
     "loo",
     "models",
+    "plan",
+    "plot_map",
     "sequences",
     "weighting",
 ]

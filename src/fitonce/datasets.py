@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,19 @@ import numpy as np
 import pandas as pd
 
 from fitonce.data import Sequences, sequences
+from fitonce.graph import Graph, graph
 
 _MOCAP6_SHA256 = "50b15208e34dc2673a1a85beb2687fdc7b5db26534bd7a0f5adaed0a3118fc81"
 _DODGERS_SHA256 = "62c3853294fd97d229a92bb321b2cc91b4141c8956d6e77ce88ce8eed9e8d46d"
+
+_PHILLY_SHA256 = {
+    "counts": "912d7c79547836dc684a8d2b6621fb96701d1bf7fade79574b631733b4f5b2b3",
+    "tracts": "7700df1fb39b4e64d82c0bc9531a59d4a33ffda3ba4a18dd973f06c7a870c72c",
+    "edges": "5e67ce44c263ade1533ab34692aefc2f1bf8d6cc9c274dde2fe0ada4d193da68",
+    "polygons": "90bfae0a3ab526b13a84ce448348900b39d57c97ab167ec7f2f6a4aa27fbcb05",
+}
+_SIDS2_SHA256 = "216c130701af40d0400298ea18a0ae8c89ca8356145e01d04b2eee2ad175f695"
+MAPS = ("philly", "sids2")
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> Sequences:
@@ -31,6 +43,37 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Sequences:
     if name not in _LOADERS:
         raise ValueError(f"data set must be one of {sorted(_LOADERS)}, got '{name}'")
     return _LOADERS[name](folder)
+
+
+@dataclass(frozen=True, eq=False)
+class MapData:
+    """Data on a map.
+
+    Attributes:
+        table: one row per site.
+        graph: neighbours.
+        polygons: GeoJSON with a feature for each site, in order; None where there is none.
+    """
+
+    table: pd.DataFrame
+    graph: Graph
+    polygons: dict[str, Any] | None
+
+
+def load_map(name: str, folder: str | os.PathLike[str] | None = None, *, year: int = 2018) -> MapData:
+    """Read a named map: "philly" (crimes reported in 384 census tracts of Philadelphia: `violent`,
+    `nonviolent`, `total`) or "sids2" (sudden infant deaths and births, 100 counties of North Carolina).
+
+    Args:
+        name: of the map.
+        folder: that holds it; None: the folder named by FITONCE_DATA, or `data` here.
+        year: of the crimes, 2006 to 2018.
+    """
+    if name == "philly":
+        return _philly(folder, year)
+    if name == "sids2":
+        return _sids2(folder)
+    raise ValueError(f"map must be one of {list(MAPS)}, got '{name}'")
 
 
 def read_dodgers(path: str | os.PathLike[str]) -> Sequences:
@@ -106,6 +149,42 @@ def _mocap6(folder: Any) -> Sequences:
         names = [name.decode() for name in file["column_names"]]
         parts = np.split(file["X"], file["doc_range"][1:-1])
     return sequences([pd.DataFrame(part, columns=names) for part in parts])
+
+
+def _philly(folder: Any, year: int) -> MapData:
+    def read(name: str, sha: str) -> Path:
+        path = _find(folder, "philly", name)
+        _verify(path, path.read_bytes(), sha, "the file of 384 tracts")
+        return path
+
+    counts = pd.read_csv(read("philly_crime_counts_tract_year.csv", _PHILLY_SHA256["counts"]))
+    tracts = pd.read_csv(read("philly_tracts.csv", _PHILLY_SHA256["tracts"]))
+    edges = pd.read_csv(read("philly_edges.csv", _PHILLY_SHA256["edges"]))
+    polygons = json.loads(read("philly_tracts_2010.geojson", _PHILLY_SHA256["polygons"]).read_text())
+    if year not in set(counts["year"]):
+        raise ValueError(
+            f"year must be between {counts['year'].min()} and {counts['year'].max()}, got {year}"
+        )
+    chosen = counts[counts["year"] == year].set_index("GEOID10").loc[tracts["GEOID10"]]
+    table = pd.DataFrame(
+        {
+            "tract": tracts["GEOID10"].astype(str),
+            "name": tracts["NAMELSAD10"],
+            "latitude": tracts["INTPTLAT10"].astype(float),
+            "longitude": tracts["INTPTLON10"].astype(float),
+            "violent": chosen["violent"].to_numpy(),
+            "nonviolent": chosen["nonviolent"].to_numpy(),
+        }
+    )
+    table["total"] = table["violent"] + table["nonviolent"]
+    return MapData(table, graph(edges[["i", "j"]], len(table)), polygons)
+
+
+def _sids2(folder: Any) -> MapData:
+    path, links = _find(folder, "sids2", "sids2.csv"), _find(folder, "sids2", "sids2_queen_edges.csv")
+    _verify(path, path.read_bytes(), _SIDS2_SHA256, "the file of 100 counties")
+    table = pd.read_csv(path)
+    return MapData(table, graph(pd.read_csv(links), len(table)), None)
 
 
 def _verify(path: Path, content: bytes, expected: str, what: str, hint: str = "") -> None:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fitonce.engines import junction
-from fitonce.engines.elimination import Plan
+from fitonce.engines.elimination import Plan, make_plan
 from fitonce.models.base import FieldModel
 from fitonce.numerics import Array, in_float64
 from fitonce.objective import Program
@@ -29,6 +29,13 @@ from fitonce.potentials import Field, FieldLayout
 from fitonce.weighting import A, Scheme
 
 _TINY = 1e-250  # probabilities below come from logarithms: they may have lost digits
+
+
+def plan(model: FieldModel) -> Plan:
+    """What exact inference on a model's graph costs, before anything runs: print it."""
+    if not isinstance(model, FieldModel):
+        raise ValueError(f"plan needs a model on a graph, got {type(model).__name__}")
+    return make_plan(model.states, model.scopes, limit=model.memory_limit)
 
 
 def field_layout(scopes: tuple[tuple[int, ...], ...], starts: tuple[int, ...], observed: Any) -> Any:
@@ -150,14 +157,14 @@ class FieldObjective:
         """(F, D)."""
         return self.values_and_gradients(thetas, weights)[1]
 
+    @in_float64
     def values_and_gradients(
         self, thetas: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """(F,), (F, D)."""
         values, slopes, _ = self._expand(thetas, weights)
         arrays = (jnp.asarray(thetas), self.coordinates(weights), slopes, *self._data)
-        with jax.enable_x64(True):
-            return values, np.asarray(_pull_jit(self.program, *arrays))
+        return values, np.asarray(_pull_jit(self.program, *arrays))
 
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """(F, D, D)."""
@@ -224,7 +231,7 @@ class FieldObjective:
         else:
             logs = np.log(np.where(real, chosen, 1.0), where=real, out=np.full(real.shape, -np.inf))
         given = np.moveaxis(emission, -1, 0)[folds, scored]
-        return _log_sum_last(logs) - _log_sum_last(logs + np.where(real, given, 0.0))
+        return np.logaddexp.reduce(logs, -1) - np.logaddexp.reduce(logs + np.where(real, given, 0.0), -1)
 
     # --- the engine between the programs ----------------------------------------------------------
 
@@ -236,24 +243,16 @@ class FieldObjective:
     def _potentials(
         self, thetas: np.ndarray, weights: np.ndarray
     ) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-        """Unary (V, K, F) and factors (P, F, or 1 where they are the same in all folds); log priors."""
+        """Unary (V, K, F), factors (P, F), and log priors (F,)."""
         u = self.coordinates(weights)
         field, prior = _potentials(self.program, jnp.asarray(thetas), u, *self._data)
-        unary, factors = np.asarray(field.emission), np.asarray(field.factors)
-        if self._constant:
-            factors = factors[:, :1]
-        return (unary, factors), np.asarray(prior)
-
-    @property
-    def _constant(self) -> bool:
-        """Whether factors are the same in all folds."""
-        return self.program.scheme.keeps_latent and not self._learned  # type: ignore[attr-defined]
+        return (np.asarray(field.emission), np.asarray(field.factors)), np.asarray(prior)
 
     @in_float64
-    def _directions(self, thetas: np.ndarray, weights: np.ndarray) -> Field:
+    def _directions(self, thetas: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         u = self.coordinates(weights)
         moves = _directions(self.program, jnp.asarray(thetas), u, *self._data)
-        return Field(np.asarray(moves.emission), np.asarray(moves.factors))  # type: ignore[arg-type]
+        return np.asarray(moves.emission), np.asarray(moves.factors)
 
     @cached_property
     def _log_normaliser(self) -> float:
@@ -277,7 +276,7 @@ class FieldObjective:
         free = None
         if self._learned:
             free = junction.collect(self.plan, np.zeros_like(unary), tables)
-            edges = edges - junction.marginals(self.plan, free)[1]
+            edges = edges - np.asarray(junction.marginals(self.plan, free)[1])
         normaliser = self._log_normaliser if free is None else free.log_partition
         values = normaliser - collected.log_partition - prior
         return values, Field(jnp.asarray(nodes), jnp.asarray(edges)), (collected, free)
@@ -294,9 +293,8 @@ class FieldObjective:
         if d_edges is None:
             d_edges = np.zeros((self.plan.starts[-1], *d_unary.shape[-2:]))
         if free is not None:
-            d_edges = (
-                d_edges - junction.tangents(self.plan, free, np.zeros_like(d_unary), d_factors, True)[2]
-            )
+            still = np.zeros_like(d_unary)
+            d_edges = d_edges - np.asarray(junction.tangents(self.plan, free, still, d_factors)[2])
         at = (jnp.asarray(thetas), self.coordinates(weights), slopes)
         gradients = _pull_jit(self.program, *at, *self._data)
         moved = Field(jnp.asarray(d_nodes), jnp.asarray(d_edges))
@@ -317,7 +315,3 @@ def _log_sum(logs: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarr
     weight = weight / np.where(total == 0, 1.0, total)[:, None]
     with np.errstate(divide="ignore"):
         return np.log(total) + peak[:, 0], (weight[..., None, :] * slopes).sum(1)
-
-
-def _log_sum_last(logs: np.ndarray) -> np.ndarray:
-    return np.logaddexp.reduce(logs, -1)

@@ -11,13 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from scipy import optimize
 
 from fitonce.compiled import CompiledObjective, layout_of
 from fitonce.data import Sequences, sequences
+from fitonce.descent import descend, starting_points
 from fitonce.engines.chain import KERNELS, Kernel
-from fitonce.engines.elimination import make_plan
-from fitonce.fields import FieldObjective, field_layout
+from fitonce.fields import FieldObjective, field_layout, plan
 from fitonce.models.base import ChainModel, FieldModel
 from fitonce.models.custom import Custom
 from fitonce.newton import Minima, minimise
@@ -29,8 +28,6 @@ from fitonce.status import Status
 from fitonce.weighting import A
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
-_MOST_ITERATIONS = 500
-_MOST_EM, _EM_STEP = 50, 1e-3  # free coordinates: logarithms of rates
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +86,10 @@ class Fit:
         """The pytree of constrained values at a free vector."""
         params = self.problem.program.space.to_params(jnp.asarray(theta))
         return jax.tree_util.tree_map(np.asarray, params)
+
+    def posterior(self) -> np.ndarray:
+        """(sites, K) probabilities of the latent states given all data."""
+        return self.problem.posterior(self.theta)
 
     @in_float64
     def slopes_of(self, quantities: Callable[[Any], Any]) -> np.ndarray:
@@ -154,7 +155,8 @@ def fit(
         restarts: how many starts when `init` is None; the first is not random.
         seed: of the random starts.
         tolerance: a fit is stationary when it is within this many standard errors of it.
-        max_iterations: stop each start after so many iterations, and do without the Newton steps: a fit that stopped early, whose status says how far it is from stationary.
+        max_iterations: stop each start after so many iterations, and do without the Newton steps: a fit
+            that stopped early, whose status says how far it is from stationary.
         progress: a progress bar; None: only on a terminal.
         kernel: "scan", "tree", or None for the backend's best.
     """
@@ -168,16 +170,16 @@ def fit(
     ):
         raise ValueError(f"max_iterations must be an integer of at least 1, got {max_iterations!r}")
     objective, data = _objective(model, data, kernel)
-    starts = _starts(objective, init, restarts, seed)
+    starts = starting_points(objective, init, restarts, seed)
     objective.values_and_gradients(starts[0][None], objective.base[None])  # compile, untimed below
     objective.hessians(starts[0][None], objective.base[None])
     runs = []
     with bar(len(starts), "starts of the fit", progress) as shown:
         for start in starts:
-            runs.append(_descend(objective, start, max_iterations or _MOST_ITERATIONS))
+            runs.append(descend(objective, start, max_iterations))
             shown.update()
-    finite = [run for run in runs if np.isfinite(run.fun)]
-    best = min(finite or runs, key=lambda run: run.fun)
+    finite = [run for run in runs if np.isfinite(run.value)]
+    best = min(finite or runs, key=lambda run: run.value)
     ending = time.perf_counter()
     minimum = minimise(
         objective,
@@ -187,8 +189,8 @@ def fit(
         max_steps=50 if max_iterations is None else 0,
     )
     now = time.perf_counter()
-    times = (now - started, now - ending + best["seconds"])
-    return _result(model, data, objective, minimum, tolerance, times, [r.fun for r in runs])
+    times = (now - started, now - ending + best.seconds)
+    return _result(model, data, objective, minimum, tolerance, times, [run.value for run in runs])
 
 
 @in_float64
@@ -222,9 +224,9 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
     space = ParameterSpace(model.parameters(prepared))
     program = Program(model, space, A(), kernel)
     if isinstance(model, FieldModel):
-        plan = make_plan(model.states, model.scopes, limit=model.memory_limit)
-        layout = field_layout(plan.scopes, plan.starts, read.weights > 0)
-        return FieldObjective(program, prepared, layout, read.weights, plan), read
+        tree = plan(model)
+        layout = field_layout(tree.scopes, tree.starts, read.weights > 0)
+        return FieldObjective(program, prepared, layout, read.weights, tree), read
     return CompiledObjective(program, prepared, layout_of(read), read.weights), read
 
 
@@ -236,68 +238,6 @@ def _plain(data: Any) -> Any:
     if isinstance(data, (pd.DataFrame, pd.Series)):
         return data.to_numpy()
     return data
-
-
-def _starts(objective: Objective, init: Params | None, restarts: int, seed: int) -> list[np.ndarray]:
-    model, space = objective.program.model, objective.program.space
-    if init is not None or isinstance(model, Custom):
-        return [space.to_free(model.init if init is None else init)]
-    rng = np.random.default_rng(seed)
-    return [
-        space.to_free(model.start(objective.prepared, rng if start else None))
-        for start in range(restarts)
-    ]
-
-
-def _descend(objective: Objective, start: np.ndarray, most: int) -> optimize.OptimizeResult:
-    """From one start most of the way down."""
-    if start.size == 0:
-        raise ValueError("the model has no free parameters: every one of them is frozen")
-    model = objective.program.model
-    started = time.perf_counter()
-    if hasattr(model, "maximise"):
-        result = _em(objective, start, most)
-        if model.learns_factors:  # M steps leave the coupling where it started
-            result = _lbfgs(objective, result.x, most)
-    else:
-        result = _lbfgs(objective, start, most)
-    result.fun = float(objective.value(result.x))
-    result["seconds"] = time.perf_counter() - started
-    return result
-
-
-def _em(objective: Objective, start: np.ndarray, most: int) -> optimize.OptimizeResult:
-    """EM until steps are small; it slows down there, and Newton's method does not."""
-    model, space, theta = objective.program.model, objective.program.space, start
-    for _ in range(min(most, _MOST_EM)):
-        params = space.to_params(jnp.asarray(theta))
-        new = model.maximise(params, objective.posterior(theta), objective.prepared)
-        try:
-            found = space.to_free(new)
-        except ValueError:  # a class that explains nothing: leave the rest to Newton's method
-            break
-        step, theta = np.abs(found - theta).max(), found
-        if step < _EM_STEP:
-            break
-    return optimize.OptimizeResult(x=theta)
-
-
-def _lbfgs(objective: Objective, start: np.ndarray, most: int) -> optimize.OptimizeResult:
-
-    def value_and_gradient(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        values, gradients = objective.values_and_gradients(theta[None], objective.base[None])
-        # SciPy's line search needs numbers to step back from.
-        value = float(values[0]) if np.isfinite(values[0]) else 1e300
-        return value, np.nan_to_num(gradients[0], posinf=0.0, neginf=0.0)
-
-    result = optimize.minimize(
-        value_and_gradient,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": most, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-6},
-    )
-    return result
 
 
 def _result(

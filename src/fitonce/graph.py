@@ -75,8 +75,9 @@ def graph(adjacency: Any, n_sites: int | None = None) -> Graph:
         pattern = sparse.coo_array(adjacency.sparse)
         return _sized(_from_matrix(pattern, tuple(ids)), n_sites)
     if sparse.issparse(adjacency):
-        _require_binary(np.asarray(adjacency.tocoo().data))
-        return _sized(_from_matrix(sparse.coo_array(adjacency)), n_sites)
+        entries: Any = adjacency.tocoo()  # type: ignore[attr-defined]
+        _require_binary(np.asarray(entries.data))
+        return _sized(_from_matrix(entries), n_sites)
     array = _as_array(adjacency)
     square = array.ndim == 2 and array.shape[0] == array.shape[1]
     if square and not (len(array) == 2 and array.max() > 1):  # two edges make a square, too
@@ -121,10 +122,10 @@ def _from_networkx(given: nx.Graph) -> Graph:
     return _checked(len(names), pairs, names)
 
 
-def _from_matrix(matrix: sparse.coo_array, names: tuple[Any, ...] | None = None) -> Graph:
+def _from_matrix(matrix: Any, names: tuple[Any, ...] | None = None) -> Graph:
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"an adjacency matrix must be square, got shape {matrix.shape}")
-    there = sparse.csr_array(matrix) != 0
+    there: Any = sparse.csr_array(matrix).astype(bool)
     one_way = (there != there.T).tocoo()
     if one_way.nnz:
         i, j = int(one_way.row[0]), int(one_way.col[0])

@@ -43,16 +43,17 @@ class Influence:
         "rate[0,0]" or all of "rate"."""
         if not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"n must be an integer of at least 1, got {n!r}")
-        order = self._column(by).abs().sort_values(ascending=False, kind="stable").index[:n]
+        order = self.column(by).abs().sort_values(ascending=False, kind="stable").index[:n]
         shown = [*_COMMON, *([by] if by in self.names else self.names)]
         return self.table.loc[order, shown]
 
     def plot(self, by: str = "displacement", ax: Any = None) -> Any:
         """`by` along the data, the ten largest labelled. Returns the matplotlib axes."""
         label = by if by in ("displacement", "loss") else f"move of {by}, standard errors"
-        return plots.along(self.table["site"].to_numpy(), self._column(by).to_numpy(), "site", label, ax)
+        return plots.along(self.table["site"].to_numpy(), self.column(by).to_numpy(), "site", label, ax)
 
-    def _column(self, by: str) -> pd.Series:
+    def column(self, by: str) -> pd.Series:
+        """One number for each point: "displacement", "loss", or how far a parameter moves."""
         entries = [name for name in self.names if name.startswith(f"{by}[")]
         if entries:  # a parameter with several entries: the length of their move
             return np.sqrt((self.table[entries] ** 2).sum(axis=1))
@@ -85,7 +86,7 @@ def influence(fit: Fit, *, damping: float = 0.0) -> Influence:
     """Every observed point's influence on the fit, to first order, from one sweep of tangents.
 
     Args:
-        fit: of a chain model.
+        fit: of a chain or a field.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
     """
     curve = curvature(fit, damping=damping)

@@ -51,7 +51,7 @@ def loo(
     The result is that of `cross_validate` with one fold per observed point, in order.
 
     Args:
-        fit: of a chain model.
+        fit: of a chain or a field.
         tolerance: the error of a point's loss, in nats, up to which it is not refitted.
         refine: refit exactly the points with a bad verdict, or where the objective is not as H says; a
             number: at most so many, the worst first.

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from fitonce.batches import Batches
+from fitonce.fields import FieldObjective
 from fitonce.folds import Folds
+from fitonce.folds.space import partition
 from fitonce.heldout import Loss, heldout_losses
 
 _STRETCHES = 32  # into which the sites are cut for the standard error
@@ -51,6 +53,17 @@ class Scoring:
         """(F, W) which entries of a matrix of losses are not padding."""
         return np.ones((len(self.folds), 1), bool) if self.loss == "joint" else self._scored[1]
 
+    @cached_property
+    def _clusters(self) -> np.ndarray:
+        """(sites or sequences,) the number of the cluster that each belongs to."""
+        if self.folds.kind == "sequences":
+            return np.arange(self.folds.size)
+        objective = self.batches.objective
+        if isinstance(objective, FieldObjective):
+            graph = objective.program.model.graph
+            return partition(graph, min(_STRETCHES, graph.n_sites))
+        return np.arange(self.folds.size) // -(-self.folds.size // _STRETCHES)
+
     def losses(self, thetas: np.ndarray, which: np.ndarray) -> np.ndarray:
         """(n, W) losses of the folds `which` (n,) at thetas (n, D)."""
         scored, counted = self._scored
@@ -71,7 +84,8 @@ class Scoring:
     def standard_error(self, losses: np.ndarray, used: np.ndarray) -> float:
         """Cluster-robust standard error of the mean over the `used` (F,) folds of fold means.
 
-        The estimate is sum_c s_c / sum_c m_c over clusters c (stretches of sites, or sequences): each
+        The estimate is sum_c s_c / sum_c m_c over clusters c (stretches of sites, regions of a graph, or
+        sequences): each
         left-out thing adds its loss to s_c and 1 to m_c, both times its share 1 / (folds * size of its
         fold). The variance is that of a ratio of sums of independent clusters. A joint loss belongs to
         its fold as a whole, so folds are the clusters; folds that overlap are not independent, and
@@ -86,8 +100,7 @@ class Scoring:
         else:
             fold = np.repeat(np.arange(len(self.folds)), self.sizes)
             values, sizes = losses[self.counted], self.sizes
-            whole = self.folds.kind == "sequences"
-            cluster = index // (1 if whole else -(-self.folds.size // _STRETCHES))
+            cluster = self._clusters[index]
         kept = used[fold]
         share = 1.0 / (max(used.sum(), 1) * sizes[fold[kept]])
         mass = np.bincount(cluster[kept], share)

@@ -93,8 +93,8 @@ class B:
             weighted initial and transition factors without emissions. It is constant in theta at the
             ends of the path but not between them, so it changes the expansion and not the refit.
         per_transition: give every transition (or factor of a graph) a weight of its own, which goes
-            from 1 to 0 when either of its ends is left out. The product w_t w_t+1 has a derivative that counts a transition
-            inside a block twice; this path counts it once.
+            from 1 to 0 when either of its ends is left out. The product w_t w_t+1 has a derivative that
+            counts a transition inside a block twice; this path counts it once.
     """
 
     normalised: bool = False

@@ -7,16 +7,19 @@ cost is known before anything runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, partial
+from typing import Literal, NamedTuple
 
 import networkx as nx
 from networkx.algorithms.approximation import treewidth_min_degree, treewidth_min_fill_in
 
 Order = Literal["min-fill", "min-degree"]
-_HEURISTICS = {"min-fill": treewidth_min_fill_in, "min-degree": treewidth_min_degree}
+_HEURISTICS: dict[str, Callable[[nx.Graph], tuple[int, nx.Graph]]] = {
+    "min-fill": treewidth_min_fill_in,
+    "min-degree": treewidth_min_degree,
+}
 DEFAULT_LIMIT = 2**32  # bytes that one sweep of one fold may take
 _ARRAYS = 3  # of all tables at a time: conditionals, beliefs and what a step works on
 _MANY = 1500  # nodes: min-fill takes time that grows with the square of them
@@ -26,27 +29,49 @@ class TooWideError(ValueError):
     """The graph has no narrow elimination order, so that exact inference does not fit in memory."""
 
 
+class Place(NamedTuple):
+    """How a small table lies in a clique's.
+
+    Attributes:
+        states: shape of the small table.
+        order: its axes in the clique's order.
+        shape: it then has, to broadcast against the clique's.
+        gone: axes of the clique to sum over, to come back.
+        back: the axes that are left, in the small table's order.
+    """
+
+    states: tuple[int, ...]
+    order: tuple[int, ...]
+    shape: tuple[int, ...]
+    gone: tuple[int, ...]
+    back: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Clique:
     """One table of the junction tree.
 
     Attributes:
         variables: its nodes: the separator from its parent first, then those that no clique above has.
-        separator: how many of them are in the separator.
-        parent: number of the clique above, None for a root.
-        children: numbers of the cliques below.
         shape: of the table.
-        nodes: whose unary potentials it holds.
-        factors: which of the scopes it holds.
+        rows: entries of the separator.
+        parent: number of the clique above, None for a root.
+        up: how its message lies in the parent's table.
+        children: numbers of the cliques below.
+        nodes: whose unary potentials it holds: those that no clique above has.
+        factors: it holds, each in the smallest table that has all its nodes.
+        reads: nodes whose marginals are read here: the smallest table that has the node.
     """
 
     variables: tuple[int, ...]
-    separator: int
-    parent: int | None
-    children: tuple[int, ...]
     shape: tuple[int, ...]
-    nodes: tuple[int, ...]
-    factors: tuple[int, ...]
+    rows: int
+    parent: int | None
+    up: Place | None
+    children: tuple[int, ...]
+    nodes: tuple[tuple[int, Place], ...]
+    factors: tuple[tuple[int, Place], ...]
+    reads: tuple[tuple[int, Place], ...]
 
 
 @dataclass(frozen=True)
@@ -107,7 +132,7 @@ def make_plan(
         order: "min-fill", "min-degree", or None for the cheaper of both.
         limit: bytes; a plan that needs more is refused.
     """
-    graph = nx.Graph()
+    graph: nx.Graph = nx.Graph()
     graph.add_nodes_from(range(len(states)))
     for scope in scopes:
         graph.add_edges_from((a, b) for i, a in enumerate(scope) for b in scope[:i])
@@ -131,34 +156,54 @@ def _orders(order: Order | None, nodes: int) -> list[Order]:
 def _plan(
     graph: nx.Graph, states: tuple[int, ...], scopes: tuple[tuple[int, ...], ...], order: Order
 ) -> Plan:
-    """Cliques from the heuristic's bags, each factor in the smallest table that has all its nodes."""
+    """Cliques from the heuristic's bags, with all that they hold in place."""
     placed: list[tuple[tuple[int, ...], int, int | None]] = []
     for part in nx.connected_components(graph):
         placed += _rooted(graph.subgraph(part), order, len(placed))
-    children: list[list[int]] = [[] for _ in placed]
+    size = [math.prod(states[v] for v in variables) for variables, _, _ in placed]
     containing: dict[int, set[int]] = {node: set() for node in range(len(states))}
+    children: list[list[int]] = [[] for _ in placed]
+    factors: list[list[int]] = [[] for _ in placed]
+    reads: list[list[int]] = [[] for _ in placed]
     for number, (variables, _, parent) in enumerate(placed):
         if parent is not None:
             children[parent].append(number)
         for node in variables:
             containing[node].add(number)
-    shapes = [tuple(states[v] for v in variables) for variables, _, _ in placed]
-    nodes: list[list[int]] = [[] for _ in placed]
-    factors: list[list[int]] = [[] for _ in placed]
-    size = [math.prod(shape) for shape in shapes]
     for node in range(len(states)):
-        nodes[min(containing[node], key=lambda c: (size[c], c))].append(node)
-    for number, scope in enumerate(scopes):
+        reads[min(containing[node], key=lambda c: (size[c], c))].append(node)
+    for factor, scope in enumerate(scopes):
         possible = set.intersection(*(containing[node] for node in scope))
-        factors[min(possible, key=lambda c: (size[c], c))].append(number)
-    cliques = tuple(
-        Clique(*place, tuple(below), shape, tuple(own), tuple(held))
-        for place, below, shape, own, held in zip(placed, children, shapes, nodes, factors, strict=True)
-    )
+        factors[min(possible, key=lambda c: (size[c], c))].append(factor)
+    cliques = []
+    for number, (variables, known, parent) in enumerate(placed):
+        place = partial(_place, states, variables)
+        cliques.append(
+            Clique(
+                variables,
+                tuple(states[v] for v in variables),
+                math.prod(states[v] for v in variables[:known]),
+                parent,
+                None if parent is None else _place(states, placed[parent][0], variables[:known]),
+                tuple(children[number]),
+                tuple((v, place((v,))) for v in variables[known:]),
+                tuple((f, place(scopes[f])) for f in factors[number]),
+                tuple((v, place((v,))) for v in reads[number]),
+            )
+        )
     starts = [0]
     for scope in scopes:
         starts.append(starts[-1] + math.prod(states[v] for v in scope))
-    return Plan(states, scopes, tuple(starts), cliques, order)
+    return Plan(states, scopes, tuple(starts), tuple(cliques), order)
+
+
+def _place(states: tuple[int, ...], variables: tuple[int, ...], scope: tuple[int, ...]) -> Place:
+    where = [variables.index(node) for node in scope]
+    order = sorted(range(len(scope)), key=lambda axis: where[axis])
+    shape = tuple(states[node] if node in scope else 1 for node in variables)
+    gone = tuple(axis for axis, node in enumerate(variables) if node not in scope)
+    back = tuple(order.index(axis) for axis in range(len(scope)))
+    return Place(tuple(states[node] for node in scope), tuple(order), shape, gone, back)
 
 
 def _rooted(
@@ -185,7 +230,7 @@ def _rooted(
 
 
 def _single(part: nx.Graph) -> nx.Graph:
-    tree = nx.Graph()
+    tree: nx.Graph = nx.Graph()
     tree.add_node(frozenset(part))
     return tree
 
@@ -195,14 +240,14 @@ def _maximal(tree: nx.Graph) -> nx.Graph:
     pending = list(tree.edges)
     while pending:
         a, b = pending.pop()
-        if a not in tree or b not in tree or not (a <= b or b <= a):
+        both = a | b
+        if a not in tree or b not in tree or both not in (a, b):
             continue
-        small, large = sorted((a, b), key=len)
-        for other in list(tree[small]):
-            if other != large:
-                tree.add_edge(other, large)
-                pending.append((other, large))
-        tree.remove_node(small)
+        others = [other for bag in (a, b) for other in tree[bag] if other not in (a, b)]
+        tree.remove_nodes_from((a, b))
+        tree.add_node(both)
+        tree.add_edges_from((other, both) for other in others)
+        pending += [(other, both) for other in others]
     return tree
 
 

@@ -3,25 +3,33 @@
     log Z = log sum_z exp( sum_v unary[v, z_v] + sum_f table_f[z_f] )
 
 A plan is run table by table in NumPy: nothing is compiled, so that a large graph costs no more to set
-up than a small one. The batch (folds) is the last axis of every array; tables of factors that are the
-same in all folds have a last axis of one.
+up than a small one. The batch (folds) is the last axis of every array.
 
-Messages are logarithms; what is kept of a table on the way up are the conditional probabilities of
-its own nodes given the separator. On the way down these are multiplied by the separator's probability.
-Tangents need no exponentials at all: d log sum exp is an average under the conditionals.
+What is kept of a table on the way up are the conditional probabilities of its own nodes given the
+separator; on the way down they are multiplied by the separator's probability. Tangents need no
+exponentials at all: d log sum exp is an average under the conditionals.
+
+The way up multiplies numbers scaled to at most 1. Where a sum comes out so small that a term may have
+been lost, that clique is done again in logarithms, and what it sends on stays in logarithms as long
+as it must. A node's own potential joins where the node is summed over, so that data that all but
+excludes a class does not make messages small.
 
     unary    (V, K, B)    entries from a node's number of states on are not read
-    factors  (P, B or 1)  tables of all factors, flat, one after the other in the plan's order
+    factors  (P, B)       tables of all factors, flat, one after the other in the plan's order
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fitonce.engines.elimination import Clique, Plan
+from fitonce.engines.elimination import Clique, Place, Plan
+
+_SAFE = 1e-280  # of sums: terms below 1e-308 are lost, and do not matter to a sum above this
+_RANGE = 600.0  # nats between entries that are still numbers when scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,29 +37,81 @@ class Collected:
     """What the way up leaves.
 
     Attributes:
-        log_partition: (B,).
+        log_partition: (B,), -inf where nothing is possible.
         conditionals: for each clique (S, R, B), p(own nodes | separator); zero where impossible.
-        messages: for each clique (S, B), log sum over its own nodes and all below.
+        logs: for each clique (S, B), the log of its message less a constant; None where not needed.
     """
 
     log_partition: np.ndarray
     conditionals: list[np.ndarray]
-    messages: list[np.ndarray]
+    logs: list[np.ndarray | None]
 
 
-def collect(plan: Plan, unary: np.ndarray, factors: np.ndarray) -> Collected:
-    """From the leaves to the roots."""
+def collect(plan: Plan, unary: np.ndarray, factors: np.ndarray, in_logs: bool = False) -> Collected:
+    """From the leaves to the roots; `in_logs`: without the faster arithmetic."""
+    unary, factors, total = _centred(plan, unary, factors)
     count = len(plan.cliques)
-    conditionals: list[np.ndarray] = [np.empty(0)] * count
-    messages: list[np.ndarray] = [np.empty(0)] * count
-    total = np.zeros(unary.shape[-1])
+    scaled = (unary, factors) if in_logs else (np.exp(unary), np.exp(factors))
+    conditionals: list[Any] = [None] * count
+    logs: list[Any] = [None] * count
+    messages: list[Any] = [None] * count
     for number in reversed(range(count)):
         clique = plan.cliques[number]
-        table = _table(plan, number, unary, factors, messages)
-        conditionals[number], messages[number] = _normalise(_split(clique, table))
-        if clique.parent is None:
-            total = total + messages[number][0]
-    return Collected(total, conditionals, messages)
+        done = None
+        if not in_logs and all(messages[child] is not None for child in clique.children):
+            product = _table(plan, number, scaled[0], scaled[1], messages, np.multiply)
+            done = _by_products(_rows(clique, product))
+        if done is not None:
+            conditionals[number], messages[number], shift = done
+        else:
+            for child in clique.children:
+                if logs[child] is None:
+                    logs[child] = _log(messages[child])
+            table = _rows(clique, _table(plan, number, unary, factors, logs))
+            conditionals[number], logs[number], shift = _in_logs(table)
+            lowest = np.where(logs[number] == -np.inf, 0.0, logs[number]).min()
+            messages[number] = np.exp(logs[number]) if lowest > -_RANGE else None
+        total = total + shift
+    return Collected(total, conditionals, logs)
+
+
+def _centred(
+    plan: Plan, unary: np.ndarray, factors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Potentials less the largest of each table, and the sum of these (B,)."""
+    if min(plan.states) < unary.shape[1]:
+        real = np.arange(unary.shape[1]) < np.array(plan.states)[:, None]
+        unary = np.where(real[..., None], unary, -np.inf)
+    peak = _finite(unary.max(1))
+    total = peak.sum(0)
+    unary = unary - peak[:, None]
+    if len(plan.scopes):
+        starts = np.array(plan.starts)
+        peaks = _finite(np.maximum.reduceat(factors, starts[:-1], axis=0))
+        total = total + peaks.sum(0)
+        factors = factors - np.repeat(peaks, np.diff(starts), axis=0)
+    return unary, factors, total
+
+
+def _by_products(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Conditionals, message scaled to at most 1 and log of the scale; None where terms may be lost."""
+    total = table.sum(1)
+    if not total.min() > _SAFE:
+        return None
+    peak = total.max(0)
+    conditional = table * (1.0 / total)[:, None]
+    return conditional, total / peak, np.log(peak)
+
+
+def _in_logs(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same from logarithms; the message is one, too. Zeros where nothing is possible."""
+    peak = _finite(table.max(1, keepdims=True))
+    weight = np.exp(table - peak)
+    total = weight.sum(1, keepdims=True)
+    weight /= np.where(total == 0, 1.0, total)
+    message = (_log(total) + peak)[:, 0]
+    shift = message.max(0)
+    return weight, message - _finite(shift), shift
 
 
 def marginals(
@@ -66,14 +126,11 @@ def marginals(
     tables = np.zeros((plan.starts[-1], batch)) if with_factors else None
     beliefs: list[np.ndarray] = []
     for clique, conditional in zip(plan.cliques, collected.conditionals, strict=True):
-        if clique.parent is None:
-            belief = conditional
-        else:
-            above = _project(plan.cliques[clique.parent], beliefs[clique.parent], _separator(clique))
-            belief = conditional * above.reshape(-1, 1, batch)
-        belief = belief.reshape(*clique.shape, batch)
-        beliefs.append(belief)
-        _read_off(plan, clique, belief, nodes, tables)
+        belief = conditional
+        if clique.parent is not None and clique.up is not None:
+            belief = conditional * _project(beliefs[clique.parent], clique.up)[:, None]
+        beliefs.append(belief.reshape(*clique.shape, batch))
+        _read_off(plan, clique, beliefs[-1], nodes, tables)
     return nodes, tables
 
 
@@ -96,66 +153,52 @@ def tangents(
     Returns: (D, B), (V, K, D, B), (P, D, B) or None.
     """
     directions, batch = d_unary.shape[-2:]
-    count = len(plan.cliques)
-    messages: list[np.ndarray] = [np.empty(0)] * count
-    moves: list[np.ndarray] = [np.empty(0)] * count
-    total = np.zeros((directions, batch))
-    for number in reversed(range(count)):
-        clique, conditional = plan.cliques[number], collected.conditionals[number][..., None, :]
-        move = _split(clique, _table(plan, number, d_unary, d_factors, messages))
-        messages[number] = (conditional * move).sum(1)
-        moves[number] = conditional * (move - messages[number][:, None])
-        if clique.parent is None:
-            total = total + messages[number][0]
+    messages, moves = _message_tangents(plan, collected, d_unary, d_factors)
+    roots = [m[0] for m, c in zip(messages, plan.cliques, strict=True) if c.parent is None]
     d_nodes = np.zeros(d_unary.shape)
     d_tables = np.zeros((plan.starts[-1], directions, batch)) if with_factors else None
     beliefs: list[np.ndarray] = []
     d_beliefs: list[np.ndarray] = []
     for number, clique in enumerate(plan.cliques):
-        belief, d_belief = collected.conditionals[number], moves[number]
-        if clique.parent is not None:
-            up, keep = plan.cliques[clique.parent], _separator(clique)
-            above = _project(up, beliefs[clique.parent], keep).reshape(-1, 1, batch)
-            d_above = _project(up, d_beliefs[clique.parent], keep).reshape(-1, 1, directions, batch)
+        belief = collected.conditionals[number]
+        d_belief = belief[..., None, :] * (moves[number] - messages[number][:, None])
+        if clique.parent is not None and clique.up is not None:
+            above = _project(beliefs[clique.parent], clique.up)[:, None]
+            d_above = _project(d_beliefs[clique.parent], clique.up)[:, None]
             d_belief = d_belief * above[..., None, :] + belief[..., None, :] * d_above
             belief = belief * above
         beliefs.append(belief.reshape(*clique.shape, batch))
         d_beliefs.append(d_belief.reshape(*clique.shape, directions, batch))
         _read_off(plan, clique, d_beliefs[-1], d_nodes, d_tables)
-    return total, d_nodes, d_tables
+    return np.sum(roots, axis=0), d_nodes, d_tables
 
 
 def cavities(
     plan: Plan, unary: np.ndarray, factors: np.ndarray, d_unary: np.ndarray, d_factors: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """log sum over all other nodes, of everything but a node's own unary potential, for every node.
+    """For every node: log sum over all others, of everything but the node's own unary potential.
 
     In logarithms both ways, so that what a node's own data all but excludes is still known to full
     precision.
 
     Args:
         plan, unary, factors: as for `collect`.
-        d_unary, d_factors: (V, K, D, B) and (P, D, B or 1), directions; D may be 0.
+        d_unary, d_factors: (V, K, D, B) and (P, D, B), directions; D may be 0.
 
-    Returns: (V, K, B), and derivatives (V, K, D, B).
+    Returns: (V, K, B) up to a constant for each node, and derivatives (V, K, D, B).
     """
-    up = collect(plan, unary, factors)
-    d_messages: list[np.ndarray] = [np.empty(0)] * len(plan.cliques)
-    for number in reversed(range(len(plan.cliques))):
-        move = _split(plan.cliques[number], _table(plan, number, d_unary, d_factors, d_messages))
-        d_messages[number] = (up.conditionals[number][..., None, :] * move).sum(1)
+    up = collect(plan, unary, factors, in_logs=True)
+    d_messages, _ = _message_tangents(plan, up, d_unary, d_factors)
     values, slopes = np.full(unary.shape, -np.inf), np.zeros(d_unary.shape)
     tops: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-    def reduced(number: int, keep: tuple[int, ...], but: int) -> tuple[np.ndarray, np.ndarray]:
-        """log sum exp onto the nodes `keep` of a clique with what comes from above, and its slopes."""
-        table = _table(plan, number, unary, factors, up.messages, but)
-        move = _table(plan, number, d_unary, d_factors, d_messages, but)
+    def reduced(number: int, gone: tuple[int, ...], **but: int) -> tuple[np.ndarray, np.ndarray]:
+        """log sum exp over axes of a clique with what comes from above, and its slopes."""
+        table = _table(plan, number, unary, factors, up.logs, **but)
+        move = _table(plan, number, d_unary, d_factors, d_messages, **but)
         if number in tops:
             table, move = table + tops[number][0], move + tops[number][1]
-        gone = _others(plan.cliques[number], keep)
-        peak = table.max(gone, keepdims=True)
-        peak = np.where(np.isfinite(peak), peak, 0.0)
+        peak = _finite(table.max(gone, keepdims=True))
         weight = np.exp(table - peak)
         total = weight.sum(gone, keepdims=True)
         weight /= np.where(total == 0, 1.0, total)
@@ -164,24 +207,35 @@ def cavities(
     for number, clique in enumerate(plan.cliques):
         for child in clique.children:
             below = plan.cliques[child]
-            value, slope = reduced(number, _separator(below), _CHILD - child)
-            ones = (1,) * (len(below.shape) - below.separator)
-            shape = (*below.shape[: below.separator], *ones)
+            assert below.up is not None
+            value, slope = reduced(number, below.up.gone, without_child=child)
+            ones = (1,) * (len(below.shape) - len(below.up.states))
+            shape = (*below.up.states, *ones)
             tops[child] = (
                 value.reshape(*shape, *value.shape[-1:]),
                 slope.reshape(*shape, *slope.shape[-2:]),
             )
-        for node in clique.nodes:
-            states = plan.states[node]
-            values[node, :states], slopes[node, :states] = reduced(number, (node,), node)
+        for node, place in clique.nodes:
+            found = reduced(number, place.gone, without_node=node)
+            values[node, : plan.states[node]], slopes[node, : plan.states[node]] = found
         tops.pop(number, None)
     return values, slopes
 
 
-# --- tables: trailing axes (B,), or (D, B) for directions, are carried along ----------------------
+def _message_tangents(
+    plan: Plan, collected: Collected, d_unary: np.ndarray, d_factors: np.ndarray
+) -> tuple[list[Any], list[Any]]:
+    """For each clique the slopes (S, D, B) of its log message, and those of its table (S, R, D, B)."""
+    messages: list[Any] = [None] * len(plan.cliques)
+    moves: list[Any] = [None] * len(plan.cliques)
+    for number in reversed(range(len(plan.cliques))):
+        table = _table(plan, number, d_unary, d_factors, messages)
+        moves[number] = _rows(plan.cliques[number], table)
+        messages[number] = (collected.conditionals[number][..., None, :] * moves[number]).sum(1)
+    return messages, moves
 
-_NOTHING = -1
-_CHILD = -2  # `but` is a node, or _CHILD less the number of a clique below
+
+# --- tables: trailing axes (B,), or (D, B) for directions, are carried along ----------------------
 
 
 def _table(
@@ -189,87 +243,71 @@ def _table(
     number: int,
     unary: np.ndarray,
     factors: np.ndarray,
-    messages: list[np.ndarray],
-    but: int = _NOTHING,
+    messages: Sequence[Any],
+    combine: Any = np.add,
+    without_node: int | None = None,
+    without_child: int | None = None,
 ) -> np.ndarray:
-    """The sum of all that a clique holds and hears from below, except `but`: small parts first."""
+    """All that a clique holds and hears from below, combined: small parts first."""
     clique = plan.cliques[number]
-    parts = [_place(plan, clique, (v,), unary[v, : plan.states[v]]) for v in clique.nodes if v != but]
-    parts += [
-        _place(plan, clique, plan.scopes[f], factors[plan.starts[f] : plan.starts[f + 1]])
-        for f in clique.factors
+    parts = [
+        _spread(unary[node, : plan.states[node]], place)
+        for node, place in clique.nodes
+        if node != without_node
     ]
+    for factor, place in clique.factors:
+        parts.append(_spread(factors[plan.starts[factor] : plan.starts[factor + 1]], place))
     for child in clique.children:
-        if but != _CHILD - child:
-            parts.append(_place(plan, clique, _separator(plan.cliques[child]), messages[child]))
+        place_up = plan.cliques[child].up
+        if child != without_child and place_up is not None:
+            parts.append(_spread(messages[child], place_up))
     full = (*clique.shape, *unary.shape[2:])
-    total = np.zeros(())
-    for part in sorted(parts, key=lambda part: part.size):
-        total = total + part
+    if not parts:
+        return np.full(full, float(combine.identity))
+    parts.sort(key=lambda part: part.size)
+    total = parts[0]
+    for part in parts[1:]:
+        total = combine(total, part)
     return total if total.shape == full else np.broadcast_to(total, full)
 
 
-def _place(plan: Plan, clique: Clique, scope: tuple[int, ...], entries: np.ndarray) -> np.ndarray:
-    """Entries (states of the scope, flat; ...) as an array that broadcasts against a clique's table."""
-    where = [clique.variables.index(node) for node in scope]
-    states = tuple(plan.states[node] for node in scope)
+def _spread(entries: np.ndarray, place: Place) -> np.ndarray:
+    """Entries (flat, ...) as an array that broadcasts against the clique's table."""
     rest = entries.shape[1:]
-    table = entries.reshape(*states, *rest)
-    order = sorted(range(len(where)), key=lambda axis: where[axis])
-    if order != list(range(len(order))):
-        table = table.transpose(*order, *range(len(order), table.ndim))
-    shape = [1] * len(clique.shape)
-    for axis, size in zip(where, states, strict=True):
-        shape[axis] = size
-    return table.reshape(*shape, *rest)
+    if len(place.order) > 1 and place.order != tuple(range(len(place.order))):
+        axes = (*place.order, *range(len(place.order), len(place.order) + len(rest)))
+        entries = entries.reshape(*place.states, *rest).transpose(axes)
+    return entries.reshape(*place.shape, *rest)
 
 
-def _separator(clique: Clique) -> tuple[int, ...]:
-    return clique.variables[: clique.separator]
+def _project(belief: np.ndarray, place: Place) -> np.ndarray:
+    """A clique's table summed onto a small one: (entries, ...)."""
+    small = belief.sum(place.gone) if place.gone else belief
+    count = len(place.back)
+    rest = small.shape[count:]
+    if count > 1 and place.back != tuple(range(count)):
+        small = small.transpose(*place.back, *range(count, small.ndim))
+    return small.reshape(-1, *rest)
 
 
-def _split(clique: Clique, table: np.ndarray) -> np.ndarray:
+def _rows(clique: Clique, table: np.ndarray) -> np.ndarray:
     """(separator, own nodes, ...)."""
-    size = math.prod(clique.shape[: clique.separator])
-    return table.reshape(size, -1, *table.shape[len(clique.shape) :])
-
-
-def _others(clique: Clique, keep: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(axis for axis, node in enumerate(clique.variables) if node not in keep)
-
-
-def _project(clique: Clique, belief: np.ndarray, keep: tuple[int, ...]) -> np.ndarray:
-    """Sum over all nodes but `keep`, which stay in the clique's order."""
-    gone = _others(clique, keep)
-    return belief.sum(gone) if gone else belief
+    return table.reshape(clique.rows, -1, *table.shape[len(clique.shape) :])
 
 
 def _read_off(
     plan: Plan, clique: Clique, belief: np.ndarray, nodes: np.ndarray, tables: np.ndarray | None
 ) -> None:
     """Put the marginals that a clique is responsible for in place."""
-    for node in clique.nodes:
-        nodes[node, : plan.states[node]] = _project(clique, belief, (node,))
-    if tables is None:
-        return
-    for factor in clique.factors:
-        scope = plan.scopes[factor]
-        small = _project(clique, belief, scope)
-        found = [node for node in clique.variables if node in scope]
-        order = [found.index(node) for node in scope]
-        small = small.transpose(*order, *range(len(scope), small.ndim))
-        tables[plan.starts[factor] : plan.starts[factor + 1]] = small.reshape(-1, *tables.shape[1:])
+    for node, place in clique.reads:
+        nodes[node, : plan.states[node]] = _project(belief, place)
+    if tables is not None:
+        for factor, place in clique.factors:
+            tables[plan.starts[factor] : plan.starts[factor + 1]] = _project(belief, place)
 
 
-def _normalise(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Conditionals (S, R, B) and log sums (S, B); zeros where nothing is possible."""
-    peak = table.max(1, keepdims=True)
-    peak = np.where(np.isfinite(peak), peak, 0.0)
-    weight = np.subtract(table, peak)
-    np.exp(weight, out=weight)
-    total = weight.sum(1, keepdims=True)
-    weight /= np.where(total == 0, 1.0, total)
-    return weight, (_log(total) + peak)[:, 0]
+def _finite(peak: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(peak), peak, 0.0)
 
 
 def _log(total: np.ndarray) -> np.ndarray:

@@ -1,6 +1,10 @@
-"""Models: parameters, prior and potentials. `HMM` takes any emission; `Custom` any log density."""
+"""Models: parameters, prior and potentials.
+
+`HMM` takes any emission, `Custom` any log density, `CustomField` any factor graph.
+"""
 
 from fitonce.models.custom import Custom
+from fitonce.models.custom_field import CustomField
 from fitonce.models.emissions import Categorical, Poisson
 from fitonce.models.events import EventCounts
 from fitonce.models.gaussian import Gaussian
@@ -14,6 +18,7 @@ __all__ = [
     "Categorical",
     "CategoricalHMM",
     "Custom",
+    "CustomField",
     "EventCounts",
     "Gaussian",
     "GaussianHMM",

@@ -10,7 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.constraints import Constraint, Covariance, Free, Frozen, Ordered, Positive, Simplex
+from fitonce.constraints import (
+    Constraint,
+    Covariance,
+    Free,
+    Frozen,
+    Ordered,
+    Positive,
+    Proportion,
+    Simplex,
+)
 from fitonce.numerics import Array
 from fitonce.params import Params, leaf_name
 
@@ -22,6 +31,7 @@ _CONSTRAINTS: dict[str, Callable[[tuple[int, ...]], Constraint]] = {
     "simplex": Simplex,
     "ordered": Ordered,
     "covariance": Covariance,
+    "proportion": Proportion,
 }
 
 
@@ -41,7 +51,8 @@ class Custom:
             evaluation a point. That is right when log_density at 0/1 weights is the log-likelihood of
             what is kept. It is not when a kept point loses its term because a neighbour is left out
             (an autoregression written with products of weights): give `heldout` then.
-        constraints: leaf name to "positive", "simplex", "ordered", "covariance", "free" or "frozen".
+        constraints: leaf name to "positive", "proportion", "simplex", "ordered", "covariance", "free"
+            or "frozen".
         size: how many droppable things there are; None: the length of the data's first array.
     """
 
@@ -56,10 +67,7 @@ class Custom:
         return f"Custom ({getattr(self.log_density, '__name__', 'own density')})"
 
     def __post_init__(self) -> None:
-        # A list of numbers is meant as an array, not as a pytree of its entries.
-        numbers = lambda node: isinstance(node, list) and all(np.isscalar(item) for item in node)  # noqa: E731
-        as_array = lambda leaf: np.asarray(leaf, float)  # noqa: E731
-        object.__setattr__(self, "init", jax.tree_util.tree_map(as_array, self.init, is_leaf=numbers))
+        object.__setattr__(self, "init", arrays_of(self.init))
         for name in ("log_prior", "heldout"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ValueError(f"{name} must be a function or None, got {getattr(self, name)!r}")
@@ -71,24 +79,7 @@ class Custom:
 
     def space(self) -> Any:
         """The pytree of constraints for the parameters."""
-        leaves, tree = jax.tree_util.tree_flatten_with_path(self.init)
-        names = [leaf_name(path) for path, _ in leaves]
-        unknown = sorted(set(self.constraints) - set(names))
-        if unknown:
-            raise ValueError(f"constraints name {unknown}, but the parameters are {sorted(names)}")
-        chosen = [self._constraint(name, leaf) for name, (_, leaf) in zip(names, leaves, strict=True)]
-        return jax.tree_util.tree_unflatten(tree, chosen)
-
-    def _constraint(self, name: str, value: Any) -> Constraint:
-        kind = self.constraints.get(name, "free")
-        if kind == "frozen":
-            return Frozen.at(value)
-        if kind not in _CONSTRAINTS:
-            raise ValueError(
-                f"the constraint of '{name}' must be one of {sorted([*_CONSTRAINTS, 'frozen'])}, "
-                f"got '{kind}'"
-            )
-        return _CONSTRAINTS[kind](np.shape(value))
+        return constrained(self.init, self.constraints)
 
     def log_prior_at(self, params: Params, data: Any) -> Array:
         """The log prior, zero for maximum likelihood."""
@@ -117,6 +108,35 @@ class Custom:
             return without - self.log_density(params, data, weights.at[index].set(1.0))
 
         return jax.lax.map(put_back, scored, batch_size=32)
+
+
+def arrays_of(init: Params) -> Params:
+    """`init` with arrays of floats; a list of numbers is one array, not a pytree of its entries."""
+    numbers = lambda node: isinstance(node, list) and all(np.isscalar(item) for item in node)  # noqa: E731
+    return jax.tree_util.tree_map(lambda leaf: np.asarray(leaf, float), init, is_leaf=numbers)
+
+
+def constrained(init: Params, kinds: dict[str, str]) -> Any:
+    """A pytree of constraints for values shaped like `init`; "free" where `kinds` says nothing."""
+    leaves, tree = jax.tree_util.tree_flatten_with_path(init)
+    names = [leaf_name(path) for path, _ in leaves]
+    unknown = sorted(set(kinds) - set(names))
+    if unknown:
+        raise ValueError(f"constraints name {unknown}, but the parameters are {sorted(names)}")
+    chosen = [_constraint(name, leaf, kinds) for name, (_, leaf) in zip(names, leaves, strict=True)]
+    return jax.tree_util.tree_unflatten(tree, chosen)
+
+
+def _constraint(name: str, value: Any, kinds: dict[str, str]) -> Constraint:
+    kind = kinds.get(name, "free")
+    if kind == "frozen":
+        return Frozen.at(value)
+    if kind not in _CONSTRAINTS:
+        raise ValueError(
+            f"the constraint of '{name}' must be one of {sorted([*_CONSTRAINTS, 'frozen'])}, "
+            f"got '{kind}'"
+        )
+    return _CONSTRAINTS[kind](np.shape(value))
 
 
 def one_each(losses: Array, weights: Array, name: str) -> Array:

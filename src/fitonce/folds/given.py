@@ -1,0 +1,91 @@
+"""Folds of whole sequences, of single points, and those that are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.folds.record import Folds, Kind, is_between, make_folds, shape_of
+
+
+def structures(
+    data: Any, *, k: int | None = None, groups: Sequence[Any] | None = None, seed: int = 0
+) -> Folds:
+    """Leave whole sequences out: one at a time, in `k` random folds, or by group.
+
+    Args:
+        data: the data, or the number of sequences.
+        k: put the sequences, shuffled by `seed`, into k folds of nearly equal size.
+        groups: one label per sequence; each distinct label is a fold.
+    """
+    shape = shape_of(data, "sequences")
+    count = len(shape.base)
+    if k is not None and groups is not None:
+        raise ValueError("structures takes k or groups, got both")
+    if count < 2:
+        raise ValueError(f"leaving sequences out needs at least 2 sequences, got {count}")
+    if k is not None:
+        if not is_between(k, 2, count):
+            raise ValueError(
+                f"k must be an integer between 2 and the number of sequences ({count}), got {k}"
+            )
+        order = np.random.default_rng(seed).permutation(count)
+        label = f"{k}-fold over sequences (seed {seed})"
+        return make_folds("sequences", np.array_split(order, k), shape, label)
+    if groups is not None:
+        labels = np.asarray(groups)
+        if labels.shape != (count,):
+            raise ValueError(
+                f"groups must have one label for each of {count} sequences, got shape {labels.shape}"
+            )
+        unlabelled = np.flatnonzero(pd.isna(labels))
+        if unlabelled.size:
+            raise ValueError(f"groups must label every sequence, but sequence {unlabelled[0]} has none")
+        sets = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        return make_folds("sequences", sets, shape, "leave-one-group-of-sequences-out")
+    return make_folds("sequences", list(np.arange(count)[:, None]), shape, "leave-one-sequence-out")
+
+
+def points(data: Any) -> Folds:
+    """Every observed site on its own: leave-one-out."""
+    shape = shape_of(data)
+    observed = np.flatnonzero(shape.base)
+    if len(observed) < 2:
+        raise ValueError(f"leaving one out needs at least 2 observed sites, got {len(observed)}")
+    alone = tuple(observed[:, None])  # sound by construction: no need to check each of them
+    return Folds("sites", alone, alone, shape.base, "leave-one-out", shape.made_for)
+
+
+def sites(index_sets: Iterable[Any], data: Any) -> Folds:
+    """Your own folds: one collection of site indices each."""
+    if not isinstance(index_sets, Iterable):
+        raise ValueError(
+            f"sites takes a list of index sets and then the data, got {type(index_sets).__name__} first"
+        )
+    sets = [sorted(item) if isinstance(item, (set, frozenset)) else item for item in index_sets]
+    if sets and all(np.ndim(item) == 0 for item in sets):
+        raise ValueError("sites takes a list of index sets, one per fold, got a single list of indices")
+    return make_folds("sites", sets, shape_of(data), "given index sets")
+
+
+def from_splitter(
+    splitter: Any, data: Any, *, over: Kind = "sites", y: Any = None, groups: Any = None
+) -> Folds:
+    """Folds of any scikit-learn splitter: score its test set, leave out all that it does not train on.
+
+    For `TimeSeriesSplit` this leaves out the whole future and scores the next stretch of it.
+    """
+    if not hasattr(splitter, "split"):
+        raise ValueError(f"splitter must have a split method, got {type(splitter).__name__}")
+    if over not in ("sites", "sequences"):
+        raise ValueError(f"over must be 'sites' or 'sequences', got {over!r}")
+    shape = shape_of(data, over)
+    everything = np.arange(len(shape.base))
+    dropped, scored = [], []
+    for train, test in splitter.split(everything, y, groups):
+        dropped.append(np.setdiff1d(everything, train))
+        scored.append(np.asarray(test))
+    return make_folds(over, dropped, shape, f"{splitter}", scored)

@@ -1,0 +1,183 @@
+"""Folds of sites on a graph: connected regions, spatial k folds, single sites with a buffer.
+
+All take what `fo.graph` reads, or a model with a graph. Sites that are missing are known when the
+folds meet the data; pass `data=` where a region should be drawn again because all of it is missing.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fitonce.folds.record import Folds, Shape, at_least_one, is_between, make_folds, shape_of, share_of
+from fitonce.graph import Graph
+from fitonce.graph import graph as read_graph
+
+
+def regions(
+    graph: Any,
+    *,
+    hops: int | None = None,
+    percent: float | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    data: Any = None,
+) -> Folds:
+    """Connected balls around sites: all within `hops` steps of the centre, or `percent` % of sites.
+
+    Args:
+        graph: the graph, or a model that has one.
+        hops: steps from the centre.
+        percent: share of all sites; a ball grows by whole rings, of the last a part drawn by `seed`.
+        n: how many centres, drawn without replacement; None: every site is one.
+        seed: of the draws.
+        data: for its missing sites: a region without an observed site is left out of the draw.
+    """
+    found, shape = _read(graph, data)
+    if (hops is None) == (percent is None):
+        raise ValueError(
+            "regions takes either hops or percent, got " + ("neither" if hops is None else "both")
+        )
+    if hops is not None and not is_between(hops, 0):
+        raise ValueError(f"hops must be an integer not below 0, got {hops!r}")
+    size = None if percent is None else share_of(percent, found.n_sites, "sites")
+    rng = np.random.default_rng(seed)
+    rank = rng.permutation(found.n_sites)
+    balls = [
+        np.flatnonzero(found.hops[centre] <= hops) if size is None else _ball(found, centre, size, rank)
+        for centre in range(found.n_sites)
+    ]
+    possible = [centre for centre, ball in enumerate(balls) if shape.base[ball].any()]
+    count = len(possible) if n is None else at_least_one(n)
+    if count > len(possible):
+        raise ValueError(f"n={count} centres were asked for, but there are {len(possible)} to draw from")
+    chosen = possible if n is None else rng.choice(possible, count, replace=False)
+    what = f"{hops} hops" if size is None else f"{percent:g} % of sites"
+    drawn = "" if n is None and size is None else f" (seed {seed})"
+    return make_folds("sites", [balls[c] for c in chosen], shape, f"regions of {what}{drawn}")
+
+
+def spatial_kfold(graph: Any, k: int, *, seed: int = 0, data: Any = None) -> Folds:
+    """Every site left out once, in `k` connected regions of nearly one size.
+
+    Regions grow from distant sites, the smallest first. On a graph in parts a region may have to
+    take a part that is left over, and is then not connected.
+    """
+    found, shape = _read(graph, data)
+    if not is_between(k, 2, found.n_sites):
+        raise ValueError(
+            f"k must be an integer between 2 and the number of sites ({found.n_sites}), got {k}"
+        )
+    label = partition(found, k, seed)
+    sets = [np.flatnonzero(label == part) for part in range(k)]
+    return make_folds("sites", sets, shape, f"spatial {k}-fold (seed {seed})")
+
+
+def buffered(graph: Any, *, hops: int = 1, data: Any = None) -> Folds:
+    """Each observed site on its own, and all within `hops` of it dropped from training, not scored."""
+    found, shape = _read(graph, data)
+    if not is_between(hops, 0):
+        raise ValueError(f"hops must be an integer not below 0, got {hops!r}")
+    centres = np.flatnonzero(shape.base)
+    dropped = [np.flatnonzero(found.hops[centre] <= hops) for centre in centres]
+    label = f"buffered leave-one-out, {hops} hops"
+    return make_folds("sites", dropped, shape, label, [[centre] for centre in centres])
+
+
+@lru_cache(maxsize=16)
+def partition(graph: Graph, k: int, seed: int = 0) -> np.ndarray:
+    """(V,) labels 0 .. k - 1 of connected regions of nearly one size.
+
+    Seeds are spread out (each the farthest from those before), regions grow by a neighbour at a time,
+    always the smallest that can, and then give border sites to smaller neighbours while they stay
+    connected.
+    """
+    rng = np.random.default_rng(seed)
+    label = np.full(graph.n_sites, -1)
+    hops = np.where(np.isfinite(graph.hops), graph.hops, graph.n_sites)
+    first = int(rng.integers(graph.n_sites))
+    seeds = [int(np.argmax(hops[first]))]
+    while len(seeds) < k:
+        nearest = hops[seeds].min(0)
+        seeds.append(int(rng.choice(np.flatnonzero(nearest == nearest.max()))))
+    label[seeds] = np.arange(k)
+    neighbours = _neighbours(graph)
+    _grow(label, k, neighbours)
+    _balance(label, k, neighbours)
+    return label
+
+
+def _neighbours(graph: Graph) -> list[np.ndarray]:
+    matrix = graph.matrix
+    return np.split(matrix.indices, matrix.indptr[1:-1])
+
+
+def _grow(label: np.ndarray, k: int, neighbours: list[np.ndarray]) -> None:
+    sizes = np.bincount(label[label >= 0], minlength=k)
+    while (label < 0).any():
+        for part in np.argsort(sizes, kind="stable"):
+            members = np.flatnonzero(label == part)
+            rim = [j for i in members for j in neighbours[i] if label[j] < 0]
+            if rim:
+                chosen, links = np.unique(rim, return_counts=True)
+                site = chosen[np.argmax(links)]  # the most enclosed: regions stay compact
+                break
+        else:  # a part of the graph without a seed
+            site, part = np.flatnonzero(label < 0)[0], np.argmin(sizes)
+        label[site] = part
+        sizes[part] += 1
+
+
+def _balance(label: np.ndarray, k: int, neighbours: list[np.ndarray]) -> None:
+    sizes = np.bincount(label, minlength=k)
+    for _ in range(20 * len(label)):
+        moves = [
+            (sizes[label[i]] - sizes[label[j]], i, label[j])
+            for i in range(len(label))
+            for j in neighbours[i]
+            if sizes[label[i]] > sizes[label[j]] + 1
+        ]
+        for _, site, part in sorted(moves, key=lambda move: -move[0]):
+            if _connected(np.flatnonzero(label == label[site]), site, neighbours):
+                sizes[label[site]] -= 1
+                sizes[part] += 1
+                label[site] = part
+                break
+        else:
+            return
+
+
+def _connected(members: np.ndarray, without: int, neighbours: list[np.ndarray]) -> bool:
+    """Whether a region stays in one piece without a site."""
+    left = set(members.tolist()) - {int(without)}
+    if not left:
+        return False
+    reached, pending = set(), [next(iter(left))]
+    while pending:
+        site = pending.pop()
+        if site not in reached:
+            reached.add(site)
+            pending += [int(j) for j in neighbours[site] if int(j) in left]
+    return reached == left
+
+
+def _ball(graph: Graph, centre: int, size: int, rank: np.ndarray) -> np.ndarray:
+    """`size` sites around `centre`, whole rings first; a ring's sites touch the one inside it."""
+    hops = graph.hops[centre]
+    reached = np.flatnonzero(np.isfinite(hops))
+    if len(reached) < size:
+        raise ValueError(
+            f"a region of {size} sites does not fit around site {centre}, whose part of the graph has "
+            f"{len(reached)}"
+        )
+    return reached[np.lexsort((rank[reached], hops[reached]))[:size]]
+
+
+def _read(graph: Any, data: Any) -> tuple[Graph, Shape]:
+    found = read_graph(graph)
+    shape = shape_of(found.n_sites if data is None else data)
+    if len(shape.base) != found.n_sites:
+        raise ValueError(f"data has {len(shape.base):,} sites, the graph has {found.n_sites:,}")
+    return found, shape

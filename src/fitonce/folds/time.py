@@ -1,0 +1,101 @@
+"""Folds of points inside sequences: at random, blocks, the future, k folds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fitonce.folds.record import Folds, at_least_one, is_between, make_folds, shape_of, share_of
+
+_MAX_REDRAWS = 1000
+
+
+def iid(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
+    """`n` folds of `percent` % of the observed sites, drawn at random without replacement."""
+    shape = shape_of(data)
+    rng = np.random.default_rng(seed)
+    observed = np.flatnonzero(shape.base)
+    count = share_of(percent, len(observed), "observed sites")
+    sets = [rng.choice(observed, count, replace=False) for _ in range(at_least_one(n))]
+    return make_folds("sites", sets, shape, f"{percent:g} % of points at random (seed {seed})")
+
+
+def blocks(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
+    """`n` contiguous blocks of floor(percent * T / 100) steps, the end of each drawn uniformly.
+
+    With several sequences a block stays within one, drawn in proportion to the places it offers.
+    A block that holds only missing sites is drawn again: there would be nothing to score.
+    (The paper's index set has one element more than its stated share; ours has exactly the share.)
+    """
+    shape = shape_of(data)
+    rng = np.random.default_rng(seed)
+    widths = [share_of(percent, t, f"steps of sequence {i}") for i, t in enumerate(shape.lengths)]
+    places = np.array([length - width + 1 for length, width in zip(shape.lengths, widths, strict=True)])
+    sets = []
+    for fold in range(at_least_one(n)):
+        for _ in range(_MAX_REDRAWS):
+            which = rng.choice(len(places), p=places / places.sum())
+            start = shape.offsets[which] + rng.integers(places[which])
+            block = np.arange(start, start + widths[which])
+            if shape.base[block].any():
+                break
+        else:
+            raise ValueError(f"fold {fold}: {_MAX_REDRAWS} blocks in a row held only missing sites")
+        sets.append(block)
+    return make_folds("sites", sets, shape, f"contiguous blocks of {percent:g} % (seed {seed})")
+
+
+def future(
+    data: Any,
+    start: int | Sequence[int] | None = None,
+    *,
+    steps: int | Sequence[int] | None = None,
+    horizon: int | None = None,
+) -> Folds:
+    """Leave out the end of every sequence: one fold per value of `start`, or of `steps`.
+
+    Args:
+        data: the data, or its length.
+        start: first step left out, counted from the start of each sequence.
+        steps: how many last steps to leave out instead.
+        horizon: score only the first `horizon` steps left out; the later ones are still unseen.
+    """
+    shape = shape_of(data)
+    if (start is None) == (steps is None):
+        raise ValueError(
+            "future takes either start or steps, got " + ("neither" if start is None else "both")
+        )
+    name, given = ("start", start) if start is not None else ("steps", steps)
+    chosen = np.atleast_1d(np.asarray(given))
+    if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer) or (chosen < 0).any():
+        raise ValueError(f"{name} must be a non-negative integer or a list of them, got {given}")
+    if horizon is not None and not is_between(horizon, 1):
+        raise ValueError(f"horizon must be an integer of at least 1, got {horizon}")
+    dropped, scored = [], []
+    for value in chosen:
+        drop, score = [], []
+        for offset, length in zip(shape.offsets, shape.lengths, strict=True):
+            first = min(value, length) if start is not None else max(length - value, 0)
+            last = length if horizon is None else min(length, first + horizon)
+            drop.append(np.arange(offset + first, offset + length))
+            score.append(np.arange(offset + first, offset + last))
+        dropped.append(np.concatenate(drop))
+        scored.append(np.concatenate(score))
+    label = "leave-future-out" + ("" if horizon is None else f", scored {horizon} steps ahead")
+    return make_folds("sites", dropped, shape, label, scored)
+
+
+def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0) -> Folds:
+    """Every site left out once, in `k` folds: contiguous stretches of time, or at random.
+
+    Stretches run through all sites in order, so with several sequences one may span a boundary.
+    """
+    shape = shape_of(data)
+    total = len(shape.base)
+    if not is_between(k, 2, total):
+        raise ValueError(f"k must be an integer between 2 and the number of sites ({total}), got {k}")
+    order = np.arange(total) if blocks else np.random.default_rng(seed).permutation(total)
+    label = f"{k}-fold over time, " + ("in blocks" if blocks else f"at random (seed {seed})")
+    return make_folds("sites", np.array_split(order, k), shape, label)

@@ -1,0 +1,210 @@
+"""Maps: sites coloured by data, posterior class, held-out loss or influence."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from fitonce.fit import Fit
+from fitonce.graph import Graph
+from fitonce.graph import graph as read_graph
+from fitonce.influence import Influence
+from fitonce.result import CVResult
+
+_MISSING = "#d9d9d9"
+
+
+def plot_map(
+    what: Any,
+    where: Any,
+    *,
+    show: str | None = None,
+    key: str | None = None,
+    names: Any = None,
+    label: str | None = None,
+    ax: Any = None,
+    cmap: str | None = None,
+) -> Any:
+    """Colour the sites of a map. Returns the matplotlib axes.
+
+    Args:
+        what: one value for each site; a fit (show="data", or "class", the most probable class); a
+            result of `cross_validate` or `loo` (the mean held-out loss of each site); or influence
+            (show="displacement", "loss" or a parameter). Sites without a value are grey.
+        where: a GeoJSON file or its content, one feature for each site; (sites, 2) coordinates; or what
+            `fo.graph` reads, to draw the graph itself, which is no geography.
+        show: which of the things that `what` holds.
+        key: the property of a GeoJSON feature that names its site, and
+        names: the names of the sites in order, where features come in another one.
+        label: of the colour bar; None: what is shown.
+        ax: matplotlib axes to draw on; None: a new figure.
+        cmap: a matplotlib colour map; None: viridis, and distinct colours for classes.
+    """
+    import matplotlib.pyplot as plt
+    from matplotlib import cm, colormaps
+    from matplotlib.colors import Normalize, to_rgba
+
+    values, text, classes = _values(what, show)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6.4, 6.0), layout="constrained")
+    if classes:
+        colours = colormaps[cmap or "tab10"]
+        paint = np.array([colours(int(v)) for v in np.nan_to_num(values)])
+        norm = None
+    else:
+        seen = values[np.isfinite(values)]
+        if seen.size == 0:
+            raise ValueError(f"there is nothing to show: '{text}' has no finite value")
+        norm = Normalize(seen.min(), seen.max())
+        paint = colormaps[cmap or "viridis"](norm(np.nan_to_num(values)))
+    paint[~np.isfinite(values)] = to_rgba(_MISSING)
+    _draw(ax, where, paint, key, names)
+    if norm is None:
+        for number in range(classes):
+            ax.plot([], [], "s", color=colours(number), label=f"class {number}")
+        ax.legend(frameon=False, fontsize=8, title=label, loc="best")
+    else:
+        scale = cm.ScalarMappable(norm, cmap or "viridis")
+        ax.figure.colorbar(scale, ax=ax, shrink=0.7, label=label or text)
+    ax.set_axis_off()
+    return ax
+
+
+def _values(what: Any, show: str | None) -> tuple[np.ndarray, str, int]:
+    """(sites,) values, what they are, and the number of classes (0: numbers)."""
+    if isinstance(what, Fit):
+        return _of_fit(what, show)
+    if isinstance(what, CVResult):
+        if show not in (None, "loss", "control"):
+            raise ValueError(f"show must be 'loss' or 'control' for a result, got {show!r}")
+        table = what.pointwise[what.pointwise["site"] >= 0]
+        if table.empty:
+            raise ValueError("a joint loss belongs to folds, not to sites; use loss='pointwise'")
+        found = table.groupby("site")[show or "loss"].mean()
+        values = np.full(len(what.fit.problem.base), np.nan)
+        values[found.index.to_numpy()] = found.to_numpy()
+        return values, "held-out loss" if show != "control" else "held-out loss, control", 0
+    if isinstance(what, Influence):
+        by = show or "displacement"
+        values = np.full(len(what.fit.problem.base), np.nan)
+        values[what.table["site"].to_numpy()] = what.column(by).to_numpy()
+        return values, by, 0
+    if show is not None:
+        raise ValueError(f"show is for a fit, a result or influence, got {type(what).__name__}")
+    try:
+        values = np.asarray(what, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"what to show must be numbers, got {type(what).__name__}") from None
+    if values.ndim != 1:
+        raise ValueError(f"what to show must have one value for each site, got shape {values.shape}")
+    return values, getattr(what, "name", None) or "value", 0
+
+
+def _of_fit(fit: Fit, show: str | None) -> tuple[np.ndarray, str, int]:
+    if show in (None, "class"):
+        shares = fit.posterior()
+        return shares.argmax(1).astype(float), "class", shares.shape[1]
+    if show != "data":
+        raise ValueError(f"show must be 'data' or 'class' for a fit, got {show!r}")
+    data = fit.data
+    return np.where(data.observed[0, :, 0], data.values[0, :, 0], np.nan), data.channels[0], 0
+
+
+def _draw(ax: Any, where: Any, paint: np.ndarray, key: str | None, names: Any) -> None:
+    if isinstance(where, (dict, str, os.PathLike)):
+        _draw_polygons(ax, _polygons(where, len(paint), key, names), paint)
+        return
+    if _is_coordinates(where):
+        points = np.asarray(where, float)
+        edges = np.zeros((0, 2), int)
+    else:
+        found = read_graph(where)
+        points, edges = _layout(found), found.edges
+    if len(points) != len(paint):
+        raise ValueError(f"the map has {len(points):,} sites, what to show has {len(paint):,}")
+    ax.plot(*points[edges].transpose(2, 1, 0), color="#bbbbbb", lw=0.6, zorder=1)
+    size = np.clip(6000.0 / len(points), 8.0, 160.0)
+    ax.scatter(*points.T, c=paint, s=size, edgecolors="white", linewidths=0.4, zorder=2)
+    ax.set_aspect(_aspect(points))
+
+
+def _is_coordinates(where: Any) -> bool:
+    """Two columns of numbers that are not an edge list."""
+    if isinstance(where, (Graph, nx.Graph)) or not hasattr(where, "shape"):
+        return False
+    shape = where.shape
+    if len(shape) != 2 or shape[1] != 2 or shape[0] == 2:
+        return False
+    values = np.asarray(where, float)
+    return bool((values != np.floor(values)).any())
+
+
+def _layout(graph: Graph) -> np.ndarray:
+    """(V, 2): neighbours near each other."""
+    drawn: nx.Graph = nx.Graph()
+    drawn.add_nodes_from(range(graph.n_sites))
+    drawn.add_edges_from(graph.edges.tolist())
+    places = nx.kamada_kawai_layout(drawn) if graph.n_sites <= 500 else nx.spring_layout(drawn, seed=0)
+    return np.array([places[site] for site in range(graph.n_sites)])
+
+
+def _polygons(where: Any, count: int, key: str | None, names: Any) -> list[list[np.ndarray]]:
+    """For each site its rings: outlines and holes of all its parts."""
+    if not isinstance(where, dict):
+        path = Path(where)
+        if not path.is_file():
+            raise ValueError(f"expected a GeoJSON file, found none at {path}")
+        try:
+            where = json.loads(path.read_text())
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            raise ValueError(f"{path.name} must be GeoJSON, but is not JSON") from None
+    if not isinstance(where, dict) or "features" not in where:
+        raise ValueError("GeoJSON must be a FeatureCollection, got something without 'features'")
+    features = list(where["features"])
+    if key is not None:
+        features = _in_order(features, key, names)
+    if len(features) != count:
+        raise ValueError(f"the map has {len(features):,} features, what to show has {count:,} sites")
+    return [_rings(feature.get("geometry") or {}, number) for number, feature in enumerate(features)]
+
+
+def _in_order(features: list[Any], key: str, names: Any) -> list[Any]:
+    if names is None:
+        raise ValueError(f"key='{key}' needs names=, the sites' names in order")
+    found = {str(feature.get("properties", {}).get(key)): feature for feature in features}
+    lost = [str(name) for name in names if str(name) not in found]
+    if lost:
+        raise ValueError(f"no feature has {key}='{lost[0]}' ({len(lost)} of the names are not found)")
+    return [found[str(name)] for name in names]
+
+
+def _rings(geometry: dict[str, Any], number: int) -> list[np.ndarray]:
+    kind, content = geometry.get("type"), geometry.get("coordinates", [])
+    if kind == "Polygon":
+        content = [content]
+    elif kind != "MultiPolygon":
+        raise ValueError(f"feature {number} must be a Polygon or MultiPolygon, got {kind}")
+    return [np.asarray(ring, float)[:, :2] for polygon in content for ring in polygon]
+
+
+def _draw_polygons(ax: Any, polygons: list[list[np.ndarray]], paint: np.ndarray) -> None:
+    from matplotlib.collections import PathCollection
+    from matplotlib.path import Path as Outline
+
+    paths = [Outline.make_compound_path(*(Outline(r, closed=True) for r in rings)) for rings in polygons]
+    ax.add_collection(PathCollection(paths, facecolors=paint, edgecolors="white", linewidths=0.3))
+    ax.autoscale_view()
+    ax.set_aspect(_aspect(np.concatenate([ring for rings in polygons for ring in rings])))
+
+
+def _aspect(points: np.ndarray) -> float:
+    """Of degrees a step east is shorter than a step north, away from the equator."""
+    x, y = points.T
+    degrees = np.abs(x).max() <= 180 and np.abs(y).max() <= 90 and np.ptp(y) < 60 and np.ptp(x) > 1e-3
+    looks_drawn = np.abs(points).max() <= 1.0 + 1e-9  # a layout, not a place
+    return 1.0 / np.cos(np.radians(y.mean())) if degrees and not looks_drawn else 1.0

@@ -1,0 +1,151 @@
+"""Bring your own factor graph: emissions, factors and a pytree of parameters are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.data import Sequences
+from fitonce.graph import Graph, graph
+from fitonce.models.custom import arrays_of, constrained
+from fitonce.numerics import Array
+from fitonce.params import Params
+from fitonce.potentials import Field
+
+Emission = Callable[[Params, Array], Array]
+Factors = Callable[[Params], Sequence[Array]] | Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class CustomField:
+    """Discrete latent sites, any factors over any sets of them, any emission, with `jax.numpy`.
+
+    Args:
+        scopes: the sites of each factor, such as [(0, 1), (1, 2, 3)].
+        factors: one table of log-potentials for each scope, its axes in the scope's order; -inf where
+            impossible. Or `factors(params)`, a function that returns them: then they are learned, and
+            their normaliser Z(theta) is part of the likelihood.
+        emission: `emission(params, x)`, log p(x_v | z_v = k) as (sites, states), for x (sites,) or
+            (sites, channels) with zeros where missing. Entries past a site's number of states are not
+            read.
+        init: pytree of starting values, from which the parameters take their shapes and names.
+        n_states: of all sites, or one number for each.
+        log_prior: `log_prior(params)`, or None for maximum likelihood.
+        n_sites: when the last sites are in no factor.
+        constraints: leaf name to "positive", "proportion", "simplex", "ordered", "covariance", "free" or
+            "frozen".
+        memory_limit: bytes that exact inference may take for one fold.
+    """
+
+    scopes: Any
+    factors: Factors
+    emission: Emission
+    init: Params
+    n_states: int | Sequence[int] = 2
+    log_prior: Callable[[Params], Array] | None = None
+    n_sites: int | None = field(default=None, kw_only=True)
+    constraints: dict[str, str] = field(default_factory=dict, kw_only=True)
+    memory_limit: float = field(default=2.0**32, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not callable(self.emission):
+            raise ValueError(f"emission must be a function of params and x, got {self.emission!r:.80}")
+        if self.log_prior is not None and not callable(self.log_prior):
+            raise ValueError(f"log_prior must be a function or None, got {self.log_prior!r:.80}")
+        try:
+            scopes = tuple(tuple(int(site) for site in scope) for scope in self.scopes)
+        except TypeError:
+            raise ValueError(
+                f"scopes must be a list of sets of sites, got {self.scopes!r:.60}"
+            ) from None
+        for number, scope in enumerate(scopes):
+            if not scope or len(set(scope)) < len(scope):
+                raise ValueError(f"scope {number} must name each of its sites once, got {scope}")
+        object.__setattr__(self, "scopes", scopes)
+        object.__setattr__(self, "init", arrays_of(self.init))
+        object.__setattr__(self, "n_states", self._read_states())
+        for number, scope in enumerate(scopes):
+            outside = [site for site in scope if not 0 <= site < len(self.states)]
+            if outside:
+                raise ValueError(
+                    f"scope {number} has site {outside[0]}, outside the {len(self.states)} sites"
+                )
+        if not callable(self.factors):
+            object.__setattr__(self, "factors", self._checked(self.factors))
+
+    def _read_states(self) -> tuple[int, ...]:
+        if np.ndim(self.n_states) == 0:
+            highest = max((site for scope in self.scopes for site in scope), default=-1)
+            count = highest + 1 if self.n_sites is None else self.n_sites
+            states = (int(self.n_states),) * count  # type: ignore[arg-type]
+        else:
+            states = tuple(int(count) for count in self.n_states)  # type: ignore[union-attr]
+            if self.n_sites not in (None, len(states)):
+                raise ValueError(f"n_sites={self.n_sites}, but n_states has {len(states)} entries")
+        if not states or min(states) < 1:
+            raise ValueError(f"n_states must be positive for at least one site, got {self.n_states}")
+        return states
+
+    def _checked(self, tables: Sequence[Any]) -> list[Any]:
+        if len(tables) != len(self.scopes):
+            raise ValueError(
+                f"factors must have one table for each of {len(self.scopes)} scopes, got {len(tables)}"
+            )
+        for number, (scope, table) in enumerate(zip(self.scopes, tables, strict=True)):
+            expected = tuple(self.states[site] for site in scope)
+            if np.shape(table) != expected:
+                raise ValueError(f"factor {number} must have shape {expected}, got {np.shape(table)}")
+        return list(tables)
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        return self.n_states  # type: ignore[return-value]
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Sites that share a factor are neighbours."""
+        pairs = [(a, b) for scope in self.scopes for i, a in enumerate(scope) for b in scope[:i]]
+        return graph(np.array(pairs, int).reshape(-1, 2), len(self.states))
+
+    @property
+    def learns_factors(self) -> bool:
+        return callable(self.factors)
+
+    def __str__(self) -> str:
+        return f"CustomField, {len(self.states):,} sites, {len(self.scopes):,} factors"
+
+    def prepare(self, data: Sequences) -> Array:
+        if data.n_sequences != 1 or data.n_sites != len(self.states):
+            raise ValueError(
+                f"data has {data.n_sequences} sequences of {data.n_sites:,} sites in all, the graph has "
+                f"{len(self.states):,} sites"
+            )
+        x = data.values[0]
+        return jnp.asarray(x[:, 0] if x.shape[1] == 1 else x)
+
+    def parameters(self, prepared: Array) -> Any:
+        return constrained(self.init, self.constraints)
+
+    def start(self, prepared: Array, rng: np.random.Generator | None) -> Params:
+        return self.init
+
+    def log_prior_at(self, params: Params, prepared: Array) -> Array:
+        return jnp.zeros(()) if self.log_prior is None else self.log_prior(params)
+
+    def bytes_per_fold(self, prepared: Array) -> int:
+        """Of the potentials; the tables of the junction tree come on top."""
+        return 80 * len(self.states) * max(self.states) ** 2
+
+    def potentials(self, params: Params, prepared: Array) -> Field:
+        emission = jnp.asarray(self.emission(params, prepared))
+        expected = (len(self.states), max(self.states))
+        if emission.shape != expected:
+            raise ValueError(f"emission must return shape {expected}, got {emission.shape}")
+        tables = self._checked(self.factors(params)) if callable(self.factors) else self.factors
+        flat = [jnp.ravel(jnp.asarray(table, float)) for table in tables]
+        return Field(emission, jnp.concatenate(flat) if flat else jnp.zeros(0))
