@@ -39,3 +39,17 @@ def marginals(unary: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
     weight /= weight.sum()
     route = paths(steps, states)
     return np.stack([np.bincount(route[:, t], weight, states) for t in range(steps)])
+
+
+def configurations(states) -> np.ndarray:
+    """(product of states, V) every configuration of a field."""
+    return np.array(list(itertools.product(*map(range, states))))
+
+
+def field_scores(states, unary, scopes, tables) -> np.ndarray:
+    """(configurations,) log score of each; unary (V, K), tables a list of arrays."""
+    z = configurations(states)
+    score = unary[np.arange(len(states)), z].sum(1)
+    for scope, table in zip(scopes, tables, strict=True):
+        score = score + table[tuple(z[:, list(scope)].T)]
+    return score

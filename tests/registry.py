@@ -18,6 +18,7 @@ class Entry:
     model: Any
     data: Any
     sequences: bool = False  # whether whole sequences can be left out
+    slow: bool = False  # like another in all but its shape: under `make test-all`
 
     def __str__(self) -> str:
         return self.name
@@ -83,20 +84,82 @@ def entries() -> list[Entry]:
         Entry("gaussian-fixed", fo.models.GaussianHMM(2, covariance="fixed", mean_scale=3.0),
               _gaussian()),
         Entry("gaussian-spherical", fo.models.GaussianHMM(2, covariance="spherical", scale=0.3),
-              _gaussian()),
-        Entry("gaussian-diag", fo.models.GaussianHMM(2, covariance="diag", scale=0.3), _gaussian()),
+              _gaussian(), slow=True),
+        Entry("gaussian-diag", fo.models.GaussianHMM(2, covariance="diag", scale=0.3), _gaussian(),
+              slow=True),
         Entry("gaussian-full", fo.models.GaussianHMM(2, covariance="full", scale=0.3), _gaussian()),
         Entry("gaussian-unequal", fo.models.GaussianHMM(2), _unequal(), sequences=True),
         Entry("gaussian-left-right", fo.models.GaussianHMM(3, support=left_right, scale=0.3),
-              stretches),
+              stretches, slow=True),
         Entry("poisson", fo.models.PoissonHMM(2), _counts()),
         Entry("categorical", fo.models.CategoricalHMM(2, 3), _categories()),
         Entry("frozen-transition", fo.models.PoissonHMM(
-            2, frozen={"transition": [[0.9, 0.1], [0.1, 0.9]]}), _counts()),
+            2, frozen={"transition": [[0.9, 0.1], [0.1, 0.9]]}), _counts(), slow=True),
         Entry("events", fo.models.EventCounts(steps_per_day=6), _events()),
         Entry("custom-mixture", *_mixture()),
+        Entry("potts-poisson", fo.models.PottsMixture(_grid(), beta=0.5), _field("poisson")),
+        Entry("potts-gaussian", fo.models.PottsMixture(
+            _grid(), emission=fo.models.GaussianSites(scale=0.3), beta=0.6),
+              _field("gaussian")),
+        Entry("potts-binomial", fo.models.PottsMixture(
+            _grid(), emission="binomial", beta=0.4, exposure=np.full(48, 40.0)), _field("binomial"),
+            slow=True),
+        Entry("potts-learned", fo.models.PottsMixture(
+            _grid(), emission=fo.models.PoissonSites(2.0, 0.1), beta="learned", beta_scale=1.0),
+            _field("poisson")),
+        Entry("custom-field", _triples(), _field("gaussian")),
     ]  # fmt: skip
     return made
+
+
+def _grid(rows=6, columns=8):
+    """Edges of a grid with diagonals one way: triangles, as on a map."""
+    number = np.arange(rows * columns).reshape(rows, columns)
+    pairs = [
+        (number[:, :-1], number[:, 1:]),
+        (number[:-1], number[1:]),
+        (number[:-1, :-1], number[1:, 1:]),
+    ]
+    return np.concatenate([np.stack([a.ravel(), b.ravel()], 1) for a, b in pairs])
+
+
+def _field(kind, seed=7):
+    rng = np.random.default_rng(seed)
+    z = np.add.outer(np.arange(6), np.arange(8)).ravel() // 7
+    z = np.where(rng.random(48) < 0.15, 1 - z, z)
+    draw = {
+        "poisson": lambda: rng.poisson(np.array([4.0, 12.0])[z]),
+        "gaussian": lambda: rng.normal(np.array([-1.0, 1.5])[z], 0.7),
+        "binomial": lambda: rng.binomial(40, np.array([0.2, 0.5])[z]),
+    }
+    x = draw[kind]().astype(float)
+    x[[11, 40]] = np.nan
+    return x
+
+
+def _triples():
+    """Three or two states at a site; factors of three sites, some of them impossible, and of two."""
+    corners = np.arange(48).reshape(6, 8)[:-1, :-1].ravel()
+    scopes = [(k, k + 1, k + 9) for k in corners[::2]] + [(k, k + 8) for k in corners]
+    states = np.where(np.arange(48) % 5 == 0, 3, 2)
+
+    def factors(params):
+        made = []
+        for scope in scopes:
+            z = jnp.indices([int(states[v]) for v in scope])
+            same = jnp.mean((z[0] == z[1:]).astype(float), 0)
+            table = params["pull"] * same
+            made.append(table if len(scope) == 2 else table.at[0, -1, 0].set(-jnp.inf))
+        return made
+
+    def emission(params, x):
+        return -0.5 * (x[:, None] - params["level"]) ** 2
+
+    def log_prior(params):
+        return -0.5 * jnp.sum(params["level"] ** 2) / 9.0 - 0.5 * params["pull"] ** 2
+
+    init = {"level": np.array([-1.0, 1.5, 0.5]), "pull": np.array(0.3)}
+    return fo.models.CustomField(scopes, factors, emission, init, states, log_prior)
 
 
 def _events(seed=5):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,21 +14,33 @@ import fitonce as fo
 from fitonce import weighting
 from fitonce.loo import sweep
 from fitonce.models import Custom
+from fitonce.models.base import FieldModel
 from fitonce.newton import minimise
 from registry import entries
 from solving import solve
 
 ENTRIES = {entry.name: entry for entry in entries()}
-# One worker holds all tests of a model, so that what they share is fitted and compiled once.
-every_model = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ENTRIES]
-)
-chains = [
-    pytest.param(name, marks=pytest.mark.xdist_group(name))
-    for name, entry in ENTRIES.items()
-    if not isinstance(entry.model, Custom)
-]
+
+
+def parameters(chosen=lambda entry: True):
+    """One worker holds all tests of a model, so that what they share is fitted and compiled once."""
+    marks = {name: [pytest.mark.xdist_group(name)] for name in ENTRIES}
+    for name, entry in ENTRIES.items():
+        marks[name] += [pytest.mark.slow] if entry.slow else []
+    return [pytest.param(n, marks=marks[n]) for n, entry in ENTRIES.items() if chosen(entry)]
+
+
+def is_structured(entry):
+    return not isinstance(entry.model, Custom)
+
+
+def is_chain(entry):
+    return is_structured(entry) and not isinstance(entry.model, FieldModel)
+
+
+every_model = pytest.mark.parametrize("name", parameters())
 SHAPES = ("gaussian-unequal",)  # the slow tests take the others
+FIELDS = ("potts-poisson", "potts-learned", "custom-field")
 STEP = 1e-4
 
 
@@ -44,6 +58,8 @@ def folds_of(name, percent=6.0):
 
 def schemes(name):
     """Scheme B on some models, of each shape of data: it does not look inside a model's potentials."""
+    if name in FIELDS:
+        return [weighting.A(), weighting.B(), weighting.B(per_transition=True)]
     if name not in SHAPES:
         return [weighting.A()]
     paths = [
@@ -203,7 +219,7 @@ def test_auto_is_within_its_tolerance_of_exact_refits(name):
     assert (off <= 3 * auto.folds["error"] + 1e-9).all()
 
 
-@pytest.mark.parametrize("name", chains)
+@pytest.mark.parametrize("name", parameters(is_structured))
 def test_one_sweep_is_every_single_point_left_out(name):
     fit = fitted(name)
     folds, losses, slopes = sweep(fit)
@@ -215,7 +231,7 @@ def test_one_sweep_is_every_single_point_left_out(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", chains)
+@pytest.mark.parametrize("name", parameters(is_chain))
 def test_increments_add_up_to_the_objective(name):
     fit = fitted(name)
     curve = fo.curvature(fit, weighting.Increments())
@@ -225,14 +241,7 @@ def test_increments_add_up_to_the_objective(name):
     np.testing.assert_allclose(*both, atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xdist_group(name))
-        for name, entry in ENTRIES.items()
-        if not entry.sequences
-    ],
-)
+@pytest.mark.parametrize("name", parameters(lambda entry: not entry.sequences))
 def test_left_out_data_has_no_influence_on_the_exact_refit(name):
     """Replacing what a fold leaves out by something else changes nothing."""
     entry = ENTRIES[name]
@@ -247,9 +256,7 @@ def test_left_out_data_has_no_influence_on_the_exact_refit(name):
     np.testing.assert_allclose(*ends, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in SHAPES]
-)
+@pytest.mark.parametrize("name", parameters(lambda entry: entry.name in SHAPES))
 def test_kernels_agree(name):
     entry = ENTRIES[name]
     scan = fitted(name)
@@ -273,17 +280,22 @@ def four_point_gradient(f, theta, step=1e-3):
     )
 
 
+@dataclass(frozen=True)
+class AtCoordinates:
+    """A scheme that is given path coordinates instead of weights."""
+
+    scheme: Any
+
+    def path(self, weights, layout):
+        return weights
+
+    def __getattr__(self, name):
+        return getattr(self.scheme, name)
+
+
 def path_gradient(curve, theta, coordinates):
-    """Gradient of F at a point of the path, from the uncompiled functions below the public ones."""
-    import jax
-    import jax.numpy as jnp
-
-    from fitonce import objective as layer
-
-    with jax.enable_x64(True):
-        return np.asarray(
-            layer._gradients_jit(
-                curve.objective.program, jnp.asarray(theta)[None], jnp.asarray(coordinates)[None],
-                curve.objective.prepared, curve.objective.layout,
-            )[0]
-        )  # fmt: skip
+    """Gradient of F at a point of the path."""
+    objective = curve.objective
+    if objective.layout is not None:
+        objective = objective.with_scheme(AtCoordinates(objective.program.scheme))
+    return objective.gradients(theta[None], np.asarray(coordinates)[None])[0]

@@ -20,6 +20,7 @@ excludes a class does not make messages small.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -292,7 +293,8 @@ def _project(belief: np.ndarray, place: Place) -> np.ndarray:
 
 def _rows(clique: Clique, table: np.ndarray) -> np.ndarray:
     """(separator, own nodes, ...)."""
-    return table.reshape(clique.rows, -1, *table.shape[len(clique.shape) :])
+    own = math.prod(clique.shape) // clique.rows
+    return table.reshape(clique.rows, own, *table.shape[len(clique.shape) :])
 
 
 def _read_off(

@@ -1,0 +1,295 @@
+"""Hidden fields from data to result: fits, losses, one sweep, and what is refused."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import stats
+
+import enumeration
+import fitonce as fo
+
+GRID = nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 4))
+COUNTS = np.array([3, 5, 2, 9, 4, 6, 11, 10, 2, 12, 9, 14])
+BETA = 0.7
+
+
+def edges():
+    return fo.graph(GRID).edges
+
+
+def field_density(rates, beta, x, links, exposure=None):
+    """log p(x) of the sites with a finite x, by enumeration; edges `links` only."""
+    seen = np.isfinite(x)
+    mean = np.outer(np.ones(12) if exposure is None else exposure, rates)
+    unary = np.where(seen[:, None], stats.poisson.logpmf(np.nan_to_num(x)[:, None], mean), 0.0)
+    tables = [beta * np.eye(len(rates))] * len(links)
+    states = (len(rates),) * 12
+    joint = enumeration.field_scores(states, unary, links, tables)
+    prior = enumeration.field_scores(states, np.zeros_like(unary), links, tables)
+    return np.logaddexp.reduce(joint) - np.logaddexp.reduce(prior)
+
+
+def without(x, sites):
+    left = np.array(x, float)
+    left[list(sites)] = np.nan
+    return left
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fo.fit(fo.models.PottsMixture(GRID, beta=BETA), COUNTS)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    model = fo.models.PottsMixture(GRID, beta="learned", beta_scale=1.0)
+    return fo.fit(model, COUNTS)
+
+
+def test_the_objective_is_the_log_density_of_the_data(fit, learned):
+    rates = fit.params["rate"]
+    assert -fit.value == pytest.approx(field_density(rates, BETA, COUNTS, edges()), rel=1e-12)
+    beta = float(learned.params["beta"])
+    density = field_density(learned.params["rate"], beta, COUNTS, edges())
+    assert -learned.value == pytest.approx(density - 0.5 * beta**2, rel=1e-12)
+
+
+def test_missing_sites_keep_their_place_in_the_field():
+    x = without(COUNTS, [2, 7])
+    found = fo.fit(fo.models.PottsMixture(GRID, beta=BETA), x)
+    density = field_density(found.params["rate"], BETA, x, edges())
+    assert -found.value == pytest.approx(density, rel=1e-12)
+
+
+def test_exposure_scales_the_mean():
+    exposure = np.linspace(0.5, 2.0, 12)
+    found = fo.fit(fo.models.PottsMixture(GRID, beta=BETA, exposure=exposure), COUNTS)
+    density = field_density(found.params["rate"], BETA, COUNTS, edges(), exposure)
+    assert -found.value == pytest.approx(density, rel=1e-12)
+
+
+def test_binomial_counts_out_of_their_exposure():
+    out_of = np.full(12, 20.0)
+    model = fo.models.PottsMixture(GRID, emission="binomial", beta=BETA, exposure=out_of)
+    found = fo.fit(model, COUNTS)
+    unary = stats.binom.logpmf(COUNTS[:, None], 20, found.params["rate"])
+    tables = [BETA * np.eye(2)] * len(edges())
+    scores = [
+        np.logaddexp.reduce(enumeration.field_scores((2,) * 12, part, edges(), tables))
+        for part in (unary, np.zeros_like(unary))
+    ]
+    assert -found.value == pytest.approx(scores[0] - scores[1], rel=1e-12)
+    assert found.ok
+
+
+@pytest.mark.parametrize("which", ["fit", "learned"])
+def test_scheme_b_at_its_ends_is_the_graph_without_the_sites(which, request):
+    """With learned coupling the normaliser of what is left is part of it."""
+    found = request.getfixturevalue(which)
+    gone = {1, 6, 7}
+    links = [edge for edge in edges().tolist() if not gone & set(edge)]
+    weights = np.ones(12)
+    weights[list(gone)] = 0.0
+    objective = fo.curvature(found, "B").objective
+    theta = found.theta + 0.1
+    one = objective.value(theta, weights) - objective.value(found.theta, weights)
+    ends = []
+    for point in (theta, found.theta):
+        here = found.params_at(point)
+        coupling = float(here.get("beta", BETA))
+        prior = 0.5 * coupling**2 if "beta" in here else 0.0
+        ends.append(prior - field_density(here["rate"], coupling, without(COUNTS, gone), links))
+    assert one == pytest.approx(ends[0] - ends[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("scheme", ["A", "B"])
+def test_losses_are_differences_of_log_densities(fit, scheme):
+    """On the full graph with the fold's observations missing, however parameters were trained."""
+    folds = fo.folds.sites([[0], [5, 6], [1, 2, 8]], COUNTS)
+    single = fo.cross_validate(fit, folds, method="exact", scheme=scheme)
+    joint = fo.cross_validate(fit, folds, method="exact", scheme=scheme, loss="joint")
+    for fold, sites in enumerate(folds.dropped):
+        rates = single.params(fold)["rate"]
+        left = without(COUNTS, sites)
+        base = field_density(rates, BETA, left, edges())
+        every = field_density(rates, BETA, COUNTS, edges())
+        assert joint.pointwise["loss"][fold] == pytest.approx(base - every, rel=1e-9)
+        rows = single.pointwise[single.pointwise["fold"] == fold]
+        for site, loss in zip(rows["site"], rows["loss"], strict=True):
+            back = left.copy()
+            back[site] = COUNTS[site]
+            density = field_density(rates, BETA, back, edges())
+            assert loss == pytest.approx(base - density, rel=1e-9)
+
+
+def test_a_fold_that_cuts_the_graph_in_two():
+    path = nx.path_graph(9)
+    counts = np.array([2, 3, 9, 2, 8, 9, 10, 12, 3])
+    found = fo.fit(fo.models.PottsMixture(path, beta=0.5), counts)
+    cv = fo.cross_validate(found, fo.folds.sites([[4], [3, 4, 5]], counts), scheme="B", method="exact")
+    assert cv.folds["ok"].all()
+    assert np.isfinite(cv.estimate)
+
+
+def test_one_sweep_is_close_to_refits_and_knows_its_error(fit):
+    swept = fo.loo(fit, refine=False)
+    exact = fo.cross_validate(fit, fo.folds.points(COUNTS), method="exact")
+    off = (swept.folds["loss"] - exact.folds["loss"]).abs()
+    without_moving = (exact.folds["control"] - exact.folds["loss"]).abs()
+    assert off.mean() < 0.5 * without_moving.mean()
+    assert (off <= 3 * swept.folds["error"] + 1e-9).all()
+
+
+def test_data_thousands_of_nats_apart_is_no_trouble():
+    counts = np.where(np.arange(12) % 4 < 2, 20, 9000)
+    counts[5] = 9000  # an outlier among low neighbours
+    found = fo.fit(fo.models.PottsMixture(GRID, beta=3.0), counts)
+    assert found.ok
+    density = field_density(found.params["rate"], 3.0, counts, edges())
+    assert -found.value == pytest.approx(density, rel=1e-10)
+    values, _ = found.problem.leave_one_out(found.theta)
+    for site in (0, 5, 11):
+        left = field_density(found.params["rate"], 3.0, without(counts, [site]), edges())
+        assert values[site] == pytest.approx(density - left, rel=1e-8)
+
+
+def test_a_hard_constraint_gives_right_losses():
+    """Equal neighbours by decree: p(z_t | rest) is 0 or 1 to far beyond what doubles hold."""
+    model = fo.models.CustomField(
+        [(0, 1), (1, 2)],
+        [np.where(np.eye(2), 0.0, -2000.0)] * 2,
+        lambda params, x: -0.5 * (x[:, None] - params["level"]) ** 2,
+        {"level": np.array([-30.0, 30.0])},
+        log_prior=lambda params: -0.5 * ((params["level"] - np.array([-30.0, 30.0])) ** 2).sum(),
+    )
+    x = np.array([-30.0, 30.5, -29.0])
+    found = fo.fit(model, x)
+    cv = fo.cross_validate(found, fo.folds.points(x), method="none", check=False)
+    level = found.params["level"]
+    for site in range(3):
+        others = [t for t in range(3) if t != site]
+        unary = -0.5 * (x[:, None] - level) ** 2
+        scores = []
+        for keep in (range(3), others):
+            part = np.zeros((3, 2))
+            part[list(keep)] = unary[list(keep)]
+            table = np.where(np.eye(2), 0.0, -2000.0)
+            links = [(0, 1), (1, 2)]
+            scores.append(
+                np.logaddexp.reduce(enumeration.field_scores((2,) * 3, part, links, [table] * 2))
+            )
+        assert cv.folds["loss"][site] == pytest.approx(scores[1] - scores[0], rel=1e-10)
+
+
+def test_one_class_is_a_plain_poisson():
+    found = fo.fit(fo.models.PottsMixture(GRID, n_classes=1, beta=1.0), COUNTS)
+    assert found.params["rate"][0] == pytest.approx(COUNTS.mean())
+
+
+def test_posterior_classes_sum_to_one(fit):
+    shares = fit.posterior()
+    assert shares.shape == (12, 2)
+    np.testing.assert_allclose(shares.sum(1), 1.0)
+    assert shares[11, 1] > 0.9
+
+
+def test_standard_errors_come_from_regions_of_the_graph(fit):
+    cv = fo.cross_validate(fit, fo.folds.points(COUNTS), method="none", check=False)
+    assert np.isfinite(cv.se)
+
+
+def test_the_plan_is_known_before_anything_runs():
+    text = str(fo.plan(fo.models.PottsMixture(GRID, beta=1.0)))
+    assert "width 3" in text
+    assert "table entries" in text
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: fo.models.PottsMixture(np.triu(np.ones((3, 3)), 1), beta=1.0), "symmetric"),
+        (lambda: fo.models.PottsMixture(GRID, 0, beta=1.0), "n_classes must be a positive integer"),
+        (lambda: fo.models.PottsMixture(GRID, emission="poison", beta=1.0), "got 'poison'"),
+        (lambda: fo.models.PottsMixture(GRID, emission=fo.models.Poisson(), beta=1.0), "PoissonSites"),
+        (lambda: fo.models.PottsMixture(GRID, beta="big"), "a number or 'learned', got 'big'"),
+        (lambda: fo.models.PottsMixture(GRID, beta=np.nan), "a number or 'learned', got nan"),
+        (lambda: fo.models.PottsMixture(GRID, exposure=[1.0]), r"each of 12 sites, got shape \(1,\)"),
+        (lambda: fo.models.PottsMixture(GRID, exposure=-np.ones(12)), "got -1 at site 0"),
+        (lambda: fo.models.PottsMixture(GRID, emission="gaussian", exposure=np.ones(12)), "no exposure"),
+        (lambda: fo.models.PottsMixture(GRID, beta_scale=0.0), "beta_scale must be positive"),
+        (lambda: fo.models.PottsMixture(GRID, memory_limit=0), "memory_limit must be positive"),
+        (lambda: fo.models.GaussianSites(strength=-1), "strength must not be negative"),
+        (lambda: fo.models.GaussianSites(scale=0), "scale must be positive"),
+        (lambda: fo.models.PoissonSites(0.0), "the Poisson prior"),
+        (lambda: fo.models.BinomialSites(0.0), "the binomial prior"),
+    ],
+)
+def test_bad_models(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "message"),
+    [
+        ({}, COUNTS[:5], "data has 5 sites, the graph has 12"),
+        ({}, -COUNTS, "needs non-negative integer counts, got -3"),
+        ({}, COUNTS + 0.5, "needs non-negative integer counts, got 3.5"),
+        ({}, np.tile(COUNTS, (2, 1)).T, "one value for each site, got 1 sequences of 2 channels"),
+        ({}, np.full(12, np.nan), "at least one observation"),
+        ({"emission": "gaussian"}, np.ones(12), "the data is constant"),
+        ({"emission": "binomial"}, COUNTS, "needs exposure="),
+        ({"emission": "binomial", "exposure": np.full(12, 5.0)}, COUNTS, "site 3 has 9 of 5"),
+        ({"memory_limit": 100.0}, COUNTS, "width 3 and needs .* the limit is 100 bytes"),
+    ],
+)
+def test_bad_data(model, data, message):
+    with pytest.raises(ValueError, match=message):
+        fo.fit(fo.models.PottsMixture(GRID, beta=1.0, **model), data)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scopes": [(0, 0)]}, "scope 0 must name each of its sites once"),
+        ({"scopes": 3}, "must be a list of sets of sites"),
+        ({"scopes": [(0, 5)], "n_states": [2, 2]}, "site 5, outside the 2 sites"),
+        ({"factors": []}, "one table for each of 1 scopes, got 0"),
+        ({"factors": [np.zeros((2, 3))]}, r"factor 0 must have shape \(2, 2\), got \(2, 3\)"),
+        ({"n_states": 0}, "n_states must be positive"),
+        ({"n_states": [2, 2], "n_sites": 3}, "n_sites=3, but n_states has 2"),
+        ({"emission": 1}, "emission must be a function"),
+        ({"log_prior": 1}, "log_prior must be a function"),
+    ],
+)
+def test_bad_custom_fields(change, message):
+    good = {
+        "scopes": [(0, 1)],
+        "factors": [np.zeros((2, 2))],
+        "emission": lambda params, x: -((x[:, None] - params) ** 2),
+        "init": np.array([0.0, 1.0]),
+    }
+    with pytest.raises(ValueError, match=message):
+        fo.models.CustomField(**(good | change))
+
+
+def test_a_custom_emission_of_the_wrong_shape_is_refused():
+    model = fo.models.CustomField(
+        [(0, 1)], [np.zeros((2, 2))], lambda params, x: -((x - params[0]) ** 2), np.zeros(2)
+    )
+    with pytest.raises(ValueError, match=r"must return shape \(2, 2\), got \(2,\)"):
+        fo.fit(model, np.array([0.1, 0.4]))
+
+
+def test_whole_structures_and_bootstraps_are_refused(fit):
+    with pytest.raises(ValueError, match="a graph is one structure"):
+        fo.curvature(fit, "structures")
+    with pytest.raises(ValueError, match="graph"):
+        fo.bootstrap(fit)
+
+
+def test_a_chain_has_no_plan():
+    with pytest.raises(ValueError, match="a model on a graph, got HMM"):
+        fo.plan(fo.models.PoissonHMM(2))

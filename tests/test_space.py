@@ -1,0 +1,87 @@
+"""Folds on graphs."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import fitonce as fo
+from fitonce.folds.space import partition
+
+GRID = nx.convert_node_labels_to_integers(nx.grid_2d_graph(7, 9))
+SITES = 63
+
+
+def is_connected(sites):
+    return nx.is_connected(GRID.subgraph(sites.tolist()))
+
+
+def test_balls_of_hops_are_all_sites_within_them():
+    folds = fo.folds.regions(GRID, hops=2)
+    assert len(folds) == SITES
+    for centre, ball in enumerate(folds.dropped):
+        within = nx.single_source_shortest_path_length(GRID, centre, cutoff=2)
+        assert ball.tolist() == sorted(within)
+
+
+def test_balls_of_a_share_are_connected_and_of_that_size():
+    folds = fo.folds.regions(GRID, percent=15, n=20, seed=4)
+    assert len(folds) == 20
+    for ball in folds.dropped:
+        assert len(ball) == 9
+        assert is_connected(ball)
+    again = fo.folds.regions(GRID, percent=15, n=20, seed=4)
+    assert all(np.array_equal(a, b) for a, b in zip(folds.dropped, again.dropped, strict=True))
+
+
+@pytest.mark.parametrize("k", [2, 5, 16])
+def test_spatial_folds_are_connected_balanced_and_leave_each_site_out_once(k):
+    folds = fo.folds.spatial_kfold(GRID, k)
+    assert sorted(np.concatenate(folds.dropped)) == list(range(SITES))
+    sizes = [len(part) for part in folds.dropped]
+    assert max(sizes) <= 1.25 * SITES / k + 1
+    assert all(is_connected(part) for part in folds.dropped)
+
+
+def test_a_partition_of_a_graph_in_parts_leaves_nobody_out():
+    found = fo.graph([(0, 1), (2, 3), (4, 5)], n_sites=8)
+    labels = partition(found, 2)
+    assert set(labels) == {0, 1}
+
+
+def test_a_buffer_is_dropped_and_not_scored():
+    folds = fo.folds.buffered(GRID, hops=1)
+    assert len(folds) == SITES
+    for centre, (dropped, scored) in enumerate(zip(folds.dropped, folds.scored, strict=True)):
+        assert scored.tolist() == [centre]
+        assert set(dropped) == {centre, *GRID[centre]}
+
+
+def test_missing_sites_are_no_centres():
+    x = np.ones(SITES)
+    x[:3] = np.nan
+    assert len(fo.folds.buffered(GRID, data=x)) == SITES - 3
+    assert len(fo.folds.regions(GRID, hops=0, data=x)) == SITES - 3
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: fo.folds.regions(GRID), "either hops or percent, got neither"),
+        (lambda: fo.folds.regions(GRID, hops=1, percent=5), "got both"),
+        (lambda: fo.folds.regions(GRID, hops=-1), "not below 0, got -1"),
+        (lambda: fo.folds.regions(GRID, percent=0), "between 0 and 100"),
+        (lambda: fo.folds.regions(GRID, percent=1), "is less than one"),
+        (lambda: fo.folds.regions(GRID, hops=1, n=64), "there are 63 to draw from"),
+        (lambda: fo.folds.regions(GRID, hops=20), "leaves out every observed one"),
+        (lambda: fo.folds.regions([(0, 1), (2, 3)], percent=75), "whose part of the graph has 2"),
+        (lambda: fo.folds.regions(GRID, hops=1, data=np.ones(5)), "data has 5 sites, the graph has 63"),
+        (lambda: fo.folds.spatial_kfold(GRID, 1), "between 2 and the number of sites"),
+        (lambda: fo.folds.buffered(GRID, hops=0.5), "must be an integer"),
+        (lambda: fo.folds.buffered(np.triu(np.ones((3, 3)), 1)), "symmetric"),
+    ],
+)
+def test_bad_folds(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
