@@ -19,6 +19,7 @@ from fitonce.heldout import resolve as resolve_loss
 from fitonce.ladder import climb
 from fitonce.methods import METHODS, FoldParameters
 from fitonce.models.custom import Custom
+from fitonce.numerics import is_number
 from fitonce.result import CVResult, assemble
 from fitonce.scoring import Scoring
 from fitonce.weighting import Scheme
@@ -74,7 +75,7 @@ def cross_validate(
         raise ValueError(
             f"a Custom model's own weights are its path, so scheme must be None, got {scheme}"
         )
-    if tolerance is not None and not (_is_number(tolerance) and tolerance > 0):
+    if tolerance is not None and not (is_number(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number or None, got {tolerance!r}")
     curve = curvature(fit, weighting.resolve(scheme, folds.kind), damping=damping)
     which = _checked(check, method, len(folds))
@@ -165,15 +166,10 @@ def _budget(
             continue
         if method not in ("auto", "exact"):
             raise ValueError(f"{name} is for method='auto' or 'exact', got method='{method}'")
-        if not (_is_number(value) and value > 0):
+        if not (is_number(value) and value > 0):
             raise ValueError(f"{name} must be a positive number or None, got {value!r}")
     gradients = np.inf if max_gradients is None else max_gradients
     return gradients, np.inf if max_seconds is None else started + max_seconds
-
-
-def _is_number(value: Any) -> bool:
-    whole = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return whole and bool(np.isfinite(value))
 
 
 def _some(lengths: np.ndarray) -> str:

@@ -89,7 +89,7 @@ def verdicts(
     away: np.ndarray | bool = False,
 ) -> list[Verdict]:
     """One for each fold; a rate is nan where no step ahead was needed, `away` where a fold's parameters
-    are farther from the full fit than chance allows."""
+    are ten times as far from the full fit as folds of their size usually are."""
     good = (SAFETY * errors <= tolerance) & sound(distances, rates) & ~np.asarray(away)
     fair = errors <= tolerance  # nan compares false, and so is bad
     chosen = np.select([~checked, good, fair], [0, 1, 2], default=3)

@@ -76,7 +76,9 @@ def inexact_bound(fit: Fit, folds: Folds, *, check: int = 20) -> InexactBound:
         raise ValueError(f"check must be an integer of at least 1, got {check!r}")
     now = cross_validate(fit, folds, method="ij", check=False)
     step = -here.solve(here.gradient)
-    ahead_fit = fit_at(fit.model, fit.data, fit.params_at(fit.theta + step))
+    ahead_fit = fit_at(
+        fit.model, fit.data, fit.params_at(fit.theta + step), kernel=fit.problem.program.kernel
+    )
     ahead = curvature(ahead_fit)
     then = cross_validate(ahead_fit, folds, method="ij", check=check)
     size = float(np.linalg.norm(step))

@@ -28,12 +28,13 @@ from fitonce.diagnostics import Verdict, sound, verdicts
 from fitonce.fit import Fit
 from fitonce.folds import Folds, points, sites
 from fitonce.methods import FoldParameters, exact
+from fitonce.numerics import is_number
 from fitonce.refine import Rung
 from fitonce.result import CVResult, assemble
 from fitonce.scoring import Scoring
 from fitonce.status import Outcome, Status
 
-_FEW = 1000  # points that are all checked
+_FEW, _FEW_BYTES = 1000, 2**30  # points that are all checked, if together they are no larger
 _SAMPLE = 32  # of more points, those that are
 _TOLERANCE = 0.05  # nats: an error of a twentieth in the predictive density of one point
 
@@ -59,7 +60,7 @@ def loo(
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
     """
     started = time.perf_counter()
-    if not (isinstance(tolerance, (int, float)) and 0 < tolerance < np.inf):
+    if not (is_number(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
     if not isinstance(refine, (bool, int, np.integer)) or refine < 0:
         raise ValueError(f"refine must be True, False or a number of points, got {refine!r}")
@@ -67,9 +68,10 @@ def loo(
     folds, values, slopes = sweep(fit)
     found, evidence = _first_order(curve, values, slopes)
     work = np.zeros((2, len(folds)), int)
-    _check(fit, curve, folds, found, evidence, work, progress)
     if curve.damping:  # steps by a damped H are too short to tell anything
         evidence.checked[:] = False
+    else:
+        _check(fit, curve, folds, found, evidence, work, progress)
     judged = verdicts(evidence.errors, evidence.distances, evidence.rates, evidence.checked, tolerance)
     bad = np.array([verdict is Verdict.BAD for verdict in judged])
     bad |= evidence.checked & ~sound(evidence.distances, evidence.rates)
@@ -140,7 +142,8 @@ def _check(
     formula is not trusted: as many as are still few are checked, and the rest is called unchecked.
     """
     order = np.argsort(-curve.way_to(found.thetas), kind="stable")
-    count = len(order) if len(order) <= _FEW else _SAMPLE
+    few = len(order) <= _FEW and len(order) * fit.problem.bytes_per_fold <= _FEW_BYTES
+    count = len(order) if few else min(_SAMPLE, len(order))
     for start, stop in ((0, count), (count, min(_FEW, len(order)))):
         which = order[start:stop]
         if which.size == 0:

@@ -22,7 +22,7 @@ import numpy as np
 from fitonce.batches import Batches
 from fitonce.curvature import Curvature
 from fitonce.newton import certify, direction
-from fitonce.refine import Rung, norms, refine, start
+from fitonce.refine import Rung, refine, start
 from fitonce.status import Outcome, Status
 
 
@@ -42,13 +42,6 @@ class FoldParameters(NamedTuple):
     inverses: np.ndarray | None
     gradients: np.ndarray | None
     rungs: np.ndarray
-
-    @property
-    def distances(self) -> np.ndarray:
-        """(F,) from the folds' optima, in standard errors; nan where the method cannot tell."""
-        if self.inverses is None or self.gradients is None:
-            return np.full(len(self.thetas), np.nan)
-        return norms(self.gradients, self.inverses)
 
 
 Method = Callable[[Curvature, Batches], FoldParameters]

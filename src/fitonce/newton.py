@@ -31,6 +31,7 @@ class Minima:
             Hessian is not positive definite.
         lowest: (F,) smallest eigenvalue of the Hessian.
         values: (F,) the objective.
+        work: (2,) gradients and Hessians that it took, of all folds together.
     """
 
     thetas: np.ndarray
@@ -39,6 +40,7 @@ class Minima:
     distances: np.ndarray
     lowest: np.ndarray
     values: np.ndarray
+    work: np.ndarray
 
     def status(self, fold: int, names: list[str], tolerance: float) -> Status:
         """Certified minimum or not, in a sentence that names parameters."""
@@ -125,8 +127,9 @@ def minimise(
     within `tolerance` and can no longer do that.
     """
     thetas = np.array(thetas, float)
-    values, gradients = map(np.array, objective.values_and_gradients(thetas, weights))
-    hessians = objective.hessians(thetas, weights)
+    counted = _Counted(objective, weights)
+    values, gradients = map(np.array, counted.values_and_gradients(thetas))
+    hessians = counted.hessians(thetas)
     active = np.isfinite(values) & np.isfinite(gradients).all(1)
     for _ in range(max_steps):
         if not active.any():
@@ -135,7 +138,7 @@ def minimise(
         steps = np.zeros_like(thetas)
         for fold in np.flatnonzero(active):
             steps[fold] = _descent(thetas[fold], gradients[fold], hessians[fold])
-        new_values, new_gradients = objective.values_and_gradients(thetas + steps, weights)
+        new_values, new_gradients = counted.values_and_gradients(thetas + steps)
         halved = np.linalg.norm(new_gradients, axis=1) < 0.5 * np.linalg.norm(gradients, axis=1)
         near = distance < _NEAR
         take = active & near & halved
@@ -144,13 +147,30 @@ def minimise(
         active &= take | ~(distance <= tolerance)
         far = active & ~take
         if far.any():
-            active &= ~far | _search(objective, thetas, weights, values, gradients, steps, far)
+            active &= ~far | _search(counted, thetas, values, gradients, steps, far)
         if (active & ~(distance < _CHORD)).any():
-            hessians = objective.hessians(thetas, weights)
+            hessians = counted.hessians(thetas)
     if max_steps:
-        hessians = objective.hessians(thetas, weights)
+        hessians = counted.hessians(thetas)
     lowest = np.array([_lowest(h) for h in hessians])
-    return Minima(thetas, gradients, hessians, _distances(gradients, hessians), lowest, values)
+    distances = _distances(gradients, hessians)
+    return Minima(thetas, gradients, hessians, distances, lowest, values, counted.work)
+
+
+class _Counted:
+    """An objective at given weights, that counts what is asked of it."""
+
+    def __init__(self, objective: Objective, weights: np.ndarray) -> None:
+        self.objective, self.weights = objective, weights
+        self.work = np.zeros(2, int)
+
+    def values_and_gradients(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.work[0] += len(thetas)
+        return self.objective.values_and_gradients(thetas, self.weights)
+
+    def hessians(self, thetas: np.ndarray) -> np.ndarray:
+        self.work[1] += len(thetas)
+        return self.objective.hessians(thetas, self.weights)
 
 
 def _descent(theta: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
@@ -164,9 +184,8 @@ def _descent(theta: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> np
 
 
 def _search(
-    objective: Objective,
+    objective: _Counted,
     thetas: np.ndarray,
-    weights: np.ndarray,
     values: np.ndarray,
     gradients: np.ndarray,
     steps: np.ndarray,
@@ -181,7 +200,7 @@ def _search(
     scale = np.ones(len(thetas))
     for _ in range(_MAX_HALVINGS):
         trial = thetas + (scale * pending)[:, None] * steps
-        trial_values, trial_gradients = objective.values_and_gradients(trial, weights)
+        trial_values, trial_gradients = objective.values_and_gradients(trial)
         good = pending & (trial_values < values) & np.isfinite(trial_gradients).all(1)
         thetas[good], values[good] = trial[good], trial_values[good]
         gradients[good] = trial_gradients[good]

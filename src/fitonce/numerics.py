@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 Array = jax.Array
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -22,6 +23,12 @@ def in_float64(function: _Function) -> _Function:
             return function(*args, **kwargs)
 
     return wrapper  # type: ignore[return-value]
+
+
+def is_number(value: Any) -> bool:
+    """Whether an argument is one finite number."""
+    scalar = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return scalar and bool(np.isfinite(value))
 
 
 def safe_log(x: Array) -> Array:

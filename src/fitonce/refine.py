@@ -254,6 +254,7 @@ def _own_hessians(batches: Batches, state: Descent, which: np.ndarray, scale: np
         if lowest <= _CLEAR and finite:
             weights = batches.weights_of(np.array([fold]))
             hessian = batches.objective.hessians(state.thetas[fold][None], weights)[0]
+            batches.hessians_used[fold] += 1
             lowest = spectrum(hessian)[0][0] if np.isfinite(hessian).all() else -np.inf
         if lowest <= np.finfo(float).eps * len(hessian):
             resisting.append(fold)
@@ -278,11 +279,15 @@ def _refit(batches: Batches, state: Descent, fold: int, curve: Curvature) -> Non
     """The last rung: damped Newton from the full fit, with exact Hessians."""
     weights = batches.weights_of(np.array([fold]))
     end = minimise(batches.objective, curve.theta[None], weights, tolerance=_FLOOR)
+    work = end.work.copy()
     if end.lowest[0] < 0:  # a saddle: go down along its steepest direction, either way
         down = np.linalg.eigh(end.hessians[0])[1][:, 0]
         for start_again in (end.thetas + _ASIDE * down, end.thetas - _ASIDE * down):
             other = minimise(batches.objective, start_again, weights, tolerance=_FLOOR)
+            work += other.work
             end = other if other.values[0] < end.values[0] else end
+    batches.gradients_used[fold] += work[0]
+    batches.hessians_used[fold] += work[1]
     state.thetas[fold], state.gradients[fold] = end.thetas[0], end.gradients[0]
     state.values[fold] = end.values[0]
     state.rungs[fold] = Rung.EXACT

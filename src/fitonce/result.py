@@ -46,8 +46,8 @@ class CVResult:
             `error`, the estimated error of that mean; `distance`, from the fold's own optimum, in
             standard errors; `rate`, the share of the gradient that a step ahead leaves; `move`, how far
             its parameters are from the full fit's, in standard errors, and `away`, whether that is more
-            than chance allows; `verdict`, "good", "fair", "bad" or "unchecked" (see
-            `fitonce.diagnostics`);
+            than ten times what is usual for its size; `verdict`, "good", "fair", "bad" or "unchecked"
+            (see `fitonce.diagnostics`);
             `rung`, which step of the ladder gave it; `gradients` and `hessians` of the fold's objective
             that it took (a Hessian is D more gradients);
             `size`; `ok`, whether there is a usable number; `status`, in words.
@@ -228,28 +228,17 @@ def assemble(
     # From a fit that stopped early, folds move for another reason.
     away = fit.ok & ok & (ways > _AWAY * usual_way(scoring.batches.turnover, len(curve.theta)))
     judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, allowed, away)
-    table = pd.DataFrame(
-        {
-            "loss": losses,
-            "control": control,
-            "error": evidence.errors,
-            "distance": evidence.distances,
-            "rate": evidence.rates,
-            "move": ways,
-            "away": away,
-            "verdict": [verdict.value for verdict in judged],
-            "rung": [rung.value for rung in found.rungs],
-            "gradients": work[0],
-            "hessians": work[1],
-            "size": scoring.sizes,
-            "ok": ok,
-            "status": [
-                _said(s, good, way if far else None)
-                for s, good, way, far in zip(found.status, ok, ways, away, strict=True)
-            ],
-        }
+    told = [
+        _said(status, good, way if far else None)
+        for status, good, way, far in zip(found.status, ok, ways, away, strict=True)
+    ]
+    table = _table_of_folds(
+        {"loss": losses, "control": control},
+        evidence,
+        {"move": ways, "away": away, "verdict": [verdict.value for verdict in judged]},
+        {"rung": [rung.value for rung in found.rungs], "gradients": work[0], "hessians": work[1]},
+        {"size": scoring.sizes, "ok": ok, "status": told},
     )
-    table.index.name = "fold"
     errors = errors[evidence.checked & ok]
     nothing = not ok.any()
     return CVResult(
@@ -272,8 +261,19 @@ def assemble(
     )
 
 
+def _table_of_folds(
+    losses: dict[str, Any], evidence: Evidence, *columns: dict[str, Any]
+) -> pd.DataFrame:
+    told = {"error": evidence.errors, "distance": evidence.distances, "rate": evidence.rates}
+    table = pd.DataFrame(losses | told)
+    for more in columns:
+        table = table.assign(**more)
+    table.index.name = "fold"
+    return table
+
+
 def _said(status: Status, ok: bool, far: float | None) -> str:
-    """The fold's sentence; `far`: its move, where that is more than chance allows."""
+    """The fold's sentence; `far`: its move, where that is ten times the usual."""
     if status.ok and not ok:
         return (
             "the loss is not finite: something left out is impossible under the fold's model, or the "
