@@ -9,6 +9,8 @@ from reproduce import (
     calibration,
     exact,
     leave_one_out,
+    philadelphia,
+    regions,
     traffic_accuracy,
     traffic_timing,
     weak,
@@ -22,6 +24,8 @@ NAMES = {
     "exact": exact.main,
     "loo": leave_one_out.main,
     "bootstrap": bootstrap.main,
+    "philadelphia": philadelphia.main,
+    "regions": regions.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

@@ -1,0 +1,103 @@
+"""Time and memory of a sweep on a graph, against what the plan says before it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+
+import networkx as nx
+import numpy as np
+from scipy.spatial import Delaunay
+
+import fitonce as fo
+
+WIDTHS = (4, 6, 8, 10, 12, 14, 16)
+PLANAR = 2000
+
+
+def grid(width: int) -> np.ndarray:
+    """Edges of a square grid."""
+    found = nx.convert_node_labels_to_integers(nx.grid_2d_graph(width, width))
+    return np.array(found.edges)
+
+
+def planar(sites: int, seed: int = 0) -> np.ndarray:
+    """Edges of a Delaunay triangulation of random points: a planar graph, as maps have."""
+    corners = Delaunay(np.random.default_rng(seed).random((sites, 2))).simplices
+    pairs = np.concatenate([corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [0, 2]]])
+    return np.unique(np.sort(pairs, 1), axis=0)
+
+
+def model_of(name: str) -> fo.models.PottsMixture:
+    if name == "map":
+        from reproduce.philadelphia import load
+
+        return fo.models.PottsMixture(load().graph, beta=0.8)
+    if name == "planar":
+        return fo.models.PottsMixture(planar(PLANAR), beta=0.8)
+    return fo.models.PottsMixture(grid(int(name)), beta=0.8)
+
+
+def measure(name: str) -> dict[str, object]:
+    started = time.perf_counter()
+    try:
+        model = model_of(name)
+        before = time.perf_counter()
+        plan = fo.plan(model)
+    except ValueError as refused:
+        return {"refused": str(refused), "plan": time.perf_counter() - started}
+    planned = time.perf_counter() - before
+    counts = np.random.default_rng(0).poisson(np.where(np.arange(len(plan.states)) % 3, 4.0, 12.0))
+    fit = fo.fit_at(model, counts, {"rate": np.array([4.0, 12.0])})
+    theta, base = fit.theta[None], fit.problem.base[None]
+    floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    sweep = min(_seconds(lambda: fit.problem.values_and_gradients(theta, base)) for _ in range(3))
+    both = _seconds(lambda: fit.problem.derivatives(fit.theta))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "nodes": len(plan.states),
+        "width": plan.width,
+        "entries": plan.entries,
+        "bytes": plan.bytes,
+        "plan": planned,
+        "sweep": sweep,
+        "derivatives": both,
+        "floor": floor * 1024,
+        "peak": peak * 1024,
+    }
+
+
+def _seconds(work: object) -> float:
+    started = time.perf_counter()
+    work()  # type: ignore[operator]
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    print(
+        f"{os.cpu_count()} cores, {platform.machine()}; one fold, two classes; sweep: value and gradient"
+    )
+    heads = f"{'plan':>8} {'sweep':>9} {'ns/entry':>9} {'H and J':>9} {'plan says':>10} {'process':>9}"
+    print(f"{'graph':>10} {'nodes':>6} {'width':>6} {'entries':>12} {heads}")
+    for name in (*map(str, WIDTHS), "map", "planar"):
+        command = [sys.executable, "-m", "benchmarks.graphs", name]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        row = json.loads(done.stdout.splitlines()[-1])
+        label = f"grid {name}" if name.isdigit() else name
+        if "refused" in row:
+            print(f"{label:>10} refused after {row['plan']:.1f} s: {row['refused']}")
+            continue
+        print(
+            f"{label:>10} {row['nodes']:>6,} {row['width']:>6} {row['entries']:>12,} "
+            f"{row['plan']:>6.2f} s {1e3 * row['sweep']:>6.1f} ms {1e9 * row['sweep'] / row['entries']:>9.0f} "
+            f"{row['derivatives']:>7.2f} s {row['bytes'] / 2**20:>6.1f} MiB {row['peak'] / 2**20:>5.0f} MiB"
+        )
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1])))
