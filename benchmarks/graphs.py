@@ -79,10 +79,8 @@ def _seconds(work: object) -> float:
 
 
 def main() -> None:
-    print(
-        f"{os.cpu_count()} cores, {platform.machine()}; one fold, two classes; sweep: value and gradient"
-    )
-    heads = f"{'plan':>8} {'sweep':>9} {'ns/entry':>9} {'H and J':>9} {'plan says':>10} {'process':>9}"
+    print(f"{os.cpu_count()} cores, {platform.machine()}; one fold; sweep: a value and its gradient")
+    heads = f"{'plan':>8} {'sweep':>9} {'ns/entry':>9} {'H and J':>9} {'plan says':>10} {'took':>9}"
     print(f"{'graph':>10} {'nodes':>6} {'width':>6} {'entries':>12} {heads}")
     for name in (*map(str, WIDTHS), "map", "planar"):
         command = [sys.executable, "-m", "benchmarks.graphs", name]
@@ -92,10 +90,12 @@ def main() -> None:
         if "refused" in row:
             print(f"{label:>10} refused after {row['plan']:.1f} s: {row['refused']}")
             continue
+        rate = 1e9 * row["sweep"] / row["entries"]
+        says, took = row["bytes"] / 2**20, (row["peak"] - row["floor"]) / 2**20
         print(
             f"{label:>10} {row['nodes']:>6,} {row['width']:>6} {row['entries']:>12,} "
-            f"{row['plan']:>6.2f} s {1e3 * row['sweep']:>6.1f} ms {1e9 * row['sweep'] / row['entries']:>9.0f} "
-            f"{row['derivatives']:>7.2f} s {row['bytes'] / 2**20:>6.1f} MiB {row['peak'] / 2**20:>5.0f} MiB"
+            f"{row['plan']:>6.2f} s {1e3 * row['sweep']:>6.1f} ms {rate:>9.0f} "
+            f"{row['derivatives']:>7.2f} s {says:>6.1f} MiB {took:>5.0f} MiB"
         )
 
 
