@@ -28,6 +28,7 @@ from fitonce.objective import Program
 from fitonce.potentials import Field, FieldLayout
 from fitonce.weighting import A, Scheme
 
+_TANGENT_BYTES = 2**30  # that directions pushed through the tree together may take
 _TINY = 1e-250  # probabilities below come from logarithms: they may have lost digits
 
 
@@ -281,6 +282,22 @@ class FieldObjective:
         values = normaliser - collected.log_partition - prior
         return values, Field(jnp.asarray(nodes), jnp.asarray(edges)), (collected, free)
 
+    def _tangents(
+        self, collected: junction.Collected, d_unary: np.ndarray, d_factors: np.ndarray, factors: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Tangents of marginals, as many directions at a time as memory allows; zeros for factors
+        that are not asked for."""
+        room = _TANGENT_BYTES // (2 * self.plan.bytes * d_unary.shape[-1])
+        d_nodes = np.empty_like(d_unary)
+        d_edges = np.zeros((self.plan.starts[-1], *d_unary.shape[-2:]))
+        for start in range(0, d_unary.shape[-2], max(room, 1)):
+            some = slice(start, start + max(room, 1))
+            arrays = (d_unary[:, :, some], d_factors[:, some], factors)
+            _, d_nodes[:, :, some], edges = junction.tangents(self.plan, collected, *arrays)
+            if edges is not None:
+                d_edges[:, some] = edges
+        return d_nodes, d_edges
+
     @in_float64
     def _curve(
         self, thetas: np.ndarray, weights: np.ndarray, factors: bool
@@ -288,13 +305,10 @@ class FieldObjective:
         """Gradients (F, D), Hessians (F, D, D) and cross derivatives (F, D, P)."""
         _, slopes, (collected, free) = self._expand(thetas, weights, factors)
         d_unary, d_factors = self._directions(thetas, weights)
-        moves = junction.tangents(self.plan, collected, d_unary, d_factors, factors)
-        d_nodes, d_edges = moves[1], moves[2]
-        if d_edges is None:
-            d_edges = np.zeros((self.plan.starts[-1], *d_unary.shape[-2:]))
+        d_nodes, d_edges = self._tangents(collected, d_unary, d_factors, factors)
         if free is not None:
             still = np.zeros_like(d_unary)
-            d_edges = d_edges - np.asarray(junction.tangents(self.plan, free, still, d_factors)[2])
+            d_edges = d_edges - self._tangents(free, still, d_factors, True)[1]
         at = (jnp.asarray(thetas), self.coordinates(weights), slopes)
         gradients = _pull_jit(self.program, *at, *self._data)
         moved = Field(jnp.asarray(d_nodes), jnp.asarray(d_edges))

@@ -27,6 +27,7 @@ def plot_map(
     key: str | None = None,
     names: Any = None,
     label: str | None = None,
+    limits: tuple[float, float] | None = None,
     ax: Any = None,
     cmap: str | None = None,
 ) -> Any:
@@ -42,6 +43,7 @@ def plot_map(
         key: the property of a GeoJSON feature that names its site, and
         names: the names of the sites in order, where features come in another one.
         label: of the colour bar; None: what is shown.
+        limits: of the colours, so that a few extreme sites do not hide the rest; None: all values.
         ax: matplotlib axes to draw on; None: a new figure.
         cmap: a matplotlib colour map; None: viridis, and distinct colours for classes.
     """
@@ -60,14 +62,15 @@ def plot_map(
         seen = values[np.isfinite(values)]
         if seen.size == 0:
             raise ValueError(f"there is nothing to show: '{text}' has no finite value")
-        norm = Normalize(seen.min(), seen.max())
+        low, high = limits or (seen.min(), seen.max())
+        norm = Normalize(low, high, clip=True)
         paint = colormaps[cmap or "viridis"](norm(np.nan_to_num(values)))
     paint[~np.isfinite(values)] = to_rgba(_MISSING)
     _draw(ax, where, paint, key, names)
     if norm is None:
         for number in range(classes):
             ax.plot([], [], "s", color=colours(number), label=f"class {number}")
-        ax.legend(frameon=False, fontsize=8, title=label, loc="best")
+        ax.legend(frameon=False, fontsize=8, title=label, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     else:
         scale = cm.ScalarMappable(norm, cmap or "viridis")
         ax.figure.colorbar(scale, ax=ax, shrink=0.7, label=label or text)

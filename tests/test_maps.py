@@ -1,0 +1,165 @@
+"""Maps: what they show, where, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import matplotlib as mpl
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitonce as fo
+from conftest import shared
+
+mpl.use("Agg")
+GRID = nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 4))
+COUNTS = np.array([3, 5, 2, 9, 4, 6, 11, 10, np.nan, 12, 9, 14])
+
+
+def squares():
+    """A GeoJSON of twelve unit squares, one of them in two parts with a hole."""
+    features = []
+    for site in range(12):
+        x, y = site % 4, site // 4
+        ring = [[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1], [x, y]]
+        hole = [[x + 0.4, y + 0.4], [x + 0.6, y + 0.4], [x + 0.6, y + 0.6], [x + 0.4, y + 0.4]]
+        shape = {"type": "Polygon", "coordinates": [ring]}
+        if site == 5:
+            shape = {"type": "MultiPolygon", "coordinates": [[ring, hole], [ring]]}
+        features.append({"type": "Feature", "properties": {"id": f"s{site}"}, "geometry": shape})
+    return {"type": "FeatureCollection", "features": features}
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fo.fit(fo.models.PottsMixture(GRID, beta=0.7), COUNTS)
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def colours(ax):
+    return ax.collections[0].get_facecolors()
+
+
+def test_polygons_take_the_colours_of_their_sites():
+    ax = fo.plot_map(np.arange(12.0), squares())
+    viridis = mpl.colormaps["viridis"]
+    np.testing.assert_allclose(colours(ax)[[0, -1]], [viridis(0.0), viridis(1.0)])
+    assert len(ax.collections[0].get_paths()) == 12
+
+
+def test_features_are_matched_by_name():
+    shuffled = squares()
+    shuffled["features"] = shuffled["features"][::-1]
+    names = [f"s{site}" for site in range(12)]
+    ax = fo.plot_map(np.arange(12.0), shuffled, key="id", names=names)
+    first = ax.collections[0].get_paths()[0].vertices
+    np.testing.assert_allclose(first.min(0), [0.0, 0.0])
+
+
+def test_a_file_coordinates_and_the_graph_itself(tmp_path):
+    path = tmp_path / "squares.geojson"
+    path.write_text(json.dumps(squares()))
+    values = pd.Series(np.arange(12.0), name="rate")
+    places = np.stack([np.arange(12) % 4 + 0.5, np.arange(12) // 4 + 0.25], 1)
+    for where in (path, str(path), places, GRID, fo.graph(GRID)):
+        ax = fo.plot_map(values, where)
+        assert len(colours(ax)) == 12
+    assert ax.figure.axes[-1].get_ylabel() == "rate"
+
+
+def test_data_classes_losses_and_influence(fit):
+    grey = mpl.colors.to_rgba("#d9d9d9")
+    data = fo.plot_map(fit, squares(), show="data")
+    np.testing.assert_allclose(colours(data)[8], grey)  # a missing site has no colour
+    classes = fo.plot_map(fit, squares())
+    assert [text.get_text() for text in classes.get_legend().get_texts()] == ["class 0", "class 1"]
+    assert len({tuple(colour) for colour in colours(classes)}) == 2
+    swept = fo.loo(fit)
+    lost = fo.plot_map(swept, squares())
+    np.testing.assert_allclose(colours(lost)[8], grey)
+    worst = swept.pointwise.loc[swept.pointwise["loss"].idxmax(), "site"]
+    np.testing.assert_allclose(colours(lost)[worst], mpl.colormaps["viridis"](1.0))
+    effect = fo.influence(fit)
+    assert len(colours(fo.plot_map(effect, squares()))) == 12
+    assert len(colours(fo.plot_map(effect, squares(), show="rate"))) == 12
+
+
+def test_limits_keep_extreme_sites_from_hiding_the_rest():
+    ax = fo.plot_map(np.array([*range(11), 1e6]), squares(), limits=(0, 10))
+    np.testing.assert_allclose(colours(ax)[[10, 11]], [mpl.colormaps["viridis"](1.0)] * 2)
+
+
+def test_philadelphia():
+    data = fo.datasets.load_map("philly", shared("data"))
+    assert len(data.table) == data.graph.n_sites == 384
+    assert len(data.graph.edges) == 1153
+    assert data.table["violent"].sum() == 38392
+    ax = fo.plot_map(data.table["violent"], data.polygons)
+    assert len(colours(ax)) == 384
+    assert ax.get_aspect() == pytest.approx(1 / np.cos(np.radians(40)), rel=0.01)
+
+
+def test_infant_deaths():
+    data = fo.datasets.load_map("sids2", shared("data"))
+    assert len(data.table) == data.graph.n_sites == 100
+    assert len(data.graph.edges) == 245
+    assert data.table["SID74"].sum() == 667
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda fit: fo.plot_map(np.ones((3, 4)), GRID), r"one value for each site, got shape \(3, 4\)"),
+        (lambda fit: fo.plot_map("data", GRID), "must be numbers, got str"),
+        (lambda fit: fo.plot_map(np.ones(5), GRID), "the map has 12 sites, what to show has 5"),
+        (lambda fit: fo.plot_map(np.ones(5), squares()), "12 features, what to show has 5 sites"),
+        (lambda fit: fo.plot_map(np.full(12, np.nan), GRID), "has no finite value"),
+        (lambda fit: fo.plot_map(np.ones(12), GRID, show="class"), "show is for a fit"),
+        (lambda fit: fo.plot_map(fit, GRID, show="loss"), "show must be 'data' or 'class'"),
+        (lambda fit: fo.plot_map(np.ones(12), "nowhere.geojson"), "found none at nowhere.geojson"),
+        (lambda fit: fo.plot_map(np.ones(12), {"type": "Point"}), "without 'features'"),
+        (lambda fit: fo.plot_map(np.ones(12), squares(), key="id"), "needs names="),
+        (
+            lambda fit: fo.plot_map(np.ones(12), squares(), key="id", names=["x"] * 12),
+            "no feature has id='x'",
+        ),
+        (lambda fit: fo.plot_map(fo.loo(fit), GRID, show="data"), "'loss' or 'control'"),
+        (lambda fit: fo.plot_map(fo.influence(fit), GRID, show="mood"), "got 'mood'"),
+    ],
+)
+def test_bad_maps(fit, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(fit)
+
+
+def test_a_joint_loss_is_not_on_the_map(fit):
+    cv = fo.cross_validate(
+        fit, fo.folds.spatial_kfold(GRID, 3), method="none", loss="joint", check=False
+    )
+    with pytest.raises(ValueError, match="belongs to folds"):
+        fo.plot_map(cv, GRID)
+
+
+def test_points_are_no_polygons():
+    broken = squares()
+    broken["features"][3]["geometry"] = {"type": "Point", "coordinates": [0, 0]}
+    with pytest.raises(ValueError, match="feature 3 must be a Polygon or MultiPolygon, got Point"):
+        fo.plot_map(np.ones(12), broken)
+
+
+def test_bad_names_of_maps(tmp_path):
+    with pytest.raises(ValueError, match="map must be one of"):
+        fo.datasets.load_map("paris")
+    with pytest.raises(ValueError, match="found no sids2.csv"):
+        fo.datasets.load_map("sids2", tmp_path)
+    with pytest.raises(ValueError, match="year must be between 2006 and 2018, got 1999"):
+        fo.datasets.load_map("philly", shared("data"), year=1999)
