@@ -159,7 +159,7 @@ def test_points_are_no_polygons():
 def test_bad_names_of_maps(tmp_path):
     with pytest.raises(ValueError, match="map must be one of"):
         fo.datasets.load_map("paris")
-    with pytest.raises(ValueError, match="found no sids2.csv"):
+    with pytest.raises(ValueError, match=r"found no sids2\.csv"):
         fo.datasets.load_map("sids2", tmp_path)
     with pytest.raises(ValueError, match="year must be between 2006 and 2018, got 1999"):
         fo.datasets.load_map("philly", shared("data"), year=1999)
