@@ -221,3 +221,19 @@ def test_a_graph_past_the_limit_is_refused_in_a_sentence():
     everyone = tuple((i, j) for i in range(40) for j in range(i))
     with pytest.raises(TooWideError, match=r"width 39 and needs 24 TiB a sweep, the limit is 4 GiB"):
         make_plan((2,) * 40, everyone)
+
+
+def test_small_probabilities_of_unobserved_nodes_keep_all_their_digits():
+    """Couplings of hundreds of nats: paths of very different weight lead to one unlikely state."""
+    case = Case(11, 7, 2, 9, scale=60.0)
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        unary = 400.0 * rng.normal(size=case.unary.shape)
+        unary[3] = 0.0  # nothing was observed here
+        found = junction.collect(case.plan, unary[..., None], case.flat)
+        nodes, _ = junction.marginals(case.plan, found)
+        scores = case.scores(unary)
+        z = enumeration.configurations(case.states)[:, 3]
+        logs = np.array([log_sum(scores[z == k]) for k in range(2)]) - log_sum(scores)
+        kept = logs > -500
+        np.testing.assert_allclose(np.log(nodes[3, :2, 0][kept]), logs[kept], atol=1e-9)

@@ -9,10 +9,11 @@ What is kept of a table on the way up are the conditional probabilities of its o
 separator; on the way down they are multiplied by the separator's probability. Tangents need no
 exponentials at all: d log sum exp is an average under the conditionals.
 
-The way up multiplies numbers scaled to at most 1. Where a sum comes out so small that a term may have
-been lost, that clique is done again in logarithms, and what it sends on stays in logarithms as long
-as it must. A node's own potential joins where the node is summed over, so that data that all but
-excludes a class does not make messages small.
+The way up multiplies numbers scaled to at most 1. Where a product of factors and messages comes out so
+small that digits may have been lost, that clique is done again in logarithms, and what it sends on
+stays in logarithms as long as it must. A node's own potential joins last, where the node is summed
+over: data may exclude a class by thousands of nats, and what is lost of that class is nothing to the
+sum over it.
 
     unary    (V, K, B)    entries from a node's number of states on are not read
     factors  (P, B)       tables of all factors, flat, one after the other in the plan's order
@@ -29,7 +30,7 @@ import numpy as np
 
 from fitonce.engines.elimination import Clique, Place, Plan
 
-_SAFE = 1e-280  # of sums: terms below 1e-308 are lost, and do not matter to a sum above this
+_SAFE = 1e-280  # of factors and messages together: what own data takes below 1e-308 is 1e-28 of the rest
 _RANGE = 600.0  # nats between entries that are still numbers when scaled
 
 
@@ -52,16 +53,15 @@ def collect(plan: Plan, unary: np.ndarray, factors: np.ndarray, in_logs: bool = 
     """From the leaves to the roots; `in_logs`: without the faster arithmetic."""
     unary, factors, total = _centred(plan, unary, factors)
     count = len(plan.cliques)
-    scaled = (unary, factors) if in_logs else (np.exp(unary), np.exp(factors))
+    scaled = None if in_logs else (np.exp(unary), np.exp(factors))
     conditionals: list[Any] = [None] * count
     logs: list[Any] = [None] * count
     messages: list[Any] = [None] * count
     for number in reversed(range(count)):
         clique = plan.cliques[number]
         done = None
-        if not in_logs and all(messages[child] is not None for child in clique.children):
-            product = _table(plan, number, scaled[0], scaled[1], messages, np.multiply)
-            done = _by_products(_rows(clique, product))
+        if scaled is not None and all(messages[child] is not None for child in clique.children):
+            done = _by_products(plan, number, *scaled, messages)
         if done is not None:
             conditionals[number], messages[number], shift = done
         else:
@@ -94,10 +94,19 @@ def _centred(
     return unary, factors, total
 
 
-def _by_products(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Conditionals, message scaled to at most 1 and log of the scale; None where terms may be lost."""
+def _by_products(
+    plan: Plan, number: int, unary: np.ndarray, factors: np.ndarray, messages: Sequence[Any]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Conditionals, message scaled to at most 1 and log of the scale; None where digits may be lost."""
+    clique = plan.cliques[number]
+    table = _table(plan, number, None, factors, messages, np.multiply)
+    if not table.min() > _SAFE:
+        return None
+    for node, place in clique.nodes:
+        table = table * _spread(unary[node, : plan.states[node]], place)
+    table = _rows(clique, table)
     total = table.sum(1)
-    if not total.min() > _SAFE:
+    if not total.min() > 0:  # a node without a possible state
         return None
     peak = total.max(0)
     conditional = table * (1.0 / total)[:, None]
@@ -242,27 +251,32 @@ def _message_tangents(
 def _table(
     plan: Plan,
     number: int,
-    unary: np.ndarray,
+    unary: np.ndarray | None,
     factors: np.ndarray,
     messages: Sequence[Any],
     combine: Any = np.add,
     without_node: int | None = None,
     without_child: int | None = None,
 ) -> np.ndarray:
-    """All that a clique holds and hears from below, combined: small parts first."""
+    """All that a clique holds and hears from below, combined: small parts first.
+
+    With `unary` None, without the potentials of its own nodes.
+    """
     clique = plan.cliques[number]
-    parts = [
-        _spread(unary[node, : plan.states[node]], place)
-        for node, place in clique.nodes
-        if node != without_node
-    ]
+    parts = []
+    if unary is not None:
+        parts += [
+            _spread(unary[node, : plan.states[node]], place)
+            for node, place in clique.nodes
+            if node != without_node
+        ]
     for factor, place in clique.factors:
         parts.append(_spread(factors[plan.starts[factor] : plan.starts[factor + 1]], place))
     for child in clique.children:
         place_up = plan.cliques[child].up
         if child != without_child and place_up is not None:
             parts.append(_spread(messages[child], place_up))
-    full = (*clique.shape, *unary.shape[2:])
+    full = (*clique.shape, *factors.shape[1:])
     if not parts:
         return np.full(full, float(combine.identity))
     parts.sort(key=lambda part: part.size)
