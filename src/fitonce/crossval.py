@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fitonce import weighting
+from fitonce.assemble import assemble
 from fitonce.batches import Batches, chunk_size
 from fitonce.checking import Evidence, check
 from fitonce.curvature import Curvature, curvature
@@ -20,7 +21,7 @@ from fitonce.ladder import climb
 from fitonce.methods import METHODS, FoldParameters
 from fitonce.models.custom import Custom
 from fitonce.numerics import is_number
-from fitonce.result import CVResult, assemble
+from fitonce.result import CVResult
 from fitonce.scoring import Scoring
 from fitonce.weighting import Scheme
 

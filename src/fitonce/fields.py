@@ -20,7 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fitonce import pullback
 from fitonce.engines import junction
+from fitonce.engines.cavity import cavities
 from fitonce.engines.elimination import Plan, make_plan
 from fitonce.models.base import FieldModel
 from fitonce.numerics import Array, in_float64
@@ -47,72 +49,6 @@ def field_layout(scopes: tuple[tuple[int, ...], ...], starts: tuple[int, ...], o
         row[: len(scope)] = scope
     owner = np.repeat(np.arange(len(scopes)), np.diff(starts))
     return FieldLayout(jnp.asarray(observed), jnp.asarray(members), jnp.asarray(owner))
-
-
-def _field(program: Program, thetas: Array, coordinates: Array, prepared: Any, layout: Any) -> Field:
-    """Weighted potentials, folds last: unary (V, K, F), factors (P, F)."""
-    model: FieldModel = program.model
-    scheme: Any = program.scheme
-
-    def one(theta: Array, u: Array) -> Field:
-        return scheme.weigh(model.potentials(program.space.to_params(theta), prepared), u, layout)
-
-    return jax.vmap(one, out_axes=-1)(thetas, coordinates)
-
-
-def _log_priors(program: Program, thetas: Array, prepared: Any) -> Array:
-    prior = lambda t: program.model.log_prior_at(program.space.to_params(t), prepared)  # noqa: E731
-    return jax.vmap(prior)(thetas)
-
-
-@partial(jax.jit, static_argnums=0)
-def _potentials(
-    program: Program, thetas: Array, coordinates: Array, prepared: Any, layout: Any
-) -> tuple[Field, Array]:
-    return _field(program, thetas, coordinates, prepared, layout), _log_priors(program, thetas, prepared)
-
-
-def _pull(
-    program: Program, thetas: Array, coordinates: Array, weights: Field, prepared: Any, layout: Any
-) -> tuple[Array, Array]:
-    """Gradients of F by thetas (F, D) and coordinates (F, P), given d log Z / d potentials."""
-
-    def potentials(t: Array, u: Array) -> tuple[Field, Array]:
-        return _field(program, t, u, prepared, layout), _log_priors(program, t, prepared)
-
-    _, back = jax.vjp(potentials, thetas, coordinates)
-    by_theta, by_weight = back((weights, jnp.ones(thetas.shape[0])))
-    return -by_theta, -by_weight
-
-
-@partial(jax.jit, static_argnums=0)
-def _pull_jit(program: Program, *arguments: Any) -> Array:
-    return _pull(program, *arguments)[0]
-
-
-@partial(jax.jit, static_argnums=0)
-def _directions(program: Program, thetas: Array, coordinates: Array, *data: Any) -> Field:
-    """Derivatives of the potentials along each parameter: (V, K, D, F), (P, D, F)."""
-
-    def along(direction: Array) -> Field:
-        tangents = jnp.broadcast_to(direction, thetas.shape)
-        return jax.jvp(lambda t: _field(program, t, coordinates, *data), (thetas,), (tangents,))[1]
-
-    return jax.vmap(along, out_axes=-2)(jnp.eye(thetas.shape[1]))
-
-
-@partial(jax.jit, static_argnums=0)
-def _second(
-    program: Program, thetas: Array, coordinates: Array, weights: Field, moves: Field, *data: Any
-) -> tuple[Array, Array]:
-    """(D, F, D) and (D, F, P): how `_pull` changes along each parameter, whose marginals move too."""
-
-    def along(direction: Array, move: Field) -> tuple[Array, Array]:
-        tangents = jnp.broadcast_to(direction, thetas.shape)
-        pull = lambda t, m: _pull(program, t, coordinates, m, *data)  # noqa: E731
-        return jax.jvp(pull, (thetas, weights), (tangents, move))[1]
-
-    return jax.vmap(along, in_axes=(0, -2))(jnp.eye(thetas.shape[1]), moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +101,7 @@ class FieldObjective:
         """(F,), (F, D)."""
         values, slopes, _ = self._expand(thetas, weights)
         arrays = (jnp.asarray(thetas), self.coordinates(weights), slopes, *self._data)
-        return values, np.asarray(_pull_jit(self.program, *arrays))
+        return values, np.asarray(pullback.gradients(self.program, *arrays))
 
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """(F, D, D)."""
@@ -183,7 +119,7 @@ class FieldObjective:
         theta, weights = np.asarray(theta)[None], self.base[None]
         (unary, factors), _ = self._potentials(theta, weights)
         d_unary, d_factors = self._directions(theta, weights)
-        cavity, slope = junction.cavities(self.plan, unary, factors, d_unary, d_factors)
+        cavity, slope = cavities(self.plan, unary, factors, d_unary, d_factors)
         inside, d_inside = _log_sum(cavity + unary, slope + d_unary)
         outside, d_outside = _log_sum(cavity, slope)
         seen = self.base > 0
@@ -226,7 +162,7 @@ class FieldObjective:
         real = np.arange(nodes.shape[1]) < np.array(self.plan.states)[scored][..., None]
         if (chosen[real] < _TINY).any():
             none = (np.zeros((*a.shape[:-1], 0, a.shape[-1])) for a in (unary, factors))
-            known, _ = junction.cavities(self.plan, unary, factors, *none)
+            known, _ = cavities(self.plan, unary, factors, *none)
             logs = np.moveaxis(known, -1, 0)[folds, scored]
             logs = np.where(real, logs, -np.inf)
         else:
@@ -246,13 +182,13 @@ class FieldObjective:
     ) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
         """Unary (V, K, F), factors (P, F), and log priors (F,)."""
         u = self.coordinates(weights)
-        field, prior = _potentials(self.program, jnp.asarray(thetas), u, *self._data)
+        field, prior = pullback.potentials(self.program, jnp.asarray(thetas), u, *self._data)
         return (np.asarray(field.emission), np.asarray(field.factors)), np.asarray(prior)
 
     @in_float64
     def _directions(self, thetas: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         u = self.coordinates(weights)
-        moves = _directions(self.program, jnp.asarray(thetas), u, *self._data)
+        moves = pullback.directions(self.program, jnp.asarray(thetas), u, *self._data)
         return np.asarray(moves.emission), np.asarray(moves.factors)
 
     @cached_property
@@ -310,9 +246,9 @@ class FieldObjective:
             still = np.zeros_like(d_unary)
             d_edges = d_edges - self._tangents(free, still, d_factors, True)[1]
         at = (jnp.asarray(thetas), self.coordinates(weights), slopes)
-        gradients = _pull_jit(self.program, *at, *self._data)
+        gradients = pullback.gradients(self.program, *at, *self._data)
         moved = Field(jnp.asarray(d_nodes), jnp.asarray(d_edges))
-        hessians, cross = _second(self.program, *at, moved, *self._data)
+        hessians, cross = pullback.second(self.program, *at, moved, *self._data)
         return (
             np.asarray(gradients),
             np.moveaxis(np.asarray(hessians), 0, -1),

@@ -21,6 +21,7 @@ import time
 
 import numpy as np
 
+from fitonce.assemble import assemble
 from fitonce.batches import Batches, chunk_size
 from fitonce.checking import Evidence, check
 from fitonce.curvature import Curvature, curvature
@@ -30,7 +31,7 @@ from fitonce.folds import Folds, points, sites
 from fitonce.methods import FoldParameters, exact
 from fitonce.numerics import is_number
 from fitonce.refine import Rung
-from fitonce.result import CVResult, assemble
+from fitonce.result import CVResult
 from fitonce.scoring import Scoring
 from fitonce.status import Outcome, Status
 

@@ -1,4 +1,4 @@
-"""Log-partition, marginals, their tangents and cavities of discrete factor graphs, on a junction tree.
+"""Log-partition, marginals and their tangents of discrete factor graphs, on a junction tree.
 
     log Z = log sum_z exp( sum_v unary[v, z_v] + sum_f table_f[z_f] )
 
@@ -21,14 +21,14 @@ sum over it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fitonce.engines.elimination import Clique, Place, Plan
+from fitonce.engines.elimination import Plan
+from fitonce.engines.tables import finite, log_of, project, read_off, rows_of, spread, table_of
 
 _SAFE = 1e-280  # of factors and messages together: what own data takes below 1e-308 is 1e-28 of the rest
 _RANGE = 600.0  # nats between entries that are still numbers when scaled
@@ -67,8 +67,8 @@ def collect(plan: Plan, unary: np.ndarray, factors: np.ndarray, in_logs: bool = 
         else:
             for child in clique.children:
                 if logs[child] is None:
-                    logs[child] = _log(messages[child])
-            table = _rows(clique, _table(plan, number, unary, factors, logs))
+                    logs[child] = log_of(messages[child])
+            table = rows_of(clique, table_of(plan, number, unary, factors, logs))
             conditionals[number], logs[number], shift = _in_logs(table)
             lowest = np.where(logs[number] == -np.inf, 0.0, logs[number]).min()
             messages[number] = np.exp(logs[number]) if lowest > -_RANGE else None
@@ -83,12 +83,12 @@ def _centred(
     if min(plan.states) < unary.shape[1]:
         real = np.arange(unary.shape[1]) < np.array(plan.states)[:, None]
         unary = np.where(real[..., None], unary, -np.inf)
-    peak = _finite(unary.max(1))
+    peak = finite(unary.max(1))
     total = peak.sum(0)
     unary = unary - peak[:, None]
     if len(plan.scopes):
         starts = np.array(plan.starts)
-        peaks = _finite(np.maximum.reduceat(factors, starts[:-1], axis=0))
+        peaks = finite(np.maximum.reduceat(factors, starts[:-1], axis=0))
         total = total + peaks.sum(0)
         factors = factors - np.repeat(peaks, np.diff(starts), axis=0)
     return unary, factors, total
@@ -99,12 +99,12 @@ def _by_products(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Conditionals, message scaled to at most 1 and log of the scale; None where digits may be lost."""
     clique = plan.cliques[number]
-    table = _table(plan, number, None, factors, messages, np.multiply)
+    table = table_of(plan, number, None, factors, messages, np.multiply)
     if not table.min() > _SAFE:
         return None
     for node, place in clique.nodes:
-        table = table * _spread(unary[node, : plan.states[node]], place)
-    table = _rows(clique, table)
+        table = table * spread(unary[node, : plan.states[node]], place)
+    table = rows_of(clique, table)
     total = table.sum(1)
     if not total.min() > 0:  # a node without a possible state
         return None
@@ -115,13 +115,13 @@ def _by_products(
 
 def _in_logs(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same from logarithms; the message is one, too. Zeros where nothing is possible."""
-    peak = _finite(table.max(1, keepdims=True))
+    peak = finite(table.max(1, keepdims=True))
     weight = np.exp(table - peak)
     total = weight.sum(1, keepdims=True)
     weight /= np.where(total == 0, 1.0, total)
-    message = (_log(total) + peak)[:, 0]
+    message = (log_of(total) + peak)[:, 0]
     shift = message.max(0)
-    return weight, message - _finite(shift), shift
+    return weight, message - finite(shift), shift
 
 
 def marginals(
@@ -138,9 +138,9 @@ def marginals(
     for clique, conditional in zip(plan.cliques, collected.conditionals, strict=True):
         belief = conditional
         if clique.parent is not None and clique.up is not None:
-            belief = conditional * _project(beliefs[clique.parent], clique.up)[:, None]
+            belief = conditional * project(beliefs[clique.parent], clique.up)[:, None]
         beliefs.append(belief.reshape(*clique.shape, batch))
-        _read_off(plan, clique, beliefs[-1], nodes, tables)
+        read_off(plan, clique, beliefs[-1], nodes, tables)
     return nodes, tables
 
 
@@ -163,7 +163,7 @@ def tangents(
     Returns: (D, B), (V, K, D, B), (P, D, B) or None.
     """
     directions, batch = d_unary.shape[-2:]
-    messages, moves = _message_tangents(plan, collected, d_unary, d_factors)
+    messages, moves = message_tangents(plan, collected, d_unary, d_factors)
     roots = [m[0] for m, c in zip(messages, plan.cliques, strict=True) if c.parent is None]
     d_nodes = np.zeros(d_unary.shape)
     d_tables = np.zeros((plan.starts[-1], directions, batch)) if with_factors else None
@@ -173,159 +173,24 @@ def tangents(
         belief = collected.conditionals[number]
         d_belief = belief[..., None, :] * (moves[number] - messages[number][:, None])
         if clique.parent is not None and clique.up is not None:
-            above = _project(beliefs[clique.parent], clique.up)[:, None]
-            d_above = _project(d_beliefs[clique.parent], clique.up)[:, None]
+            above = project(beliefs[clique.parent], clique.up)[:, None]
+            d_above = project(d_beliefs[clique.parent], clique.up)[:, None]
             d_belief = d_belief * above[..., None, :] + belief[..., None, :] * d_above
             belief = belief * above
         beliefs.append(belief.reshape(*clique.shape, batch))
         d_beliefs.append(d_belief.reshape(*clique.shape, directions, batch))
-        _read_off(plan, clique, d_beliefs[-1], d_nodes, d_tables)
+        read_off(plan, clique, d_beliefs[-1], d_nodes, d_tables)
     return np.sum(roots, axis=0), d_nodes, d_tables
 
 
-def cavities(
-    plan: Plan, unary: np.ndarray, factors: np.ndarray, d_unary: np.ndarray, d_factors: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """For every node: log sum over all others, of everything but the node's own unary potential.
-
-    In logarithms both ways, so that what a node's own data all but excludes is still known to full
-    precision.
-
-    Args:
-        plan, unary, factors: as for `collect`.
-        d_unary, d_factors: (V, K, D, B) and (P, D, B), directions; D may be 0.
-
-    Returns: (V, K, B) up to a constant for each node, and derivatives (V, K, D, B).
-    """
-    up = collect(plan, unary, factors, in_logs=True)
-    d_messages, _ = _message_tangents(plan, up, d_unary, d_factors)
-    values, slopes = np.full(unary.shape, -np.inf), np.zeros(d_unary.shape)
-    tops: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    def reduced(number: int, gone: tuple[int, ...], **but: int) -> tuple[np.ndarray, np.ndarray]:
-        """log sum exp over axes of a clique with what comes from above, and its slopes."""
-        table = _table(plan, number, unary, factors, up.logs, **but)
-        move = _table(plan, number, d_unary, d_factors, d_messages, **but)
-        if number in tops:
-            table, move = table + tops[number][0], move + tops[number][1]
-        peak = _finite(table.max(gone, keepdims=True))
-        weight = np.exp(table - peak)
-        total = weight.sum(gone, keepdims=True)
-        weight /= np.where(total == 0, 1.0, total)
-        return (_log(total) + peak).squeeze(gone), (weight[..., None, :] * move).sum(gone)
-
-    for number, clique in enumerate(plan.cliques):
-        for child in clique.children:
-            below = plan.cliques[child]
-            assert below.up is not None
-            value, slope = reduced(number, below.up.gone, without_child=child)
-            ones = (1,) * (len(below.shape) - len(below.up.states))
-            shape = (*below.up.states, *ones)
-            tops[child] = (
-                value.reshape(*shape, *value.shape[-1:]),
-                slope.reshape(*shape, *slope.shape[-2:]),
-            )
-        for node, place in clique.nodes:
-            found = reduced(number, place.gone, without_node=node)
-            values[node, : plan.states[node]], slopes[node, : plan.states[node]] = found
-        tops.pop(number, None)
-    return values, slopes
-
-
-def _message_tangents(
+def message_tangents(
     plan: Plan, collected: Collected, d_unary: np.ndarray, d_factors: np.ndarray
 ) -> tuple[list[Any], list[Any]]:
     """For each clique the slopes (S, D, B) of its log message, and those of its table (S, R, D, B)."""
     messages: list[Any] = [None] * len(plan.cliques)
     moves: list[Any] = [None] * len(plan.cliques)
     for number in reversed(range(len(plan.cliques))):
-        table = _table(plan, number, d_unary, d_factors, messages)
-        moves[number] = _rows(plan.cliques[number], table)
+        table = table_of(plan, number, d_unary, d_factors, messages)
+        moves[number] = rows_of(plan.cliques[number], table)
         messages[number] = (collected.conditionals[number][..., None, :] * moves[number]).sum(1)
     return messages, moves
-
-
-# --- tables: trailing axes (B,), or (D, B) for directions, are carried along ----------------------
-
-
-def _table(
-    plan: Plan,
-    number: int,
-    unary: np.ndarray | None,
-    factors: np.ndarray,
-    messages: Sequence[Any],
-    combine: Any = np.add,
-    without_node: int | None = None,
-    without_child: int | None = None,
-) -> np.ndarray:
-    """All that a clique holds and hears from below, combined: small parts first.
-
-    With `unary` None, without the potentials of its own nodes.
-    """
-    clique = plan.cliques[number]
-    parts = []
-    if unary is not None:
-        parts += [
-            _spread(unary[node, : plan.states[node]], place)
-            for node, place in clique.nodes
-            if node != without_node
-        ]
-    for factor, place in clique.factors:
-        parts.append(_spread(factors[plan.starts[factor] : plan.starts[factor + 1]], place))
-    for child in clique.children:
-        place_up = plan.cliques[child].up
-        if child != without_child and place_up is not None:
-            parts.append(_spread(messages[child], place_up))
-    full = (*clique.shape, *factors.shape[1:])
-    if not parts:
-        return np.full(full, float(combine.identity))
-    parts.sort(key=lambda part: part.size)
-    total = parts[0]
-    for part in parts[1:]:
-        total = combine(total, part)
-    return total if total.shape == full else np.broadcast_to(total, full)
-
-
-def _spread(entries: np.ndarray, place: Place) -> np.ndarray:
-    """Entries (flat, ...) as an array that broadcasts against the clique's table."""
-    rest = entries.shape[1:]
-    if len(place.order) > 1 and place.order != tuple(range(len(place.order))):
-        axes = (*place.order, *range(len(place.order), len(place.order) + len(rest)))
-        entries = entries.reshape(*place.states, *rest).transpose(axes)
-    return entries.reshape(*place.shape, *rest)
-
-
-def _project(belief: np.ndarray, place: Place) -> np.ndarray:
-    """A clique's table summed onto a small one: (entries, ...)."""
-    small = belief.sum(place.gone) if place.gone else belief
-    count = len(place.back)
-    rest = small.shape[count:]
-    if count > 1 and place.back != tuple(range(count)):
-        small = small.transpose(*place.back, *range(count, small.ndim))
-    return small.reshape(-1, *rest)
-
-
-def _rows(clique: Clique, table: np.ndarray) -> np.ndarray:
-    """(separator, own nodes, ...)."""
-    own = math.prod(clique.shape) // clique.rows
-    return table.reshape(clique.rows, own, *table.shape[len(clique.shape) :])
-
-
-def _read_off(
-    plan: Plan, clique: Clique, belief: np.ndarray, nodes: np.ndarray, tables: np.ndarray | None
-) -> None:
-    """Put the marginals that a clique is responsible for in place."""
-    for node, place in clique.reads:
-        nodes[node, : plan.states[node]] = _project(belief, place)
-    if tables is not None:
-        for factor, place in clique.factors:
-            tables[plan.starts[factor] : plan.starts[factor + 1]] = _project(belief, place)
-
-
-def _finite(peak: np.ndarray) -> np.ndarray:
-    return np.where(np.isfinite(peak), peak, 0.0)
-
-
-def _log(total: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        return np.log(total)

@@ -1,0 +1,58 @@
+"""What all other nodes say of a node, for every node of a junction tree at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fitonce.engines.elimination import Plan
+from fitonce.engines.junction import collect, message_tangents
+from fitonce.engines.tables import finite, log_of, table_of
+
+
+def cavities(
+    plan: Plan, unary: np.ndarray, factors: np.ndarray, d_unary: np.ndarray, d_factors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """For every node: log sum over all others, of everything but the node's own unary potential.
+
+    In logarithms both ways, so that what a node's own data all but excludes is still known to full
+    precision.
+
+    Args:
+        plan, unary, factors: as for `collect`.
+        d_unary, d_factors: (V, K, D, B) and (P, D, B), directions; D may be 0.
+
+    Returns: (V, K, B) up to a constant for each node, and derivatives (V, K, D, B).
+    """
+    up = collect(plan, unary, factors, in_logs=True)
+    d_messages, _ = message_tangents(plan, up, d_unary, d_factors)
+    values, slopes = np.full(unary.shape, -np.inf), np.zeros(d_unary.shape)
+    tops: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def reduced(number: int, gone: tuple[int, ...], **but: int) -> tuple[np.ndarray, np.ndarray]:
+        """log sum exp over axes of a clique with what comes from above, and its slopes."""
+        table = table_of(plan, number, unary, factors, up.logs, **but)
+        move = table_of(plan, number, d_unary, d_factors, d_messages, **but)
+        if number in tops:
+            table, move = table + tops[number][0], move + tops[number][1]
+        peak = finite(table.max(gone, keepdims=True))
+        weight = np.exp(table - peak)
+        total = weight.sum(gone, keepdims=True)
+        weight /= np.where(total == 0, 1.0, total)
+        return (log_of(total) + peak).squeeze(gone), (weight[..., None, :] * move).sum(gone)
+
+    for number, clique in enumerate(plan.cliques):
+        for child in clique.children:
+            below = plan.cliques[child]
+            assert below.up is not None
+            value, slope = reduced(number, below.up.gone, without_child=child)
+            ones = (1,) * (len(below.shape) - len(below.up.states))
+            shape = (*below.up.states, *ones)
+            tops[child] = (
+                value.reshape(*shape, *value.shape[-1:]),
+                slope.reshape(*shape, *slope.shape[-2:]),
+            )
+        for node, place in clique.nodes:
+            found = reduced(number, place.gone, without_node=node)
+            values[node, : plan.states[node]], slopes[node, : plan.states[node]] = found
+        tops.pop(number, None)
+    return values, slopes
