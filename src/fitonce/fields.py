@@ -7,11 +7,12 @@ gradient (marginals) and its second derivatives (tangents of marginals) come fro
 between. Neither program knows of the graph's cliques, so compiling does not depend on its width.
 
 Factors that are not learned have a normaliser log Z(0, factors) that moves with the weights but not
-with theta. It is computed once, at the weights of the full fit.
+with theta. It is taken at the weights of the full fit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -24,11 +25,13 @@ from fitonce import pullback
 from fitonce.engines import junction
 from fitonce.engines.cavity import cavities
 from fitonce.engines.elimination import Plan, make_plan
+from fitonce.engines.tables import log_sum
+from fitonce.folds.space import partition
 from fitonce.models.base import FieldModel
 from fitonce.numerics import Array, in_float64
-from fitonce.objective import Program
+from fitonce.objective import CLUSTERS, Program
 from fitonce.potentials import Field, FieldLayout
-from fitonce.weighting import A, Scheme
+from fitonce.weighting import A, FieldScheme, Scheme
 
 _TANGENT_BYTES = 2**30  # that directions pushed through the tree together may take
 _TINY = 1e-250  # probabilities below come from logarithms: they may have lost digits
@@ -41,7 +44,9 @@ def plan(model: FieldModel) -> Plan:
     return make_plan(model.states, model.scopes, limit=model.memory_limit)
 
 
-def field_layout(scopes: tuple[tuple[int, ...], ...], starts: tuple[int, ...], observed: Any) -> Any:
+def field_layout(
+    scopes: tuple[tuple[int, ...], ...], starts: tuple[int, ...], observed: np.ndarray
+) -> FieldLayout:
     """The layout of sites `observed` (V,) and factors with these scopes."""
     most = max((len(scope) for scope in scopes), default=1)
     members = np.full((len(scopes), most), len(observed))
@@ -67,6 +72,11 @@ class FieldObjective:
     layout: FieldLayout
     base: np.ndarray
     plan: Plan
+
+    @property
+    def _scheme(self) -> FieldScheme:
+        scheme: Any = self.program.scheme
+        return scheme
 
     @property
     def _learned(self) -> bool:
@@ -109,7 +119,7 @@ class FieldObjective:
 
     def derivatives(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Gradient, H and J (D, path coordinates) at the full fit's weights."""
-        factors = self._learned or not self.program.scheme.keeps_latent  # type: ignore[attr-defined]
+        factors = self._learned or not self._scheme.keeps_latent
         gradient, hessian, cross = self._curve(np.asarray(theta)[None], self.base[None], factors)
         return gradient[0], 0.5 * (hessian[0] + hessian[0].T), cross[0]
 
@@ -119,18 +129,28 @@ class FieldObjective:
         theta, weights = np.asarray(theta)[None], self.base[None]
         (unary, factors), _ = self._potentials(theta, weights)
         d_unary, d_factors = self._directions(theta, weights)
-        cavity, slope = cavities(self.plan, unary, factors, d_unary, d_factors)
-        inside, d_inside = _log_sum(cavity + unary, slope + d_unary)
-        outside, d_outside = _log_sum(cavity, slope)
-        seen = self.base > 0
-        values = np.where(seen, (inside - outside)[:, 0], 0.0)
-        return values, np.where(seen, (d_inside - d_outside)[..., 0].T, 0.0)
+        seen, values = self.base > 0, np.zeros(len(self.base))
+        slopes = np.zeros((self.program.space.size, len(self.base)))
+        for some in self._groups(len(slopes)):
+            d_own, d_tables = d_unary[:, :, some], d_factors[:, some]
+            cavity, move = cavities(self.plan, unary, factors, d_own, d_tables)
+            inside, within = log_sum(cavity + unary, 1)
+            outside, without = log_sum(cavity, 1)
+            along = (within[..., None, :] * (move + d_own) - without[..., None, :] * move).sum(1)
+            values = np.where(seen, (inside - outside)[:, 0, 0], 0.0)
+            slopes[some] = np.where(seen, along[..., 0].T, 0.0)
+        return values, slopes
 
     @in_float64
     def posterior(self, theta: np.ndarray) -> np.ndarray:
         """(sites, K) probabilities of the latent states given all data."""
         _, (nodes, _), _ = self._expand(np.asarray(theta)[None], self.base[None])
         return np.asarray(nodes)[..., 0]
+
+    @property
+    def clusters(self) -> np.ndarray:
+        """(V,) connected regions of nearly one size, which count as one observation each."""
+        return partition(self.program.model.graph, min(CLUSTERS, len(self.base)))
 
     def with_scheme(self, scheme: Scheme) -> FieldObjective:
         """The same along another path."""
@@ -218,16 +238,19 @@ class FieldObjective:
         values = normaliser - collected.log_partition - prior
         return values, Field(jnp.asarray(nodes), jnp.asarray(edges)), (collected, free)
 
+    def _groups(self, directions: int, folds: int = 1) -> Iterator[slice]:
+        """As many directions at a time as memory allows."""
+        size = max(_TANGENT_BYTES // (2 * self.plan.bytes * folds), 1)
+        for start in range(0, directions, size):
+            yield slice(start, start + size)
+
     def _tangents(
         self, collected: junction.Collected, d_unary: np.ndarray, d_factors: np.ndarray, factors: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Tangents of marginals, as many directions at a time as memory allows; zeros for factors
-        that are not asked for."""
-        room = _TANGENT_BYTES // (2 * self.plan.bytes * d_unary.shape[-1])
+        """Tangents of marginals; zeros for factors that are not asked for."""
         d_nodes = np.empty_like(d_unary)
         d_edges = np.zeros((self.plan.starts[-1], *d_unary.shape[-2:]))
-        for start in range(0, d_unary.shape[-2], max(room, 1)):
-            some = slice(start, start + max(room, 1))
+        for some in self._groups(*d_unary.shape[-2:]):
             arrays = (d_unary[:, :, some], d_factors[:, some], factors)
             _, d_nodes[:, :, some], edges = junction.tangents(self.plan, collected, *arrays)
             if edges is not None:
@@ -254,14 +277,3 @@ class FieldObjective:
             np.moveaxis(np.asarray(hessians), 0, -1),
             np.moveaxis(np.asarray(cross), 0, 1),
         )
-
-
-def _log_sum(logs: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Over the states of (V, K, B), with slopes (V, K, D, B)."""
-    peak = logs.max(1, keepdims=True)
-    peak = np.where(np.isfinite(peak), peak, 0.0)
-    weight = np.exp(logs - peak)
-    total = weight.sum(1)
-    weight = weight / np.where(total == 0, 1.0, total)[:, None]
-    with np.errstate(divide="ignore"):
-        return np.log(total) + peak[:, 0], (weight[..., None, :] * slopes).sum(1)

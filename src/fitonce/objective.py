@@ -18,6 +18,8 @@ from fitonce.numerics import Array
 from fitonce.params import ParameterSpace
 from fitonce.weighting import Scheme
 
+CLUSTERS = 32  # parts of one sequence or graph that count as observations
+
 
 @dataclass(frozen=True)
 class Program:
@@ -87,6 +89,21 @@ class Objective(Protocol):
 
     def posterior(self, theta: np.ndarray) -> np.ndarray:
         """(sites, K) probabilities of the latent states given all data."""
+        ...
+
+    def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F,) log p(kept data), latent states kept, up to what does not depend on the weights."""
+        ...
+
+    def pointwise_losses(
+        self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
+    ) -> np.ndarray:
+        """(F, M): -log p(x_t | kept data) of what is `scored` (F, M), latent states kept."""
+        ...
+
+    @property
+    def clusters(self) -> np.ndarray:
+        """(P,) parts of the data that count as one observation each, in a standard error."""
         ...
 
     def with_scheme(self, scheme: Scheme) -> Objective:

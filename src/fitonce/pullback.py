@@ -16,12 +16,13 @@ from fitonce.models.base import FieldModel
 from fitonce.numerics import Array
 from fitonce.objective import Program
 from fitonce.potentials import Field
+from fitonce.weighting import FieldScheme
 
 
 def _field(program: Program, thetas: Array, coordinates: Array, prepared: Any, layout: Any) -> Field:
     """Weighted potentials, folds last: unary (V, K, F), factors (P, F)."""
     model: FieldModel = program.model
-    scheme: Any = program.scheme
+    scheme: FieldScheme = program.scheme  # type: ignore[assignment]
 
     def one(theta: Array, u: Array) -> Field:
         return scheme.weigh(model.potentials(program.space.to_params(theta), prepared), u, layout)

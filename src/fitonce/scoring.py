@@ -9,12 +9,8 @@ from typing import Any
 import numpy as np
 
 from fitonce.batches import Batches
-from fitonce.fields import FieldObjective
 from fitonce.folds import Folds
-from fitonce.folds.space import partition
 from fitonce.heldout import Loss, heldout_losses
-
-_STRETCHES = 32  # into which the sites are cut for the standard error
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +49,6 @@ class Scoring:
         """(F, W) which entries of a matrix of losses are not padding."""
         return np.ones((len(self.folds), 1), bool) if self.loss == "joint" else self._scored[1]
 
-    @cached_property
-    def _clusters(self) -> np.ndarray:
-        """(sites or sequences,) the number of the cluster that each belongs to."""
-        if self.folds.kind == "sequences":
-            return np.arange(self.folds.size)
-        objective = self.batches.objective
-        if isinstance(objective, FieldObjective):
-            graph = objective.program.model.graph
-            return partition(graph, min(_STRETCHES, graph.n_sites))
-        return np.arange(self.folds.size) // -(-self.folds.size // _STRETCHES)
-
     def losses(self, thetas: np.ndarray, which: np.ndarray) -> np.ndarray:
         """(n, W) losses of the folds `which` (n,) at thetas (n, D)."""
         scored, counted = self._scored
@@ -100,7 +85,7 @@ class Scoring:
         else:
             fold = np.repeat(np.arange(len(self.folds)), self.sizes)
             values, sizes = losses[self.counted], self.sizes
-            cluster = self._clusters[index]
+            cluster = self.batches.objective.clusters[index]
         kept = used[fold]
         share = 1.0 / (max(used.sum(), 1) * sizes[fold[kept]])
         mass = np.bincount(cluster[kept], share)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fitonce.engines.elimination import Plan
 from fitonce.engines.junction import collect, message_tangents
-from fitonce.engines.tables import finite, log_of, table_of
+from fitonce.engines.tables import log_sum, table_of
 
 
 def cavities(
@@ -34,11 +34,8 @@ def cavities(
         move = table_of(plan, number, d_unary, d_factors, d_messages, **but)
         if number in tops:
             table, move = table + tops[number][0], move + tops[number][1]
-        peak = finite(table.max(gone, keepdims=True))
-        weight = np.exp(table - peak)
-        total = weight.sum(gone, keepdims=True)
-        weight /= np.where(total == 0, 1.0, total)
-        return (log_of(total) + peak).squeeze(gone), (weight[..., None, :] * move).sum(gone)
+        value, share = log_sum(table, gone)
+        return value.squeeze(gone), (share[..., None, :] * move).sum(gone)
 
     for number, clique in enumerate(plan.cliques):
         for child in clique.children:

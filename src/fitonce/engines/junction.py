@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from fitonce.engines.elimination import Plan
-from fitonce.engines.tables import finite, log_of, project, read_off, rows_of, spread, table_of
+from fitonce.engines.tables import finite, log_of, log_sum, project, read_off, rows_of, spread, table_of
 
 _SAFE = 1e-280  # of factors and messages together: what own data takes below 1e-308 is 1e-28 of the rest
 _RANGE = 600.0  # nats between entries that are still numbers when scaled
@@ -114,14 +114,10 @@ def _by_products(
 
 
 def _in_logs(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same from logarithms; the message is one, too. Zeros where nothing is possible."""
-    peak = finite(table.max(1, keepdims=True))
-    weight = np.exp(table - peak)
-    total = weight.sum(1, keepdims=True)
-    weight /= np.where(total == 0, 1.0, total)
-    message = (log_of(total) + peak)[:, 0]
-    shift = message.max(0)
-    return weight, message - finite(shift), shift
+    """The same from logarithms; the message is one, too."""
+    message, conditional = log_sum(table, 1)
+    shift = message[:, 0].max(0)
+    return conditional, message[:, 0] - finite(shift), shift
 
 
 def marginals(

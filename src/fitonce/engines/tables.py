@@ -88,6 +88,19 @@ def read_off(
             tables[plan.starts[factor] : plan.starts[factor + 1]] = project(belief, place)
 
 
+def log_sum(table: np.ndarray, axes: int | tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """log sum exp over `axes`, which stay with length one, and the share of each entry in its sum.
+
+    The shares are averages' weights: the derivative of the first is the sum of shares times the
+    entries' derivatives. Where nothing is possible the first is -inf and shares are zero.
+    """
+    peak = finite(table.max(axes, keepdims=True))
+    share = np.exp(table - peak)
+    total = share.sum(axes, keepdims=True)
+    share /= np.where(total == 0, 1.0, total)
+    return log_of(total) + peak, share
+
+
 def finite(peak: np.ndarray) -> np.ndarray:
     """A largest entry to subtract: zero where nothing is possible."""
     return np.where(np.isfinite(peak), peak, 0.0)
