@@ -221,7 +221,13 @@ def test_the_cheaper_of_both_orders_is_taken():
 def test_a_graph_past_the_limit_is_refused_in_a_sentence():
     everyone = tuple((i, j) for i in range(40) for j in range(i))
     with pytest.raises(TooWideError, match=r"width 39 and needs 24 TiB a sweep, the limit is 4 GiB"):
-        make_plan((2,) * 40, everyone)
+        make_plan((2,) * 40, everyone, limit=2.0**32)
+
+
+def test_tables_have_no_more_axes_than_numpy():
+    everyone = tuple((i, j) for i in range(70) for j in range(i))
+    with pytest.raises(TooWideError, match="width 69, and tables have at most 60 nodes"):
+        make_plan((1,) * 70, everyone)
 
 
 def test_small_probabilities_of_unobserved_nodes_keep_all_their_digits():

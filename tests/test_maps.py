@@ -77,7 +77,7 @@ def test_a_file_coordinates_and_the_graph_itself(tmp_path):
 
 
 def test_data_classes_losses_and_influence(fit):
-    grey = mpl.colors.to_rgba("#d9d9d9")
+    grey = (0.85, 0.85, 0.85, 1.0)
     data = fo.plot_map(fit, squares(), show="data")
     np.testing.assert_allclose(colours(data)[8], grey)  # a missing site has no colour
     classes = fo.plot_map(fit, squares())
@@ -89,8 +89,10 @@ def test_data_classes_losses_and_influence(fit):
     worst = swept.pointwise.loc[swept.pointwise["loss"].idxmax(), "site"]
     np.testing.assert_allclose(colours(lost)[worst], mpl.colormaps["viridis"](1.0))
     effect = fo.influence(fit)
-    assert len(colours(fo.plot_map(effect, squares()))) == 12
-    assert len(colours(fo.plot_map(effect, squares(), show="rate"))) == 12
+    for by in ("displacement", "rate", "loss"):
+        moved = fo.plot_map(effect, squares(), show=by)
+        most = effect.table.loc[effect.column(by).idxmax(), "site"]
+        np.testing.assert_allclose(colours(moved)[most], mpl.colormaps["viridis"](1.0))
 
 
 def test_limits_keep_extreme_sites_from_hiding_the_rest():
@@ -127,6 +129,7 @@ def test_infant_deaths():
         (lambda fit: fo.plot_map(fit, GRID, show="loss"), "show must be 'data' or 'class'"),
         (lambda fit: fo.plot_map(np.ones(12), "nowhere.geojson"), "found none at nowhere.geojson"),
         (lambda fit: fo.plot_map(np.ones(12), {"type": "Point"}), "without 'features'"),
+        (lambda fit: fo.plot_map(np.ones(12), __file__), "must be GeoJSON, but is not JSON"),
         (lambda fit: fo.plot_map(np.ones(12), squares(), key="id"), "needs names="),
         (
             lambda fit: fo.plot_map(np.ones(12), squares(), key="id", names=["x"] * 12),

@@ -41,6 +41,7 @@ def test_spatial_folds_are_connected_balanced_and_leave_each_site_out_once(k):
     assert sorted(np.concatenate(folds.dropped)) == list(range(SITES))
     sizes = [len(part) for part in folds.dropped]
     assert max(sizes) <= 1.25 * SITES / k + 1
+    assert min(sizes) >= 0.75 * SITES / k - 1
     assert all(is_connected(part) for part in folds.dropped)
 
 
@@ -48,6 +49,13 @@ def test_a_partition_of_a_graph_in_parts_leaves_nobody_out():
     found = fo.graph([(0, 1), (2, 3), (4, 5)], n_sites=8)
     labels = partition(found, 2)
     assert set(labels) == {0, 1}
+
+
+def test_a_partition_of_a_long_path_needs_no_matrix_of_all_pairs():
+    labels = partition(fo.graph(nx.path_graph(4000)), 32)
+    sizes = np.bincount(labels)
+    assert sizes.min() > 0
+    assert np.count_nonzero(np.diff(labels)) == 31  # connected: one stretch each
 
 
 def test_a_buffer_is_dropped_and_not_scored():

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import optimize
 
+from fitonce.models.base import Maximises
 from fitonce.models.custom import Custom
 from fitonce.objective import Objective
 from fitonce.params import Params
@@ -46,7 +47,7 @@ def descend(objective: Objective, start: np.ndarray, max_iterations: int | None 
         raise ValueError("the model has no free parameters: every one of them is frozen")
     model, most = objective.program.model, max_iterations or _MOST_ITERATIONS
     started = time.perf_counter()
-    if hasattr(model, "maximise"):
+    if isinstance(model, Maximises):
         theta = _em(objective, start, most)
         if model.learns_factors:  # M steps leave the coupling where it started
             theta = _lbfgs(objective, theta, most)

@@ -33,10 +33,11 @@ class Graph:
         i, j = np.concatenate([self.edges, self.edges[:, ::-1]]).T
         return sparse.csr_array((ones, (i, j)), shape=(self.n_sites, self.n_sites))
 
-    @cached_property
-    def hops(self) -> np.ndarray:
-        """(V, V) steps between sites, infinite where there is no way."""
-        return sparse.csgraph.shortest_path(self.matrix, unweighted=True, directed=False)
+    def hops_from(self, site: int) -> np.ndarray:
+        """(V,) steps from a site, infinite where there is no way."""
+        return sparse.csgraph.shortest_path(
+            self.matrix, unweighted=True, directed=False, indices=int(site)
+        )
 
     def __eq__(self, other: object) -> bool:
         return (

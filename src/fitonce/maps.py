@@ -16,7 +16,7 @@ from fitonce.graph import graph as read_graph
 from fitonce.influence import Influence
 from fitonce.result import CVResult
 
-_MISSING = "#d9d9d9"
+_MISSING = (0.85, 0.85, 0.85, 1.0)
 
 
 def plot_map(
@@ -47,35 +47,48 @@ def plot_map(
         ax: matplotlib axes to draw on; None: a new figure.
         cmap: a matplotlib colour map; None: viridis, and distinct colours for classes.
     """
-    import matplotlib.pyplot as plt
-    from matplotlib import cm, colormaps
-    from matplotlib.colors import Normalize, to_rgba
-
     values, text, classes = _values(what, show)
     if ax is None:
+        import matplotlib.pyplot as plt
+
         _, ax = plt.subplots(figsize=(6.4, 6.0), layout="constrained")
     if classes:
-        colours = colormaps[cmap or "tab10"]
-        paint = np.array([colours(int(v)) for v in np.nan_to_num(values)])
-        norm = None
+        paint = _paint_classes(ax, values, classes, label, cmap or "tab10")
     else:
-        seen = values[np.isfinite(values)]
-        if seen.size == 0:
-            raise ValueError(f"there is nothing to show: '{text}' has no finite value")
-        low, high = limits or (seen.min(), seen.max())
-        norm = Normalize(low, high, clip=True)
-        paint = colormaps[cmap or "viridis"](norm(np.nan_to_num(values)))
-    paint[~np.isfinite(values)] = to_rgba(_MISSING)
+        paint = _paint_numbers(ax, values, label or text, limits, cmap or "viridis")
+    paint[~np.isfinite(values)] = _MISSING
     _draw(ax, where, paint, key, names)
-    if norm is None:
-        for number in range(classes):
-            ax.plot([], [], "s", color=colours(number), label=f"class {number}")
-        ax.legend(frameon=False, fontsize=8, title=label, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    else:
-        scale = cm.ScalarMappable(norm, cmap or "viridis")
-        ax.figure.colorbar(scale, ax=ax, shrink=0.7, label=label or text)
     ax.set_axis_off()
     return ax
+
+
+def _paint_classes(
+    ax: Any, values: np.ndarray, classes: int, label: str | None, cmap: str
+) -> np.ndarray:
+    """(V, 4) colours, and a legend."""
+    from matplotlib import colormaps
+
+    colours = colormaps[cmap]
+    for number in range(classes):
+        ax.plot([], [], "s", color=colours(number), label=f"class {number}")
+    ax.legend(frameon=False, fontsize=8, title=label, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return np.array([colours(int(value)) for value in np.nan_to_num(values)])
+
+
+def _paint_numbers(
+    ax: Any, values: np.ndarray, label: str, limits: tuple[float, float] | None, cmap: str
+) -> np.ndarray:
+    """(V, 4) colours, and a colour bar."""
+    from matplotlib import cm, colormaps
+    from matplotlib.colors import Normalize
+
+    seen = values[np.isfinite(values)]
+    if seen.size == 0:
+        raise ValueError(f"there is nothing to show: '{label}' has no finite value")
+    low, high = limits or (seen.min(), seen.max())
+    norm = Normalize(low, high, clip=True)
+    ax.figure.colorbar(cm.ScalarMappable(norm, cmap), ax=ax, shrink=0.7, label=label)
+    return colormaps[cmap](norm(np.nan_to_num(values)))
 
 
 def _values(what: Any, show: str | None) -> tuple[np.ndarray, str, int]:

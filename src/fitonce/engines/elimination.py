@@ -20,7 +20,7 @@ _HEURISTICS: dict[str, Callable[[nx.Graph], tuple[int, nx.Graph]]] = {
     "min-fill": treewidth_min_fill_in,
     "min-degree": treewidth_min_degree,
 }
-DEFAULT_LIMIT = 2**32  # bytes that one sweep of one fold may take
+_MOST_AXES = 60  # of a table: NumPy has 64, and folds and directions take theirs
 _ARRAYS = 3  # of all tables at a time: conditionals, beliefs and what a step works on
 _MANY = 1500  # nodes: min-fill takes time that grows with the square of them
 
@@ -113,16 +113,13 @@ class Plan:
             f"{self.width}, {self.entries:,} table entries, {_size(self.bytes)} a sweep"
         )
 
-    def __hash__(self) -> int:
-        return hash((self.states, len(self.scopes), self.starts[-1], self.order))
-
 
 @lru_cache(maxsize=64)
 def make_plan(
     states: tuple[int, ...],
     scopes: tuple[tuple[int, ...], ...],
     order: Order | None = None,
-    limit: float = DEFAULT_LIMIT,
+    limit: float = math.inf,
 ) -> Plan:
     """The junction tree of factors with these scopes.
 
@@ -138,6 +135,11 @@ def make_plan(
         graph.add_edges_from((a, b) for i, a in enumerate(scope) for b in scope[:i])
     plans = [_plan(graph, states, scopes, name) for name in _orders(order, len(states))]
     best = min(plans, key=lambda plan: plan.entries)
+    if best.width >= _MOST_AXES:
+        raise TooWideError(
+            f"exact inference on this graph of {len(states):,} nodes has width {best.width}, and tables "
+            f"have at most {_MOST_AXES} nodes; leave out edges, or cut the graph into parts"
+        )
     if best.bytes > limit:
         raise TooWideError(
             f"exact inference on this graph of {len(states):,} nodes has width {best.width} and needs "

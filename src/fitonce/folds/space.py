@@ -45,18 +45,20 @@ def regions(
     size = None if percent is None else share_of(percent, found.n_sites, "sites")
     rng = np.random.default_rng(seed)
     rank = rng.permutation(found.n_sites)
-    balls = [
-        np.flatnonzero(found.hops[centre] <= hops) if size is None else _ball(found, centre, size, rank)
-        for centre in range(found.n_sites)
-    ]
-    possible = [centre for centre, ball in enumerate(balls) if shape.base[ball].any()]
-    count = len(possible) if n is None else at_least_one(n)
-    if count > len(possible):
-        raise ValueError(f"n={count} centres were asked for, but there are {len(possible)} to draw from")
-    chosen = possible if n is None else rng.choice(possible, count, replace=False)
+    centres = np.arange(found.n_sites) if n is None else rng.permutation(found.n_sites)
+    most = found.n_sites if n is None else at_least_one(n)
+    balls = []
+    for centre in centres:
+        ball = _ball(found, centre, hops, size, rank)
+        if shape.base[ball].any():
+            balls.append(ball)
+        if len(balls) == most:
+            break
+    if n is not None and len(balls) < n:
+        raise ValueError(f"n={n} centres were asked for, but there are {len(balls)} to draw from")
     what = f"{hops} hops" if size is None else f"{percent:g} % of sites"
     drawn = "" if n is None and size is None else f" (seed {seed})"
-    return make_folds("sites", [balls[c] for c in chosen], shape, f"regions of {what}{drawn}")
+    return make_folds("sites", balls, shape, f"regions of {what}{drawn}")
 
 
 def spatial_kfold(graph: Any, k: int, *, seed: int = 0, data: Any = None) -> Folds:
@@ -81,7 +83,7 @@ def buffered(graph: Any, *, hops: int = 1, data: Any = None) -> Folds:
     if not is_between(hops, 0):
         raise ValueError(f"hops must be an integer not below 0, got {hops!r}")
     centres = np.flatnonzero(shape.base)
-    dropped = [np.flatnonzero(found.hops[centre] <= hops) for centre in centres]
+    dropped = [np.flatnonzero(found.hops_from(int(centre)) <= hops) for centre in centres]
     label = f"buffered leave-one-out, {hops} hops"
     return make_folds("sites", dropped, shape, label, [[centre] for centre in centres])
 
@@ -96,16 +98,20 @@ def partition(graph: Graph, k: int, seed: int = 0) -> np.ndarray:
     """
     rng = np.random.default_rng(seed)
     label = np.full(graph.n_sites, -1)
-    hops = np.where(np.isfinite(graph.hops), graph.hops, graph.n_sites)
-    first = int(rng.integers(graph.n_sites))
-    seeds = [int(np.argmax(hops[first]))]
+
+    def hops(site: int) -> np.ndarray:
+        return np.nan_to_num(graph.hops_from(site), posinf=graph.n_sites)
+
+    seeds = [int(np.argmax(hops(int(rng.integers(graph.n_sites)))))]
+    nearest = hops(seeds[0])
     while len(seeds) < k:
-        nearest = hops[seeds].min(0)
         seeds.append(int(rng.choice(np.flatnonzero(nearest == nearest.max()))))
+        nearest = np.minimum(nearest, hops(seeds[-1]))
     label[seeds] = np.arange(k)
     neighbours = _neighbours(graph)
     _grow(label, k, neighbours)
-    _balance(label, k, neighbours)
+    _balance(label, k, graph.edges, neighbours)
+    label.setflags(write=False)
     return label
 
 
@@ -130,20 +136,18 @@ def _grow(label: np.ndarray, k: int, neighbours: list[np.ndarray]) -> None:
         sizes[part] += 1
 
 
-def _balance(label: np.ndarray, k: int, neighbours: list[np.ndarray]) -> None:
+def _balance(label: np.ndarray, k: int, edges: np.ndarray, neighbours: list[np.ndarray]) -> None:
+    """Let border sites change from a region to a smaller one, the largest difference first."""
     sizes = np.bincount(label, minlength=k)
-    for _ in range(20 * len(label)):
-        moves = [
-            (sizes[label[i]] - sizes[label[j]], i, label[j])
-            for i in range(len(label))
-            for j in neighbours[i]
-            if sizes[label[i]] > sizes[label[j]] + 1
-        ]
-        for _, site, part in sorted(moves, key=lambda move: -move[0]):
+    ends = np.concatenate([edges, edges[:, ::-1]])
+    for _ in range(2 * len(label)):
+        gain = sizes[label[ends[:, 0]]] - sizes[label[ends[:, 1]]]
+        for move in np.argsort(-gain, kind="stable")[: np.count_nonzero(gain > 1)]:
+            site, other = ends[move]
             if _connected(np.flatnonzero(label == label[site]), site, neighbours):
                 sizes[label[site]] -= 1
-                sizes[part] += 1
-                label[site] = part
+                sizes[label[other]] += 1
+                label[site] = label[other]
                 break
         else:
             return
@@ -163,16 +167,18 @@ def _connected(members: np.ndarray, without: int, neighbours: list[np.ndarray]) 
     return reached == left
 
 
-def _ball(graph: Graph, centre: int, size: int, rank: np.ndarray) -> np.ndarray:
-    """`size` sites around `centre`, whole rings first; a ring's sites touch the one inside it."""
-    hops = graph.hops[centre]
-    reached = np.flatnonzero(np.isfinite(hops))
+def _ball(graph: Graph, centre: int, hops: int | None, size: int | None, rank: np.ndarray) -> np.ndarray:
+    """Sites within `hops`, or `size` of them: whole rings first; a ring's sites touch the one inside."""
+    steps = graph.hops_from(centre)
+    if size is None:
+        return np.flatnonzero(steps <= (hops or 0))
+    reached = np.flatnonzero(np.isfinite(steps))
     if len(reached) < size:
         raise ValueError(
             f"a region of {size} sites does not fit around site {centre}, whose part of the graph has "
             f"{len(reached)}"
         )
-    return reached[np.lexsort((rank[reached], hops[reached]))[:size]]
+    return reached[np.lexsort((rank[reached], steps[reached]))[:size]]
 
 
 def _read(graph: Any, data: Any) -> tuple[Graph, Shape]:

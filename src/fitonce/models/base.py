@@ -15,6 +15,8 @@ from fitonce.numerics import Array
 from fitonce.params import Params
 from fitonce.potentials import Chain, Field
 
+MEMORY_LIMIT = 2.0**32  # bytes that exact inference on a graph may take for one fold
+
 
 class Model(Protocol):
     """What every structured model says. Hashable, so that compiled programs are shared."""
@@ -76,6 +78,15 @@ class FieldModel(Model, Protocol):
         ...
 
     def potentials(self, params: Params, prepared: Any) -> Field: ...
+
+
+@runtime_checkable
+class Maximises(FieldModel, Protocol):
+    """A field whose emission has a best value in closed form, so that EM can start its fits."""
+
+    def maximise(self, params: Params, shares: np.ndarray, prepared: Any) -> Params:
+        """An M step: the best emission when site v is of class k with probability shares[v, k]."""
+        ...
 
 
 @jax.tree_util.register_dataclass

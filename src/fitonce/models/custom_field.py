@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy as np
 
 from fitonce.data import Sequences
 from fitonce.graph import Graph, graph
+from fitonce.models.base import MEMORY_LIMIT
 from fitonce.models.custom import arrays_of, constrained
 from fitonce.numerics import Array
 from fitonce.params import Params
@@ -50,19 +52,16 @@ class CustomField:
     log_prior: Callable[[Params], Array] | None = None
     n_sites: int | None = field(default=None, kw_only=True)
     constraints: dict[str, str] = field(default_factory=dict, kw_only=True)
-    memory_limit: float = field(default=2.0**32, kw_only=True)
+    memory_limit: float = field(default=MEMORY_LIMIT, kw_only=True)
 
     def __post_init__(self) -> None:
         if not callable(self.emission):
             raise ValueError(f"emission must be a function of params and x, got {self.emission!r:.80}")
         if self.log_prior is not None and not callable(self.log_prior):
             raise ValueError(f"log_prior must be a function or None, got {self.log_prior!r:.80}")
-        try:
-            scopes = tuple(tuple(int(site) for site in scope) for scope in self.scopes)
-        except TypeError:
-            raise ValueError(
-                f"scopes must be a list of sets of sites, got {self.scopes!r:.60}"
-            ) from None
+        scopes = _read_scopes(self.scopes)
+        if not self.memory_limit > 0:
+            raise ValueError(f"memory_limit must be positive, got {self.memory_limit}")
         for number, scope in enumerate(scopes):
             if not scope or len(set(scope)) < len(scope):
                 raise ValueError(f"scope {number} must name each of its sites once, got {scope}")
@@ -76,10 +75,15 @@ class CustomField:
                     f"scope {number} has site {outside[0]}, outside the {len(self.states)} sites"
                 )
         if not callable(self.factors):
-            object.__setattr__(self, "factors", self._checked(self.factors))
+            object.__setattr__(self, "factors", self._fixed(self.factors))
 
     def _read_states(self) -> tuple[int, ...]:
-        if np.ndim(self.n_states) == 0:
+        given = np.asarray(self.n_states)
+        if given.dtype.kind not in "iu" or given.ndim > 1:
+            raise ValueError(
+                f"n_states must be an integer or one for each site, got {self.n_states!r:.60}"
+            )
+        if given.ndim == 0:
             highest = max((site for scope in self.scopes for site in scope), default=-1)
             count = highest + 1 if self.n_sites is None else self.n_sites
             states = (int(self.n_states),) * count  # type: ignore[arg-type]
@@ -100,6 +104,14 @@ class CustomField:
             expected = tuple(self.states[site] for site in scope)
             if np.shape(table) != expected:
                 raise ValueError(f"factor {number} must have shape {expected}, got {np.shape(table)}")
+        return list(tables)
+
+    def _fixed(self, tables: Sequence[Any]) -> list[Any]:
+        for number, table in enumerate(self._checked(tables)):
+            bad = np.asarray(table, float)
+            bad = bad[np.isnan(bad) | (bad == np.inf)]
+            if bad.size:
+                raise ValueError(f"factor {number} must hold numbers or -inf (impossible), got {bad[0]}")
         return list(tables)
 
     @property
@@ -139,7 +151,8 @@ class CustomField:
 
     def bytes_per_fold(self, prepared: Array) -> int:
         """Of the potentials; the tables of the junction tree come on top."""
-        return 80 * len(self.states) * max(self.states) ** 2
+        entries = sum(math.prod(self.states[site] for site in scope) for scope in self.scopes)
+        return 80 * (len(self.states) * max(self.states) + entries)
 
     def potentials(self, params: Params, prepared: Array) -> Field:
         emission = jnp.asarray(self.emission(params, prepared))
@@ -149,3 +162,15 @@ class CustomField:
         tables = self._checked(self.factors(params)) if callable(self.factors) else self.factors
         flat = [jnp.ravel(jnp.asarray(table, float)) for table in tables]
         return Field(emission, jnp.concatenate(flat) if flat else jnp.zeros(0))
+
+
+def _read_scopes(given: Any) -> tuple[tuple[int, ...], ...]:
+    try:
+        scopes = tuple(tuple(scope) for scope in given)
+    except TypeError:
+        raise ValueError(f"scopes must be a list of sets of sites, got {given!r:.60}") from None
+    for number, scope in enumerate(scopes):
+        for site in scope:
+            if not isinstance(site, (int, np.integer)):
+                raise ValueError(f"scope {number} must hold integers, got {site!r:.40}")
+    return tuple(tuple(int(site) for site in scope) for scope in scopes)

@@ -84,9 +84,8 @@ def spread_levels(n_states: int, rows: Rows, rng: np.random.Generator | None) ->
     return levels
 
 
-def require_counts(data: Sequences, what: str) -> None:
-    """Raise unless every observed value is a non-negative integer."""
-    values = data.values[data.observed]
+def require_counts(values: np.ndarray, what: str) -> None:
+    """Raise unless every value is a non-negative integer."""
     bad = values[(values < 0) | (values != np.floor(values))]
     if bad.size:
         hint = "; if it means missing, read the data with fo.sequences(..., missing=-1)"
@@ -107,7 +106,7 @@ class Poisson:
         require_gamma("the Poisson prior", (self.shape, self.rate))
 
     def check(self, data: Sequences) -> None:
-        require_counts(data, "a Poisson emission")
+        require_counts(data.values[data.observed], "a Poisson emission")
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
         return None
@@ -145,7 +144,7 @@ class Categorical:
             raise ValueError(f"concentration must be positive, got {self.concentration}")
 
     def check(self, data: Sequences) -> None:
-        require_counts(data, "a categorical emission")
+        require_counts(data.values[data.observed], "a categorical emission")
         highest = int(data.values[data.observed].max())
         if highest >= self.n_categories:
             raise ValueError(

@@ -14,6 +14,7 @@ from fitonce.constraints import Constraint, Free
 from fitonce.data import Sequences
 from fitonce.graph import Graph
 from fitonce.graph import graph as read_graph
+from fitonce.models.base import MEMORY_LIMIT
 from fitonce.models.sites import EMISSIONS, SiteEmission, Sites
 from fitonce.numerics import Array
 from fitonce.params import Params
@@ -53,7 +54,7 @@ class PottsMixture:
     beta: float | str = LEARNED
     exposure: Any = None
     beta_scale: float | None = None
-    memory_limit: float = field(default=2.0**32, kw_only=True)
+    memory_limit: float = field(default=MEMORY_LIMIT, kw_only=True)
 
     def __post_init__(self) -> None:
         found = read_graph(self.adjacency)
@@ -75,6 +76,8 @@ class PottsMixture:
         learned = isinstance(self.beta, str) and self.beta == LEARNED
         if not learned and not (isinstance(self.beta, Real) and np.isfinite(float(self.beta))):
             raise ValueError(f"beta must be a number or '{LEARNED}', got {self.beta!r}")
+        if learned and self.n_classes == 1:
+            raise ValueError("one class has no coupling to learn; give beta a number, or n_classes=2")
         if self.beta_scale is not None and not self.beta_scale > 0:
             raise ValueError(f"beta_scale must be positive or None, got {self.beta_scale}")
         if not self.memory_limit > 0:
@@ -116,7 +119,8 @@ class PottsMixture:
 
     @cached_property
     def scopes(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(map(tuple, self.graph.edges.tolist()))
+        # One class has nothing to agree about.
+        return tuple(map(tuple, self.graph.edges.tolist())) if self.n_classes > 1 else ()
 
     @property
     def learns_factors(self) -> bool:
@@ -135,9 +139,7 @@ class PottsMixture:
         self._emission.check(x, exposure)
         exposure = np.ones(len(x)) if exposure is None else exposure
         seen = np.isfinite(x)
-        filled = np.where(seen, x, x[seen][0])
-        if exposure is not None and self._emission.name == "binomial":
-            filled = np.where(seen, x, 0.0)
+        filled = np.where(seen, x, 0.0)
         constant = self._emission.constant(filled, exposure)
         return Sites(*map(jnp.asarray, (filled, exposure, seen, constant, x[seen].var())))
 
@@ -167,9 +169,8 @@ class PottsMixture:
     def potentials(self, params: Params, prepared: Sites) -> Field:
         beta = params["beta"] if self.learns_factors else jnp.asarray(float(self.beta))
         table = beta * jnp.eye(self.n_classes).ravel()
-        return Field(
-            self._emission.log_density(params, prepared), jnp.tile(table, len(self.graph.edges))
-        )
+        factors = jnp.tile(table, len(self.scopes))
+        return Field(self._emission.log_density(params, prepared), factors)
 
 
 def one_value_per_site(data: Sequences, n_sites: int) -> np.ndarray:

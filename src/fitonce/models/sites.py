@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import xlogy
+from jax.scipy.special import xlog1py, xlogy
 from scipy.special import gammaln
 
 from fitonce.constraints import Constraint, Free, Positive, Proportion
-from fitonce.models.emissions import gamma_log_prior, require_gamma
+from fitonce.models.emissions import gamma_log_prior, require_counts, require_gamma
 from fitonce.numerics import Array
 from fitonce.params import Params
 
@@ -72,14 +72,8 @@ def _rates(sites: Sites, n_classes: int, rng: np.random.Generator | None) -> np.
     x, e, seen = (np.asarray(part) for part in (sites.x, sites.exposure, sites.observed))
     overall = x[seen].sum() / e[seen].sum()
     levels = _quantiles(x[seen] / e[seen], n_classes, rng)
+    # Where most counts are zero a level would be, too, and a rate of zero has no logarithm.
     return np.maximum(levels, 0.05 * (overall or 0.1) * (1.0 + 0.1 * np.arange(n_classes)))
-
-
-def _require_counts(what: str, x: np.ndarray) -> None:
-    seen = x[np.isfinite(x)]
-    bad = seen[(seen < 0) | (seen != np.floor(seen))]
-    if bad.size:
-        raise ValueError(f"a {what} emission needs non-negative integer counts, got {bad[0]:g}")
 
 
 def _sums(shares: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
@@ -101,7 +95,7 @@ class PoissonSites:
         require_gamma("the Poisson prior", (self.shape, self.inverse_scale))
 
     def check(self, x: np.ndarray, exposure: np.ndarray | None) -> None:
-        _require_counts("Poisson", x)
+        require_counts(x[np.isfinite(x)], "a Poisson emission")
 
     def constant(self, x: np.ndarray, exposure: np.ndarray) -> np.ndarray:
         return np.where(x > 0, x * np.log(exposure), 0.0) - gammaln(x + 1.0)
@@ -140,10 +134,14 @@ class BinomialSites:
             raise ValueError(f"the binomial prior must be two positive numbers, got {(self.a, self.b)}")
 
     def check(self, x: np.ndarray, exposure: np.ndarray | None) -> None:
-        _require_counts("binomial", x)
+        require_counts(x[np.isfinite(x)], "a binomial emission")
         if exposure is None:
             raise ValueError("a binomial emission needs exposure=, how many each count is out of")
-        _require_counts("binomial", exposure)
+        whole = np.flatnonzero(exposure != np.floor(exposure))
+        if whole.size:
+            raise ValueError(
+                f"a binomial exposure must be an integer, got {exposure[whole[0]]:g} at site {whole[0]}"
+            )
         over = np.flatnonzero(x > exposure)
         if over.size:
             site = over[0]
@@ -159,8 +157,9 @@ class BinomialSites:
         return {"rate": Proportion((n_classes,))}
 
     def start(self, n_classes: int, sites: Sites, rng: np.random.Generator | None) -> Params:
-        levels = np.clip(_rates(sites, n_classes, rng), 1e-12, 1.0)
-        return {"rate": np.where(levels > 0.98, 0.98 + 0.01 * np.arange(n_classes) / n_classes, levels)}
+        # Away from one, whose log-odds are infinite, and still in rising order.
+        ceiling = 1.0 - 0.02 * (n_classes - np.arange(n_classes)) / n_classes
+        return {"rate": np.minimum(_rates(sites, n_classes, rng), ceiling)}
 
     def log_prior(self, params: Params, sites: Sites) -> Array:
         rate = params["rate"]
@@ -169,7 +168,7 @@ class BinomialSites:
     def log_density(self, params: Params, sites: Sites) -> Array:
         rate, x = params["rate"], sites.x[:, None]
         failures = sites.exposure[:, None] - x
-        return x * jnp.log(rate) + failures * jnp.log1p(-rate) + sites.constant[:, None]
+        return xlogy(x, rate) + xlog1py(failures, -rate) + sites.constant[:, None]
 
     def maximise(self, shares: np.ndarray, sites: Sites) -> Params:
         counts, exposures = _sums(shares, sites)
