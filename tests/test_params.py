@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fitonce.constraints import Covariance, Free, Frozen, Ordered, Positive, Simplex
+from fitonce.constraints import Covariance, Free, Frozen, Ordered, Positive, Proportion, Simplex
 from fitonce.params import ParameterSpace, freeze, leaf_name
 
 batches = st.lists(st.integers(1, 3), max_size=2).map(tuple)
@@ -19,13 +19,16 @@ batches = st.lists(st.integers(1, 3), max_size=2).map(tuple)
 def cases(draw):
     """A constraint of random shape, and a random value that meets it."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    kind = draw(st.sampled_from([Free, Positive, Simplex, "support", Ordered, Covariance, Frozen]))
+    kinds = [Free, Positive, Proportion, Simplex, "support", Ordered, Covariance, Frozen]
+    kind = draw(st.sampled_from(kinds))
     batch, width = draw(batches), draw(st.integers(1, 4))
     shape = (*batch, width)
     if kind is Free:
         return Free(batch), rng.normal(size=batch) * 10
     if kind is Positive:
         return Positive(batch), np.exp(rng.normal(size=batch) * 5)
+    if kind is Proportion:
+        return Proportion(batch), rng.uniform(1e-6, 1.0 - 1e-6, size=batch)
     if kind is Ordered:
         return Ordered(shape), np.cumsum(rng.exponential(size=shape) + 0.01, -1) - 2
     if kind is Covariance:
@@ -73,6 +76,7 @@ def test_free_to_value_and_back_with_a_finite_jacobian_of_full_rank(case, seed):
     [
         (Free((2,)), [1, -2], [1, -2]),
         (Positive(), np.exp(3.0), [3]),
+        (Proportion(), 0.8, [np.log(4.0)]),
         (Simplex((3,)), np.array([2, 3, 1]) / 6, np.log([2, 3])),
         (Simplex((3,), (True, True, False)), [0.75, 0.25, 0], [np.log(3)]),
         (Ordered((3,)), [-1, 0, 2], [-1, 0, np.log(2)]),
@@ -153,6 +157,7 @@ PROBABILITIES = "parameter 'theta' must be positive probabilities that sum to on
         (Free((2,)), [1.0, np.nan], "parameter 'theta' must be finite, got [1.0, nan]"),
         (Free(), "x", "parameter 'theta' must be numeric, got 'x'"),
         (Positive(), 0.0, "parameter 'theta' must be positive numbers, got 0.0"),
+        (Proportion(), 1.0, "parameter 'theta' must be numbers between 0 and 1, got 1.0"),
         (Simplex((2,)), [0.5, 0.6], f"{PROBABILITIES}, got [0.5, 0.6]"),
         (Simplex((2,)), [0.0, 1.0], f"{PROBABILITIES}, got [0.0, 1.0]"),
         (SUPPORT, [0.5, 0.5], f"{PROBABILITIES}, zero outside its support, got [0.5, 0.5]"),

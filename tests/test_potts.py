@@ -248,6 +248,23 @@ def test_posterior_classes_sum_to_one(fit):
     assert shares[11, 1] > 0.9
 
 
+def test_posterior_states_of_a_chain_agree_with_enumeration():
+    found = fo.fit(fo.models.PoissonHMM(2), [2.0, 3.0, np.nan, 9.0, 11.0, 8.0], restarts=1)
+    params = found.params
+    x = np.array([2, 3, 0, 9, 11, 8])
+    unary = stats.poisson.logpmf(x[:, None], params["rate"][:, 0])
+    unary[2] = 0.0
+    unary[0] += np.log(params["initial"])
+    expected = enumeration.marginals(unary, np.log(params["transition"]))
+    np.testing.assert_allclose(found.posterior(), expected, atol=1e-12)
+
+
+def test_a_custom_density_has_no_posterior():
+    model = fo.models.Custom(lambda p, x, w: -jnp.sum(w * (x - p) ** 2), 0.0)
+    with pytest.raises(ValueError, match="no latent states that are known"):
+        fo.fit(model, np.arange(4.0)).posterior()
+
+
 def test_standard_errors_come_from_regions_of_the_graph():
     grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 33))
     counts = np.random.default_rng(0).poisson(np.where(np.arange(99) < 50, 4.0, 12.0))
