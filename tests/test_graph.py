@@ -67,6 +67,15 @@ def test_names_of_sites_are_kept():
     assert fo.graph(nx.Graph([("a", "b")])).names == ("a", "b")
 
 
+def test_labels_that_number_the_sites_do_so_whatever_order_they_come_in():
+    shuffled = nx.Graph([(3, 1), (2, 1), (0, 1)])
+    assert fo.graph(shuffled) == fo.graph(MATRIX)
+    from libpysal.graph import Graph
+
+    found = Graph.from_dicts({3: [1], 1: [3, 2, 0], 2: [1], 0: [1]})
+    assert fo.graph(found) == fo.graph(MATRIX)
+
+
 def test_islands():
     assert fo.graph(EDGES, n_sites=6).n_sites == 6
     assert "in 3 parts" in repr(fo.graph(EDGES, n_sites=6))

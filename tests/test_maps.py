@@ -95,6 +95,39 @@ def test_data_classes_losses_and_influence(fit):
         np.testing.assert_allclose(colours(moved)[most], mpl.colormaps["viridis"](1.0))
 
 
+def test_a_hole_is_a_hole_whichever_way_it_runs():
+    def square(a, b):
+        return [[a, a], [b, a], [b, b], [a, b], [a, a]]
+
+    shapes = [[square(1, 2)], [square(0, 3), square(1, 2)], [square(0, 3), square(1, 2)[::-1]]]
+    for outer in shapes[1:]:
+        features = [
+            {"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": c}}
+            for c in (shapes[0], outer)
+        ]
+        ax = fo.plot_map(np.array([0.0, 1.0]), {"type": "FeatureCollection", "features": features})
+        ring = ax.collections[0].get_paths()[1]
+        areas = [
+            np.sum(p[:-1, 0] * p[1:, 1] - p[1:, 0] * p[:-1, 1]) / 2 for p in np.split(ring.vertices, 2)
+        ]
+        assert areas == pytest.approx([9.0, -1.0])
+
+
+def test_whole_coordinates_are_places_and_a_fit_has_a_graph_of_its_own(fit):
+    grid = np.stack([np.arange(12) % 4, np.arange(12) // 4], 1)
+    ax = fo.plot_map(np.arange(12.0), grid)
+    np.testing.assert_allclose(ax.collections[0].get_offsets(), grid)
+    assert len(colours(fo.plot_map(fit))) == 12
+    assert len(colours(fo.plot_map(fo.loo(fit)))) == 12
+
+
+def test_moves_of_a_parameter_have_colours_around_zero(fit):
+    effect = fo.influence(fit)
+    ax = fo.plot_map(effect, squares(), show="rate[0]")
+    least = effect.table.loc[effect.table["rate[0]"].abs().idxmin(), "site"]
+    np.testing.assert_allclose(colours(ax)[least][:3], mpl.colormaps["RdBu_r"](0.5)[:3], atol=0.1)
+
+
 def test_limits_keep_extreme_sites_from_hiding_the_rest():
     ax = fo.plot_map(np.array([*range(11), 1e6]), squares(), limits=(0, 10))
     np.testing.assert_allclose(colours(ax)[[10, 11]], [mpl.colormaps["viridis"](1.0)] * 2)
@@ -122,6 +155,7 @@ def test_infant_deaths():
     [
         (lambda fit: fo.plot_map(np.ones((3, 4)), GRID), r"one value for each site, got shape \(3, 4\)"),
         (lambda fit: fo.plot_map("data", GRID), "must be numbers, got str"),
+        (lambda fit: fo.plot_map(np.ones(12)), "where must be a GeoJSON file"),
         (lambda fit: fo.plot_map(np.ones(5), GRID), "the map has 12 sites, what to show has 5"),
         (lambda fit: fo.plot_map(np.ones(5), squares()), "12 features, what to show has 5 sites"),
         (lambda fit: fo.plot_map(np.full(12, np.nan), GRID), "has no finite value"),

@@ -315,6 +315,7 @@ def test_bad_models(make, message):
     ("model", "data", "message"),
     [
         ({}, COUNTS[:5], "data has 5 sites, the graph has 12"),
+        ({"adjacency": edges() + 1}, COUNTS, r"the graph has 13 \(are its edges numbered from 1\?\)"),
         ({}, -COUNTS, "needs non-negative integer counts, got -3"),
         ({}, COUNTS + 0.5, "needs non-negative integer counts, got 3.5"),
         ({}, np.tile(COUNTS, (2, 1)).T, "one value for each site, got 1 sequences of 2 channels"),
@@ -328,7 +329,7 @@ def test_bad_models(make, message):
 )
 def test_bad_data(model, data, message):
     with pytest.raises(ValueError, match=message):
-        fo.fit(fo.models.PottsMixture(GRID, beta=1.0, **model), data)
+        fo.fit(fo.models.PottsMixture(**({"adjacency": GRID, "beta": 1.0} | model)), data)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +381,7 @@ def test_a_custom_emission_of_the_wrong_shape_is_refused():
 def test_whole_structures_and_bootstraps_are_refused(fit):
     with pytest.raises(ValueError, match="a graph is one structure"):
         fo.curvature(fit, "structures")
-    with pytest.raises(ValueError, match="graph"):
+    with pytest.raises(ValueError, match="got a field on a graph"):
         fo.bootstrap(fit)
 
 

@@ -66,6 +66,12 @@ def test_a_buffer_is_dropped_and_not_scored():
         assert set(dropped) == {centre, *GRID[centre]}
 
 
+def test_islands_are_no_centres_of_a_region_that_does_not_fit():
+    links = np.array(GRID.edges)
+    folds = fo.folds.regions(fo.graph(links, n_sites=SITES + 2), percent=10, n=SITES)
+    assert all(ball.max() < SITES for ball in folds.dropped)
+
+
 def test_missing_sites_are_no_centres():
     x = np.ones(SITES)
     x[:3] = np.nan
@@ -81,9 +87,9 @@ def test_missing_sites_are_no_centres():
         (lambda: fo.folds.regions(GRID, hops=-1), "not below 0, got -1"),
         (lambda: fo.folds.regions(GRID, percent=0), "between 0 and 100"),
         (lambda: fo.folds.regions(GRID, percent=1), "is less than one"),
-        (lambda: fo.folds.regions(GRID, hops=1, n=64), "there are 63 to draw from"),
+        (lambda: fo.folds.regions(GRID, hops=1, n=64), "64 regions were asked for, but only 63 sites"),
         (lambda: fo.folds.regions(GRID, hops=20), "leaves out every observed one"),
-        (lambda: fo.folds.regions([(0, 1), (2, 3)], percent=75), "whose part of the graph has 2"),
+        (lambda: fo.folds.regions([(0, 1), (2, 3)], percent=75), "only 0 sites can be the centre"),
         (lambda: fo.folds.regions(GRID, hops=1, data=np.ones(5)), "data has 5 sites, the graph has 63"),
         (lambda: fo.folds.spatial_kfold(GRID, 1), "between 2 and the number of sites"),
         (lambda: fo.folds.buffered(GRID, hops=0.5), "must be an integer"),

@@ -23,6 +23,7 @@ from fitonce.curvature import Curvature, curvature
 from fitonce.data import Sequences
 from fitonce.fit import Fit, delta_method
 from fitonce.methods import METHODS, exact
+from fitonce.models.base import FieldModel
 from fitonce.numerics import in_float64
 from fitonce.weighting import Increments, Structures
 
@@ -130,8 +131,8 @@ def bootstrap(
         seed: of the draws.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
     """
-    curve = curvature(fit, Structures() if kind == "structures" else Increments(), damping=damping)
     _refuse(fit, kind, n, block, level, check)
+    curve = curvature(fit, Structures() if kind == "structures" else Increments(), damping=damping)
     if method not in _METHODS:
         raise ValueError(f"method must be one of {_METHODS}, got {method!r}")
     block = _block_length(fit, block) if kind == "block" else None
@@ -171,6 +172,8 @@ def bootstrap(
 
 
 def _refuse(fit: Fit, kind: str, n: int, block: int | None, level: float, check: int) -> None:
+    if isinstance(getattr(fit, "model", None), FieldModel):
+        raise ValueError("bootstrap draws steps in time or whole sequences, got a field on a graph")
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
     if kind == "structures" and not (isinstance(fit.data, Sequences) and fit.data.n_sequences > 1):

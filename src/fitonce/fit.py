@@ -28,6 +28,7 @@ from fitonce.status import Status
 from fitonce.weighting import A
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
+_SAME_OPTIMUM = 0.05  # nats: starts stop a little short of their optimum
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +121,12 @@ class Fit:
             f"objective {self.value:,.4f}, {self.seconds:.1f} s"
         ]
         lines.append(f"  {self.status}")
+        starts = np.array(self.values_of_starts)
+        reached = int((starts <= starts.min() + _SAME_OPTIMUM).sum()) if starts.size else 0
+        if 0 < reached < starts.size:
+            lines.append(
+                f"  reached by {reached} of {starts.size} starts; more restarts= may find better"
+            )
         for path, value in jax.tree_util.tree_flatten_with_path(self.params)[0]:
             name = jax.tree_util.keystr(path, simple=True, separator=".")
             shown = np.array2string(np.asarray(value), precision=4, suppress_small=True, threshold=20)

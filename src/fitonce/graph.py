@@ -60,21 +60,24 @@ def graph(adjacency: Any, n_sites: int | None = None) -> Graph:
 
     Args:
         adjacency: a dense or SciPy sparse matrix of zeros and ones; an edge list, (E, 2) integers or
-            two columns of a DataFrame; a networkx graph; libpysal weights; or a model that has one.
+            two columns of a DataFrame; a networkx graph; libpysal weights; or a model or fit that has
+            one. Labels 0 .. n - 1 are site numbers; other labels are numbered as they come.
         n_sites: how many sites an edge list is about, when the last of them have no edge.
     """
-    adjacency = getattr(adjacency, "graph", adjacency) if not _is_networkx(adjacency) else adjacency
+    if not _is_networkx(adjacency):  # a fit has a model, and a model a graph
+        adjacency = getattr(adjacency, "model", adjacency)
+        adjacency = getattr(adjacency, "graph", adjacency)
     if isinstance(adjacency, Graph):
         return _sized(adjacency, n_sites)
     if _is_networkx(adjacency):
-        return _sized(_from_networkx(adjacency), n_sites)
+        return _sized(_by_label(_from_networkx(adjacency)), n_sites)
     if hasattr(adjacency, "sparse") and (
         hasattr(adjacency, "id_order") or hasattr(adjacency, "unique_ids")
     ):
         ids = adjacency.id_order if hasattr(adjacency, "id_order") else adjacency.unique_ids
         # Weights of libpysal are often scaled by row: only where they are not zero counts.
         pattern = sparse.coo_array(adjacency.sparse)
-        return _sized(_from_matrix(pattern, tuple(ids)), n_sites)
+        return _sized(_by_label(_from_matrix(pattern, tuple(ids))), n_sites)
     if sparse.issparse(adjacency):
         entries: Any = adjacency.tocoo()  # type: ignore[attr-defined]
         _require_binary(np.asarray(entries.data))
@@ -121,6 +124,18 @@ def _from_networkx(given: nx.Graph) -> Graph:
         shape = (len(names), len(names))
         return _from_matrix(sparse.coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape), names)
     return _checked(len(names), pairs, names)
+
+
+def _by_label(found: Graph) -> Graph:
+    """Sites in the order of their labels, where these are 0 .. n - 1 in any order."""
+    labels = list(found.names or ())
+    if not all(isinstance(label, (int, np.integer)) for label in labels):
+        return found
+    order = np.array(labels, int)
+    if not np.array_equal(np.sort(order), np.arange(len(order))):
+        return found
+    names = tuple(range(len(order)))
+    return _checked(found.n_sites, order[found.edges].reshape(-1, 2), names)
 
 
 def _from_matrix(matrix: Any, names: tuple[Any, ...] | None = None) -> Graph:

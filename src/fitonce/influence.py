@@ -12,6 +12,7 @@ from fitonce import plots
 from fitonce.curvature import curvature
 from fitonce.fit import Fit, delta_method
 from fitonce.loo import sweep
+from fitonce.models.base import FieldModel
 
 _COMMON = ("sequence", "time", "site", "value", "loss", "displacement")
 
@@ -21,10 +22,10 @@ class Influence:
     """What leaving a point out does, to first order, one row per observed point.
 
     Attributes:
-        table: `sequence`, `time`, `site`; `value`, the first channel; `loss`, -log p(x_t | x_-t), how
-            surprising the point is; `displacement`, by how much twice the log posterior of all
-            data would drop at the parameters fitted without the point; and a column for each parameter:
-            how far it moves when the point is left out, in its own standard errors.
+        table: `sequence`, `time`, `site`; `value`, the first channel; `loss`, -log p(x_t | x_-t) at the
+            fit's parameters, how surprising the point is; `displacement`, by how much twice the log
+            posterior of all data would drop at the parameters fitted without the point; and a column
+            for each parameter: how far it moves when the point is left out, in its own standard errors.
         names: of the parameters.
         damping: what was added to the diagonal of H.
     """
@@ -65,7 +66,8 @@ class Influence:
     def __repr__(self) -> str:
         shown = self.top(5)
         several = self.table["sequence"].iloc[-1] > 0
-        columns = [*(["sequence"] if several else []), "time", "value", "loss", "displacement"]
+        place = "site" if isinstance(self.fit.model, FieldModel) else "time"
+        columns = [*(["sequence"] if several else []), place, "value", "loss", "displacement"]
         moves = shown[self.names].to_numpy()
         most = np.abs(moves).argmax(1)
         text = shown[columns].assign(

@@ -17,11 +17,12 @@ from fitonce.influence import Influence
 from fitonce.result import CVResult
 
 _MISSING = (0.85, 0.85, 0.85, 1.0)
+_SIGNED = ", standard errors"
 
 
 def plot_map(
     what: Any,
-    where: Any,
+    where: Any = None,
     *,
     show: str | None = None,
     key: str | None = None,
@@ -38,7 +39,7 @@ def plot_map(
             result of `cross_validate` or `loo` (the mean held-out loss of each site); or influence
             (show="displacement", "loss" or a parameter). Sites without a value are grey.
         where: a GeoJSON file or its content, one feature for each site; (sites, 2) coordinates; or what
-            `fo.graph` reads, to draw the graph itself, which is no geography.
+            `fo.graph` reads, to draw the graph itself, which is no geography; None: the fit's graph.
         show: which of the things that `what` holds.
         key: the property of a GeoJSON feature that names its site, and
         names: the names of the sites in order, where features come in another one.
@@ -55,11 +56,20 @@ def plot_map(
     if classes:
         paint = _paint_classes(ax, values, classes, label, cmap or "tab10")
     else:
-        paint = _paint_numbers(ax, values, label or text, limits, cmap or "viridis")
+        paint = _paint_numbers(ax, values, label or text, limits, cmap)
     paint[~np.isfinite(values)] = _MISSING
+    if where is None:
+        where = _own_graph(what)
     _draw(ax, where, paint, key, names)
     ax.set_axis_off()
     return ax
+
+
+def _own_graph(what: Any) -> Any:
+    fit = what if isinstance(what, Fit) else getattr(what, "fit", None)
+    if fit is None or not hasattr(fit.model, "graph"):
+        raise ValueError("where must be a GeoJSON file, coordinates or a graph, got none")
+    return fit.model.graph
 
 
 def _paint_classes(
@@ -76,18 +86,24 @@ def _paint_classes(
 
 
 def _paint_numbers(
-    ax: Any, values: np.ndarray, label: str, limits: tuple[float, float] | None, cmap: str
+    ax: Any, values: np.ndarray, label: str, limits: tuple[float, float] | None, cmap: str | None
 ) -> np.ndarray:
-    """(V, 4) colours, and a colour bar."""
+    """(V, 4) colours, and a colour bar: around zero, where there are values on both sides of it."""
     from matplotlib import cm, colormaps
     from matplotlib.colors import Normalize
 
     seen = values[np.isfinite(values)]
     if seen.size == 0:
         raise ValueError(f"there is nothing to show: '{label}' has no finite value")
-    low, high = limits or (seen.min(), seen.max())
+    signed = seen.min() < 0 < seen.max() and label.endswith(_SIGNED)
+    largest = np.abs(seen).max()
+    low, high = limits or ((-largest, largest) if signed else (seen.min(), seen.max()))
     norm = Normalize(low, high, clip=True)
-    ax.figure.colorbar(cm.ScalarMappable(norm, cmap), ax=ax, shrink=0.7, label=label)
+    cmap = cmap or ("RdBu_r" if signed else "viridis")
+    beyond = {(True, True): "both", (True, False): "min", (False, True): "max"}
+    extend = beyond.get((bool(seen.min() < low), bool(seen.max() > high)), "neither")
+    bar = cm.ScalarMappable(norm, cmap)
+    ax.figure.colorbar(bar, ax=ax, shrink=0.7, label=label, extend=extend)
     return colormaps[cmap](norm(np.nan_to_num(values)))
 
 
@@ -109,7 +125,7 @@ def _values(what: Any, show: str | None) -> tuple[np.ndarray, str, int]:
         by = show or "displacement"
         values = np.full(len(what.fit.problem.base), np.nan)
         values[what.table["site"].to_numpy()] = what.column(by).to_numpy()
-        return values, by, 0
+        return values, by if by in ("displacement", "loss") else f"move of {by}{_SIGNED}", 0
     if show is not None:
         raise ValueError(f"show is for a fit, a result or influence, got {type(what).__name__}")
     try:
@@ -128,14 +144,15 @@ def _of_fit(fit: Fit, show: str | None) -> tuple[np.ndarray, str, int]:
     if show != "data":
         raise ValueError(f"show must be 'data' or 'class' for a fit, got {show!r}")
     data = fit.data
-    return np.where(data.observed[0, :, 0], data.values[0, :, 0], np.nan), data.channels[0], 0
+    name = "data" if data.channels[0] == "x0" else data.channels[0]
+    return np.where(data.observed[0, :, 0], data.values[0, :, 0], np.nan), name, 0
 
 
 def _draw(ax: Any, where: Any, paint: np.ndarray, key: str | None, names: Any) -> None:
     if isinstance(where, (dict, str, os.PathLike)):
         _draw_polygons(ax, _polygons(where, len(paint), key, names), paint)
         return
-    if _is_coordinates(where):
+    if _is_coordinates(where, len(paint)):
         points = np.asarray(where, float)
         edges = np.zeros((0, 2), int)
     else:
@@ -149,15 +166,13 @@ def _draw(ax: Any, where: Any, paint: np.ndarray, key: str | None, names: Any) -
     ax.set_aspect(_aspect(points))
 
 
-def _is_coordinates(where: Any) -> bool:
-    """Two columns of numbers that are not an edge list."""
-    if isinstance(where, (Graph, nx.Graph)) or not hasattr(where, "shape"):
-        return False
-    shape = where.shape
-    if len(shape) != 2 or shape[1] != 2 or shape[0] == 2:
+def _is_coordinates(where: Any, sites: int) -> bool:
+    """Two numbers for each site that cannot be an edge list."""
+    if isinstance(where, (Graph, nx.Graph)) or np.shape(where) != (sites, 2):
         return False
     values = np.asarray(where, float)
-    return bool((values != np.floor(values)).any())
+    whole = (values == np.floor(values)).all() and values.min() >= 0 and values.max() < sites
+    return not whole or bool((values[:, 0] == values[:, 1]).any())
 
 
 def _layout(graph: Graph) -> np.ndarray:
@@ -205,7 +220,18 @@ def _rings(geometry: dict[str, Any], number: int) -> list[np.ndarray]:
         content = [content]
     elif kind != "MultiPolygon":
         raise ValueError(f"feature {number} must be a Polygon or MultiPolygon, got {kind}")
-    return [np.asarray(ring, float)[:, :2] for polygon in content for ring in polygon]
+    # An outline runs one way round and its holes the other, or the holes are filled.
+    return [
+        _wound(np.asarray(ring, float)[:, :2], hole=number > 0)
+        for polygon in content
+        for number, ring in enumerate(polygon)
+    ]
+
+
+def _wound(ring: np.ndarray, hole: bool) -> np.ndarray:
+    x, y = ring.T
+    area = np.sum(x[:-1] * y[1:] - x[1:] * y[:-1])
+    return ring if (area < 0) == hole else ring[::-1]
 
 
 def _draw_polygons(ax: Any, polygons: list[list[np.ndarray]], paint: np.ndarray) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fitonce.data import Sequences, sequences
+from fitonce.graph import Graph
 
 Kind = Literal["sites", "sequences"]
 
@@ -97,7 +98,9 @@ class Shape:
 
 
 def shape_of(data: Any, kind: Kind = "sites") -> Shape:
-    """Of the data, or of its length."""
+    """Of the data, of its length, or of a graph or a model that has one."""
+    graph = getattr(data, "graph", data)
+    data = graph.n_sites if isinstance(graph, Graph) else data
     if isinstance(data, (bool, np.bool_)) or data is None:
         raise ValueError(f"folds need the data or its length, got {data!r}")
     if isinstance(data, (int, np.integer)):
@@ -150,7 +153,10 @@ def make_folds(
     score = [indices[shape.base[indices] > 0] for indices in score]
     for fold, (out, counted) in enumerate(zip(dropped, score, strict=True)):
         if len(counted) == 0:
-            raise ValueError(f"fold {fold} has nothing to score: all {kind} it would score are missing")
+            raise ValueError(
+                f"fold {fold} has nothing to score: all {kind} it would score are missing; make the "
+                "folds from the data (data=, for folds on graphs), which says what is missing"
+            )
         if shape.base.sum() == shape.base[out].sum():
             raise ValueError(f"fold {fold} leaves out every observed one of {len(shape.base)} {kind}")
     return Folds(kind, tuple(dropped), tuple(score), shape.base, label, shape.made_for)

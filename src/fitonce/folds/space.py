@@ -31,7 +31,8 @@ def regions(
         graph: the graph, or a model that has one.
         hops: steps from the centre.
         percent: share of all sites; a ball grows by whole rings, of the last a part drawn by `seed`.
-        n: how many centres, drawn without replacement; None: every site is one.
+        n: how many centres, drawn without replacement; None: every site is one. Sites in a part of the
+            graph smaller than the region are not.
         seed: of the draws.
         data: for its missing sites: a region without an observed site is left out of the draw.
     """
@@ -50,19 +51,22 @@ def regions(
     balls = []
     for centre in centres:
         ball = _ball(found, centre, hops, size, rank)
-        if shape.base[ball].any():
+        if ball is not None and shape.base[ball].any():
             balls.append(ball)
         if len(balls) == most:
             break
-    if n is not None and len(balls) < n:
-        raise ValueError(f"n={n} centres were asked for, but there are {len(balls)} to draw from")
+    if len(balls) < (n or 1):
+        raise ValueError(
+            f"{n or 1} regions were asked for, but only {len(balls)} sites can be the centre of one: "
+            "in a part of the graph that is large enough, with something observed"
+        )
     what = f"{hops} hops" if size is None else f"{percent:g} % of sites"
     drawn = "" if n is None and size is None else f" (seed {seed})"
     return make_folds("sites", balls, shape, f"regions of {what}{drawn}")
 
 
 def spatial_kfold(graph: Any, k: int, *, seed: int = 0, data: Any = None) -> Folds:
-    """Every site left out once, in `k` connected regions of nearly one size.
+    """Every site left out once, in `k` connected regions of similar size.
 
     Regions grow from distant sites, the smallest first. On a graph in parts a region may have to
     take a part that is left over, and is then not connected.
@@ -167,17 +171,16 @@ def _connected(members: np.ndarray, without: int, neighbours: list[np.ndarray]) 
     return reached == left
 
 
-def _ball(graph: Graph, centre: int, hops: int | None, size: int | None, rank: np.ndarray) -> np.ndarray:
+def _ball(
+    graph: Graph, centre: int, hops: int | None, size: int | None, rank: np.ndarray
+) -> np.ndarray | None:
     """Sites within `hops`, or `size` of them: whole rings first; a ring's sites touch the one inside."""
     steps = graph.hops_from(centre)
     if size is None:
         return np.flatnonzero(steps <= (hops or 0))
     reached = np.flatnonzero(np.isfinite(steps))
     if len(reached) < size:
-        raise ValueError(
-            f"a region of {size} sites does not fit around site {centre}, whose part of the graph has "
-            f"{len(reached)}"
-        )
+        return None
     return reached[np.lexsort((rank[reached], steps[reached]))[:size]]
 
 

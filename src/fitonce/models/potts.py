@@ -39,9 +39,10 @@ class PottsMixture:
         emission: "poisson", "gaussian", "binomial", or one of `fo.models.PoissonSites`,
             `GaussianSites` and `BinomialSites` with a prior of your own.
         beta: the coupling, a number, or "learned" with the other parameters.
-        exposure: (sites,) what counts are counted from: `rate` is per unit of it. A binomial
-            emission needs it: counts are out of it.
-        beta_scale: of a Normal(0, beta_scale^2) prior when beta is learned; None: flat.
+        exposure: (sites,) or one number, what counts are counted from: `rate` is per unit of it. A
+            binomial emission needs it: counts are out of it.
+        beta_scale: of a Normal(0, beta_scale^2) prior when beta is learned, weak by default: where
+            classes hardly differ, or the field is all of one, the data does not tell it. None: flat.
         memory_limit: bytes that exact inference may take for one fold.
 
     Parameters: `rate` (K,) for counts, `mean` and `variance` (K,) for Gaussian values, and `beta` when
@@ -53,7 +54,7 @@ class PottsMixture:
     emission: str | SiteEmission = "poisson"
     beta: float | str = LEARNED
     exposure: Any = None
-    beta_scale: float | None = None
+    beta_scale: float | None = 10.0
     memory_limit: float = field(default=MEMORY_LIMIT, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -93,6 +94,8 @@ class PottsMixture:
             exposure = np.asarray(given, float)
         except (TypeError, ValueError):
             raise ValueError(f"exposure must be numeric, got {given!r:.80}") from None
+        if exposure.ndim == 0:
+            exposure = np.full(self.graph.n_sites, float(exposure))
         if exposure.shape != (self.graph.n_sites,):
             raise ValueError(
                 f"exposure must have one entry for each of {self.graph.n_sites} sites, "
@@ -134,7 +137,7 @@ class PottsMixture:
         )
 
     def prepare(self, data: Sequences) -> Sites:
-        x = one_value_per_site(data, self.graph.n_sites)
+        x = _one_value_per_site(data, self.graph)
         exposure = None if self.exposure is None else np.asarray(self.exposure)
         self._emission.check(x, exposure)
         exposure = np.ones(len(x)) if exposure is None else exposure
@@ -173,13 +176,15 @@ class PottsMixture:
         return Field(self._emission.log_density(params, prepared), factors)
 
 
-def one_value_per_site(data: Sequences, n_sites: int) -> np.ndarray:
+def _one_value_per_site(data: Sequences, graph: Graph) -> np.ndarray:
     """(V,) values, nan where missing, after checking that there is one for each site."""
     if data.n_sequences != 1 or len(data.channels) != 1:
         raise ValueError(
             f"data must hold one value for each site, got {data.n_sequences} sequences of "
             f"{len(data.channels)} channels"
         )
-    if data.n_sites != n_sites:
-        raise ValueError(f"data has {data.n_sites:,} sites, the graph has {n_sites:,}")
+    if data.n_sites != graph.n_sites:
+        from_one = data.n_sites == graph.n_sites - 1 and graph.edges.min(initial=1) == 1
+        hint = " (are its edges numbered from 1?)" if from_one else ""
+        raise ValueError(f"data has {data.n_sites:,} sites, the graph has {graph.n_sites:,}{hint}")
     return np.where(data.observed, data.values, np.nan)[0, :, 0]
