@@ -49,7 +49,7 @@ def main(folder: Path) -> None:
     results = {}
     for classes in (1, 2, 3):
         for beta in (0.0, 0.5, 1.0) if classes > 1 else (0.0,):
-            fit = fo.fit(model(edges, births, classes, beta), deaths)
+            fit = fo.fit(model(edges, births, classes, beta), deaths, restarts=10)  # several optima
             results[classes, beta] = fo.loo(fit)
     print("leave-one-county-out loss (lower is better)")
     for (classes, beta), cv in results.items():

@@ -84,7 +84,8 @@ def _one(data: fo.datasets.MapData, kind: str, beta: float) -> dict[str, fo.CVRe
             name: fo.cross_validate(fit, folds, method=name, scheme=scheme, check=False)
             for name in METHODS
         }
-        found["loo"] = fo.loo(fit, refine=False)
+        found["sweep"] = fo.loo(fit, refine=False)
+        found["loo"] = fo.loo(fit)
         found["auto"] = fo.cross_validate(fit, folds, scheme=scheme)
         found["exact"] = fo.cross_validate(fit, folds, method="exact", scheme=scheme)
         _table(scheme, found, hessian * len(folds))
@@ -98,7 +99,10 @@ def _table(scheme: str, found: dict[str, fo.CVResult], public: float) -> None:
     truth = found["exact"].folds["loss"].to_numpy()
     failed = found["exact"].n_failed
     note = f", {failed} refits without a certificate left out" if failed else ""
-    print(f"  style {scheme}{note}; public way (a Hessian for each fold) {public:.0f} s")
+    print(f"  style {scheme}{note}; public way (a Hessian for each fold) {public:.0f} s;")
+    print(
+        "  none, ij, onestep without checks; sweep: loo without refits; loo is of style A in both tables"
+    )
     heads = f"{'mean error':>11} {'largest':>9} {'relative':>9} {'time':>8} {'public/this':>12}"
     print(f"  {'method':>8} {'estimate':>9} {heads}")
     for name, cv in found.items():
