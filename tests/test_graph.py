@@ -89,6 +89,22 @@ def test_islands():
 
 def test_two_edges_are_not_taken_for_a_matrix():
     assert fo.graph([(0, 1), (1, 2)]).n_sites == 3
+    assert fo.graph([(0, 1), (0, 1)]).n_sites == 2
+    assert fo.graph([(0, 1), (1, 0)], n_sites=5).n_sites == 5
+
+
+def test_stored_zeros_are_no_edges():
+    rows, columns, values = [0, 1, 1, 2, 2], [1, 0, 2, 1, 2], [1.0, 1.0, 0.0, 0.0, 0.0]
+    stored = sparse.csr_array((values, (rows, columns)), shape=(3, 3))
+    assert fo.graph(stored).edges.tolist() == [[0, 1]]
+    from libpysal.graph import Graph
+
+    isolate = Graph.from_arrays([0, 1, 1, 2, 3], [1, 0, 2, 1, 3], [1, 1, 1, 1, 0])
+    assert fo.graph(isolate).edges.tolist() == [[0, 1], [1, 2]]
+
+
+def test_nullable_integers_are_integers():
+    assert fo.graph(pd.DataFrame(EDGES, columns=["i", "j"], dtype="Int64")) == fo.graph(EDGES)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +120,9 @@ def test_two_edges_are_not_taken_for_a_matrix():
         (0.3 * MATRIX, None, "must hold zeros and ones, got 0.3"),
         (sparse.csr_array(2 * MATRIX), None, "must hold zeros and ones, got 2"),
         (MATRIX, 5, "n_sites=5, but the graph has 4"),
+        (EDGES, 5.5, "n_sites must be an integer of at least 1, got 5.5"),
+        (EDGES, 0, "n_sites must be an integer of at least 1, got 0"),
+        ([(0, 1), (1, np.inf), (2, 3)], None, "must hold integers, got inf"),
         (np.zeros((3, 4)), None, r"got \(3, 4\)"),
         (sparse.csr_array(np.ones((2, 3))), None, "must be square"),
         ([], None, "pass n_sites="),

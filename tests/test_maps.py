@@ -193,6 +193,18 @@ def test_points_are_no_polygons():
         fo.plot_map(np.ones(12), broken)
 
 
+def test_broken_polygons_are_named():
+    for rings in ([[[0, 0], [1, 1]]], [0, 1], None):
+        broken = squares()
+        broken["features"][2]["geometry"] = {"type": "Polygon", "coordinates": rings}
+        with pytest.raises(ValueError, match="feature 2 must have rings of coordinates"):
+            fo.plot_map(np.ones(12), broken)
+    doubled = squares()
+    doubled["features"][1]["properties"] = {"id": "s0"}
+    with pytest.raises(ValueError, match="must name each feature, but 1 share a name"):
+        fo.plot_map(np.ones(12), doubled, key="id", names=["s0"] * 12)
+
+
 def test_bad_names_of_maps(tmp_path):
     with pytest.raises(ValueError, match="map must be one of"):
         fo.datasets.load_map("paris")

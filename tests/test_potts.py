@@ -154,6 +154,54 @@ def test_one_sweep_is_close_to_refits_and_knows_its_error(fit):
     assert (off <= 3 * swept.folds["error"] + 1e-9).all()
 
 
+def test_a_class_carried_by_one_site_is_not_called_good():
+    """Its rate is that site's count: without the site nothing holds it, and no gradient shows that."""
+    counts = np.random.default_rng(0).poisson(np.where(np.arange(40) < 20, 3.0, 12.0)).astype(float)
+    counts[5] = 200
+    found = fo.fit(fo.models.PottsMixture(nx.path_graph(40), n_classes=3, beta=0.6), counts)
+    folds = fo.folds.points(counts)
+    for method in ("none", "ij", "onestep"):
+        cv = fo.cross_validate(found, folds, method=method, check="all")
+        assert cv.folds["verdict"][5] == "bad"
+        assert "latent states is left out" in cv.folds["status"][5]
+    for cv in (fo.cross_validate(found, folds, tolerance=0.05), fo.loo(found)):
+        assert not cv.folds["ok"][5]
+        assert "flat" in cv.folds["status"][5]
+        assert cv.folds["ok"].sum() >= 38
+
+
+def test_a_class_of_zeros_leaves_most_folds_usable():
+    """Its rate wants to be zero, where nothing is ever stationary."""
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 8))
+    counts = np.where(np.arange(32) < 16, 0, np.random.default_rng(1).poisson(12, 32))
+    found = fo.fit(fo.models.PottsMixture(grid, beta=0.5), counts)
+    swept = fo.loo(found)
+    plain = fo.cross_validate(found, fo.folds.points(counts), method="onestep", check=False)
+    assert swept.n_failed == 0
+    assert swept.estimate == pytest.approx(plain.estimate, rel=0.05)
+
+
+def test_couplings_share_a_compiled_program():
+    programs = [
+        fo.fit(fo.models.PottsMixture(GRID, beta=beta), COUNTS, restarts=1).problem.program
+        for beta in (0.3, 0.9)
+    ]
+    assert programs[0] == programs[1]
+    assert hash(programs[0]) == hash(programs[1])
+
+
+def test_factors_that_leave_nothing_possible_are_refused():
+    differ = np.where(np.eye(2), -np.inf, 0.0)
+    model = fo.models.CustomField(
+        [(0, 1), (1, 2), (2, 0)],
+        [differ] * 3,
+        lambda params, x: -((x[:, None] - params) ** 2),
+        np.array([0.0, 1.0]),
+    )
+    with pytest.raises(ValueError, match="no configuration possible"):
+        fo.fit(model, np.zeros(3))
+
+
 def test_data_thousands_of_nats_apart_is_no_trouble():
     counts = np.where(np.arange(12) % 4 < 2, 20, 9000)
     counts[5] = 9000  # an outlier among low neighbours
@@ -291,8 +339,8 @@ def test_the_plan_is_known_before_anything_runs():
         (lambda: fo.models.PottsMixture(GRID, 0, beta=1.0), "n_classes must be a positive integer"),
         (lambda: fo.models.PottsMixture(GRID, emission="poison", beta=1.0), "got 'poison'"),
         (lambda: fo.models.PottsMixture(GRID, emission=fo.models.Poisson(), beta=1.0), "PoissonSites"),
-        (lambda: fo.models.PottsMixture(GRID, beta="big"), "a number or 'learned', got 'big'"),
-        (lambda: fo.models.PottsMixture(GRID, beta=np.nan), "a number or 'learned', got nan"),
+        (lambda: fo.models.PottsMixture(GRID, beta="big"), "at most 1e.06 or 'learned', got 'big'"),
+        (lambda: fo.models.PottsMixture(GRID, beta=np.nan), "at most 1e.06 or 'learned', got nan"),
         (lambda: fo.models.PottsMixture(GRID, exposure=[1.0]), r"each of 12 sites, got shape \(1,\)"),
         (lambda: fo.models.PottsMixture(GRID, exposure=-np.ones(12)), "got -1 at site 0"),
         (lambda: fo.models.PottsMixture(GRID, emission="gaussian", exposure=np.ones(12)), "no exposure"),

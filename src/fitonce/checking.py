@@ -56,8 +56,29 @@ def check(curvature: Curvature, scoring: Scoring, found: FoldParameters, which: 
     inverses = _inverses(curvature, scoring, found) if which.size else None
     if inverses is not None:
         _fill(curvature, scoring, found, evidence, inverses[which], which)
+        if found.inverses is None:  # else the folds' own Hessians have told already
+            distrust(curvature, scoring, found.status, evidence, which)
     judge_failures(scoring, found.status, evidence)
     return evidence
+
+
+def distrust(
+    curvature: Curvature,
+    scoring: Scoring,
+    status: list[Status],
+    evidence: Evidence,
+    which: np.ndarray,
+) -> None:
+    """Take back the errors of folds `which` that carry a latent state, unless they are certified."""
+    carriers = scoring.carriers(curvature.theta)
+    for fold in which[carriers[which]]:
+        if status[fold].outcome is Outcome.APPROXIMATE:
+            evidence.errors[fold], evidence.rates[fold] = np.nan, np.inf
+            status[fold] = Status(
+                Outcome.APPROXIMATE,
+                "nearly all that is in one of the latent states is left out, so that parameters rest on "
+                "this fold and gradients do not show how far they would move",
+            )
 
 
 def judge_failures(scoring: Scoring, status: list[Status], evidence: Evidence) -> None:

@@ -217,6 +217,8 @@ class FieldObjective:
         start = np.zeros((1, self.program.space.size))
         (unary, factors), _ = self.with_scheme(A())._potentials(start, self.base[None])
         free = junction.collect(self.plan, np.zeros_like(unary), factors)
+        if free.log_partition[0] == -np.inf:
+            raise ValueError("the factors leave no configuration possible, so there is nothing to fit")
         return float(free.log_partition[0])
 
     @in_float64
@@ -235,7 +237,8 @@ class FieldObjective:
             free = junction.collect(self.plan, np.zeros_like(unary), tables)
             edges = edges - np.asarray(junction.marginals(self.plan, free)[1])
         normaliser = self._log_normaliser if free is None else free.log_partition
-        values = normaliser - collected.log_partition - prior
+        with np.errstate(invalid="ignore"):  # nothing possible with or without data: not finite
+            values = normaliser - collected.log_partition - prior
         return values, Field(jnp.asarray(nodes), jnp.asarray(edges)), (collected, free)
 
     def _groups(self, directions: int, folds: int = 1) -> Iterator[slice]:

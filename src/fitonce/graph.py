@@ -84,10 +84,18 @@ def graph(adjacency: Any, n_sites: int | None = None) -> Graph:
         return _sized(_from_matrix(entries), n_sites)
     array = _as_array(adjacency)
     square = array.ndim == 2 and array.shape[0] == array.shape[1]
-    if square and not (len(array) == 2 and array.max() > 1):  # two edges make a square, too
+    if square and len(array) == 2:  # two edges make a square, too
+        square = np.array_equal(array, array.T) and not array.diagonal().any() and n_sites in (None, 2)
+        square = square and array.max() <= 1
+    if square:
         _require_binary(array)
         return _sized(_from_matrix(sparse.coo_array(array)), n_sites)
     return _from_edges(array, n_sites)
+
+
+def of_pairs(pairs: np.ndarray, n_sites: int) -> Graph:
+    """The graph of pairs (E, 2) of sites that are known to be pairs."""
+    return _checked(n_sites, np.asarray(pairs, int).reshape(-1, 2), None)
 
 
 def _is_networkx(adjacency: Any) -> bool:
@@ -97,7 +105,8 @@ def _is_networkx(adjacency: Any) -> bool:
 def _as_array(adjacency: Any) -> np.ndarray:
     if isinstance(adjacency, pd.DataFrame):
         adjacency = adjacency[["i", "j"]] if {"i", "j"} <= set(adjacency.columns) else adjacency
-        adjacency = adjacency.to_numpy()
+        numeric = all(dtype.kind in "biuf" for dtype in adjacency.dtypes)
+        adjacency = adjacency.to_numpy(dtype=float, na_value=np.nan) if numeric else adjacency.to_numpy()
     try:
         array = np.asarray(adjacency if hasattr(adjacency, "__len__") else list(adjacency))
     except (TypeError, ValueError):
@@ -139,9 +148,10 @@ def _by_label(found: Graph) -> Graph:
 
 
 def _from_matrix(matrix: Any, names: tuple[Any, ...] | None = None) -> Graph:
-    if matrix.shape[0] != matrix.shape[1]:
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"an adjacency matrix must be square, got shape {matrix.shape}")
     there: Any = sparse.csr_array(matrix).astype(bool)
+    there.eliminate_zeros()  # stored zeros are no edges
     one_way = (there != there.T).tocoo()
     if one_way.nnz:
         i, j = int(one_way.row[0]), int(one_way.col[0])
@@ -161,9 +171,12 @@ def _from_edges(array: np.ndarray, n_sites: int | None) -> Graph:
         raise ValueError(
             f"adjacency must be a square matrix or an edge list of shape (edges, 2), got {array.shape}"
         )
-    if (array != np.floor(array)).any():
-        raise ValueError(f"an edge list must hold integers, got {array[array != np.floor(array)][0]}")
+    broken = array[~np.isfinite(array) | (array != np.floor(array))]
+    if broken.size:
+        raise ValueError(f"an edge list must hold integers, got {broken[0]}")
     pairs = array.astype(int)
+    if n_sites is not None and not (isinstance(n_sites, (int, np.integer)) and n_sites >= 1):
+        raise ValueError(f"n_sites must be an integer of at least 1, got {n_sites!r}")
     if n_sites is None and not len(pairs):
         raise ValueError("an empty edge list says nothing of the number of sites; pass n_sites=")
     count = int(pairs.max()) + 1 if n_sites is None else n_sites

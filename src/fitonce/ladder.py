@@ -18,7 +18,7 @@ from fitonce.checking import Evidence, arrived_errors, judge_failures
 from fitonce.curvature import Curvature
 from fitonce.diagnostics import SAFETY, default_tolerance, loss_errors, sound
 from fitonce.methods import FoldParameters
-from fitonce.refine import Descent, Rung, advance, out_of_budget, refine, start
+from fitonce.refine import Descent, Rung, advance, out_of_budget, refine, settle, start
 from fitonce.scoring import Scoring
 from fitonce.status import Outcome
 
@@ -45,6 +45,7 @@ def climb(
     checked = np.zeros(batches.n_folds, bool)
     evidence = Evidence(control.copy(), control, errors, distances, rates, checked)
     thetas, current, climbing = state.thetas.copy(), control.copy(), everyone
+    carriers = scoring.carriers(curvature.theta)
     # Steps by a damped H are too short to judge by: all folds are then refined.
     for rung in () if curvature.damping else (Rung.NONE, Rung.ONESTEP):
         if climbing.size == 0 or batches.spent():
@@ -53,11 +54,12 @@ def climb(
         state.rungs[climbing] = rung
         ahead, good = _judge(scoring, state, evidence, climbing, target)
         current[climbing] = ahead
-        climbing = climbing[~good]
+        climbing = climbing[~good | carriers[climbing]]
     if climbing.size and not batches.spent():
         if climbing.size > _MANY * batches.n_folds:
             climbing = everyone
         _finish(curvature, scoring, state, evidence, climbing)
+        settle(state.status, state.distances)
         thetas[climbing] = state.thetas[climbing]
     for fold in climbing:
         if state.status[fold].outcome is Outcome.APPROXIMATE:

@@ -23,14 +23,14 @@ import numpy as np
 
 from fitonce.assemble import assemble
 from fitonce.batches import Batches, chunk_size
-from fitonce.checking import Evidence, check
+from fitonce.checking import Evidence, check, distrust
 from fitonce.curvature import Curvature, curvature
 from fitonce.diagnostics import Verdict, sound, verdicts
 from fitonce.fit import Fit
 from fitonce.folds import Folds, points, sites
 from fitonce.methods import FoldParameters, exact
 from fitonce.numerics import is_number
-from fitonce.refine import Rung
+from fitonce.refine import Rung, norms, settle
 from fitonce.result import CVResult
 from fitonce.scoring import Scoring
 from fitonce.status import Outcome, Status
@@ -69,10 +69,12 @@ def loo(
     folds, values, slopes = sweep(fit)
     found, evidence = _first_order(curve, values, slopes)
     work = np.zeros((2, len(folds)), int)
+    scoring = _scoring(fit, curve, folds, progress)
     if curve.damping:  # steps by a damped H are too short to tell anything
         evidence.checked[:] = False
     else:
         _check(fit, curve, folds, found, evidence, work, progress)
+        distrust(curve, scoring, found.status, evidence, np.arange(len(folds)))
     judged = verdicts(evidence.errors, evidence.distances, evidence.rates, evidence.checked, tolerance)
     bad = np.array([verdict is Verdict.BAD for verdict in judged])
     bad |= evidence.checked & ~sound(evidence.distances, evidence.rates)
@@ -82,7 +84,6 @@ def loo(
         worst = worst[: int(refine)]
     if worst.size:
         _refit(fit, curve, folds, worst, found, evidence, work, progress)
-    scoring = _scoring(fit, curve, folds, progress)
     seconds = time.perf_counter() - started
     return assemble(fit, scoring, "loo", curve, found, evidence, tolerance, work, seconds)
 
@@ -185,6 +186,8 @@ def _refit(
     """Put exact refits of the points `which` in place."""
     scoring = _scoring(fit, curve, _some(fit, folds, which), progress)
     refitted = exact(curve, scoring.batches)
+    if refitted.gradients is not None and refitted.inverses is not None:
+        settle(refitted.status, norms(refitted.gradients, refitted.inverses))
     told = check(curve, scoring, refitted, np.arange(len(which)))
     for mine, theirs in zip(evidence, told, strict=True):
         mine[which] = theirs

@@ -54,7 +54,8 @@ def plot_map(
 
         _, ax = plt.subplots(figsize=(6.4, 6.0), layout="constrained")
     if classes:
-        paint = _paint_classes(ax, values, classes, label, cmap or "tab10")
+        many = "tab10" if classes <= 10 else "tab20"
+        paint = _paint_classes(ax, values, classes, label, cmap or many)
     else:
         paint = _paint_numbers(ax, values, label or text, limits, cmap)
     paint[~np.isfinite(values)] = _MISSING
@@ -194,9 +195,9 @@ def _polygons(where: Any, count: int, key: str | None, names: Any) -> list[list[
             where = json.loads(path.read_text())
         except (json.JSONDecodeError, UnicodeDecodeError):
             raise ValueError(f"{path.name} must be GeoJSON, but is not JSON") from None
-    if not isinstance(where, dict) or "features" not in where:
+    if not isinstance(where, dict) or not isinstance(where.get("features"), list):
         raise ValueError("GeoJSON must be a FeatureCollection, got something without 'features'")
-    features = list(where["features"])
+    features = [feature if isinstance(feature, dict) else {} for feature in where["features"]]
     if key is not None:
         features = _in_order(features, key, names)
     if len(features) != count:
@@ -207,7 +208,10 @@ def _polygons(where: Any, count: int, key: str | None, names: Any) -> list[list[
 def _in_order(features: list[Any], key: str, names: Any) -> list[Any]:
     if names is None:
         raise ValueError(f"key='{key}' needs names=, the sites' names in order")
-    found = {str(feature.get("properties", {}).get(key)): feature for feature in features}
+    found = {str((feature.get("properties") or {}).get(key)): feature for feature in features}
+    if len(found) < len(features):
+        shared = len(features) - len(found)
+        raise ValueError(f"key='{key}' must name each feature, but {shared} share a name")
     lost = [str(name) for name in names if str(name) not in found]
     if lost:
         raise ValueError(f"no feature has {key}='{lost[0]}' ({len(lost)} of the names are not found)")
@@ -220,12 +224,21 @@ def _rings(geometry: dict[str, Any], number: int) -> list[np.ndarray]:
         content = [content]
     elif kind != "MultiPolygon":
         raise ValueError(f"feature {number} must be a Polygon or MultiPolygon, got {kind}")
+    try:
+        rings = [[_outline(ring) for ring in polygon] for polygon in content]
+    except (TypeError, ValueError, IndexError):
+        raise ValueError(
+            f"feature {number} must have rings of coordinates, got {content!r:.60}"
+        ) from None
     # An outline runs one way round and its holes the other, or the holes are filled.
-    return [
-        _wound(np.asarray(ring, float)[:, :2], hole=number > 0)
-        for polygon in content
-        for number, ring in enumerate(polygon)
-    ]
+    return [_wound(ring, hole=place > 0) for polygon in rings for place, ring in enumerate(polygon)]
+
+
+def _outline(ring: Any) -> np.ndarray:
+    points = np.asarray(ring, float)[:, :2]
+    if len(points) < 3:
+        raise ValueError
+    return points
 
 
 def _wound(ring: np.ndarray, hole: bool) -> np.ndarray:

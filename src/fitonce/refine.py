@@ -24,6 +24,7 @@ from fitonce.newton import certify, minimise, spectrum
 from fitonce.status import Outcome, Status
 
 TOLERANCE = 1e-8  # standard errors: a fold this close to stationary is done
+_CLOSE = 1e-3  # standard errors: what a certificate would add does not matter to a loss
 _FLOOR = 1e-6  # standard errors: a fold this close that can get no closer is at rounding level
 _NEAR = 0.05  # standard errors: the fold's own Hessian pays from here on
 _SAME = 1e-13  # relative: values that differ by less are equal, as far as sums over the data can tell
@@ -273,6 +274,19 @@ def _certificate(state: Descent, fold: int) -> Status:
         f"gradient norm {size:.1e}, {distance:.1e} standard errors from stationary, smallest "
         f"eigenvalue of the fold's H scaled to a unit diagonal {state.lowest[fold]:.1e}",
     )
+
+
+def settle(status: list[Status], distances: np.ndarray) -> None:
+    """Let folds that have no certificate but are close to their optimum count as approximate.
+
+    At the edge of the parameters' space (a rate that wants to be zero) nothing is ever stationary.
+    """
+    for fold, (told, distance) in enumerate(zip(status, distances, strict=True)):
+        if told.outcome is Outcome.NOT_STATIONARY and distance <= _CLOSE:
+            status[fold] = Status(
+                Outcome.APPROXIMATE,
+                f"not certified, but within {distance:.1e} standard errors of stationary",
+            )
 
 
 def _refit(batches: Batches, state: Descent, fold: int, curve: Curvature) -> None:

@@ -164,6 +164,8 @@ def _trust(cv: CVResult) -> str:
         return "not checked: steps by a damped H are too short to tell"
     if verdicts.empty and not cv.fit.ok:
         return "not checked: H is not positive definite at the fit"
+    if verdicts.empty and cv.method == "auto":
+        return "not checked: the budget ended before a fold could be"
     if verdicts.empty:
         return "not checked; pass check= to have an error estimate"
     counts = verdicts.value_counts()

@@ -12,6 +12,8 @@ from fitonce.batches import Batches
 from fitonce.folds import Folds
 from fitonce.heldout import Loss, heldout_losses
 
+_CARRIED = 0.9  # of a latent state's sites
+
 
 @dataclass(frozen=True, eq=False)
 class Scoring:
@@ -61,6 +63,20 @@ class Scoring:
             return (np.asarray(values, float),)
 
         return self.batches.map(work, "held-out losses", which, thetas)[0]
+
+    def carriers(self, theta: np.ndarray) -> np.ndarray:
+        """(F,) whether a fold leaves out nearly all that is in some latent state at `theta`.
+
+        Parameters of that state rest on the fold. Where they fit it well its gradients are small, and
+        nothing that is measured by gradients shows that they would be lost.
+        """
+        objective = self.batches.objective
+        if objective.layout is None or self.folds.kind != "sites":
+            return np.zeros(len(self.folds), bool)
+        shares = objective.posterior(theta) * (objective.base > 0)[:, None]
+        total = np.maximum(shares.sum(0), np.finfo(float).tiny)
+        gone = np.array([shares[indices].sum(0) for indices in self.folds.dropped])
+        return (gone > _CARRIED * total).any(1)
 
     def means(self, losses: np.ndarray) -> np.ndarray:
         """(F,) the mean loss of each fold; nothing skips a nan."""

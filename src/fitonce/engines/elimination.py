@@ -7,7 +7,7 @@ cost is known before anything runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal, NamedTuple
@@ -22,6 +22,7 @@ _HEURISTICS: dict[str, Callable[[nx.Graph], tuple[int, nx.Graph]]] = {
 }
 _MOST_AXES = 60  # of a table: NumPy has 64, and folds and directions take theirs
 _ARRAYS = 3  # of all tables at a time: conditionals, beliefs and what a step works on
+_HOPELESS = 2.0**30  # times the limit: the other heuristic does not help by so much
 _MANY = 1500  # nodes: min-fill takes time that grows with the square of them
 
 
@@ -139,13 +140,14 @@ def make_plan(
     graph.add_nodes_from(range(len(states)))
     for scope in scopes:
         graph.add_edges_from((a, b) for i, a in enumerate(scope) for b in scope[:i])
-    plans = [_plan(graph, states, scopes, name) for name in _orders(order, len(states))]
-    best = min(plans, key=lambda plan: plan.entries)
+    least = max(nx.core_number(graph).values(), default=0)  # no order is narrower than this
+    if least >= _MOST_AXES:
+        raise TooWideError(_too_many_axes(len(states), f"at least {least}"))
+    best = _plan(graph, states, scopes, order or "min-degree")
+    if order is None and len(states) <= _MANY and best.bytes <= _HOPELESS * limit:
+        best = min(best, _plan(graph, states, scopes, "min-fill"), key=lambda plan: plan.entries)
     if best.width >= _MOST_AXES:
-        raise TooWideError(
-            f"exact inference on this graph of {len(states):,} nodes has width {best.width}, and tables "
-            f"have at most {_MOST_AXES} nodes; leave out edges, or cut the graph into parts"
-        )
+        raise TooWideError(_too_many_axes(len(states), str(best.width)))
     if best.bytes > limit:
         raise TooWideError(
             f"exact inference on this graph of {len(states):,} nodes has width {best.width} and needs "
@@ -155,10 +157,11 @@ def make_plan(
     return best
 
 
-def _orders(order: Order | None, nodes: int) -> list[Order]:
-    if order is not None:
-        return [order]
-    return ["min-degree"] if nodes > _MANY else ["min-fill", "min-degree"]
+def _too_many_axes(nodes: int, width: str) -> str:
+    return (
+        f"exact inference on this graph of {nodes:,} nodes has width {width}, and tables have at most "
+        f"{_MOST_AXES} nodes; leave out edges, or cut the graph into parts"
+    )
 
 
 def _plan(
@@ -260,9 +263,8 @@ def _maximal(tree: nx.Graph) -> nx.Graph:
 
 
 def _size(count: float) -> str:
-    units: Iterable[str] = ("bytes", "KiB", "MiB", "GiB", "TiB")
-    for unit in units:
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if count < 1024:
             return f"{count:.3g} {unit}"
-        count /= 1024
-    return f"{count:.3g} PiB"
+        count = count / 1024 if count < 1e300 else count // 1024  # whole numbers can be larger
+    return f"{count:.3g} PiB" if count < 1e300 else "more than 1e+300 PiB"

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fitonce.data import Sequences
-from fitonce.graph import Graph, graph
+from fitonce.graph import Graph, of_pairs
 from fitonce.models.base import MEMORY_LIMIT
 from fitonce.models.custom import arrays_of, constrained
 from fitonce.numerics import Array
@@ -33,8 +33,8 @@ class CustomField:
             impossible. Or `factors(params)`, a function that returns them: then they are learned, and
             their normaliser Z(theta) is part of the likelihood.
         emission: `emission(params, x)`, log p(x_v | z_v = k) as (sites, states), for x (sites,) or
-            (sites, channels) with zeros where missing. Entries past a site's number of states are not
-            read.
+            (sites, channels) with zeros where missing. Entries past a site's number of states must be
+            numbers, and are not used.
         init: pytree of starting values, from which the parameters take their shapes and names.
         n_states: of all sites, or one number for each.
         log_prior: `log_prior(params)`, or None for maximum likelihood.
@@ -122,7 +122,7 @@ class CustomField:
     def graph(self) -> Graph:
         """Sites that share a factor are neighbours."""
         pairs = [(a, b) for scope in self.scopes for i, a in enumerate(scope) for b in scope[:i]]
-        return graph(np.array(pairs, int).reshape(-1, 2), len(self.states))
+        return of_pairs(np.array(pairs, int), len(self.states))
 
     @property
     def learns_factors(self) -> bool:
@@ -159,6 +159,8 @@ class CustomField:
         expected = (len(self.states), max(self.states))
         if emission.shape != expected:
             raise ValueError(f"emission must return shape {expected}, got {emission.shape}")
+        real = np.arange(expected[1]) < np.array(self.states)[:, None]
+        emission = jnp.where(real, emission, 0.0)
         tables = self._checked(self.factors(params)) if callable(self.factors) else self.factors
         flat = [jnp.ravel(jnp.asarray(table, float)) for table in tables]
         return Field(emission, jnp.concatenate(flat) if flat else jnp.zeros(0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,11 +15,12 @@ from fitonce.graph import Graph
 from fitonce.graph import graph as read_graph
 from fitonce.models.base import MEMORY_LIMIT
 from fitonce.models.sites import EMISSIONS, SiteEmission, Sites
-from fitonce.numerics import Array
+from fitonce.numerics import Array, is_number
 from fitonce.params import Params
 from fitonce.potentials import Field
 
 LEARNED = "learned"
+_STRONGEST = 1e6  # beyond, log Z is so large that the data's part of it has few digits left
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,17 @@ class PottsMixture:
     adjacency: Any
     n_classes: int = 2
     emission: str | SiteEmission = "poisson"
-    beta: float | str = LEARNED
-    exposure: Any = None
+    # Not compared: programs read both from the prepared data, and are compiled once for all values.
+    beta: float | str = field(default=LEARNED, compare=False)
+    exposure: Any = field(default=None, compare=False)
     beta_scale: float | None = 10.0
     memory_limit: float = field(default=MEMORY_LIMIT, kw_only=True)
 
     def __post_init__(self) -> None:
         found = read_graph(self.adjacency)
         object.__setattr__(self, "adjacency", found)
-        if not isinstance(self.n_classes, (int, np.integer)) or self.n_classes < 1:
+        whole = isinstance(self.n_classes, (int, np.integer)) and not isinstance(self.n_classes, bool)
+        if not whole or self.n_classes < 1:
             raise ValueError(f"n_classes must be a positive integer, got {self.n_classes!r}")
         if isinstance(self.emission, str):
             if self.emission not in EMISSIONS:
@@ -75,13 +77,15 @@ class PottsMixture:
                 f"PoissonSites(), got {self.emission!r}"
             )
         learned = isinstance(self.beta, str) and self.beta == LEARNED
-        if not learned and not (isinstance(self.beta, Real) and np.isfinite(float(self.beta))):
-            raise ValueError(f"beta must be a number or '{LEARNED}', got {self.beta!r}")
+        if not learned and not (is_number(self.beta) and abs(float(self.beta)) <= _STRONGEST):
+            raise ValueError(
+                f"beta must be a number of at most {_STRONGEST:g} or '{LEARNED}', got {self.beta!r}"
+            )
         if learned and self.n_classes == 1:
             raise ValueError("one class has no coupling to learn; give beta a number, or n_classes=2")
-        if self.beta_scale is not None and not self.beta_scale > 0:
+        if self.beta_scale is not None and not (is_number(self.beta_scale) and self.beta_scale > 0):
             raise ValueError(f"beta_scale must be positive or None, got {self.beta_scale}")
-        if not self.memory_limit > 0:
+        if not (is_number(self.memory_limit) and self.memory_limit > 0):
             raise ValueError(f"memory_limit must be positive, got {self.memory_limit}")
         if self.exposure is not None:
             object.__setattr__(self, "exposure", self._exposure(self.exposure))
@@ -144,7 +148,9 @@ class PottsMixture:
         seen = np.isfinite(x)
         filled = np.where(seen, x, 0.0)
         constant = self._emission.constant(filled, exposure)
-        return Sites(*map(jnp.asarray, (filled, exposure, seen, constant, x[seen].var())))
+        beta = 0.0 if self.learns_factors else float(self.beta)
+        arrays = (filled, exposure, seen, constant, x[seen].var(), beta)
+        return Sites(*(jnp.asarray(array) for array in arrays))
 
     def parameters(self, prepared: Sites) -> dict[str, Constraint]:
         names = self._emission.parameters(self.n_classes)
@@ -170,7 +176,7 @@ class PottsMixture:
         return 80 * self.n_classes * (self.graph.n_sites + self.n_classes * len(self.graph.edges))
 
     def potentials(self, params: Params, prepared: Sites) -> Field:
-        beta = params["beta"] if self.learns_factors else jnp.asarray(float(self.beta))
+        beta = params["beta"] if self.learns_factors else prepared.beta
         table = beta * jnp.eye(self.n_classes).ravel()
         factors = jnp.tile(table, len(self.scopes))
         return Field(self._emission.log_density(params, prepared), factors)

@@ -36,6 +36,7 @@ class Sites(NamedTuple):
         observed: (V,) bools.
         constant: (V,) the part of the log density that no parameter moves.
         spread: () the variance of the observed values.
+        beta: () the coupling of the field, where it is not learned.
     """
 
     x: Array
@@ -43,6 +44,7 @@ class Sites(NamedTuple):
     observed: Array
     constant: Array
     spread: Array
+    beta: Array
 
 
 class SiteEmission(Protocol):
@@ -64,7 +66,7 @@ def _quantiles(ratio: np.ndarray, n_classes: int, rng: np.random.Generator | Non
     """(K,) rising levels of what was observed, distinct where it varies."""
     at = (np.arange(n_classes) + 0.5) / n_classes if rng is None else np.sort(rng.random(n_classes))
     levels = np.quantile(ratio, at)
-    step = 1e-3 * max(float(ratio.std()), 1e-3 * abs(float(ratio.mean())))
+    step = 1e-3 * float(ratio.std()) or 1e-6 * max(abs(float(ratio.mean())), 1.0)
     return levels + step * np.arange(n_classes)
 
 
