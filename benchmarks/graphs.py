@@ -99,7 +99,8 @@ def _seconds(work: object) -> float:
 
 
 def main() -> None:
-    print(f"{os.cpu_count()} cores, {platform.machine()}; one fold; sweep: a value and its gradient")
+    cores = len(os.sched_getaffinity(0))
+    print(f"{cores} cores, {platform.machine()}; one fold; sweep: a value and its gradient")
     times = f"{'plan':>8} {'sweep':>9} {'ns/entry':>9} {'H and J':>9}"
     memory = f"{'plan says':>10} {'sweep':>9} {'H and J':>9}"
     print(f"{'graph':>10} {'nodes':>6} {'width':>6} {'entries':>12} {times} {memory}")

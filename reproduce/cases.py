@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,12 @@ import fitonce as fo
 from reproduce import traffic
 
 OUT = Path("out")
+
+
+def machine() -> str:
+    """What the figures below were measured on."""
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores, {platform.machine()}, Python {platform.python_version()}"
 
 
 def two_states(separation: float, steps: int, seed: int = 0) -> np.ndarray:

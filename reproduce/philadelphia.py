@@ -6,8 +6,6 @@ the paper's, which counts edges twice, are half of them.
 
 from __future__ import annotations
 
-import os
-import platform
 import subprocess
 import sys
 import time
@@ -43,7 +41,7 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def main() -> None:
-    print(f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
+    print(cases.machine())
     _, seconds = timed(_cold_start)
     print(f"a fresh process, from its start to all 384 folds by ij (beta 2): {seconds:.1f} s")
     data = load()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
-
 import numpy as np
 
 import fitonce as fo
@@ -17,7 +14,7 @@ METHODS = ("none", "ij", "onestep", "auto")
 
 
 def main() -> None:
-    print(f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
+    print(cases.machine())
     print(f"{FOLDS} balls; error of a fold's mean loss against its certified refit; violent crimes\n")
     data = philadelphia.load()
     counts = data.table["violent"]

@@ -36,6 +36,12 @@ def chunk_size(bytes_per_fold: int, n_folds: int) -> int:
     return int(np.clip(room // bytes_per_fold, 1, min(most, n_folds)))
 
 
+def _cores() -> int:
+    """Cores that this process may use: a container or a batch system may allow fewer than there are."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
 @dataclass(frozen=True, eq=False)
 class Batches:
     """An objective at the weights of many folds.
@@ -177,7 +183,7 @@ class Batches:
 
         parts: list[tuple[np.ndarray, ...]] = []
         with (
-            ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as pool,
+            ThreadPoolExecutor(min(_cores(), _MOST_THREADS)) as pool,
             bar(len(which), what, self.progress) as shown,
         ):
             alone = 0 if what in self._compiled else 1
