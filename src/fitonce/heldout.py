@@ -68,8 +68,9 @@ def heldout_losses(
     back = np.array(weights)
     for row, indices, real in zip(back, scored, counted, strict=True):
         row[indices[real]] = objective.base[indices[real]]
-    known = objective.log_likelihoods(thetas, weights)
-    return (known - objective.log_likelihoods(thetas, back))[:, None]
+    known, every = (objective.log_likelihoods(thetas, w) for w in (weights, back))
+    with np.errstate(invalid="ignore"):  # impossible with and without them: not a number
+        return (known - every)[:, None]
 
 
 @in_float64
