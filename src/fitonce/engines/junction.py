@@ -21,6 +21,7 @@ sum over it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,9 +103,8 @@ def _by_products(
     table = table_of(plan, number, None, factors, messages, np.multiply)
     if not table.min() > _SAFE:
         return None
-    for node, place in clique.nodes:
-        table = table * spread(unary[node, : plan.states[node]], place)
-    table = rows_of(clique, table)
+    data = [spread(unary[node, : plan.states[node]], place) for node, place in clique.nodes]
+    table = rows_of(clique, table * math.prod(data[1:], start=data[0]))
     total = table.sum(1)
     if not total.min() > 0:  # a node without a possible state
         return None
