@@ -149,7 +149,7 @@ class FieldObjective:
 
     @property
     def clusters(self) -> np.ndarray:
-        """(V,) connected regions of nearly one size, which count as one observation each."""
+        """(V,) connected regions of similar size, which count as one observation each."""
         return partition(self.program.model.graph, min(CLUSTERS, len(self.base)))
 
     def with_scheme(self, scheme: Scheme) -> FieldObjective:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -17,7 +17,15 @@ from fitonce.influence import Influence
 from fitonce.result import CVResult
 
 _MISSING = (0.85, 0.85, 0.85, 1.0)
-_SIGNED = ", standard errors"
+
+
+class _Shown(NamedTuple):
+    """One value for each site (nan: none), what they are, and how they are coloured."""
+
+    values: np.ndarray
+    text: str
+    classes: int = 0  # numbers, where there are none
+    signed: bool = False  # around zero
 
 
 def plot_map(
@@ -48,17 +56,15 @@ def plot_map(
         ax: matplotlib axes to draw on; None: a new figure.
         cmap: a matplotlib colour map; None: viridis, and distinct colours for classes.
     """
-    values, text, classes = _values(what, show)
+    shown = _read(what, show)
+    if label is not None:
+        shown = shown._replace(text=label)
     if ax is None:
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=(6.4, 6.0), layout="constrained")
-    if classes:
-        many = "tab10" if classes <= 10 else "tab20"
-        paint = _paint_classes(ax, values, classes, label, cmap or many)
-    else:
-        paint = _paint_numbers(ax, values, label or text, limits, cmap)
-    paint[~np.isfinite(values)] = _MISSING
+    paint = _paint_classes(ax, shown, cmap) if shown.classes else _paint_numbers(ax, shown, limits, cmap)
+    paint[~np.isfinite(shown.values)] = _MISSING
     if where is None:
         where = _own_graph(what)
     _draw(ax, where, paint, key, names)
@@ -73,60 +79,46 @@ def _own_graph(what: Any) -> Any:
     return fit.model.graph
 
 
-def _paint_classes(
-    ax: Any, values: np.ndarray, classes: int, label: str | None, cmap: str
-) -> np.ndarray:
+def _paint_classes(ax: Any, shown: _Shown, cmap: str | None) -> np.ndarray:
     """(V, 4) colours, and a legend."""
     from matplotlib import colormaps
 
-    colours = colormaps[cmap]
-    for number in range(classes):
+    colours = colormaps[cmap or ("tab10" if shown.classes <= 10 else "tab20")]
+    for number in range(shown.classes):
         ax.plot([], [], "s", color=colours(number), label=f"class {number}")
-    ax.legend(frameon=False, fontsize=8, title=label, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return np.array([colours(int(value)) for value in np.nan_to_num(values)])
+    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+    ax.legend(frameon=False, fontsize=8, title=shown.text, **place)
+    return np.array([colours(int(value)) for value in np.nan_to_num(shown.values)])
 
 
 def _paint_numbers(
-    ax: Any, values: np.ndarray, label: str, limits: tuple[float, float] | None, cmap: str | None
+    ax: Any, shown: _Shown, limits: tuple[float, float] | None, cmap: str | None
 ) -> np.ndarray:
-    """(V, 4) colours, and a colour bar: around zero, where there are values on both sides of it."""
+    """(V, 4) colours, and a colour bar."""
     from matplotlib import cm, colormaps
     from matplotlib.colors import Normalize
 
-    seen = values[np.isfinite(values)]
+    seen = shown.values[np.isfinite(shown.values)]
     if seen.size == 0:
-        raise ValueError(f"there is nothing to show: '{label}' has no finite value")
-    signed = seen.min() < 0 < seen.max() and label.endswith(_SIGNED)
+        raise ValueError(f"there is nothing to show: '{shown.text}' has no finite value")
     largest = np.abs(seen).max()
-    low, high = limits or ((-largest, largest) if signed else (seen.min(), seen.max()))
+    low, high = limits or ((-largest, largest) if shown.signed else (seen.min(), seen.max()))
     norm = Normalize(low, high, clip=True)
-    cmap = cmap or ("RdBu_r" if signed else "viridis")
+    cmap = cmap or ("RdBu_r" if shown.signed else "viridis")
     beyond = {(True, True): "both", (True, False): "min", (False, True): "max"}
     extend = beyond.get((bool(seen.min() < low), bool(seen.max() > high)), "neither")
     bar = cm.ScalarMappable(norm, cmap)
-    ax.figure.colorbar(bar, ax=ax, shrink=0.7, label=label, extend=extend)
-    return colormaps[cmap](norm(np.nan_to_num(values)))
+    ax.figure.colorbar(bar, ax=ax, shrink=0.7, label=shown.text, extend=extend)
+    return colormaps[cmap](norm(np.nan_to_num(shown.values)))
 
 
-def _values(what: Any, show: str | None) -> tuple[np.ndarray, str, int]:
-    """(sites,) values, what they are, and the number of classes (0: numbers)."""
+def _read(what: Any, show: str | None) -> _Shown:
     if isinstance(what, Fit):
         return _of_fit(what, show)
     if isinstance(what, CVResult):
-        if show not in (None, "loss", "control"):
-            raise ValueError(f"show must be 'loss' or 'control' for a result, got {show!r}")
-        table = what.pointwise[what.pointwise["site"] >= 0]
-        if table.empty:
-            raise ValueError("a joint loss belongs to folds, not to sites; use loss='pointwise'")
-        found = table.groupby("site")[show or "loss"].mean()
-        values = np.full(len(what.fit.problem.base), np.nan)
-        values[found.index.to_numpy()] = found.to_numpy()
-        return values, "held-out loss" if show != "control" else "held-out loss, control", 0
+        return _of_result(what, show or "loss")
     if isinstance(what, Influence):
-        by = show or "displacement"
-        values = np.full(len(what.fit.problem.base), np.nan)
-        values[what.table["site"].to_numpy()] = what.column(by).to_numpy()
-        return values, by if by in ("displacement", "loss") else f"move of {by}{_SIGNED}", 0
+        return _of_influence(what, show or "displacement")
     if show is not None:
         raise ValueError(f"show is for a fit, a result or influence, got {type(what).__name__}")
     try:
@@ -135,18 +127,39 @@ def _values(what: Any, show: str | None) -> tuple[np.ndarray, str, int]:
         raise ValueError(f"what to show must be numbers, got {type(what).__name__}") from None
     if values.ndim != 1:
         raise ValueError(f"what to show must have one value for each site, got shape {values.shape}")
-    return values, getattr(what, "name", None) or "value", 0
+    return _Shown(values, getattr(what, "name", None) or "value")
 
 
-def _of_fit(fit: Fit, show: str | None) -> tuple[np.ndarray, str, int]:
+def _of_fit(fit: Fit, show: str | None) -> _Shown:
     if show in (None, "class"):
         shares = fit.posterior()
-        return shares.argmax(1).astype(float), "class", shares.shape[1]
+        return _Shown(shares.argmax(1).astype(float), "most probable", shares.shape[1])
     if show != "data":
         raise ValueError(f"show must be 'data' or 'class' for a fit, got {show!r}")
     data = fit.data
     name = "data" if data.channels[0] == "x0" else data.channels[0]
-    return np.where(data.observed[0, :, 0], data.values[0, :, 0], np.nan), name, 0
+    return _Shown(np.where(data.observed[0, :, 0], data.values[0, :, 0], np.nan), name)
+
+
+def _of_result(result: CVResult, show: str) -> _Shown:
+    if show not in ("loss", "control"):
+        raise ValueError(f"show must be 'loss' or 'control' for a result, got {show!r}")
+    table = result.pointwise[result.pointwise["site"] >= 0]
+    if table.empty:
+        raise ValueError("a joint loss belongs to folds, not to sites; use loss='pointwise'")
+    found = table.groupby("site")[show].mean()
+    values = np.full(len(result.fit.problem.base), np.nan)
+    values[found.index.to_numpy()] = found.to_numpy()
+    return _Shown(values, "held-out loss" + (", control" if show == "control" else ""))
+
+
+def _of_influence(influence: Influence, show: str) -> _Shown:
+    values = np.full(len(influence.fit.problem.base), np.nan)
+    values[influence.table["site"].to_numpy()] = influence.column(show).to_numpy()
+    if show in ("displacement", "loss"):
+        return _Shown(values, show)
+    signed = bool(np.nanmin(values) < 0)
+    return _Shown(values, f"move of {show}, standard errors", signed=signed)
 
 
 def _draw(ax: Any, where: Any, paint: np.ndarray, key: str | None, names: Any) -> None:

@@ -38,12 +38,9 @@ def cavities(
         return value.squeeze(gone), (share[..., None, :] * move).sum(gone)
 
     for number, clique in enumerate(plan.cliques):
-        for child in clique.children:
-            below = plan.cliques[child]
-            assert below.up is not None
-            value, slope = reduced(number, below.up.gone, without_child=child)
-            ones = (1,) * (len(below.shape) - len(below.up.states))
-            shape = (*below.up.states, *ones)
+        for child, lies in clique.children:
+            value, slope = reduced(number, lies.gone, without_child=child)
+            shape = (*lies.states, *(1 for _ in plan.cliques[child].nodes))
             tops[child] = (
                 value.reshape(*shape, *value.shape[-1:]),
                 slope.reshape(*shape, *slope.shape[-2:]),

@@ -6,6 +6,7 @@ cost is known before anything runs.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,13 +22,25 @@ _HEURISTICS: dict[str, Callable[[nx.Graph], tuple[int, nx.Graph]]] = {
     "min-degree": treewidth_min_degree,
 }
 _MOST_AXES = 60  # of a table: NumPy has 64, and folds and directions take theirs
-_ARRAYS = 3  # of all tables at a time: conditionals, beliefs and what a step works on
+_ARRAYS = 2  # of all tables at a time: the conditionals that are kept, and what a step works on
 _HOPELESS = 2.0**30  # times the limit: the other heuristic does not help by so much
 _MANY = 1500  # nodes: min-fill takes time that grows with the square of them
 
 
 class TooWideError(ValueError):
     """The graph has no narrow elimination order, so that exact inference does not fit in memory."""
+
+
+class _Bag(NamedTuple):
+    """Nodes of a clique: those that it shares with the one above, and its own."""
+
+    separator: tuple[int, ...]
+    own: tuple[int, ...]
+    parent: int | None
+
+    @property
+    def variables(self) -> tuple[int, ...]:
+        return (*self.separator, *self.own)
 
 
 class Place(NamedTuple):
@@ -56,9 +69,8 @@ class Clique:
         variables: its nodes: the separator from its parent first, then those that no clique above has.
         shape: of the table.
         rows: entries of the separator.
-        parent: number of the clique above, None for a root.
-        up: how its message lies in the parent's table.
-        children: numbers of the cliques below.
+        root: whether no clique is above.
+        children: numbers of the cliques below, and how the message of each lies in this table.
         nodes: whose unary potentials it holds: those that no clique above has.
         factors: it holds, each in the smallest table that has all its nodes.
         reads: nodes whose marginals are read here: the smallest table that has the node.
@@ -67,9 +79,8 @@ class Clique:
     variables: tuple[int, ...]
     shape: tuple[int, ...]
     rows: int
-    parent: int | None
-    up: Place | None
-    children: tuple[int, ...]
+    root: bool
+    children: tuple[tuple[int, Place], ...]
     nodes: tuple[tuple[int, Place], ...]
     factors: tuple[tuple[int, Place], ...]
     reads: tuple[tuple[int, Place], ...]
@@ -142,25 +153,21 @@ def make_plan(
         graph.add_edges_from((a, b) for i, a in enumerate(scope) for b in scope[:i])
     least = max(nx.core_number(graph).values(), default=0)  # no order is narrower than this
     if least >= _MOST_AXES:
-        raise TooWideError(_too_many_axes(len(states), f"at least {least}"))
+        size = 8 * _ARRAYS * math.prod(sorted(states)[: least + 1])
+        raise TooWideError(_refusal(len(states), f"at least {least}", size, limit))
     best = _plan(graph, states, scopes, order or "min-degree")
     if order is None and len(states) <= _MANY and best.bytes <= _HOPELESS * limit:
         best = min(best, _plan(graph, states, scopes, "min-fill"), key=lambda plan: plan.entries)
-    if best.width >= _MOST_AXES:
-        raise TooWideError(_too_many_axes(len(states), str(best.width)))
-    if best.bytes > limit:
-        raise TooWideError(
-            f"exact inference on this graph of {len(states):,} nodes has width {best.width} and needs "
-            f"{_size(best.bytes)} a sweep, the limit is {_size(limit)}; use fewer classes, leave out "
-            "edges, cut the graph into parts, or raise memory_limit="
-        )
+    if best.bytes > limit or best.width >= _MOST_AXES:
+        raise TooWideError(_refusal(len(states), f"{best.width}", best.bytes, limit))
     return best
 
 
-def _too_many_axes(nodes: int, width: str) -> str:
+def _refusal(nodes: int, width: str, size: float, limit: float) -> str:
     return (
-        f"exact inference on this graph of {nodes:,} nodes has width {width}, and tables have at most "
-        f"{_MOST_AXES} nodes; leave out edges, or cut the graph into parts"
+        f"exact inference on this graph of {nodes:,} nodes has width {width} and needs {_size(size)} a "
+        f"sweep, the limits are width {_MOST_AXES - 1} and {_size(limit)}; use fewer classes, leave out "
+        "edges, cut the graph into parts, or raise memory_limit="
     )
 
 
@@ -168,44 +175,56 @@ def _plan(
     graph: nx.Graph, states: tuple[int, ...], scopes: tuple[tuple[int, ...], ...], order: Order
 ) -> Plan:
     """Cliques from the heuristic's bags, with all that they hold in place."""
-    placed: list[tuple[tuple[int, ...], int, int | None]] = []
+    bags: list[_Bag] = []
     for part in nx.connected_components(graph):
-        placed += _rooted(graph.subgraph(part), order, len(placed))
-    size = [math.prod(states[v] for v in variables) for variables, _, _ in placed]
-    containing: dict[int, set[int]] = {node: set() for node in range(len(states))}
-    children: list[list[int]] = [[] for _ in placed]
-    factors: list[list[int]] = [[] for _ in placed]
-    reads: list[list[int]] = [[] for _ in placed]
-    for number, (variables, _, parent) in enumerate(placed):
-        if parent is not None:
-            children[parent].append(number)
-        for node in variables:
-            containing[node].add(number)
-    for node in range(len(states)):
-        reads[min(containing[node], key=lambda c: (size[c], c))].append(node)
-    for factor, scope in enumerate(scopes):
-        possible = set.intersection(*(containing[node] for node in scope))
-        factors[min(possible, key=lambda c: (size[c], c))].append(factor)
+        bags += _rooted(graph.subgraph(part), order, len(bags))
+    factors, reads = _holders(bags, states, scopes)
+    children: list[list[int]] = [[] for _ in bags]
+    for number, bag in enumerate(bags):
+        if bag.parent is not None:
+            children[bag.parent].append(number)
     cliques = []
-    for number, (variables, known, parent) in enumerate(placed):
-        place = partial(_place, states, variables)
+    for number, bag in enumerate(bags):
+        place = partial(_place, states, bag.variables)
         cliques.append(
             Clique(
-                variables,
-                tuple(states[v] for v in variables),
-                math.prod(states[v] for v in variables[:known]),
-                parent,
-                None if parent is None else _place(states, placed[parent][0], variables[:known]),
-                tuple(children[number]),
-                tuple((v, place((v,))) for v in variables[known:]),
+                bag.variables,
+                tuple(states[v] for v in bag.variables),
+                math.prod(states[v] for v in bag.separator),
+                bag.parent is None,
+                tuple((child, place(bags[child].separator)) for child in children[number]),
+                tuple((v, place((v,))) for v in bag.own),
                 tuple((f, place(scopes[f])) for f in factors[number]),
                 tuple((v, place((v,))) for v in reads[number]),
             )
         )
-    starts = [0]
-    for scope in scopes:
-        starts.append(starts[-1] + math.prod(states[v] for v in scope))
-    return Plan(states, scopes, tuple(starts), tuple(cliques), order)
+    sizes = [math.prod(states[v] for v in scope) for scope in scopes]
+    starts = tuple(itertools.accumulate(sizes, initial=0))
+    return Plan(states, scopes, starts, tuple(cliques), order)
+
+
+def _holders(
+    bags: list[_Bag], states: tuple[int, ...], scopes: tuple[tuple[int, ...], ...]
+) -> tuple[list[list[int]], list[list[int]]]:
+    """For each bag the factors that it holds and the nodes that are read there: of all that could, the
+    smallest table does."""
+    size = [math.prod(states[v] for v in bag.variables) for bag in bags]
+    containing: dict[int, set[int]] = {node: set() for node in range(len(states))}
+    for number, bag in enumerate(bags):
+        for node in bag.variables:
+            containing[node].add(number)
+
+    def smallest(scope: tuple[int, ...]) -> int:
+        possible = set.intersection(*(containing[node] for node in scope))
+        return min(possible, key=lambda number: (size[number], number))
+
+    factors: list[list[int]] = [[] for _ in bags]
+    reads: list[list[int]] = [[] for _ in bags]
+    for node in range(len(states)):
+        reads[smallest((node,))].append(node)
+    for factor, scope in enumerate(scopes):
+        factors[smallest(scope)].append(factor)
+    return factors, reads
 
 
 def _place(states: tuple[int, ...], variables: tuple[int, ...], scope: tuple[int, ...]) -> Place:
@@ -217,10 +236,8 @@ def _place(states: tuple[int, ...], variables: tuple[int, ...], scope: tuple[int
     return Place(tuple(states[node] for node in scope), tuple(order), shape, gone, back)
 
 
-def _rooted(
-    part: nx.Graph, order: Order, offset: int
-) -> Iterator[tuple[tuple[int, ...], int, int | None]]:
-    """Variables, size of the separator and parent of each clique of a connected part, from the root.
+def _rooted(part: nx.Graph, order: Order, offset: int) -> Iterator[_Bag]:
+    """The cliques of a connected part, from the root.
 
     Nodes are ranked as they first appear on the way down. In the order of ranks a separator is the
     beginning of its clique, and its axes come in the same order in the parent's table.
@@ -237,7 +254,7 @@ def _rooted(
         new = sorted(bag.difference(known), key=lambda node: rank[node])
         parent = numbers[above[bag]] if bag in above else None
         numbers[bag] = offset + len(numbers)
-        yield (*known, *new), len(known), parent
+        yield _Bag(tuple(known), tuple(new), parent)
 
 
 def _single(part: nx.Graph) -> nx.Graph:
@@ -263,6 +280,8 @@ def _maximal(tree: nx.Graph) -> nx.Graph:
 
 
 def _size(count: float) -> str:
+    if count == math.inf:
+        return "any memory"
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if count < 1024:
             return f"{count:.3g} {unit}"

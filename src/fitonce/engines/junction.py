@@ -61,12 +61,12 @@ def collect(plan: Plan, unary: np.ndarray, factors: np.ndarray, in_logs: bool = 
     for number in reversed(range(count)):
         clique = plan.cliques[number]
         done = None
-        if scaled is not None and all(messages[child] is not None for child in clique.children):
+        if scaled is not None and all(messages[child] is not None for child, _ in clique.children):
             done = _by_products(plan, number, *scaled, messages)
         if done is not None:
             conditionals[number], messages[number], shift = done
         else:
-            for child in clique.children:
+            for child, _ in clique.children:
                 if logs[child] is None:
                     logs[child] = log_of(messages[child])
             table = rows_of(clique, table_of(plan, number, unary, factors, logs))
@@ -130,13 +130,15 @@ def marginals(
     batch = collected.log_partition.shape[0]
     nodes = np.zeros((len(plan.states), max(plan.states), batch))
     tables = np.zeros((plan.starts[-1], batch)) if with_factors else None
-    beliefs: list[np.ndarray] = []
-    for clique, conditional in zip(plan.cliques, collected.conditionals, strict=True):
-        belief = conditional
-        if clique.parent is not None and clique.up is not None:
-            belief = conditional * project(beliefs[clique.parent], clique.up)[:, None]
-        beliefs.append(belief.reshape(*clique.shape, batch))
-        read_off(plan, clique, beliefs[-1], nodes, tables)
+    above: dict[int, np.ndarray] = {}
+    for number, clique in enumerate(plan.cliques):
+        belief = collected.conditionals[number]
+        if not clique.root:
+            belief = belief * above.pop(number)[:, None]
+        belief = belief.reshape(*clique.shape, batch)
+        for child, place in clique.children:
+            above[child] = project(belief, place)
+        read_off(plan, clique, belief, nodes, tables)
     return nodes, tables
 
 
@@ -160,22 +162,22 @@ def tangents(
     """
     directions, batch = d_unary.shape[-2:]
     messages, moves = message_tangents(plan, collected, d_unary, d_factors)
-    roots = [m[0] for m, c in zip(messages, plan.cliques, strict=True) if c.parent is None]
+    roots = [m[0] for m, c in zip(messages, plan.cliques, strict=True) if c.root]
     d_nodes = np.zeros(d_unary.shape)
     d_tables = np.zeros((plan.starts[-1], directions, batch)) if with_factors else None
-    beliefs: list[np.ndarray] = []
-    d_beliefs: list[np.ndarray] = []
+    above: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for number, clique in enumerate(plan.cliques):
         belief = collected.conditionals[number]
         d_belief = belief[..., None, :] * (moves[number] - messages[number][:, None])
-        if clique.parent is not None and clique.up is not None:
-            above = project(beliefs[clique.parent], clique.up)[:, None]
-            d_above = project(d_beliefs[clique.parent], clique.up)[:, None]
-            d_belief = d_belief * above[..., None, :] + belief[..., None, :] * d_above
-            belief = belief * above
-        beliefs.append(belief.reshape(*clique.shape, batch))
-        d_beliefs.append(d_belief.reshape(*clique.shape, directions, batch))
-        read_off(plan, clique, d_beliefs[-1], d_nodes, d_tables)
+        if not clique.root:
+            up, d_up = above.pop(number)
+            d_belief = d_belief * up[:, None, None] + belief[..., None, :] * d_up[:, None]
+            belief = belief * up[:, None]
+        belief = belief.reshape(*clique.shape, batch)
+        d_belief = d_belief.reshape(*clique.shape, directions, batch)
+        for child, place in clique.children:
+            above[child] = project(belief, place), project(d_belief, place)
+        read_off(plan, clique, d_belief, d_nodes, d_tables)
     return np.sum(roots, axis=0), d_nodes, d_tables
 
 

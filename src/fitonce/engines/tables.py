@@ -38,10 +38,9 @@ def table_of(
         ]
     for factor, place in clique.factors:
         parts.append(spread(factors[plan.starts[factor] : plan.starts[factor + 1]], place))
-    for child in clique.children:
-        place_up = plan.cliques[child].up
-        if child != without_child and place_up is not None:
-            parts.append(spread(messages[child], place_up))
+    for child, place in clique.children:
+        if child != without_child:
+            parts.append(spread(messages[child], place))
     full = (*clique.shape, *factors.shape[1:])
     if not parts:
         return np.full(full, float(combine.identity))

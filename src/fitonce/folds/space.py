@@ -28,7 +28,7 @@ def regions(
     """Connected balls around sites: all within `hops` steps of the centre, or `percent` % of sites.
 
     Args:
-        graph: the graph, or a model that has one.
+        graph: the graph, or a model or fit that has one.
         hops: steps from the centre.
         percent: share of all sites; a ball grows by whole rings, of the last a part drawn by `seed`.
         n: how many centres, drawn without replacement; None: every site is one. Sites in a part of the
@@ -94,7 +94,7 @@ def buffered(graph: Any, *, hops: int = 1, data: Any = None) -> Folds:
 
 @lru_cache(maxsize=16)
 def partition(graph: Graph, k: int, seed: int = 0) -> np.ndarray:
-    """(V,) labels 0 .. k - 1 of connected regions of nearly one size.
+    """(V,) labels 0 .. k - 1 of connected regions of similar size.
 
     Seeds are spread out (each the farthest from those before), regions grow by a neighbour at a time,
     always the smallest that can, and then give border sites to smaller neighbours while they stay
@@ -174,7 +174,10 @@ def _connected(members: np.ndarray, without: int, neighbours: list[np.ndarray]) 
 def _ball(
     graph: Graph, centre: int, hops: int | None, size: int | None, rank: np.ndarray
 ) -> np.ndarray | None:
-    """Sites within `hops`, or `size` of them: whole rings first; a ring's sites touch the one inside."""
+    """Sites within `hops`, or `size` of them: whole rings first; a ring's sites touch the one inside.
+
+    None where the centre's part of the graph is smaller.
+    """
     steps = graph.hops_from(centre)
     if size is None:
         return np.flatnonzero(steps <= (hops or 0))

@@ -15,7 +15,7 @@ from fitonce.data import Sequences
 from fitonce.graph import Graph, of_pairs
 from fitonce.models.base import MEMORY_LIMIT
 from fitonce.models.custom import arrays_of, constrained
-from fitonce.numerics import Array
+from fitonce.numerics import Array, is_number
 from fitonce.params import Params
 from fitonce.potentials import Field
 
@@ -60,7 +60,7 @@ class CustomField:
         if self.log_prior is not None and not callable(self.log_prior):
             raise ValueError(f"log_prior must be a function or None, got {self.log_prior!r:.80}")
         scopes = _read_scopes(self.scopes)
-        if not self.memory_limit > 0:
+        if not (is_number(self.memory_limit) and self.memory_limit > 0):
             raise ValueError(f"memory_limit must be positive, got {self.memory_limit}")
         for number, scope in enumerate(scopes):
             if not scope or len(set(scope)) < len(scope):
@@ -86,6 +86,8 @@ class CustomField:
         if given.ndim == 0:
             highest = max((site for scope in self.scopes for site in scope), default=-1)
             count = highest + 1 if self.n_sites is None else self.n_sites
+            if not isinstance(count, (int, np.integer)):
+                raise ValueError(f"n_sites must be an integer, got {self.n_sites!r:.40}")
             states = (int(self.n_states),) * count  # type: ignore[arg-type]
         else:
             states = tuple(int(count) for count in self.n_states)  # type: ignore[union-attr]
@@ -96,6 +98,8 @@ class CustomField:
         return states
 
     def _checked(self, tables: Sequence[Any]) -> list[Any]:
+        if not hasattr(tables, "__len__"):
+            raise ValueError(f"factors must be a list of tables, got {type(tables).__name__}")
         if len(tables) != len(self.scopes):
             raise ValueError(
                 f"factors must have one table for each of {len(self.scopes)} scopes, got {len(tables)}"

@@ -64,18 +64,7 @@ class PottsMixture:
         whole = isinstance(self.n_classes, (int, np.integer)) and not isinstance(self.n_classes, bool)
         if not whole or self.n_classes < 1:
             raise ValueError(f"n_classes must be a positive integer, got {self.n_classes!r}")
-        if isinstance(self.emission, str):
-            if self.emission not in EMISSIONS:
-                raise ValueError(
-                    f"emission must be one of {sorted(EMISSIONS)} or a site emission such as "
-                    f"PoissonSites(), got '{self.emission}'"
-                )
-            object.__setattr__(self, "emission", EMISSIONS[self.emission]())
-        if isinstance(self.emission, type) or not hasattr(self.emission, "takes_exposure"):
-            raise ValueError(
-                f"emission must be one of {sorted(EMISSIONS)} or a site emission such as "
-                f"PoissonSites(), got {self.emission!r}"
-            )
+        object.__setattr__(self, "emission", _read_emission(self.emission))
         learned = isinstance(self.beta, str) and self.beta == LEARNED
         if not learned and not (is_number(self.beta) and abs(float(self.beta)) <= _STRONGEST):
             raise ValueError(
@@ -112,8 +101,8 @@ class PottsMixture:
 
     @property
     def _emission(self) -> SiteEmission:
-        assert not isinstance(self.emission, str)
-        return self.emission
+        emission: Any = self.emission  # read at construction: a string no more
+        return emission
 
     @property
     def graph(self) -> Graph:
@@ -180,6 +169,17 @@ class PottsMixture:
         table = beta * jnp.eye(self.n_classes).ravel()
         factors = jnp.tile(table, len(self.scopes))
         return Field(self._emission.log_density(params, prepared), factors)
+
+
+def _read_emission(given: Any) -> SiteEmission:
+    if isinstance(given, str) and given in EMISSIONS:
+        return EMISSIONS[given]()
+    if isinstance(given, (str, type)) or not hasattr(given, "takes_exposure"):
+        raise ValueError(
+            f"emission must be one of {sorted(EMISSIONS)} or a site emission such as PoissonSites(), "
+            f"got {given!r}"
+        )
+    return given
 
 
 def _one_value_per_site(data: Sequences, graph: Graph) -> np.ndarray:

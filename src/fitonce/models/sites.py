@@ -1,11 +1,13 @@
 """Emissions of single sites: one value each, K classes, parameters of shape (K,).
 
-check(x, exposure)                  -> raise ValueError for data it cannot describe
-parameters(n_classes)               -> names and constraints
-start(n_classes, sites, rng)        -> values near the data
-log_prior(params, sites)            -> up to a constant, on the constrained values
-log_density(params, sites)          -> (V, K)
-maximise(shares, sites)             -> the best parameters when site v is of class k by shares[v, k]
+name, takes_exposure          -> in words, and whether counts are counted from something
+check(x, exposure)            -> raise ValueError for data it cannot describe
+constant(x, exposure)         -> (V,) the part of the log density that no parameter moves
+parameters(n_classes)         -> names and constraints
+start(n_classes, sites, rng)  -> values near the data
+log_prior(params, sites)      -> up to a constant, on the constrained values
+log_density(params, sites)    -> (V, K)
+maximise(shares, sites)       -> the best parameters when site v is of class k by shares[v, k]
 """
 
 from __future__ import annotations
