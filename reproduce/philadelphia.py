@@ -20,7 +20,9 @@ from reproduce import cases, traffic
 
 BETAS = (0.2, 2.0, 10.0, 20.0)
 KINDS = ("violent", "total")
+STYLES = ("A", "B")
 METHODS = ("none", "ij", "onestep")
+SHOWN = (*METHODS, "sweep")
 _COLD = """
 import fitonce as fo
 data = fo.datasets.load_map("philly", {folder!r})
@@ -47,15 +49,19 @@ def main() -> None:
     data = load()
     plan, seconds = timed(lambda: fo.plan(fo.models.PottsMixture(data.graph, beta=1.0)))
     print(f"plan, {seconds:.2f} s: {plan}\n")
-    figure, axes = _panels()
-    for row, kind in enumerate(KINDS):
-        for column, beta in enumerate(BETAS):
-            panel = _one(data, kind, beta)
-            panel["ij"].plot(panel["exact"], axes[row, column])
-            axes[row, column].set_title(f"{kind}, beta {beta:g} an edge", fontsize=9)
     cases.OUT.mkdir(exist_ok=True)
-    figure.savefig(cases.OUT / "philadelphia.png", dpi=120)
-    print(f"scatter of ij against exact, style B: {cases.OUT / 'philadelphia.png'}")
+    for kind in KINDS:
+        panels = {style: _panels() for style in STYLES}
+        for column, beta in enumerate(BETAS):
+            for style, found in _one(data, kind, beta).items():
+                _scatter(panels[style][1][:, column], found, beta)
+        for style, (figure, _) in panels.items():
+            figure.suptitle(
+                f"{kind} crimes, style {style}: every tract left out, against its exact refit"
+            )
+            drawn = cases.OUT / f"philadelphia_{kind}_{style}.png"
+            figure.savefig(drawn, dpi=110)
+            print(f"scatter of {', '.join(SHOWN)} against exact: {drawn}")
     _map(data)
 
 
@@ -64,8 +70,8 @@ def _cold_start() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
 
-def _one(data: fo.datasets.MapData, kind: str, beta: float) -> dict[str, fo.CVResult]:
-    """Print the tables of one model; returns the results of style B."""
+def _one(data: fo.datasets.MapData, kind: str, beta: float) -> dict[str, dict[str, fo.CVResult]]:
+    """Print the tables of one model; returns each style's results by method."""
     counts = data.table[kind]
     model = fo.models.PottsMixture(data.graph, beta=beta)
     fit, fitting = timed(lambda: fo.fit(model, counts))
@@ -76,8 +82,8 @@ def _one(data: fo.datasets.MapData, kind: str, beta: float) -> dict[str, fo.CVRe
     print(f"{kind}, beta {beta:g} an edge: rates {rates}; {fit.status}")
     print(f"  fit {fitting:.1f} s, H and J {derivatives:.2f} s warm, one Hessian alone {hessian:.2f} s")
     folds = fo.folds.points(counts)
-    found: dict[str, fo.CVResult] = {}
-    for scheme in ("A", "B"):
+    styles = {}
+    for scheme in STYLES:
         found = {
             name: fo.cross_validate(fit, folds, method=name, scheme=scheme, check=False)
             for name in METHODS
@@ -87,9 +93,10 @@ def _one(data: fo.datasets.MapData, kind: str, beta: float) -> dict[str, fo.CVRe
         found["auto"] = fo.cross_validate(fit, folds, scheme=scheme)
         found["exact"] = fo.cross_validate(fit, folds, method="exact", scheme=scheme)
         _table(scheme, found, hessian * len(folds))
+        styles[scheme] = found
     _inference(fit)
     print()
-    return found
+    return styles
 
 
 def _table(scheme: str, found: dict[str, fo.CVResult], public: float) -> None:
@@ -129,7 +136,15 @@ def _inference(fit: fo.Fit) -> None:
 def _panels() -> tuple[Any, Any]:
     import matplotlib.pyplot as plt
 
-    return plt.subplots(2, len(BETAS), figsize=(4 * len(BETAS), 8), layout="constrained")
+    rows, columns = len(SHOWN), len(BETAS)
+    return plt.subplots(rows, columns, figsize=(3.6 * columns, 3.4 * rows), layout="constrained")
+
+
+def _scatter(axes: Any, found: dict[str, fo.CVResult], beta: float) -> None:
+    """One column of panels: each method's losses against the refits'."""
+    for ax, name in zip(axes, SHOWN, strict=True):
+        found[name].plot(found["exact"], ax)
+        ax.set_title(f"{name}, beta {beta:g} an edge", fontsize=9)
 
 
 def _map(data: fo.datasets.MapData) -> None:

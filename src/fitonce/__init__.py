@@ -14,6 +14,7 @@ from fitonce.folds import Folds
 from fitonce.graph import Graph, graph
 from fitonce.inexact import InexactBound, inexact_bound
 from fitonce.influence import Influence, influence
+from fitonce.labelled import Labelled, labelled
 from fitonce.loo import loo
 from fitonce.maps import plot_map
 from fitonce.result import CVResult
@@ -30,6 +31,7 @@ __all__ = [
     "Graph",
     "IndefiniteError",
     "InexactBound",
+    "Labelled",
     "Influence",
     "Outcome",
     "Sequences",
@@ -43,6 +45,7 @@ __all__ = [
     "folds",
     "graph",
     "inexact_bound",
+    "labelled",
     "influence",
     "loo",
     "models",

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fitonce.checking import Evidence
 from fitonce.curvature import Curvature
-from fitonce.data import Sequences
+from fitonce.data import Collection
 from fitonce.diagnostics import default_tolerance, verdicts
 from fitonce.fit import Fit
 from fitonce.methods import FoldParameters
@@ -116,7 +116,7 @@ def _pointwise(fit: Fit, scoring: Scoring, evidence: Evidence) -> pd.DataFrame:
         site, time, sequence = index, index, np.zeros_like(index)
         if folds.kind == "sequences":
             sequence, site, time = index, *np.full((2, len(index)), -1, np.int32)
-        elif isinstance(fit.data, Sequences) and fit.data.n_sequences > 1:
+        elif isinstance(fit.data, Collection) and fit.data.n_sequences > 1:
             places = fit.data.sites
             sequence = places["sequence"].to_numpy(np.int32)[index]
             time = places["time"].to_numpy(np.int32)[index]

@@ -130,7 +130,8 @@ class Batches:
         """(n, D, D) by differences of gradients, good to about five digits.
 
         D more rows of a program that is compiled already: measured at 2.5 times less work on a CPU than
-        pushing D tangents through it. `objective.hessians` has the rest of the digits.
+        pushing D tangents through it. `objective.hessians` has the rest of the digits, and is used where
+        it has a closed form.
 
         Args:
             thetas, gradients: (n, D), the gradients at the thetas.
@@ -138,6 +139,9 @@ class Batches:
             which: (n,) folds.
         """
         np.add.at(self.hessians_used, which, 1)
+        if self.objective.closed_form:
+            exact = lambda weights, _, t: (self.objective.hessians(t, weights),)  # noqa: E731
+            return self.map(exact, "fold Hessians", which, thetas)[0]
         count, size = thetas.shape
         steps = _DIFFERENCE * scale
         moved = (thetas[:, None] + np.diag(steps)).reshape(count * size, size)

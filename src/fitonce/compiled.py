@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +43,7 @@ class CompiledObjective:
     prepared: Any
     layout: Layout | None
     base: np.ndarray
+    closed_form: ClassVar[bool] = False
 
     @property
     def _data(self) -> tuple[Any, Layout | None]:
@@ -101,6 +102,10 @@ class CompiledObjective:
         parts = programs.derivatives(self.program, jnp.asarray(theta), u, *self._data)
         gradient, hessian, cross = map(np.asarray, parts)
         return gradient, 0.5 * (hessian + hessian.T), cross
+
+    def cross(self, theta: np.ndarray) -> np.ndarray:
+        """J (D, path coordinates), which comes with H."""
+        return self.derivatives(theta)[2]
 
     @in_float64
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -57,6 +57,34 @@ class Free:
 
 
 @dataclass(frozen=True)
+class Scores:
+    """Real numbers where `support`, a nested tuple of bools of the same shape, is true; the others are
+    exactly minus infinity, the logarithm of what cannot happen. None: all are real numbers."""
+
+    shape: tuple[int, ...]
+    support: tuple[Any, ...] | None = None
+
+    def mask(self) -> np.ndarray:
+        return np.ones(self.shape, bool) if self.support is None else np.asarray(self.support, bool)
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        mask = self.mask()
+        return [index for index in _indices(self.shape) if mask[index]]
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        return value[self.mask()]
+
+    def to_value(self, free: Array) -> Array:
+        return jnp.full(self.shape, -jnp.inf, free.dtype).at[np.nonzero(self.mask())].set(free)
+
+    def violation(self, value: np.ndarray) -> str | None:
+        mask = self.mask()
+        if np.isfinite(value[mask]).all() and np.all(value[~mask] == -np.inf):
+            return None
+        return "finite, and minus infinity where it cannot happen"
+
+
+@dataclass(frozen=True)
 class Positive:
     """Positive numbers; free coordinates are their logarithms."""
 

@@ -12,7 +12,7 @@ from fitonce.assemble import assemble
 from fitonce.batches import Batches, chunk_size
 from fitonce.checking import Evidence, check
 from fitonce.curvature import Curvature, curvature
-from fitonce.data import Sequences
+from fitonce.data import Collection
 from fitonce.fit import Fit
 from fitonce.folds import Folds
 from fitonce.heldout import Loss
@@ -42,6 +42,7 @@ def cross_validate(
     chunk: int | None = None,
     progress: bool | None = None,
     damping: float = 0.0,
+    residual: bool = True,
 ) -> CVResult:
     """Cross-validate a fitted model on folds, without refitting unless a fold needs it.
 
@@ -50,8 +51,9 @@ def cross_validate(
         folds: from `fo.folds`, made for the same data.
         method: "none" (the control), "ij", "onestep", "newton", "exact", or "auto": the cheapest of
             none, onestep and exact that is good enough, fold by fold.
-        scheme: "A" (keep latent states, the default for points), "B" (drop them too), or a scheme from
-            `fo.weighting`; whole sequences always use "structures".
+        scheme: "A" (keep latent states, the default for points), "B" (drop them too), "C" (labels of a
+            CRF, its default for points), or a scheme from `fo.weighting`; whole sequences always use
+            "structures".
         loss: "pointwise", "joint", or a function `loss(params, data, weights)` that returns one loss per
             droppable thing, of which the left-out ones are read.
         tolerance: an error of a fold's loss that does no harm, in units of the loss: what a verdict of
@@ -66,6 +68,8 @@ def cross_validate(
         chunk: how many folds run through the compiled program together; None: by memory.
         progress: a progress bar; None: only on a terminal.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
+        residual: whether "ij" and "onestep" also correct for the gradient that a fit left which stopped
+            early. The paper does not (False); it makes no difference at a stationary fit.
     """
     started = time.perf_counter()
     if not isinstance(method, str) or method not in ("auto", *METHODS):
@@ -78,7 +82,9 @@ def cross_validate(
         )
     if tolerance is not None and not (is_number(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number or None, got {tolerance!r}")
-    curve = curvature(fit, weighting.resolve(scheme, folds.kind), damping=damping)
+    usual = fit.problem.program.scheme
+    along = weighting.resolve(scheme, folds.kind, usual)
+    curve = curvature(fit, along, damping=damping, residual=residual)
     which = _checked(check, method, len(folds))
     budget = _budget(method, max_gradients, max_seconds, started)
     batches = _batches(fit, folds, curve, chunk, progress, budget)
@@ -111,7 +117,7 @@ def _matched(fit: Fit, folds: Folds) -> Folds:
             "; wrap a scikit-learn splitter in fo.folds.from_splitter" if hasattr(folds, "split") else ""
         )
         raise ValueError(f"folds must come from fo.folds, got {type(folds).__name__}{hint}")
-    if not isinstance(fit.data, Sequences):
+    if not isinstance(fit.data, Collection):
         matched = folds.rebased(fit.problem.base)
         if fit.problem.value(fit.theta, matched.weights_of([0])[0]) == fit.problem.value(fit.theta):
             raise ValueError(
@@ -125,7 +131,7 @@ def _matched(fit: Fit, folds: Folds) -> Folds:
         )
     if folds.kind == "sites":
         return folds.rebased(fit.data.weights)
-    return folds.rebased(fit.data.observed.any((1, 2)).astype(float))
+    return folds.rebased(fit.data.sequence_weights)
 
 
 def _checked(check: Any, method: str, count: int) -> np.ndarray:

@@ -30,6 +30,7 @@ class Curvature:
         gradient: (D,) at the fit; rounding level when the fit is stationary.
         names: of the D coordinates.
         damping: what is added to the diagonal of H before factoring, 0 unless asked for.
+        ignored: (D,) what of the gradient steps from here take no notice of, 0 unless asked for.
         objective: F along the scheme's path.
     """
 
@@ -38,13 +39,14 @@ class Curvature:
     gradient: np.ndarray
     names: list[str]
     damping: float
+    ignored: np.ndarray
     objective: Objective = field(repr=False)
 
     @cached_property
     def J(self) -> np.ndarray:  # noqa: N802 - the paper's letter
         """(D, P), d2F / dtheta du, u the path coordinates of the scheme: one per site (A, B), per
         site and then per transition (B with per_transition), or per sequence."""
-        return self.objective.derivatives(self.theta)[2]
+        return self.objective.cross(self.theta)
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         """H^-1 rhs, for rhs (D,) or (D, m)."""
@@ -85,18 +87,25 @@ class Curvature:
         return linalg.cho_factor(hessian, lower=True)
 
 
-def curvature(fit: Fit, scheme: str | Scheme | None = None, *, damping: float = 0.0) -> Curvature:
+def curvature(
+    fit: Fit, scheme: str | Scheme | None = None, *, damping: float = 0.0, residual: bool = True
+) -> Curvature:
     """H and J at a fit, along a weighting scheme's path.
 
     Args:
         fit: a `Fit`.
-        scheme: "A" (default), "B", "structures", or a scheme from `fo.weighting`.
+        scheme: "A", "B", "C", "structures", or a scheme from `fo.weighting`; None: the model's usual one
+            for points.
         damping: added to the diagonal of H before it is factored. Only for an H that is not positive
             definite: results are then those of a regularised problem.
+        residual: whether steps from here also correct for the gradient that the fit left.
     """
     if not isinstance(fit, Fit):
         raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
     if not (isinstance(damping, (int, float)) and 0 <= damping < np.inf):
         raise ValueError(f"damping must be a number that is not negative, got {damping!r}")
-    objective = fit.problem.with_scheme(weighting.resolve(scheme))
-    return Curvature(fit.theta, fit.hessian, fit.gradient, fit.names, damping, objective)
+    if not isinstance(residual, (bool, np.bool_)):
+        raise ValueError(f"residual must be True or False, got {residual!r}")
+    objective = fit.problem.with_scheme(weighting.resolve(scheme, None, fit.problem.program.scheme))
+    ignored = np.zeros_like(fit.gradient) if residual else fit.gradient
+    return Curvature(fit.theta, fit.hessian, fit.gradient, fit.names, damping, ignored, objective)

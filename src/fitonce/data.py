@@ -15,8 +15,44 @@ import numpy as np
 import pandas as pd
 
 
+class Collection:
+    """Sites in sequences, whatever was observed at them. A subclass has `lengths` (N,), how many sites
+    each sequence has, and `weights` (sites,): 1 where something was observed, 0 where it is missing."""
+
+    lengths: np.ndarray
+
+    @property
+    def weights(self) -> np.ndarray:
+        raise NotImplementedError
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def n_sites(self) -> int:
+        return int(self.lengths.sum())
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """(N,) the first site of each sequence."""
+        return np.concatenate([[0], np.cumsum(self.lengths)[:-1]])
+
+    @property
+    def sequence_weights(self) -> np.ndarray:
+        """(N,): 1 where something of the sequence was observed."""
+        return (np.add.reduceat(self.weights, self.offsets) > 0).astype(float)
+
+    @property
+    def sites(self) -> pd.DataFrame:
+        """One row per site: `sequence`, `time` (within the sequence) and `observed`."""
+        sequence = np.repeat(np.arange(self.n_sequences), self.lengths)
+        time = np.arange(self.n_sites) - self.offsets[sequence]
+        return pd.DataFrame({"sequence": sequence, "time": time, "observed": self.weights > 0})
+
+
 @dataclass(frozen=True, eq=False)
-class Sequences:
+class Sequences(Collection):
     """One or more sequences of observations, padded to the longest.
 
     Attributes:
@@ -32,24 +68,9 @@ class Sequences:
     channels: tuple[str, ...]
 
     @property
-    def n_sequences(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def n_sites(self) -> int:
-        return int(self.lengths.sum())
-
-    @property
     def valid(self) -> np.ndarray:
         """(N, T): true where there is a step rather than padding."""
         return np.arange(self.values.shape[1])[None] < self.lengths[:, None]
-
-    @property
-    def sites(self) -> pd.DataFrame:
-        """One row per site: `sequence`, `time` (within the sequence) and `observed`."""
-        sequence, time = np.nonzero(self.valid)
-        seen = np.any(self.observed, axis=-1)[sequence, time]
-        return pd.DataFrame({"sequence": sequence, "time": time, "observed": seen})
 
     @property
     def weights(self) -> np.ndarray:

@@ -15,6 +15,7 @@ from fitonce.objective import Objective
 from fitonce.params import Params
 
 _MOST_ITERATIONS = 500
+_BEFORE_NEWTON = 40  # iterations where a Hessian costs a few gradients: Newton's method ends sooner
 _MOST_EM, _EM_STEP = 50, 1e-3  # free coordinates: logarithms of rates
 
 
@@ -45,7 +46,8 @@ def descend(objective: Objective, start: np.ndarray, max_iterations: int | None 
     """From one start most of the way down."""
     if start.size == 0:
         raise ValueError("the model has no free parameters: every one of them is frozen")
-    model, most = objective.program.model, max_iterations or _MOST_ITERATIONS
+    usual = _BEFORE_NEWTON if objective.closed_form else _MOST_ITERATIONS
+    model, most = objective.program.model, max_iterations or usual
     started = time.perf_counter()
     if isinstance(model, Maximises):
         theta = _em(objective, start, most)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -72,6 +72,7 @@ class FieldObjective:
     layout: FieldLayout
     base: np.ndarray
     plan: Plan
+    closed_form: ClassVar[bool] = False
 
     @property
     def _scheme(self) -> FieldScheme:
@@ -122,6 +123,10 @@ class FieldObjective:
         factors = self._learned or not self._scheme.keeps_latent
         gradient, hessian, cross = self._curve(np.asarray(theta)[None], self.base[None], factors)
         return gradient[0], 0.5 * (hessian[0] + hessian[0].T), cross[0]
+
+    def cross(self, theta: np.ndarray) -> np.ndarray:
+        """J (D, path coordinates), which comes with H."""
+        return self.derivatives(theta)[2]
 
     @in_float64
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,11 +13,15 @@ import numpy as np
 import pandas as pd
 
 from fitonce.compiled import CompiledObjective, layout_of
+from fitonce.corpus import corpus_of
 from fitonce.data import Sequences, sequences
 from fitonce.descent import descend, starting_points
 from fitonce.engines.chain import KERNELS, Kernel
 from fitonce.fields import FieldObjective, field_layout, plan
+from fitonce.labelled import Labelled, labelled
+from fitonce.labels import LabelObjective
 from fitonce.models.base import ChainModel, FieldModel
+from fitonce.models.crf import LinearChainCRF
 from fitonce.models.custom import Custom
 from fitonce.newton import Minima, minimise
 from fitonce.numerics import in_float64
@@ -25,7 +29,7 @@ from fitonce.objective import Objective, Program
 from fitonce.params import ParameterSpace, Params
 from fitonce.progress import bar
 from fitonce.status import Status
-from fitonce.weighting import A
+from fitonce.weighting import A, C
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
 _SAME_OPTIMUM = 0.05  # nats: starts stop a little short of their optimum
@@ -222,10 +226,14 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
         space = ParameterSpace(model.space())
         base = np.ones(model.count(prepared))
         return CompiledObjective(Program(model, space, A(), kernel), prepared, None, base), data
-    if not isinstance(model, (ChainModel, FieldModel)):
+    if not isinstance(model, (ChainModel, FieldModel, LinearChainCRF)):
         raise ValueError(
             f"model must be one of fo.models or have its methods, got {type(model).__name__}"
         )
+    if isinstance(model, LinearChainCRF):
+        return _of_labels(model, data, kernel)
+    if isinstance(data, Labelled):
+        raise ValueError(f"labelled data needs a model of labels such as LinearChainCRF, got {model}")
     read: Sequences = sequences(data)
     prepared = model.prepare(read)
     space = ParameterSpace(model.parameters(prepared))
@@ -235,6 +243,15 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
         layout = field_layout(tree.scopes, tree.starts, read.weights > 0)
         return FieldObjective(program, prepared, layout, read.weights, tree), read
     return CompiledObjective(program, prepared, layout_of(read), read.weights), read
+
+
+def _of_labels(
+    model: LinearChainCRF, data: Any, kernel: Kernel | None
+) -> tuple[LabelObjective, Labelled]:
+    read = labelled(*data) if isinstance(data, tuple) and len(data) == 2 else data
+    prepared = model.prepare(read)
+    program = Program(model, ParameterSpace(model.parameters(prepared)), C(), kernel)
+    return LabelObjective(program, prepared, corpus_of(program, prepared), prepared.weights), prepared
 
 
 def _plain(data: Any) -> Any:

@@ -62,7 +62,7 @@ def ij(curvature: Curvature, batches: Batches) -> FoldParameters:
 
     def slopes(weights: np.ndarray, _: np.ndarray) -> tuple[np.ndarray]:
         change = np.asarray(objective.coordinates(weights)) - base
-        return (curvature.gradient + change @ cross.T,)
+        return (curvature.gradient - curvature.ignored + change @ cross.T,)
 
     (slope,) = batches.map(slopes, "expansion", _everyone(batches))
     thetas = curvature.theta - curvature.solve(slope.T).T
@@ -73,7 +73,7 @@ def onestep(curvature: Curvature, batches: Batches) -> FoldParameters:
     """One step of the fold's own gradient through the full fit's H: no path."""
     thetas = _at_the_fit(curvature, batches)
     _, gradients = batches.values_and_gradients(thetas, _everyone(batches))
-    thetas = curvature.theta - curvature.solve(gradients.T).T
+    thetas = curvature.theta - curvature.solve((gradients - curvature.ignored).T).T
     return _approximate(thetas, Rung.ONESTEP)
 
 

@@ -57,7 +57,12 @@ class Objective(Protocol):
         """About how much memory one fold needs."""
         ...
 
-    def coordinates(self, weights: np.ndarray) -> Array:
+    @property
+    def closed_form(self) -> bool:
+        """Whether `hessians` costs a few gradients and not D of them."""
+        ...
+
+    def coordinates(self, weights: np.ndarray) -> Array | np.ndarray:
         """Path coordinates of weights (..., P)."""
         ...
 
@@ -81,6 +86,10 @@ class Objective(Protocol):
 
     def derivatives(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Gradient, H and J (D, path coordinates) at the full fit's weights."""
+        ...
+
+    def cross(self, theta: np.ndarray) -> np.ndarray:
+        """J (D, path coordinates) at the full fit's weights."""
         ...
 
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

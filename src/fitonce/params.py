@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.constraints import Constraint, Frozen, Simplex, as_tuples
+from fitonce.constraints import Constraint, Frozen, Scores, Simplex, as_tuples
 from fitonce.numerics import Array
 
 Params = Any  # a pytree of arrays
@@ -47,7 +47,7 @@ def _as_floats(name: str, value: Any) -> np.ndarray:
 def _check_leaf(name: str, constraint: Constraint, value: np.ndarray) -> None:
     if value.shape != constraint.shape:
         raise ValueError(f"parameter '{name}' must have shape {constraint.shape}, got {value.shape}")
-    if not np.all(np.isfinite(value)):
+    if not isinstance(constraint, Scores) and not np.all(np.isfinite(value)):
         raise ValueError(f"parameter '{name}' must be finite, got {value.tolist()}")
     expected = constraint.violation(value)
     if expected is not None:

@@ -14,7 +14,7 @@ Sites missing from the start have weight zero and an absent emission; their late
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import jax.numpy as jnp
 
@@ -133,6 +133,29 @@ class B:
 
 
 @dataclass(frozen=True)
+class C:
+    """Paper's eq. (C): leave out the label z_t of a conditional model p(z | x), keep the input x_t.
+
+    Path: the log-likelihood is the expectation of log p(kept labels | x) when label t is kept with
+    probability w_t, independently of the others. At the ends a label is observed or summed over; at
+    w = 1 the derivative by w_t is log p(z_t | all other labels, x), which the paper's interpolation
+    implies. A mixture of observed and summed over has the same ends, but a derivative of
+    1 - 1 / p(z_t | ...), which explodes on a wrong label.
+    """
+
+    name: ClassVar[str] = "C"
+    kind: ClassVar[str] = "sites"
+
+    def path(self, weights: Array, layout: Any) -> Array:
+        return weights
+
+    def terms(self, chain: Chain, coordinates: Array, layout: Layout) -> tuple[Term, ...]:
+        raise ValueError(
+            "scheme C leaves labels out, but this model's states are hidden: use A or B for its sites"
+        )
+
+
+@dataclass(frozen=True)
 class Structures:
     """Leave whole sequences out (the paper's leave-structure-out).
 
@@ -173,13 +196,13 @@ class Increments:
         return (Term(weights, unary, chain.transition),)
 
 
-_NAMED: dict[str, Scheme] = {"A": A(), "B": B(), "structures": Structures()}
+_NAMED: dict[str, Scheme] = {"A": A(), "B": B(), "C": C(), "structures": Structures()}
 
 
-def resolve(scheme: str | Scheme | None, kind: str | None = None) -> Scheme:
-    """The scheme of that name, or the usual one for folds of this kind ("sites", "sequences")."""
+def resolve(scheme: str | Scheme | None, kind: str | None, usual: Scheme) -> Scheme:
+    """The scheme of that name; None: Structures for folds of sequences, else the model's `usual` one."""
     if scheme is None:
-        return Structures() if kind == "sequences" else A()
+        return Structures() if kind == "sequences" else usual
     if isinstance(scheme, str):
         if scheme not in _NAMED:
             raise ValueError(f"scheme must be one of {sorted(_NAMED)} or a scheme, got '{scheme}'")

@@ -18,7 +18,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from fitonce.engines import scan, tree
+from fitonce.engines import scan, tree, viterbi
 from fitonce.numerics import Array
 
 Kernel = Literal["scan", "tree"]
@@ -105,6 +105,19 @@ def leave_one_out(
     first = first.reshape(1, unary.shape[-1], -1)
     value = scan.leave_one_out(*flat, emitted, first)
     return jnp.moveaxis(value, -1, 0).reshape(unary.shape[:-1])
+
+
+def log_marginals(unary: Array, pairwise: Array, lengths: Array | None = None) -> Array:
+    """log p(z_t = k), (..., T, K), in log space throughout: exact where a probability underflows."""
+    nodes = scan.log_nodes(*_flatten(unary, pairwise, lengths))
+    return jnp.moveaxis(nodes, -1, 0).reshape(unary.shape)
+
+
+def best_path(unary: Array, pairwise: Array, lengths: Array | None = None) -> tuple[Array, Array]:
+    """The states (..., T) of the largest total log-potential, and that total (...)."""
+    states, values = viterbi.best_path(*_flatten(unary, pairwise, lengths))
+    batch = unary.shape[:-2]
+    return jnp.moveaxis(states, -1, 0).reshape(unary.shape[:-1]), values.reshape(batch)
 
 
 def _flatten(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array | None]:

@@ -27,7 +27,7 @@ def posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Arr
         nodes = jnp.exp(unary - jnp.where(value > -jnp.inf, value, 0.0))
         return value, nodes, jnp.zeros_like(pairwise)
     return lax.cond(
-        _cannot_underflow(unary, pairwise),
+        cannot_underflow(unary, pairwise),
         _scaled_posterior,
         _log_posterior,
         unary,
@@ -36,20 +36,34 @@ def posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Arr
     )
 
 
-def _cannot_underflow(unary: Array, pairwise: Array) -> Array:
+def cannot_underflow(unary: Array, pairwise: Array) -> Array:
     """Whether scaled probabilities and their derivatives stay in range, for every chain.
 
     Let p be the range of the pairwise potentials at a step, all of them possible, and u that of the
     possible unary ones. Then every possible state has at least exp(-p - u) / K of the forward mass, and
     every sum that is divided by is at least exp(-2p) / K, also where some states are impossible;
     derivatives divide by its square, exp(-4p). A step without a possible state is left to log space.
+
+    With impossible transitions, p the range of the others, the same holds with other constants where two
+    steps lead from every state to every other (as they do for tags that begin and go on) and all states
+    are possible after the first step: whichever state holds the most mass, two steps take at least
+    exp(-2p - 2u) / K^3 of it anywhere. No sum is then below exp(-4 (p + u)), nor its square below
+    exp(-8 (p + u)).
     """
     highest = jnp.max(unary, 1)
-    lowest = jnp.min(jnp.where(unary > -jnp.inf, unary, jnp.inf), 1)
-    unary_range = jnp.max(highest - lowest)
-    pairwise_range = jnp.max(jnp.max(pairwise, (1, 2)) - jnp.min(pairwise, (1, 2)))
+    unary_range = jnp.max(highest - _lowest(unary, 1))
+    pairwise_range = jnp.max(jnp.max(pairwise, (1, 2)) - _lowest(pairwise, (1, 2)))
     possible = jnp.all(jnp.isfinite(highest))
-    return possible & (unary_range + 4.0 * pairwise_range < _SAFE_RANGE)  # false for nan and inf
+    every_move = jnp.all(pairwise > -jnp.inf)
+    dense = every_move & (unary_range + 4.0 * pairwise_range < _SAFE_RANGE)  # false for nan and inf
+    moves = jnp.all(pairwise > -jnp.inf, (0, 3)).astype(unary.dtype)
+    by_two = jnp.all(moves @ moves > 0) & jnp.all(unary[1:] > -jnp.inf)
+    return possible & (dense | (by_two & (8.0 * (unary_range + pairwise_range) < _SAFE_RANGE)))
+
+
+def _lowest(potentials: Array, axis: int | tuple[int, ...]) -> Array:
+    """The lowest of the possible."""
+    return jnp.min(jnp.where(potentials == -jnp.inf, jnp.inf, potentials), axis)
 
 
 def _scaled_messages(
@@ -116,7 +130,7 @@ def _predict(filtered: Array, transition: Array) -> Array:
     return functools.reduce(operator.add, parts)
 
 
-def _log_messages(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array]:
+def log_messages(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array]:
     """Forward and backward log messages (T, K, B)."""
     shared = pairwise.shape[0] == 1
 
@@ -137,7 +151,7 @@ def _log_messages(unary: Array, pairwise: Array, lengths: Array | None) -> tuple
 
 
 def _log_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array]:
-    ahead, behind = _log_messages(unary, pairwise, lengths)
+    ahead, behind = log_messages(unary, pairwise, lengths)
     value = logsumexp(ahead[-1], 0)
     norm = jnp.where(value > -jnp.inf, value, 0.0)
     nodes = jnp.exp(ahead + behind - norm)
@@ -160,18 +174,29 @@ def nodes_at(unary: Array, pairwise: Array, lengths: Array | None, places: tuple
         return weight / jnp.sum(weight, -1, keepdims=True)
 
     def logs(*chain: Array) -> Array:
-        ahead, behind = _log_messages(*chain)
+        ahead, behind = log_messages(*chain)
         weight = ahead[time, :, lane] + behind[time, :, lane]
         norm = logsumexp(weight, -1)[..., None]
         return jnp.exp(weight - jnp.where(norm > -jnp.inf, norm, 0.0))
 
-    return lax.cond(_cannot_underflow(unary, pairwise), scaled, logs, unary, pairwise, lengths)
+    return lax.cond(cannot_underflow(unary, pairwise), scaled, logs, unary, pairwise, lengths)
+
+
+def log_nodes(unary: Array, pairwise: Array, lengths: Array | None) -> Array:
+    """(T, K, B) logarithms of node marginals."""
+    if unary.shape[0] == 1:
+        ahead, behind = unary, jnp.zeros_like(unary)
+    else:
+        ahead, behind = log_messages(unary, pairwise, lengths)
+    total = ahead + behind
+    norm = logsumexp(total, 1)[:, None]
+    return total - jnp.where(norm > -jnp.inf, norm, 0.0)
 
 
 def increments(unary: Array, pairwise: Array, lengths: Array | None) -> Array:
     """(T, B) what each step adds to log Z."""
     chain = (unary, pairwise, lengths)
-    return lax.cond(_cannot_underflow(unary, pairwise), _scaled_increments, _log_increments, *chain)
+    return lax.cond(cannot_underflow(unary, pairwise), _scaled_increments, _log_increments, *chain)
 
 
 def _scaled_increments(unary: Array, pairwise: Array, lengths: Array | None) -> Array:
@@ -184,7 +209,7 @@ def _scaled_increments(unary: Array, pairwise: Array, lengths: Array | None) -> 
 
 
 def _log_increments(unary: Array, pairwise: Array, lengths: Array | None) -> Array:
-    ahead, _ = _log_messages(unary, pairwise, lengths)
+    ahead, _ = log_messages(unary, pairwise, lengths)
     totals = logsumexp(ahead, 1)
     return jnp.concatenate([totals[:1], totals[1:] - totals[:-1]])
 
@@ -193,7 +218,7 @@ def leave_one_out(
     unary: Array, pairwise: Array, lengths: Array | None, emitted: Array, first: Array
 ) -> Array:
     """(T, B) log p(x_t | x_-t); `emitted` (T, K, B) without and `unary` with `first` (1, K, B)."""
-    safe = _cannot_underflow(unary, pairwise) & jnp.all(jnp.isfinite(first))
+    safe = cannot_underflow(unary, pairwise) & jnp.all(jnp.isfinite(first))
     chain = (unary, pairwise, lengths)
     return lax.cond(safe, _scaled_leave_one_out, _log_leave_one_out, *chain, emitted, first)
 
@@ -214,7 +239,7 @@ def _scaled_leave_one_out(
 def _log_leave_one_out(
     unary: Array, pairwise: Array, lengths: Array | None, emitted: Array, first: Array
 ) -> Array:
-    ahead, behind = _log_messages(unary, pairwise, lengths)
+    ahead, behind = log_messages(unary, pairwise, lengths)
     reached = logsumexp(ahead[:-1, :, None] + pairwise, 1)
     others = jnp.concatenate([first, reached]) + behind
     value = logsumexp(others + emitted, 1) - logsumexp(others, 1)

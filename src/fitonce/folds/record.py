@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fitonce.data import Sequences, sequences
+from fitonce.data import Collection, sequences
 from fitonce.graph import Graph
 
 Kind = Literal["sites", "sequences"]
@@ -107,12 +107,9 @@ def shape_of(data: Any, kind: Kind = "sites") -> Shape:
         if data < 1:
             raise ValueError(f"the length of the data must be at least 1, got {data}")
         return Shape(np.ones(int(data)), np.array([int(data)]), np.array([0]), None)
-    read: Sequences = sequences(data)
-    lengths = read.lengths
-    base = read.weights
-    if kind == "sequences":
-        base = read.observed.any((1, 2)).astype(float)
-    return Shape(base, lengths, np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+    read = data if isinstance(data, Collection) else sequences(data)
+    base = read.sequence_weights if kind == "sequences" else read.weights
+    return Shape(base, read.lengths, read.offsets, read.lengths)
 
 
 def share_of(percent: float, total: int, what: str) -> int:

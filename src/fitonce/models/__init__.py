@@ -3,6 +3,7 @@
 `HMM` takes any emission, `Custom` any log density, `CustomField` any factor graph.
 """
 
+from fitonce.models.crf import LinearChainCRF
 from fitonce.models.custom import Custom
 from fitonce.models.custom_field import CustomField
 from fitonce.models.emissions import Categorical, Poisson
@@ -23,6 +24,7 @@ __all__ = [
     "Gaussian",
     "GaussianHMM",
     "GaussianSites",
+    "LinearChainCRF",
     "Poisson",
     "PoissonHMM",
     "PoissonSites",

@@ -1,0 +1,241 @@
+"""F(theta, w) of models of labels: log Z of every sequence, less the score of its labels.
+
+    F = sum_n [ log Z_n - log N_n ] - log p(theta)
+
+log N is log Z with the known labels fixed: it sums over those that are not kept, and where all of a
+sequence are, it is linear in theta. The sum over all sequences is the same for every fold; what a fold
+changes is a few sequences, its rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce import conditionals, rows
+from fitonce.corpus import Corpus
+from fitonce.label_rows import Rows, evaluate, is_linear, kept, of_labels, of_sequences, rows_of
+from fitonce.labelled import UNKNOWN, Labelled
+from fitonce.numerics import in_float64
+from fitonce.objective import Program
+from fitonce.weighting import C, Scheme, Structures
+
+
+@dataclass(frozen=True, eq=False)
+class LabelObjective:
+    """F of a model of labels; see `fitonce.objective.Objective`.
+
+    Attributes:
+        program: what is compiled.
+        prepared: the data.
+        layout: the same as the programs read it.
+        base: (P,) the weights of the full fit.
+    """
+
+    program: Program
+    prepared: Labelled
+    layout: Corpus
+    base: np.ndarray
+    closed_form: ClassVar[bool] = True
+
+    @property
+    def bytes_per_fold(self) -> int:
+        """About how much memory one fold needs."""
+        return int(self.program.model.bytes_per_fold(self.prepared))
+
+    @property
+    def _program(self) -> Program:
+        """What rows are compiled by: the same whichever way they are put together."""
+        return replace(self.program, scheme=C())
+
+    @property
+    def _whole(self) -> bool:
+        return self.program.scheme.kind == "sequences"
+
+    def coordinates(self, weights: np.ndarray) -> np.ndarray:
+        """Path coordinates of weights (..., P): the weights."""
+        return np.asarray(weights, float)
+
+    def with_scheme(self, scheme: Scheme) -> LabelObjective:
+        """The same along another path."""
+        if not isinstance(scheme, (C, Structures)):
+            raise ValueError(
+                "labels are left out by scheme C, whole sequences by scheme structures, "
+                f"got scheme {scheme.name}"
+            )
+        whole = isinstance(scheme, Structures)
+        base = self.prepared.sequence_weights if whole else self.prepared.weights
+        return replace(self, program=replace(self.program, scheme=scheme), base=base)
+
+    def value(self, theta: np.ndarray, weights: np.ndarray | None = None) -> float:
+        """F(theta, w), with the full fit's weights by default."""
+        weights = self.base if weights is None else np.asarray(weights)
+        return float(self.values_and_gradients(np.asarray(theta)[None], weights[None])[0][0])
+
+    def gradients(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F, D)."""
+        return self.values_and_gradients(thetas, weights)[1]
+
+    @in_float64
+    def values_and_gradients(
+        self, thetas: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(F,), (F, D)."""
+        thetas, corpus = np.asarray(thetas), self.layout
+        everyone = (self.prepared.sequence_weights, corpus.order)
+        values, slopes = corpus.shelves.totals(self._program, thetas, *everyone)
+        prior, pull = map(np.asarray, rows.log_priors(self._program, jnp.asarray(thetas), self._prior))
+        constant, counts = corpus.complete_scores
+        values, slopes = values - thetas @ counts - constant - prior, slopes - counts - pull
+        changed = self._rows(weights)
+        more, steeper = evaluate(self._program, corpus, thetas, changed)
+        np.add.at(values, changed.fold, changed.coefficient * more)
+        np.add.at(slopes, changed.fold, changed.coefficient[:, None] * steeper)
+        return values, slopes
+
+    @in_float64
+    def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F, D, D), from covariances of counts."""
+        corpus, thetas = self.layout, np.asarray(thetas)
+        changed = self._rows(weights)
+        changed = changed.some(~is_linear(corpus, changed))
+        everyone = (np.arange(self.prepared.n_sequences), self.prepared.sequence_weights, corpus.order)
+        found = np.empty((len(thetas), thetas.shape[1], thetas.shape[1]))
+        for fold, theta in enumerate(thetas):
+            found[fold] = corpus.shelves.covariance(self._program, theta, *everyone)
+            mine = changed.some(changed.fold == fold)
+            at = (mine.sequence, mine.coefficient, corpus.order, mine.labels, mine.weights)
+            found[fold] += corpus.shelves.covariance(self._program, theta, *at)
+            found[fold] -= rows.log_prior_hessian(self._program, jnp.asarray(theta), self._prior)
+        return 0.5 * (found + np.swapaxes(found, 1, 2))
+
+    @in_float64
+    def derivatives(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Gradient, H and J (D, path coordinates) at the full fit's weights."""
+        gradient = self.gradients(theta[None], self.base[None])[0]
+        return gradient, self.hessians(theta[None], self.base[None])[0], self.cross(theta)
+
+    @in_float64
+    def cross(self, theta: np.ndarray) -> np.ndarray:
+        """J (D, path coordinates) at the full fit's weights."""
+        if not self._whole:
+            return -self.leave_one_out(theta)[1]
+        partition, numerator = self._both(theta[None], np.arange(self.prepared.n_sequences))
+        return (partition[1] - numerator[1]).T
+
+    def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log p(z_t | all other labels, x) (sites,) and its derivatives by theta (D, sites)."""
+        values = np.zeros(self.prepared.n_sites)
+        slopes = np.zeros((len(theta), self.prepared.n_sites))
+        labelled = np.flatnonzero(self.prepared.weights)
+        values[labelled], found = self.conditionals(theta, labelled)
+        slopes[:, labelled] = found.T
+        return values, slopes
+
+    @in_float64
+    def conditionals(self, theta: np.ndarray, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log p(z_t | all other labels, x) of labelled sites (n,), (n,), and slopes (n, D)."""
+        corpus = self.layout
+        local = conditionals.is_local(corpus, sites)
+        values, slopes = np.empty(len(sites)), np.empty((len(sites), len(theta)))
+        found = conditionals.local(self._program, theta, corpus, sites[local])
+        values[local], slopes[local] = found
+        if not local.all():
+            others = sites[~local]
+            sequence = corpus.sequence[others]
+            known, without = corpus.labels[sequence], corpus.labels[sequence]
+            without[np.arange(len(others)), corpus.time[others]] = UNKNOWN
+            with_it, less = (
+                evaluate(self._program, corpus, theta[None], rows_of(sequence, labels))
+                for labels in (known, without)
+            )
+            values[~local], slopes[~local] = with_it[0] - less[0], with_it[1] - less[1]
+        return values, slopes
+
+    @in_float64
+    def posterior(self, theta: np.ndarray) -> np.ndarray:
+        """(sites, K) probabilities of the tags given the features and the known labels."""
+        data, corpus = self.prepared, self.layout
+        shares = np.zeros((data.n_sites, len(data.tags)))
+        known, unknown = (np.flatnonzero((data.weights > 0) == which) for which in (True, False))
+        shares[known, data.labels[known]] = 1.0
+        sequences = np.unique(corpus.sequence[unknown])
+        thetas = np.tile(theta, (len(sequences), 1))
+        labels = corpus.labels[sequences]
+        for some, logs in corpus.shelves.log_marginals(self._program, thetas, sequences, labels):
+            for row, found in zip(sequences[some], logs, strict=True):
+                start, length = data.offsets[row], data.lengths[row]
+                shares[start : start + length] = np.exp(found[:length])
+        return shares
+
+    @in_float64
+    def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F,) log p(kept labels | x), up to what does not depend on the weights."""
+        changed = self._changes(np.asarray(weights))
+        values, _ = evaluate(self._program, self.layout, np.asarray(thetas), changed)
+        return -np.bincount(changed.fold, changed.coefficient * values, len(thetas))
+
+    @in_float64
+    def pointwise_losses(
+        self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
+    ) -> np.ndarray:
+        """(F, M): -log p(z_t | kept labels, x), or -log p(z_n | x_n) of whole sequences."""
+        thetas, corpus = np.asarray(thetas), self.layout
+        fold, index = np.repeat(np.arange(len(scored)), scored.shape[1]), scored.ravel()
+        if self._whole:
+            partition, numerator = self._both(thetas, index, fold)
+            return (partition[0] - numerator[0]).reshape(scored.shape)
+        pairs, row = np.unique(np.stack([fold, corpus.sequence[index]]), axis=1, return_inverse=True)
+        chances = kept(corpus, np.asarray(weights), *pairs)
+        labels = np.where(chances > 0, corpus.labels[pairs[1]], UNKNOWN)
+        losses = np.empty(len(index))
+        arrays = (thetas[pairs[0]], pairs[1], labels)
+        for some, logs in corpus.shelves.log_marginals(self._program, *arrays):
+            place = np.full(pairs.shape[1], -1)
+            place[some] = np.arange(len(some))
+            here = np.flatnonzero(place[row] >= 0)
+            tag = self.prepared.labels[index[here]]
+            losses[here] = -logs[place[row[here]], corpus.time[index[here]], tag]
+        return losses.reshape(scored.shape)
+
+    @property
+    def clusters(self) -> np.ndarray:
+        """(P,) sequences count as one observation each."""
+        return np.arange(len(self.base)) if self._whole else self.layout.sequence
+
+    @property
+    def _prior(self) -> None:
+        """What a prior takes from the data: nothing, here."""
+        return None
+
+    def _changes(self, weights: np.ndarray) -> Rows:
+        """What the weights (F, P) of folds change."""
+        made = of_sequences if self._whole else of_labels
+        return made(self.layout, self.base, weights)
+
+    def _rows(self, weights: np.ndarray) -> Rows:
+        """Changes, and the sequences of which every fold sums over some labels."""
+        changed = self._changes(np.asarray(weights))
+        partly = np.flatnonzero(~self.layout.is_complete & (self.prepared.sequence_weights > 0))
+        if partly.size == 0:
+            return changed
+        fold = np.repeat(np.arange(len(weights)), len(partly))
+        sequence = np.tile(partly, len(weights))
+        always = Rows(fold, sequence, -np.ones(len(fold)), self.layout.labels[sequence])
+        if changed.weights is not None:
+            always = always._replace(weights=(always.labels != UNKNOWN).astype(float))
+        pairs = zip(changed, always, strict=True)
+        return Rows(*(None if a is None else np.concatenate([a, b]) for a, b in pairs))
+
+    def _both(
+        self, thetas: np.ndarray, sequences: np.ndarray, fold: np.ndarray | None = None
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """log Z and log N of sequences, with slopes."""
+        known = self.layout.labels[sequences]
+        return [
+            evaluate(self._program, self.layout, thetas, rows_of(sequences, labels, fold))
+            for labels in (np.full_like(known, UNKNOWN), known)
+        ]

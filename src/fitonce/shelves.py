@@ -1,0 +1,174 @@
+"""Labelled sequences in buckets, and rows of them through the programs of `rows`, bucket by bucket.
+
+Rows are (theta, sequence, labels): arrays with one entry per row, in any order. They run in chunks of
+one size, so that each program is compiled once for a bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce import rows
+from fitonce.buckets import Bucket, bucketed
+from fitonce.labelled import UNKNOWN
+from fitonce.numerics import in_float64
+from fitonce.objective import Program
+from fitonce.rows import Grid
+
+_CHUNK, _CHUNK_DEVICE = 128, 4096
+_BYTES = 2**28  # of later counts that a chunk of the Hessian may hold
+
+
+@dataclass(frozen=True, eq=False)
+class Shelves:
+    """Sequences of features in buckets.
+
+    Attributes:
+        buckets: which sequences are in each.
+        grids: their features.
+        shelf, place: (N,) the bucket of each sequence, and its row there.
+    """
+
+    buckets: list[Bucket]
+    grids: list[Grid]
+    shelf: np.ndarray
+    place: np.ndarray
+
+    @property
+    def longest(self) -> int:
+        return max(bucket.sites.shape[1] for bucket in self.buckets)
+
+    @property
+    def padding(self) -> float:
+        """The share of all steps that is padding."""
+        steps = sum(bucket.sites.size for bucket in self.buckets)
+        return 1.0 - sum(int(bucket.lengths.sum()) for bucket in self.buckets) / steps
+
+    def totals(
+        self, program: Program, thetas: np.ndarray, coefficients: np.ndarray, order: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sums over all sequences of coefficient (N,) times log Z, (F,), and their slopes (F, D)."""
+        values, slopes = np.zeros(len(thetas)), np.zeros(thetas.shape)
+        for bucket, grid in zip(self.buckets, self.grids, strict=True):
+            counted = jnp.asarray(coefficients[bucket.members])
+            found = rows.totals(program, jnp.asarray(thetas), counted, jnp.asarray(order), grid)
+            values += np.asarray(found[0])
+            slopes += np.asarray(found[1])
+        return values, slopes
+
+    def log_partitions(
+        self,
+        program: Program,
+        thetas: np.ndarray,
+        sequences: np.ndarray,
+        labels: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(R,) log sum over states that have the known labels, and slopes (R, D).
+
+        Args:
+            program: what is compiled.
+            thetas: (R, D).
+            sequences: (R,).
+            labels: (R, longest), -1 where not known.
+            weights: (R, longest) with what probability a label is kept; None: all known ones are.
+        """
+        values, slopes = np.empty(len(sequences)), np.empty(thetas.shape)
+        for some, grid, places in self._chunks(sequences):
+            steps = grid.design.shape[1]
+            arrays = (jnp.asarray(thetas[some]), places, jnp.asarray(labels[some, :steps]))
+            if weights is None:
+                found = rows.log_partitions(program, *arrays, grid)
+            else:
+                kept = jnp.asarray(weights[some, :steps])
+                found = rows.mean_log_partitions(program, *arrays, kept, grid)
+            values[some], slopes[some] = map(np.asarray, found)
+        return values, slopes
+
+    def log_marginals(
+        self, program: Program, thetas: np.ndarray, sequences: np.ndarray, labels: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Chunks of row numbers (n,) and log p(z_t | known labels, x) (n, T, K)."""
+        for some, grid, places in self._chunks(sequences):
+            known = jnp.asarray(labels[some, : grid.design.shape[1]])
+            found = rows.log_marginals(program, jnp.asarray(thetas[some]), places, known, grid)
+            yield some, np.asarray(found)
+
+    def best_paths(self, program: Program, theta: np.ndarray) -> list[np.ndarray]:
+        """The most probable states of every sequence."""
+        everyone = np.arange(len(self.shelf))
+        found: list[np.ndarray] = [np.zeros(0, int)] * len(everyone)
+        for some, grid, places in self._chunks(everyone):
+            thetas = jnp.asarray(np.tile(theta, (len(some), 1)))
+            paths = np.asarray(rows.best_paths(program, thetas, places, grid)[0])
+            lengths = np.asarray(grid.lengths)[np.asarray(places)]
+            for row, path, length in zip(some, paths, lengths, strict=True):
+                found[row] = path[:length]
+        return found
+
+    def covariance(
+        self,
+        program: Program,
+        theta: np.ndarray,
+        sequences: np.ndarray,
+        coefficients: np.ndarray,
+        order: np.ndarray,
+        labels: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """(D, D) sum over rows of coefficient (R,) times second derivatives of `log_partitions`, all at
+        one theta (D,); labels None: none is known."""
+        total = np.zeros((len(theta), len(theta)))
+        t, places_of = jnp.asarray(theta), jnp.asarray(order)
+        for number, grid in enumerate(self.grids):
+            inside = np.flatnonzero((self.shelf[sequences] == number) & (coefficients != 0))
+            steps = grid.design.shape[1]
+            for some, real in _split(inside, self._most_rows(grid, len(inside), len(theta))):
+                known = np.full((len(some), steps), UNKNOWN) if labels is None else labels[some, :steps]
+                scale = jnp.asarray(np.where(real, coefficients[some], 0.0))
+                at = (t, jnp.asarray(self.place[sequences[some]]), jnp.asarray(known))
+                if weights is None:
+                    total += np.asarray(rows.covariance(program, *at, scale, places_of, grid))
+                else:
+                    kept = jnp.asarray(weights[some, :steps])
+                    total += np.asarray(rows.mean_curvature(program, *at, kept, scale, grid))
+        return total
+
+    def _most_rows(self, grid: Grid, count: int, size: int) -> int:
+        """All of a bucket at once if memory allows; few rows share the chunks of other few rows."""
+        if count <= _CHUNK < len(grid.lengths):
+            return _CHUNK
+        room = max(_BYTES // (8 * size * size // 4), 1)
+        return min(len(grid.lengths), max(room, _CHUNK))
+
+    def _chunks(self, sequences: np.ndarray) -> Iterator[tuple[np.ndarray, Grid, jax.Array]]:
+        """Row numbers of one bucket, its grid, and the rows' places in it."""
+        size = _CHUNK if jax.default_backend() == "cpu" else _CHUNK_DEVICE
+        for number, grid in enumerate(self.grids):
+            for some, _ in _split(np.flatnonzero(self.shelf[sequences] == number), size):
+                yield some, grid, jnp.asarray(self.place[sequences[some]])
+
+
+def _split(numbers: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Chunks of one size, the last one padded by repeating its last entry; and what is not padding."""
+    for start in range(0, len(numbers), size):
+        index = np.arange(start, start + size)
+        yield numbers[np.minimum(index, len(numbers) - 1)], index < len(numbers)
+
+
+@in_float64
+def shelved(design: np.ndarray, scores: np.ndarray | None, lengths: np.ndarray) -> Shelves:
+    """Sequences of these lengths; `design` (sites, Q) and `scores` (sites, K) as a model makes them."""
+    buckets = bucketed(lengths)
+    shelf, place = np.empty((2, len(lengths)), int)
+    grids = []
+    for number, bucket in enumerate(buckets):
+        shelf[bucket.members], place[bucket.members] = number, np.arange(len(bucket.members))
+        given = None if scores is None else jnp.asarray(bucket.grid(scores))
+        grids.append(Grid(jnp.asarray(bucket.grid(design)), given, jnp.asarray(bucket.lengths)))
+    return Shelves(buckets, grids, shelf, place)
