@@ -5,6 +5,7 @@ Cross-validation of models with dependence in them, from one fit.
 
 from fitonce import datasets, folds, models, weighting
 from fitonce.bootstrap import Bootstrap, bootstrap
+from fitonce.conll import Tagged, read_conll
 from fitonce.crossval import cross_validate
 from fitonce.curvature import Curvature, IndefiniteError, curvature
 from fitonce.data import Sequences, sequences
@@ -17,8 +18,10 @@ from fitonce.influence import Influence, influence
 from fitonce.labelled import Labelled, labelled
 from fitonce.loo import loo
 from fitonce.maps import plot_map
+from fitonce.predict import marginals, predict
 from fitonce.result import CVResult
 from fitonce.status import Outcome, Status
+from fitonce.word_features import WordVectors, read_vectors, word_features
 
 __version__ = "0.1.0"
 
@@ -31,11 +34,13 @@ __all__ = [
     "Graph",
     "IndefiniteError",
     "InexactBound",
-    "Labelled",
     "Influence",
+    "Labelled",
     "Outcome",
     "Sequences",
     "Status",
+    "Tagged",
+    "WordVectors",
     "bootstrap",
     "cross_validate",
     "curvature",
@@ -45,12 +50,17 @@ __all__ = [
     "folds",
     "graph",
     "inexact_bound",
-    "labelled",
     "influence",
+    "labelled",
     "loo",
+    "marginals",
     "models",
     "plan",
     "plot_map",
+    "predict",
+    "read_conll",
+    "read_vectors",
     "sequences",
     "weighting",
+    "word_features",
 ]

@@ -165,15 +165,17 @@ class Batches:
             return self._resident[folds]
 
     def map(
-        self, work: Work, what: str, which: np.ndarray, *arrays: np.ndarray, per_fold: int = 1
+        self, work: Work, what: str, which: np.ndarray, *arrays: np.ndarray, per_fold: float = 1.0
     ) -> tuple[np.ndarray, ...]:
         """`work(weights, folds, *rows)` on chunks of the folds `which` and of rows of `arrays`.
 
         The last chunk is padded by repeating its last row, so that all have one shape. The first time
         that `what` is done, the first chunk goes alone: the others then find a compiled program instead
-        of all making one. Chunks are smaller where a fold needs the memory of `per_fold` of them.
+        of all making one. Chunks are smaller (or larger) where a fold needs the memory of `per_fold` of
+        them.
         """
-        size = max(self.size // per_fold, 1)
+        most = min(max(self.size, _LARGEST_CHUNK), self.n_folds)
+        size = int(np.clip(self.size / per_fold, 1, most))
         rows = [
             np.minimum(np.arange(start, start + size), len(which) - 1)
             for start in range(0, len(which), size)

@@ -44,6 +44,7 @@ class CompiledObjective:
     layout: Layout | None
     base: np.ndarray
     closed_form: ClassVar[bool] = False
+    convex: ClassVar[bool] = False
 
     @property
     def _data(self) -> tuple[Any, Layout | None]:
@@ -53,6 +54,11 @@ class CompiledObjective:
     def bytes_per_fold(self) -> int:
         """About how much memory one fold needs."""
         return int(self.program.model.bytes_per_fold(self.prepared))
+
+    @property
+    def bytes_per_loss(self) -> int:
+        """The same: losses take all of the data, too."""
+        return self.bytes_per_fold
 
     @in_float64
     def coordinates(self, weights: np.ndarray) -> Array:

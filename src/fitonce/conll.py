@@ -96,7 +96,7 @@ def _sentences(lines: list[str], name: str) -> list[list[list[str]]]:
         columns = [column.strip() for column in columns]
         if not any(columns):
             sentences.append([])
-        elif line.startswith("# ") and "\t" not in line or columns[0] == _DOCUMENT:
+        elif (line.startswith("# ") and "\t" not in line) or columns[0] == _DOCUMENT:
             continue
         elif len(columns) < 2 or not columns[-1]:
             raise ValueError(f"{name}, line {number}: expected a word and a tag, got {line!r:.60}")

@@ -73,6 +73,7 @@ class FieldObjective:
     base: np.ndarray
     plan: Plan
     closed_form: ClassVar[bool] = False
+    convex: ClassVar[bool] = False
 
     @property
     def _scheme(self) -> FieldScheme:
@@ -88,6 +89,11 @@ class FieldObjective:
     def bytes_per_fold(self) -> int:
         """About how much memory one fold needs: potentials and tables."""
         return int(self.program.model.bytes_per_fold(self.prepared)) + self.plan.bytes
+
+    @property
+    def bytes_per_loss(self) -> int:
+        """The same: losses take all of the data, too."""
+        return self.bytes_per_fold
 
     @in_float64
     def coordinates(self, weights: np.ndarray) -> Array:

@@ -96,6 +96,6 @@ def evaluate(
         slopes[linear] = counts
     if not linear.all():
         others = rows.some(~linear)
-        arrays = (thetas[others.fold], others.sequence, others.labels, others.weights)
+        arrays = (thetas[others.fold], others.sequence, others.labels, corpus.order, others.weights)
         values[~linear], slopes[~linear] = corpus.shelves.log_partitions(program, *arrays)
     return values, slopes

@@ -47,6 +47,11 @@ class LabelObjective:
         return int(self.program.model.bytes_per_fold(self.prepared))
 
     @property
+    def bytes_per_loss(self) -> int:
+        """Of the few sequences that a fold touches, taken as sixteen of the longest."""
+        return 8 * 15 * 16 * self.layout.shelves.longest * len(self.prepared.tags)
+
+    @property
     def _program(self) -> Program:
         """What rows are compiled by: the same whichever way they are put together."""
         return replace(self.program, scheme=C())
@@ -54,6 +59,11 @@ class LabelObjective:
     @property
     def _whole(self) -> bool:
         return self.program.scheme.kind == "sequences"
+
+    @property
+    def convex(self) -> bool:
+        """A log-partition is convex, a score is linear; the prior makes it strict."""
+        return self._whole and bool(self.layout.is_complete[self.base > 0].all())
 
     def coordinates(self, weights: np.ndarray) -> np.ndarray:
         """Path coordinates of weights (..., P): the weights."""

@@ -24,6 +24,7 @@ from fitonce.curvature import Curvature
 from fitonce.newton import certify, direction
 from fitonce.refine import Rung, refine, start
 from fitonce.status import Outcome, Status
+from fitonce.weighting import Structures
 
 
 class FoldParameters(NamedTuple):
@@ -71,6 +72,9 @@ def ij(curvature: Curvature, batches: Batches) -> FoldParameters:
 
 def onestep(curvature: Curvature, batches: Batches) -> FoldParameters:
     """One step of the fold's own gradient through the full fit's H: no path."""
+    if isinstance(curvature.objective.program.scheme, Structures):
+        # The objective is linear in the weights of sequences, and so is its gradient at the fit.
+        return _approximate(ij(curvature, batches).thetas, Rung.ONESTEP)
     thetas = _at_the_fit(curvature, batches)
     _, gradients = batches.values_and_gradients(thetas, _everyone(batches))
     thetas = curvature.theta - curvature.solve((gradients - curvature.ignored).T).T

@@ -62,6 +62,17 @@ class Objective(Protocol):
         """Whether `hessians` costs a few gradients and not D of them."""
         ...
 
+    @property
+    def convex(self) -> bool:
+        """Whether F is strictly convex in theta at the weights of any fold, so that no Hessian is needed
+        to tell a minimum."""
+        ...
+
+    @property
+    def bytes_per_loss(self) -> int:
+        """About how much memory the losses of one fold need."""
+        ...
+
     def coordinates(self, weights: np.ndarray) -> Array | np.ndarray:
         """Path coordinates of weights (..., P)."""
         ...

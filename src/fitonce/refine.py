@@ -57,7 +57,8 @@ class Descent:
         inverses: (F, D, D) the matrix B of each fold.
         rates: (F,) what share of the gradient the last step left; nan before the first.
         own: (F,) whether B came from the fold's own Hessian.
-        certain: (F,) whether that was taken near the optimum, so that it can certify it.
+        certain: (F,) whether that was taken near the optimum, so that it can certify it, or the
+            objective is convex and nothing else can be there.
         lowest: (F,) smallest eigenvalue of that Hessian scaled to a unit diagonal; nan without.
         shares: (F,) by how much the next step is shortened.
         rungs: (F,) how each fold was obtained.
@@ -232,6 +233,8 @@ def _repair(
     Returns: the folds that still resist.
     """
     stepped = ~np.isnan(state.rates[active])
+    if batches.objective.convex:
+        state.certain[active[stepped & (state.distances[active] < _NEAR)]] = True
     close = (state.distances[active] < _NEAR) & ~state.certain[active]
     slow = state.rates[active] > SLOW
     state.rungs[active[stepped & slow]] = Rung.NEWTON
@@ -269,10 +272,15 @@ def _own_hessians(batches: Batches, state: Descent, which: np.ndarray, scale: np
 def _certificate(state: Descent, fold: int) -> Status:
     distance = float(norms(state.gradients[[fold]], state.inverses[[fold]])[0])
     size = float(np.linalg.norm(state.gradients[fold]))
+    lowest = state.lowest[fold]
+    proof = (
+        "of a convex objective"
+        if np.isnan(lowest)
+        else f"smallest eigenvalue of the fold's H scaled to a unit diagonal {lowest:.1e}"
+    )
     return Status(
         Outcome.STATIONARY,
-        f"gradient norm {size:.1e}, {distance:.1e} standard errors from stationary, smallest "
-        f"eigenvalue of the fold's H scaled to a unit diagonal {state.lowest[fold]:.1e}",
+        f"gradient norm {size:.1e}, {distance:.1e} standard errors from stationary, {proof}",
     )
 
 

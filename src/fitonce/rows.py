@@ -80,18 +80,15 @@ def totals(
 
 @partial(jax.jit, static_argnums=0)
 def log_partitions(
-    program: Program, thetas: Array, places: Array, labels: Array, grid: Grid
+    program: Program, thetas: Array, places: Array, labels: Array, order: Array, grid: Grid
 ) -> tuple[Array, Array]:
     """log sum over all z that have the known `labels` (R, T), (R,), and its slopes (R, D)."""
-
-    def total(t: Array) -> tuple[Array, Array]:
-        unary, pairwise, lengths = _rows(program, t, places, grid)
-        unary = _with_labels(unary, labels)
-        values = chain_engine.log_partition(unary, pairwise, lengths, program.kernel)
-        return jnp.sum(values), values
-
-    slopes, values = jax.grad(total, has_aux=True)(thetas)
-    return values, slopes
+    unary, pairwise, lengths = _rows(program, thetas, places, grid)
+    unary = _with_labels(unary, labels)
+    values, nodes, moves = chain_engine.log_posterior(unary, pairwise, lengths)
+    by_feature = jnp.einsum("rtq,rtk->rqk", grid.design[places], nodes)
+    counts = jnp.concatenate([a.reshape(len(places), -1) for a in (by_feature, moves)], 1)
+    return values, counts[:, order]
 
 
 @partial(jax.jit, static_argnums=0)

@@ -54,15 +54,16 @@ class Scoring:
     def losses(self, thetas: np.ndarray, which: np.ndarray) -> np.ndarray:
         """(n, W) losses of the folds `which` (n,) at thetas (n, D)."""
         scored, counted = self._scored
+        objective = self.batches.objective
 
         def work(weights: np.ndarray, folds: np.ndarray, t: np.ndarray) -> tuple[np.ndarray]:
-            objective = self.batches.objective
             values = heldout_losses(
                 objective, self.loss, t, weights, scored[folds], counted[folds], self.data
             )
             return (np.asarray(values, float),)
 
-        return self.batches.map(work, "held-out losses", which, thetas)[0]
+        need = objective.bytes_per_loss / objective.bytes_per_fold
+        return self.batches.map(work, "held-out losses", which, thetas, per_fold=need)[0]
 
     def carriers(self, theta: np.ndarray) -> np.ndarray:
         """(F,) whether a fold leaves out nearly all that is in some latent state at `theta`.

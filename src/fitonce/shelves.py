@@ -67,6 +67,7 @@ class Shelves:
         thetas: np.ndarray,
         sequences: np.ndarray,
         labels: np.ndarray,
+        order: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """(R,) log sum over states that have the known labels, and slopes (R, D).
@@ -76,6 +77,7 @@ class Shelves:
             thetas: (R, D).
             sequences: (R,).
             labels: (R, longest), -1 where not known.
+            order: (D,) of the parameters, see `rows.order`.
             weights: (R, longest) with what probability a label is kept; None: all known ones are.
         """
         values, slopes = np.empty(len(sequences)), np.empty(thetas.shape)
@@ -83,7 +85,7 @@ class Shelves:
             steps = grid.design.shape[1]
             arrays = (jnp.asarray(thetas[some]), places, jnp.asarray(labels[some, :steps]))
             if weights is None:
-                found = rows.log_partitions(program, *arrays, grid)
+                found = rows.log_partitions(program, *arrays, jnp.asarray(order), grid)
             else:
                 kept = jnp.asarray(weights[some, :steps])
                 found = rows.mean_log_partitions(program, *arrays, kept, grid)

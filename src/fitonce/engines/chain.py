@@ -107,6 +107,18 @@ def leave_one_out(
     return jnp.moveaxis(value, -1, 0).reshape(unary.shape[:-1])
 
 
+def log_posterior(
+    unary: Array, pairwise: Array, lengths: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """log Z (...), p(z_t) (..., T, K) and expected moves (..., K, K) of chains with the same transitions
+    at every step, in log space throughout."""
+    value, nodes, edges = scan.log_posterior(*_flatten(unary, pairwise, lengths))
+    batch, states = unary.shape[:-2], unary.shape[-1]
+    nodes = jnp.moveaxis(nodes, -1, 0).reshape(unary.shape)
+    moves = jnp.moveaxis(edges[0], -1, 0).reshape(*batch, states, states)
+    return value.reshape(batch), nodes, moves
+
+
 def log_marginals(unary: Array, pairwise: Array, lengths: Array | None = None) -> Array:
     """log p(z_t = k), (..., T, K), in log space throughout: exact where a probability underflows."""
     nodes = scan.log_nodes(*_flatten(unary, pairwise, lengths))

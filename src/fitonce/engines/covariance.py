@@ -1,14 +1,14 @@
-"""Covariances of what a chain counts: second derivatives of log Z where potentials are linear.
+"""Covariances of what chains count: second derivatives of log Z where potentials are linear.
 
-With unary log-potentials features[t]' weights[:, k] and the same transitions at every step, the slope of
-log Z is the mean of the counts C = sum_t c_t, where c_t holds features[t] at the state of step t and a one
-at the move into it; the Hessian is their covariance. With V_t(j) the mean of all later counts given
-z_t = j, from one backward pass,
+With unary log-potentials features[t]' weights[:, k] and the same transitions at every step, the slope
+of log Z is the mean of the counts C = sum_t c_t, where c_t holds features[t] at the state of step t and
+a one at the move into it; the Hessian is their covariance. With V_t(j) the mean of all later counts
+given z_t = j, from one backward pass,
 
     E[C C'] = sum_t E[c_t c_t'] + sum_t E[c_t V_t(z_t)'] + its transpose
 
-so that the Hessian of many chains is a few matrix products a step. Pushing D tangents through a chain takes
-D passes instead.
+so that the Hessian of many chains is a few matrix products a step. Pushing D tangents through a chain
+takes D passes instead.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from fitonce.engines import scan
-from fitonce.numerics import Array, logsumexp
+from fitonce.engines import grouped
+from fitonce.numerics import Array
 
 
 def count_covariance(
@@ -26,86 +26,76 @@ def count_covariance(
     """Sum over chains of coefficient times the covariance of their counts.
 
     Args:
-        unary: (B, T, K).
+        unary: (n, T, K).
         pairwise: (K, K).
-        lengths: (B,).
-        features: (B, T, Q), zero at padding.
-        coefficients: (B,).
+        lengths: (n,).
+        features: (n, T, Q), zero at padding.
+        coefficients: (n,).
 
     Returns: (Q K + K K, Q K + K K), of features by state and then moves.
     """
     states, width = unary.shape[-1], features.shape[-1]
-    nodes, moves = _posterior(unary, pairwise, lengths)
-    edges = nodes[:-1, :, :, None] * moves  # (T - 1, B, K, K)
-    weighted = jnp.moveaxis(features, 0, 1) * coefficients[None, :, None]  # (T, B, Q)
-    along = jnp.moveaxis(features, 0, 1)
-    later = _products(nodes, moves, edges, along, weighted, coefficients)
+    nodes, moves = grouped.conditionals(unary, pairwise, lengths)
+    along = jnp.moveaxis(features, 1, 0)  # (T, n, Q)
+    scaled = along * coefficients[:, None]
+    later = _with_later(nodes, moves, along, scaled, coefficients)
+    edges = jnp.sum(nodes[:-1, :, None] * moves, 0)  # (K, K, n)
     counts = jnp.concatenate(
-        [
-            jnp.einsum("tbq,tbk->bqk", along, nodes).reshape(len(unary), -1),
-            jnp.sum(edges, 0).reshape(len(unary), -1),
-        ],
-        1,
-    )
-    same = jnp.einsum("tbq,tbr,tbk->qkr", weighted, along, nodes)
-    own = jnp.einsum("qkr,kl->qkrl", same, jnp.eye(states)).reshape(width * states, width * states)
-    moved = jnp.diag(jnp.einsum("b,tbij->ij", coefficients, edges).ravel())
+        [jnp.einsum("tnq,tkn->nkq", along, nodes).reshape(len(unary), -1),
+         jnp.moveaxis(edges, -1, 0).reshape(len(unary), -1)], 1
+    )  # fmt: skip
+    same = jnp.einsum("tnq,tnr,tkn->kqr", scaled, along, nodes)
+    own = jnp.einsum("kqr,kl->kqlr", same, jnp.eye(states)).reshape(width * states, -1)
     total = later + later.T - (counts * coefficients[:, None]).T @ counts
     total = total.at[: width * states, : width * states].add(own)
-    return total.at[width * states :, width * states :].add(moved)
+    diagonal = width * states + jnp.arange(states * states)
+    total = total.at[diagonal, diagonal].add((edges @ coefficients).ravel())
+    by_feature = jnp.arange(width * states).reshape(states, width).T.ravel()
+    order = jnp.concatenate([by_feature, diagonal])
+    return total[order][:, order]
 
 
-def _posterior(unary: Array, pairwise: Array, lengths: Array) -> tuple[Array, Array]:
-    """p(z_t) (T, B, K), zero at padding, and p(z_t+1 | z_t) (T - 1, B, K, K), zero into padding."""
-    lanes = jnp.moveaxis(unary, 0, -1)
-    shared = jnp.broadcast_to(pairwise[None, :, :, None], (1, *pairwise.shape, len(unary)))
-    ahead, behind = scan.log_messages(lanes, shared, lengths)
-    norm = logsumexp(ahead[-1], 0)
-    valid = scan.valid_steps(lanes, lengths)
-    nodes = jnp.exp(ahead + behind - norm) * valid[:, None]
-    onward = behind[:-1, :, None]
-    into = shared + (lanes[1:] + behind[1:])[:, None]
-    moves = jnp.where(onward > -jnp.inf, jnp.exp(into - jnp.where(onward > -jnp.inf, onward, 0.0)), 0.0)
-    moves = moves * valid[1:, None, None]
-    return jnp.moveaxis(nodes, -1, 1), jnp.moveaxis(moves, -1, 1)
-
-
-def _products(
-    nodes: Array, moves: Array, edges: Array, features: Array, weighted: Array, coefficients: Array
+def _with_later(
+    nodes: Array, moves: Array, features: Array, scaled: Array, coefficients: Array
 ) -> Array:
-    """sum_t E[c_t V_t(z_t)'], and of each move with the features of the step that it leads to."""
-    batch, states = nodes.shape[1:]
+    """sum_t E[c_t V_t(z_t)'], and of each move with the features of the step that it leads to.
+
+    Later counts have the state first, (K, n, K Q) of features and (K, n, K K) of moves, and columns of
+    features are (state, feature): what is multiplied is contiguous.
+    """
+    states, count = nodes.shape[1:]
     width = features.shape[-1]
-    by_feature = width * states
-    size = by_feature + states * states
-    each = jnp.arange(states)
+    alike = jnp.eye(states)[:, None, :, None]
 
     def step(carry, inputs):  # type: ignore[no-untyped-def]
-        later, rows, links = carry
-        node, move, edge, feature, scaled = inputs
-        rows += jnp.einsum("bq,bk,bkd->qkd", scaled, node, later)
-        here = later[..., :by_feature].reshape(batch, states, width, states)
-        here = here.at[:, each, :, each].add(feature[None])
-        with_own = jnp.concatenate([here.reshape(batch, states, -1), later[..., by_feature:]], -1)
-        links += jnp.einsum("bij,bjd->ijd", coefficients[:, None, None] * edge, with_own)
-        before = jnp.einsum("bij,bjd->bid", move, with_own)
-        into = before[..., by_feature:].reshape(batch, states, states, states)
-        into = into.at[:, each, each].add(move)
-        before = jnp.concatenate([before[..., :by_feature], into.reshape(batch, states, -1)], -1)
-        return (before, rows, links), None
+        later, sums, links = carry
+        node, before, move, feature, weighted = inputs
+        here = weighted[None] * node[:, :, None]  # (K, n, Q)
+        sums = [s + jnp.einsum("knq,knd->kqd", here, v) for s, v in zip(sums, later, strict=True)]
+        own = (alike * feature[None, :, None]).reshape(states, count, -1)
+        with_own = (later[0] + own, later[1])
+        into = jnp.moveaxis(move * (before * coefficients)[:, None], (0, 1, 2), (2, 0, 1))  # (j, n, i)
+        links = [s + jnp.einsum("jni,jnd->jid", into, v) for s, v in zip(links, with_own, strict=True)]
+        ways = move[..., None]  # (K, K, n, 1)
+        found = [sum(ways[:, j] * v[j] for j in range(states)) for v in with_own]
+        moved = (alike * jnp.swapaxes(move, 1, 2)[:, :, None]).reshape(states, count, -1)
+        return ((found[0], found[1] + moved), tuple(sums), tuple(links)), None
 
-    empty = jnp.zeros((1, *moves.shape[1:]))
+    empty = jnp.zeros_like(nodes[:1])
     inputs = (
         nodes,
-        jnp.concatenate([empty, moves]),
-        jnp.concatenate([empty, edges]),
+        jnp.concatenate([empty, nodes[:-1]]),
+        jnp.concatenate([jnp.zeros((1, *moves.shape[1:])), moves]),
         features,
-        weighted,
+        scaled,
     )
+    sizes = (states * width, states * states)
     start = (
-        jnp.zeros((batch, states, size)),
-        jnp.zeros((width, states, size)),
-        jnp.zeros((states, states, size)),
+        tuple(jnp.zeros((states, count, size)) for size in sizes),
+        tuple(jnp.zeros((states, width, size)) for size in sizes),
+        tuple(jnp.zeros((states, states, size)) for size in sizes),
     )
-    (_, rows, links), _ = lax.scan(step, start, inputs, reverse=True)
-    return jnp.concatenate([rows.reshape(by_feature, size), links.reshape(states * states, size)])
+    (_, sums, links), _ = lax.scan(step, start, inputs, reverse=True)
+    by_feature = jnp.concatenate([s.reshape(sizes[0], -1) for s in sums], 1)
+    by_move = jnp.concatenate([jnp.swapaxes(s, 0, 1).reshape(sizes[1], -1) for s in links], 1)
+    return jnp.concatenate([by_feature, by_move])

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from fitonce.engines import scan
-from fitonce.numerics import Array
+from fitonce.numerics import Array, logsumexp
 
 
 class Expected(NamedTuple):
@@ -41,7 +41,27 @@ def expected(unary: Array, pairwise: Array, lengths: Array, coefficients: Array)
     return lax.cond(scan.cannot_underflow(by_state, moves), _scaled, _logs, *arrays)
 
 
-def _scaled(unary: Array, pairwise: Array, lengths: Array, coefficients: Array) -> Expected:
+def conditionals(unary: Array, pairwise: Array, lengths: Array) -> tuple[Array, Array]:
+    """Of one group, unary (n, T, K) and pairwise (K, K): p(z_t), (T, K, n), zero at padding, and
+    p(z_t+1 | z_t), (T - 1, K, K, n), zero into padding."""
+    lanes = jnp.moveaxis(unary, 0, 2)
+    safe = scan.cannot_underflow(lanes, pairwise[None, :, :, None])
+    return lax.cond(safe, _scaled_conditionals, _log_conditionals, lanes, pairwise, lengths)
+
+
+class _Messages(NamedTuple):
+    """Emissions and transitions scaled to at most one, with their peaks, and normalised messages."""
+
+    emission: Array
+    transition: Array
+    peak: Array
+    highest: Array
+    ahead: Array
+    behind: Array
+    valid: Array
+
+
+def _messages(unary: Array, pairwise: Array, lengths: Array) -> _Messages:
     peak = jnp.max(unary, 2, keepdims=True)
     highest = jnp.max(pairwise, (1, 2), keepdims=True)
     emission, transition = jnp.exp(unary - peak), jnp.exp(pairwise - highest)
@@ -59,29 +79,57 @@ def _scaled(unary: Array, pairwise: Array, lengths: Array, coefficients: Array) 
         return jnp.where(keep, new / jnp.sum(new, 1, keepdims=True), message), message
 
     start = emission[0] / jnp.sum(emission[0], 1, keepdims=True)
-    last, ahead = lax.scan(forward, start, (emission[1:], valid[1:]))
-    ahead = jnp.concatenate([ahead, last[None]])
     inputs = (emission[1:], valid[1:])
+    last, ahead = lax.scan(forward, start, inputs)
     first, behind = lax.scan(backward, jnp.ones_like(start), inputs, reverse=True)
-    behind = jnp.concatenate([first[None], behind])
-    nodes = ahead * behind
-    nodes = nodes / jnp.sum(nodes, 2, keepdims=True) * valid[:, None, None]
-    predicted = onward @ ahead[:-1]
-    incoming = emission[1:] * behind[1:]
+    ahead, behind = jnp.concatenate([ahead, last[None]]), jnp.concatenate([first[None], behind])
+    return _Messages(emission, transition, peak, highest, ahead, behind, valid)
+
+
+def _nodes(messages: _Messages) -> Array:
+    nodes = messages.ahead * messages.behind
+    return nodes / jnp.sum(nodes, 2, keepdims=True) * messages.valid[:, None, None]
+
+
+def _scaled(unary: Array, pairwise: Array, lengths: Array, coefficients: Array) -> Expected:
+    m = _messages(unary, pairwise, lengths)
+    predicted = jnp.swapaxes(m.transition, 1, 2) @ m.ahead[:-1]
+    incoming = m.emission[1:] * m.behind[1:]
     share = incoming / jnp.sum(predicted * incoming, 2, keepdims=True)
-    share = share * (valid[1:] * coefficients)[:, None, None]
-    edges = transition * jnp.einsum("tfin,tfjn->fij", ahead[:-1], share)
-    scales = jnp.log(jnp.sum(predicted * emission[1:], 2)) + peak[1:, :, 0] + highest[:, :, 0]
-    begun = jnp.log(jnp.sum(emission[0], 1)) + peak[0, :, 0]
-    value = begun + jnp.sum(jnp.where(valid[1:, None], scales, 0.0), 0)
-    return Expected(value, nodes, edges)
+    share = share * (m.valid[1:] * coefficients)[:, None, None]
+    edges = m.transition * jnp.einsum("tfin,tfjn->fij", m.ahead[:-1], share)
+    scales = jnp.log(jnp.sum(predicted * m.emission[1:], 2)) + m.peak[1:, :, 0] + m.highest[:, :, 0]
+    begun = jnp.log(jnp.sum(m.emission[0], 1)) + m.peak[0, :, 0]
+    value = begun + jnp.sum(jnp.where(m.valid[1:, None], scales, 0.0), 0)
+    return Expected(value, _nodes(m), edges)
 
 
 def _logs(unary: Array, pairwise: Array, lengths: Array, coefficients: Array) -> Expected:
     steps, groups, states, count = unary.shape
     lanes = jnp.swapaxes(unary, 1, 2).reshape(steps, states, groups * count)
     moves = jnp.repeat(jnp.moveaxis(pairwise, 0, -1), count, -1)[None]
-    value, nodes, edges = scan.posterior(lanes, moves, jnp.tile(lengths, groups))
+    value, nodes, edges = scan.log_posterior(lanes, moves, jnp.tile(lengths, groups))
     edges = edges[0].reshape(states, states, groups, count) @ coefficients
     nodes = jnp.swapaxes(nodes.reshape(steps, states, groups, count), 1, 2)
     return Expected(value.reshape(groups, count), nodes, jnp.moveaxis(edges, -1, 0))
+
+
+def _scaled_conditionals(unary: Array, pairwise: Array, lengths: Array) -> tuple[Array, Array]:
+    m = _messages(unary[:, None], pairwise[None], lengths)
+    incoming = (m.emission[1:] * m.behind[1:])[:, 0]
+    moves = m.transition[0][:, :, None] * incoming[:, None]
+    moves = moves / (m.transition[0] @ incoming)[:, :, None] * m.valid[1:, None, None]
+    return _nodes(m)[:, 0], moves
+
+
+def _log_conditionals(unary: Array, pairwise: Array, lengths: Array) -> tuple[Array, Array]:
+    shared = jnp.broadcast_to(pairwise[None, :, :, None], (1, *pairwise.shape, unary.shape[-1]))
+    ahead, behind = scan.log_messages(unary, shared, lengths)
+    norm = logsumexp(ahead[-1], 0)
+    valid = jnp.arange(len(unary))[:, None] < lengths
+    nodes = jnp.exp(ahead + behind - jnp.where(norm > -jnp.inf, norm, 0.0)) * valid[:, None]
+    onward = behind[:-1, :, None]
+    possible = onward > -jnp.inf
+    into = shared + (unary[1:] + behind[1:])[:, None]
+    moves = jnp.where(possible, jnp.exp(into - jnp.where(possible, onward, 0.0)), 0.0)
+    return nodes, moves * valid[1:, None, None]

@@ -29,7 +29,7 @@ def posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Arr
     return lax.cond(
         cannot_underflow(unary, pairwise),
         _scaled_posterior,
-        _log_posterior,
+        log_posterior,
         unary,
         pairwise,
         lengths,
@@ -150,7 +150,7 @@ def log_messages(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[
     return ahead, behind
 
 
-def _log_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array]:
+def log_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array]:
     ahead, behind = log_messages(unary, pairwise, lengths)
     value = logsumexp(ahead[-1], 0)
     norm = jnp.where(value > -jnp.inf, value, 0.0)

@@ -1,0 +1,77 @@
+"""Tags of new sequences from a fitted model of labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fitonce.fit import Fit
+from fitonce.labelled import UNKNOWN, Labelled, labelled
+from fitonce.labels import LabelObjective
+from fitonce.numerics import in_float64
+from fitonce.shelves import Shelves, shelved
+
+
+@in_float64
+def predict(fit: Fit, features: Any = None) -> list[list[str]]:
+    """The most probable tags of each sequence, together (Viterbi).
+
+    Args:
+        fit: of a model of labels.
+        features: as for `fo.labelled`, or what it returned; None: those of the fit.
+    """
+    data = _read(fit, features)
+    program = fit.problem.program
+    tags = np.array(data.tags)
+    return [list(tags[path]) for path in _shelves(fit, data).best_paths(program, fit.theta)]
+
+
+@in_float64
+def marginals(fit: Fit, features: Any = None) -> list[np.ndarray]:
+    """p(z_t | x) of each tag at each token, an array (T_n, K) for each sequence; labels are not used.
+
+    Args:
+        fit: of a model of labels.
+        features: as for `predict`.
+    """
+    data = _read(fit, features)
+    shelves, everyone = _shelves(fit, data), np.arange(data.n_sequences)
+    nothing = np.full((data.n_sequences, shelves.longest), UNKNOWN)
+    thetas = np.tile(fit.theta, (data.n_sequences, 1))
+    found: list[np.ndarray] = [np.zeros(0)] * data.n_sequences
+    for some, logs in shelves.log_marginals(fit.problem.program, thetas, everyone, nothing):
+        for row, values in zip(some, logs, strict=True):
+            found[row] = np.exp(values[: data.lengths[row]])
+    return found
+
+
+def _read(fit: Fit, features: Any) -> Labelled:
+    if not isinstance(fit, Fit) or not isinstance(fit.problem, LabelObjective):
+        raise ValueError("predictions need a Fit of a model of labels, such as LinearChainCRF")
+    trained: Labelled = fit.data
+    if features is None:
+        return trained
+    data = features
+    if not isinstance(features, Labelled):
+        # Labels are not used; any will do.
+        parts = list(features)
+        data = labelled(parts, [[trained.tags[0]] * len(part) for part in parts], tags=trained.tags)
+    if data.features.shape[1] != trained.features.shape[1]:
+        raise ValueError(
+            f"the model was fitted with {trained.features.shape[1]} features, "
+            f"got {data.features.shape[1]}"
+        )
+    if data.tags != trained.tags:
+        raise ValueError(
+            f"the model was fitted with tags {', '.join(trained.tags)}, got {', '.join(data.tags)}; "
+            "read the data with fo.labelled(..., tags=) of the training data"
+        )
+    return data
+
+
+def _shelves(fit: Fit, data: Labelled) -> Shelves:
+    if data is fit.data:
+        found: Shelves = fit.problem.layout.shelves
+        return found
+    return shelved(*fit.model.design(data.features, data.lengths), data.lengths)
