@@ -46,13 +46,12 @@ def bucketed(lengths: np.ndarray, most: int = _MOST) -> list[Bucket]:
         if steps <= _FEW or steps - lengths.sum() <= _WASTE * steps:
             break
     offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    made, shortest = [], 0
-    for longest in ends:
+    made = []
+    for shortest, longest in zip([0, *ends[:-1]], ends, strict=True):
         members = np.flatnonzero((lengths > shortest) & (lengths <= longest))
         steps = np.arange(longest)[None]
         inside = np.minimum(steps, lengths[members][:, None] - 1)
         made.append(Bucket(members, lengths[members], offsets[members][:, None] + inside))
-        shortest = longest
     return made
 
 

@@ -28,13 +28,23 @@ class Rows(NamedTuple):
 
     def some(self, chosen: np.ndarray) -> Rows:
         """The rows where `chosen` (R,) is true."""
-        return Rows(*(None if array is None else array[chosen] for array in self))
+        weights = None if self.weights is None else self.weights[chosen]
+        return Rows(*(array[chosen] for array in self[:4]), weights)
 
 
 def rows_of(sequence: np.ndarray, labels: np.ndarray, fold: np.ndarray | None = None) -> Rows:
     """Rows with coefficients of one, all of fold 0 unless said."""
     fold = np.zeros(len(sequence), int) if fold is None else fold
     return Rows(fold, sequence, np.ones(len(sequence)), labels)
+
+
+def joined(first: Rows, second: Rows) -> Rows:
+    """All of both; the second has no weights."""
+    weights = first.weights
+    if weights is not None:
+        weights = np.concatenate([weights, (second.labels != UNKNOWN).astype(float)])
+    pairs = zip(first[:4], second[:4], strict=True)
+    return Rows(*(np.concatenate(pair) for pair in pairs), weights)
 
 
 def of_sequences(corpus: Corpus, base: np.ndarray, weights: np.ndarray) -> Rows:

@@ -98,9 +98,9 @@ def labelled(
         if yes and str(label) not in number:
             sequence, token = _place(site, lengths)
             raise ValueError(
-                f"the label of sequence {sequence}, token {token} is '{label}', which is not one of the "
-                f"{len(names)} tags {', '.join(names)}; label it as one of these or as None (unknown), or "
-                "fit a model that has it"
+                f"the label of sequence {sequence}, token {token} is '{label}', which is not one of "
+                f"the {len(names)} tags {', '.join(names)}; label it as one of these or as None "
+                "(unknown), or fit a model that has it"
             )
         if yes:
             codes[site] = number[str(label)]
@@ -148,7 +148,7 @@ def _flat(items: Any, lengths: np.ndarray, what: str) -> list[Any]:
         if isinstance(row, str) or np.ndim(np.asarray(row, object)) != 1 or len(row) != length:
             shown = f"'{row:.40}'" if isinstance(row, str) else f"{np.shape(np.asarray(row, object))}"
             raise ValueError(
-                f"{what} of sequence {number} must be a list of {length}, one for each token, got {shown}"
+                f"{what} of sequence {number} must be a list of {length}, one a token, got {shown}"
             )
     return [item for row in rows for item in row]
 

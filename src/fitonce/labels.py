@@ -17,7 +17,16 @@ import numpy as np
 
 from fitonce import conditionals, rows
 from fitonce.corpus import Corpus
-from fitonce.label_rows import Rows, evaluate, is_linear, kept, of_labels, of_sequences, rows_of
+from fitonce.label_rows import (
+    Rows,
+    evaluate,
+    is_linear,
+    joined,
+    kept,
+    of_labels,
+    of_sequences,
+    rows_of,
+)
 from fitonce.labelled import UNKNOWN, Labelled
 from fitonce.numerics import in_float64
 from fitonce.objective import Program
@@ -235,10 +244,7 @@ class LabelObjective:
         fold = np.repeat(np.arange(len(weights)), len(partly))
         sequence = np.tile(partly, len(weights))
         always = Rows(fold, sequence, -np.ones(len(fold)), self.layout.labels[sequence])
-        if changed.weights is not None:
-            always = always._replace(weights=(always.labels != UNKNOWN).astype(float))
-        pairs = zip(changed, always, strict=True)
-        return Rows(*(None if a is None else np.concatenate([a, b]) for a, b in pairs))
+        return joined(changed, always)
 
     def _both(
         self, thetas: np.ndarray, sequences: np.ndarray, fold: np.ndarray | None = None

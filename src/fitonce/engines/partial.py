@@ -1,7 +1,7 @@
 """The mean of log p(kept states) of a chain when each of its known states is kept with a probability.
 
-Between two kept states a chain does not depend on the rest, so the logarithm is a sum over stretches from
-one kept state to the next, and its mean is over all stretches: (T + 1) T / 2 of them, each with the
+Between two kept states a chain does not depend on the rest, so the logarithm is a sum over stretches
+from one kept state to the next, and its mean is over all stretches: (T + 1) T / 2 of them, each with the
 probability that its ends are kept and nothing between them. With probabilities of 0 and 1 it is the
 log-partition with the kept states fixed.
 """

@@ -151,6 +151,7 @@ def log_messages(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[
 
 
 def log_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array]:
+    """The same as `posterior`, in log space."""
     ahead, behind = log_messages(unary, pairwise, lengths)
     value = logsumexp(ahead[-1], 0)
     norm = jnp.where(value > -jnp.inf, value, 0.0)

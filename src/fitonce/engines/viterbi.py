@@ -11,7 +11,7 @@ from fitonce.numerics import Array
 
 def best_path(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array]:
     """States (T, B), the last one repeated over padding, and their total log-potential (B,)."""
-    steps, states, batch = unary.shape
+    _, states, batch = unary.shape
     shared = pairwise.shape[0] == 1
     stay = jnp.broadcast_to(jnp.arange(states)[:, None], (states, batch))
 

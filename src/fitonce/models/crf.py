@@ -37,9 +37,9 @@ class LinearChainCRF:
                        + start[z_1] + end[z_T] - log Z(x)
 
     Args:
-        features: "linear", as above, or "scores": the features are the scores of the tags themselves, one
-            column per tag, such as those of a network whose layers are frozen. Then there are no weights
-            and no bias: K^2 + 2 K parameters.
+        features: "linear", as above, or "scores": the features are the scores of the tags themselves,
+            one column per tag, such as those of a network whose layers are frozen. Then there are no
+            weights and no bias: K^2 + 2 K parameters.
         support: which transitions can happen: "iob2" (I-X only after B-X or I-X, and not first), (K, K)
             bools, or None for all. The others have probability zero, exactly.
         start_support: (K,) bools, which tags can be first; None: all, or what "iob2" says.
@@ -73,9 +73,7 @@ class LinearChainCRF:
     def prepare(self, data: Labelled) -> Labelled:
         """The data, checked: as many scores as tags, and labels that can happen."""
         if not isinstance(data, Labelled):
-            raise ValueError(
-                f"LinearChainCRF needs data from fo.labelled(features, labels), got {type(data).__name__}"
-            )
+            raise ValueError(f"LinearChainCRF needs data from fo.labelled, got {type(data).__name__}")
         if self.features == "scores" and data.features.shape[1] != len(data.tags):
             raise ValueError(
                 f"features='scores' needs a column for each of {len(data.tags)} tags, "
@@ -101,8 +99,8 @@ class LinearChainCRF:
         before = "first" if token == 0 else f"after '{data.tags[data.labels[sites[0] - 1]]}'"
         raise ValueError(
             f"sequence {int(where['sequence'])}, token {token} has tag '{tag}' {before}, which support= "
-            f"forbids ({sites.size} such in all); mend the labels, read IOB1 files with fo.read_conll, or "
-            "use support=None"
+            f"forbids ({sites.size} such in all); mend the labels, read IOB1 files with fo.read_conll, "
+            "or use support=None"
         )
 
     def masks(self, tags: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -155,7 +153,8 @@ class LinearChainCRF:
     def log_prior_at(self, params: Params, prepared: Any) -> Array:
         """Normal(0, scale^2) on every parameter."""
         leaves = [jnp.where(jnp.isfinite(v), v, 0.0) for v in jax.tree_util.tree_leaves(params)]
-        return -0.5 * sum(jnp.sum(leaf**2) for leaf in leaves) / self.scale**2
+        squares = jnp.stack([jnp.sum(leaf**2) for leaf in leaves])
+        return -0.5 * jnp.sum(squares) / self.scale**2
 
     def design(self, features: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """(sites, Q') what multiplies `stack`'s rows at each token, and (sites, K) scores that are given
