@@ -4,6 +4,7 @@ Cross-validation of models with dependence in them, from one fit.
 """
 
 from fitonce import datasets, folds, models, weighting
+from fitonce.audit import LabelAudit
 from fitonce.bootstrap import Bootstrap, bootstrap
 from fitonce.conll import Tagged, read_conll
 from fitonce.crossval import cross_validate
@@ -35,6 +36,7 @@ __all__ = [
     "IndefiniteError",
     "InexactBound",
     "Influence",
+    "LabelAudit",
     "Labelled",
     "Outcome",
     "Sequences",

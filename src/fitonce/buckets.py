@@ -49,8 +49,7 @@ def bucketed(lengths: np.ndarray, most: int = _MOST) -> list[Bucket]:
     made = []
     for shortest, longest in zip([0, *ends[:-1]], ends, strict=True):
         members = np.flatnonzero((lengths > shortest) & (lengths <= longest))
-        steps = np.arange(longest)[None]
-        inside = np.minimum(steps, lengths[members][:, None] - 1)
+        inside = np.minimum(np.arange(longest)[None], lengths[members][:, None] - 1)
         made.append(Bucket(members, lengths[members], offsets[members][:, None] + inside))
     return made
 

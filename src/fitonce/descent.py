@@ -15,7 +15,7 @@ from fitonce.objective import Objective
 from fitonce.params import Params
 
 _MOST_ITERATIONS = 500
-_BEFORE_NEWTON = 40  # iterations where a Hessian costs a few gradients: Newton's method ends sooner
+_BEFORE_NEWTON = 100  # iterations where a Hessian costs a few gradients: Newton's method ends sooner
 _MOST_EM, _EM_STEP = 50, 1e-3  # free coordinates: logarithms of rates
 
 

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from fitonce import plots
+from fitonce.audit import LabelAudit, label_audit
 from fitonce.curvature import curvature
 from fitonce.fit import Fit, delta_method
+from fitonce.labels import LabelObjective
 from fitonce.loo import sweep
 from fitonce.models.base import FieldModel
 
@@ -84,13 +86,16 @@ class Influence:
         return "\n".join(lines)
 
 
-def influence(fit: Fit, *, damping: float = 0.0) -> Influence:
-    """Every observed point's influence on the fit, to first order, from one sweep of tangents.
+def influence(fit: Fit, *, damping: float = 0.0) -> Influence | LabelAudit:
+    """Every observed point's influence on the fit, to first order, from one sweep of tangents. For a
+    model of labels, an audit of them.
 
     Args:
-        fit: of a chain or a field.
+        fit: of a chain, a field or a model of labels.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
     """
+    if isinstance(fit, Fit) and isinstance(fit.problem, LabelObjective):
+        return label_audit(fit, damping)
     curve = curvature(fit, damping=damping)
     folds, losses, slopes = sweep(fit)
     moves = curve.solve(slopes.T).T

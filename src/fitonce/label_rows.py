@@ -28,8 +28,8 @@ class Rows(NamedTuple):
 
     def some(self, chosen: np.ndarray) -> Rows:
         """The rows where `chosen` (R,) is true."""
-        weights = None if self.weights is None else self.weights[chosen]
-        return Rows(*(array[chosen] for array in self[:4]), weights)
+        found = Rows(*(array[chosen] for array in self[:4]))
+        return found if self.weights is None else found._replace(weights=self.weights[chosen])
 
 
 def rows_of(sequence: np.ndarray, labels: np.ndarray, fold: np.ndarray | None = None) -> Rows:
@@ -40,11 +40,11 @@ def rows_of(sequence: np.ndarray, labels: np.ndarray, fold: np.ndarray | None = 
 
 def joined(first: Rows, second: Rows) -> Rows:
     """All of both; the second has no weights."""
-    weights = first.weights
-    if weights is not None:
-        weights = np.concatenate([weights, (second.labels != UNKNOWN).astype(float)])
-    pairs = zip(first[:4], second[:4], strict=True)
-    return Rows(*(np.concatenate(pair) for pair in pairs), weights)
+    found = Rows(*(np.concatenate(pair) for pair in zip(first[:4], second[:4], strict=True)))
+    if first.weights is None:
+        return found
+    surely = (second.labels != UNKNOWN).astype(float)
+    return found._replace(weights=np.concatenate([first.weights, surely]))
 
 
 def of_sequences(corpus: Corpus, base: np.ndarray, weights: np.ndarray) -> Rows:

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
+from scipy import special
 
 from fitonce import conditionals, rows
 from fitonce.corpus import Corpus
@@ -142,8 +143,13 @@ class LabelObjective:
         """J (D, path coordinates) at the full fit's weights."""
         if not self._whole:
             return -self.leave_one_out(theta)[1]
-        partition, numerator = self._both(theta[None], np.arange(self.prepared.n_sequences))
-        return (partition[1] - numerator[1]).T
+        return self.sequence_losses(theta, np.arange(self.prepared.n_sequences))[1].T
+
+    @in_float64
+    def sequence_losses(self, theta: np.ndarray, sequences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """-log p(z_n | x_n) of sequences (n,), (n,), and slopes (n, D)."""
+        partition, numerator = self._both(theta[None], sequences)
+        return partition[0] - numerator[0], partition[1] - numerator[1]
 
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log p(z_t | all other labels, x) (sites,) and its derivatives by theta (D, sites)."""
@@ -173,6 +179,24 @@ class LabelObjective:
             )
             values[~local], slopes[~local] = with_it[0] - less[0], with_it[1] - less[1]
         return values, slopes
+
+    @in_float64
+    def alternatives(self, theta: np.ndarray, sites: np.ndarray) -> np.ndarray:
+        """(n, K) p(z_t = k | all other labels, x) of labelled sites (n,)."""
+        corpus = self.layout
+        found = np.empty((len(sites), len(self.prepared.tags)))
+        local = conditionals.is_local(corpus, sites)
+        scores = conditionals.local_scores(self._program, theta, corpus, sites[local])
+        found[local] = special.softmax(scores, 1)
+        others = sites[~local]
+        labels = corpus.labels[corpus.sequence[others]]
+        labels[np.arange(len(others)), corpus.time[others]] = UNKNOWN
+        arrays = (np.tile(theta, (len(others), 1)), corpus.sequence[others], labels)
+        rest = np.empty((len(others), found.shape[1]))
+        for some, logs in corpus.shelves.log_marginals(self._program, *arrays):
+            rest[some] = np.exp(logs[np.arange(len(some)), corpus.time[others[some]]])
+        found[~local] = rest
+        return found
 
     @in_float64
     def posterior(self, theta: np.ndarray) -> np.ndarray:

@@ -74,4 +74,5 @@ def _shelves(fit: Fit, data: Labelled) -> Shelves:
     if data is fit.data:
         found: Shelves = fit.problem.layout.shelves
         return found
-    return shelved(*fit.model.design(data.features, data.lengths), data.lengths)
+    design, scores = fit.model.design(data.features, data.lengths)
+    return shelved(design, scores, data.lengths)

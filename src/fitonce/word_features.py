@@ -74,7 +74,8 @@ def read_vectors(path: str | os.PathLike[str]) -> WordVectors:
             if not {"words", "vectors"} <= set(found.files):
                 raise ValueError(f"{path.name} must hold words and vectors, got {found.files}")
             return WordVectors(tuple(map(str, found["words"])), found["vectors"].astype(float))
-    words, rows = [], []
+    words: list[str] = []
+    rows: list[np.ndarray] = []
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             word, *values = line.rstrip().split(" ")

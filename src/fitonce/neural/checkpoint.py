@@ -1,0 +1,100 @@
+"""Checkpoints: arrays and plain values in one file, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+VERSION = 1
+
+
+def leaves(tree: Any) -> list[np.ndarray]:
+    """The arrays of a pytree, in order."""
+    return [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(tree)]
+
+
+def with_leaves(tree: Any, arrays: list[np.ndarray]) -> Any:
+    """A pytree of this shape with these arrays."""
+    old, shape = jax.tree_util.tree_flatten(tree)
+    if [np.shape(a) for a in old] != [np.shape(a) for a in arrays]:
+        raise ValueError("the checkpoint is of a network of another shape")
+    return jax.tree_util.tree_unflatten(shape, [jnp.asarray(array) for array in arrays])
+
+
+def write(path: str | os.PathLike[str], tagger: dict[str, Any], training: dict[str, Any]) -> None:
+    """Write a tagger and the state of its training. A file that is there becomes `.previous`."""
+    path = Path(path)
+    arrays: dict[str, np.ndarray] = {}
+    plain = {
+        "version": VERSION,
+        "tagger": _without_arrays(tagger, "tagger", arrays),
+        "training": _without_arrays(training, "training", arrays),
+    }
+    text = np.frombuffer(json.dumps(plain).encode(), np.uint8)
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as out:
+        np.savez(out, plain=text, **arrays)
+    if path.exists():
+        os.replace(path, _previous(path))
+    os.replace(partial, path)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `write` wrote."""
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"expected a checkpoint, found none at {path}")
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
+        plain = json.loads(arrays["plain"].tobytes().decode())
+        version = plain["version"]
+    except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, UnicodeDecodeError):
+        before = _previous(path)
+        help_ = f"; the one before it is {before.name}" if before.exists() else ""
+        raise ValueError(
+            f"{path.name} is not a whole checkpoint: it is truncated, damaged or another file{help_}"
+        ) from None
+    if version != VERSION:
+        raise ValueError(f"{path.name} is a checkpoint of version {version}, expected {VERSION}")
+    return (
+        _with_arrays(plain["tagger"], "tagger", arrays),
+        _with_arrays(plain["training"], "training", arrays),
+    )
+
+
+def _previous(path: Path) -> Path:
+    return path.with_name(path.name + ".previous")
+
+
+def _without_arrays(
+    values: dict[str, Any], prefix: str, arrays: dict[str, np.ndarray]
+) -> dict[str, Any]:
+    """The plain ones; arrays, and lists of them, go into `arrays`."""
+    plain: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            arrays[f"{prefix}/{name}"] = value
+        elif isinstance(value, list) and value and isinstance(value[0], np.ndarray):
+            arrays.update({f"{prefix}/{name}/{k:04d}": item for k, item in enumerate(value)})
+        else:
+            plain[name] = value
+    return plain
+
+
+def _with_arrays(plain: dict[str, Any], prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    found = dict(plain)
+    for key in sorted(arrays):
+        parts = key.split("/")
+        if parts[0] == prefix and len(parts) == 2:
+            found[parts[1]] = arrays[key]
+        elif parts[0] == prefix:
+            found.setdefault(parts[1], []).append(arrays[key])
+    return found

@@ -1,0 +1,128 @@
+"""Training the CRF layer on, all layers below it frozen: where it is after each epoch."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from fitonce.buckets import bucketed
+from fitonce.labelled import UNKNOWN, Labelled
+from fitonce.neural.network import crf_losses
+from fitonce.numerics import Array, in_float64
+from fitonce.progress import bar
+
+
+class Epoch(NamedTuple):
+    """The CRF layer after an epoch.
+
+    Attributes:
+        epoch: 0 before the first.
+        params: parameters of `LinearChainCRF("scores")`, for `fo.fit_at`.
+        loss: mean training loss per sentence during the epoch.
+        seconds: since training began.
+    """
+
+    epoch: int
+    params: dict[str, np.ndarray]
+    loss: float
+    seconds: float
+
+
+@in_float64
+def train_crf_layer(
+    data: Labelled,
+    start: dict[str, Any],
+    *,
+    epochs: int = 60,
+    learning_rate: float = 1e-3,
+    batch: int = 31,
+    scale: float | None = 3.0,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> list[Epoch]:
+    """Train transitions, start and end scores by Adam on frozen scores.
+
+    Args:
+        data: `Tagger.labelled(...)`, all labels known.
+        start: parameters to begin with, such as `Tagger.crf`.
+        epochs, learning_rate, batch: of the training.
+        scale: of the Gaussian prior, that of the `LinearChainCRF` in view; None: no prior.
+        seed: of the order of batches.
+        progress: a progress bar; None: only on a terminal.
+
+    Returns: the layer before training and after each epoch.
+    """
+    if (data.labels == UNKNOWN).any():
+        raise ValueError("the CRF layer is trained on data whose labels are all known")
+    if data.features.shape[1] != len(data.tags):
+        raise ValueError(
+            f"the features must be scores of {len(data.tags)} tags, got {data.features.shape[1]} columns"
+        )
+    names = ("transition", "start", "end")
+    layer = tuple(jnp.asarray(start[name], float) for name in names)
+    adam = optax.adam(learning_rate)
+    optimiser = adam.init(layer)
+    precision = 0.0 if scale is None else 1.0 / (scale**2 * data.n_sequences)
+    buckets = bucketed(data.lengths)
+    grids = [
+        tuple(jnp.asarray(a) for a in (b.grid(data.features), b.grid(data.labels), b.lengths))
+        for b in buckets
+    ]
+    found = [Epoch(0, _named(layer, names), float("nan"), 0.0)]
+    started = time.perf_counter()
+    with bar(epochs, "epochs of the CRF layer", progress) as shown:
+        for epoch in range(1, epochs + 1):
+            rng = np.random.default_rng((seed, epoch))
+            total = 0.0
+            for number, rows in _batches([len(b.members) for b in buckets], batch, rng):
+                counted = jnp.asarray((np.arange(batch) < len(rows)).astype(float))
+                chosen = jnp.asarray(np.resize(rows, batch))
+                arrays = (chosen, counted, precision, *grids[number])
+                layer, optimiser, loss = _update(adam, layer, optimiser, *arrays)
+                total += float(loss) * len(rows)
+            seconds = time.perf_counter() - started
+            found.append(Epoch(epoch, _named(layer, names), total / data.n_sequences, seconds))
+            shown.update()
+    return found
+
+
+def _named(layer: tuple[Array, ...], names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    return {name: np.asarray(value) for name, value in zip(names, layer, strict=True)}
+
+
+def _batches(sizes: list[int], batch: int, rng: np.random.Generator) -> list[tuple[int, np.ndarray]]:
+    """Bucket and rows of each batch, in random order."""
+    made = []
+    for number, size in enumerate(sizes):
+        order = rng.permutation(size)
+        made += [(number, order[k : k + batch]) for k in range(0, size, batch)]
+    return [made[k] for k in rng.permutation(len(made))]
+
+
+@partial(jax.jit, static_argnums=0)
+def _update(
+    adam: Any,
+    layer: tuple[Array, Array, Array],
+    optimiser: Any,
+    rows: Array,
+    counted: Array,
+    precision: Array,
+    scores: Array,
+    tags: Array,
+    lengths: Array,
+) -> tuple[Any, Any, Array]:
+    def mean(parts: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        losses = crf_losses(parts, scores[rows], tags[rows], lengths[rows])
+        loss = jnp.sum(losses * counted) / jnp.sum(counted)
+        squares = jnp.stack([jnp.sum(part**2) for part in parts])
+        return loss + 0.5 * precision * jnp.sum(squares), loss
+
+    slopes, loss = jax.grad(mean, has_aux=True)(layer)
+    steps, optimiser = adam.update(slopes, optimiser)
+    return optax.apply_updates(layer, steps), optimiser, loss

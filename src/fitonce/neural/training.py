@@ -1,0 +1,168 @@
+"""Training a tagger: Adam, early stopping by the validation loss, checkpoints."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from fitonce.conll import Tagged
+from fitonce.neural import checkpoint as files
+from fitonce.neural.encoding import Encoded, batches, encode, encoding_of
+from fitonce.neural.network import Batch, Network, Settings
+from fitonce.neural.tagger import Tagger, contents, empty_network, from_contents
+from fitonce.numerics import Array
+from fitonce.progress import bar
+from fitonce.word_features import WordVectors
+
+
+class _State(NamedTuple):
+    """Where training is: the network as it is and as it was best, and the optimiser."""
+
+    network: Network
+    best: Network
+    optimiser: Any
+
+
+def train(
+    training: Tagged,
+    validation: Tagged,
+    *,
+    vectors: WordVectors | None = None,
+    settings: Settings | None = None,
+    epochs: int = 50,
+    patience: int = 3,
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+) -> Tagger:
+    """Train a bidirectional LSTM under a CRF to tag words.
+
+    Args:
+        training, validation: from `fo.read_conll`.
+        vectors: of words, such as GloVe's, which are not trained on; None: learned.
+        settings: sizes, dropout, batch and learning rate.
+        epochs: at most.
+        patience: epochs without a lower validation loss after which to stop.
+        seed: of the first numbers, the order of batches and dropout.
+        checkpoint: a file, written after each epoch.
+        resume: go on from `checkpoint` where it exists; the result is that of an uninterrupted run.
+        progress: a progress bar; None: only on a terminal.
+    """
+    settings = Settings() if settings is None else settings
+    for name, value in (("epochs", epochs), ("patience", patience)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    if resume and checkpoint is None:
+        raise ValueError("resume=True needs checkpoint=, the file to go on from")
+    encoding, table = encoding_of(training, vectors)
+    encoded = encode(encoding, training.words, training.tags)
+    checked = encode(encoding, validation.words, validation.tags)
+    network = empty_network(settings, encoding, table, seed)
+    adam = optax.adam(settings.learning_rate)
+    state = _State(network, network, adam.init(eqx.filter(network, eqx.is_array)))
+    tagger = Tagger(settings, encoding, network, table, [])
+    if resume and checkpoint is not None and Path(checkpoint).exists():
+        tagger, state = _resumed(checkpoint, tagger, state)
+    history, given = list(tagger.history), jnp.asarray(table)
+    with bar(epochs, "epochs", progress) as shown:
+        shown.update(len(history))
+        for epoch in range(len(history), epochs):
+            if _is_over(history, patience):
+                break
+            started = time.perf_counter()
+            state, loss = _epoch(state, adam, encoded, given, settings, (seed, epoch))
+            held = _loss(state.network, checked, given, settings.batch)
+            if not history or held < min(row["validation"] for row in history):
+                state = state._replace(best=state.network)
+            seconds = time.perf_counter() - started
+            row = {"epoch": epoch + 1, "training": loss, "validation": held, "seconds": seconds}
+            history.append(row)
+            tagger = Tagger(settings, encoding, state.best, table, history)
+            if checkpoint is not None:
+                now = {"now": files.leaves(state.network), "optimiser": files.leaves(state.optimiser)}
+                files.write(checkpoint, contents(tagger), now)
+            shown.update()
+    return tagger
+
+
+def _is_over(history: list[dict[str, float]], patience: int) -> bool:
+    if not history:
+        return False
+    held = [row["validation"] for row in history]
+    return len(held) - 1 - int(np.argmin(held)) >= patience
+
+
+def _resumed(path: str | os.PathLike[str], fresh: Tagger, state: _State) -> tuple[Tagger, _State]:
+    found, training = files.read(path)
+    tagger = from_contents(found)
+    if tagger.settings != fresh.settings or tagger.encoding != fresh.encoding:
+        raise ValueError(
+            f"{Path(path).name} is of another network or other training data; give another checkpoint= "
+            "or resume=False"
+        )
+    if "now" not in training:
+        raise ValueError(f"{Path(path).name} is a saved tagger, not a checkpoint of its training")
+    network = files.with_leaves(state.network, training["now"])
+    optimiser = files.with_leaves(state.optimiser, training["optimiser"])
+    return tagger, _State(network, tagger.network, optimiser)
+
+
+def _epoch(
+    state: _State,
+    adam: Any,
+    encoded: Encoded,
+    vectors: Array,
+    settings: Settings,
+    numbers: tuple[int, int],
+) -> tuple[_State, float]:
+    """One pass over the data; its order and dropout depend on seed and epoch alone."""
+    network, optimiser = state.network, state.optimiser
+    rng = np.random.default_rng(numbers)
+    key = jax.random.fold_in(jax.random.PRNGKey(numbers[0]), numbers[1])
+    total = 0.0
+    for k, (members, batch) in enumerate(batches(encoded, settings.batch, rng)):
+        arrays = (batch, vectors, settings.dropout, jax.random.fold_in(key, k))
+        network, optimiser, loss = _update(network, optimiser, adam, *arrays)
+        total += float(loss) * len(members)
+    if not np.isfinite(total):
+        raise ValueError("the training loss is not finite; use a smaller learning_rate")
+    return state._replace(network=network, optimiser=optimiser), total / len(encoded.words)
+
+
+@eqx.filter_jit
+def _update(
+    network: Network,
+    optimiser: Any,
+    adam: Any,
+    batch: Batch,
+    vectors: Array,
+    dropout: float,
+    key: Array,
+) -> tuple[Network, Any, Array]:
+    def mean(net: Network) -> Array:
+        losses = net.losses(batch, vectors, dropout, key)
+        return jnp.sum(losses * batch.counted) / jnp.sum(batch.counted)
+
+    loss, slopes = eqx.filter_value_and_grad(mean)(network)
+    steps, optimiser = adam.update(slopes, optimiser)
+    return eqx.apply_updates(network, steps), optimiser, loss
+
+
+@eqx.filter_jit
+def _sum_of_losses(network: Network, batch: Batch, vectors: Array) -> Array:
+    return jnp.sum(network.losses(batch, vectors, 0.0, None) * batch.counted)
+
+
+def _loss(network: Network, encoded: Encoded, vectors: Array, size: int) -> float:
+    """Mean loss per sentence, nothing dropped."""
+    parts = [float(_sum_of_losses(network, batch, vectors)) for _, batch in batches(encoded, size)]
+    return sum(parts) / len(encoded.words)
