@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import fails_safely, graphs, peers, scaling
+from benchmarks import crf, fails_safely, graphs, peers, scaling
 
 NAMES = {
     "scaling": scaling.main,
     "peers": peers.main,
     "fails-safely": fails_safely.main,
     "graphs": graphs.main,
+    "crf": crf.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

@@ -117,7 +117,8 @@ def main() -> None:
         says, swept, curved = (row[key] / 2**20 for key in ("bytes", "swept", "curved"))
         print(
             f"{label:>10} {row['nodes']:>6,} {row['width']:>6} {row['entries']:>12,} "
-            f"{row['plan']:>6.2f} s {1e3 * row['guess']:>6.1f} ms {1e3 * row['sweep']:>6.1f} ms {rate:>9.0f} "
+            f"{row['plan']:>6.2f} s {1e3 * row['guess']:>6.1f} ms {1e3 * row['sweep']:>6.1f} ms "
+            f"{rate:>9.0f} "
             f"{row['derivatives']:>7.2f} s {says:>6.1f} MiB {swept:>5.0f} MiB {curved:>5.0f} MiB"
         )
 

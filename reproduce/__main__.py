@@ -8,7 +8,10 @@ from reproduce import (
     bootstrap,
     calibration,
     exact,
+    label_audit,
+    labels_out,
     leave_one_out,
+    neural_crf,
     philadelphia,
     regions,
     traffic_accuracy,
@@ -26,6 +29,9 @@ NAMES = {
     "bootstrap": bootstrap.main,
     "philadelphia": philadelphia.main,
     "regions": regions.main,
+    "neural-crf": neural_crf.main,
+    "labels-out": labels_out.main,
+    "label-audit": label_audit.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

@@ -77,6 +77,24 @@ def _mixture():
     return fo.models.Custom(_mixture_density, init, constraints={"share": "simplex"}), data
 
 
+_TURNS = [[1, 1, 0], [1, 1, 1], [1, 1, 1]]  # the last tag does not follow the first
+
+
+def _tagged(unknown=0.0, seed=8):
+    """Tags that follow each other, the last never the first, and that shift two features."""
+    rng = np.random.default_rng(seed)
+    moves = np.array([[0.7, 0.3, 0.0], [0.3, 0.3, 0.4], [0.4, 0.2, 0.4]])
+    centres = np.array([[-0.8, 0.0], [0.8, 0.5], [0.3, -0.8]])
+    features, labels = [], []
+    for length in rng.integers(3, 10, size=12):
+        z = [0]
+        while len(z) < length:
+            z.append(rng.choice(3, p=moves[z[-1]]))
+        features.append(centres[z] + rng.normal(size=(length, 2)))
+        labels.append([None if rng.random() < unknown else k for k in z])
+    return fo.labelled(features, labels, tags=[0, 1, 2])
+
+
 def entries() -> list[Entry]:
     left_right = np.array([[True, True, False], [False, True, True], [False, False, True]])
     stretches = np.concatenate([np.random.default_rng(6).normal(m, 0.7, 30) for m in (-2.0, 0.5, 3.0)])
@@ -108,6 +126,9 @@ def entries() -> list[Entry]:
             _grid(), emission=fo.models.PoissonSites(2.0, 0.1), beta="learned", beta_scale=1.0),
             _field("poisson")),
         Entry("custom-field", _triples(), _field("gaussian")),
+        Entry("crf", fo.models.LinearChainCRF(scale=1.0), _tagged(), sequences=True),
+        Entry("crf-partial", fo.models.LinearChainCRF(support=_TURNS, scale=1.0),
+              _tagged(unknown=0.2), sequences=True),
     ]  # fmt: skip
     return made
 

@@ -12,7 +12,12 @@ from fitonce.folds.record import Folds, Kind, is_between, make_folds, shape_of
 
 
 def structures(
-    data: Any, *, k: int | None = None, groups: Sequence[Any] | None = None, seed: int = 0
+    data: Any,
+    *,
+    k: int | None = None,
+    groups: Sequence[Any] | None = None,
+    n: int | None = None,
+    seed: int = 0,
 ) -> Folds:
     """Leave whole sequences out: one at a time, in `k` random folds, or by group.
 
@@ -20,11 +25,12 @@ def structures(
         data: the data, or the number of sequences.
         k: put the sequences, shuffled by `seed`, into k folds of nearly equal size.
         groups: one label per sequence; each distinct label is a fold.
+        n: only so many of the sequences, drawn by `seed`, one at a time.
     """
     shape = shape_of(data, "sequences")
     count = len(shape.base)
-    if k is not None and groups is not None:
-        raise ValueError("structures takes k or groups, got both")
+    if sum(option is not None for option in (k, groups, n)) > 1:
+        raise ValueError("structures takes one of k, groups and n, got more")
     if count < 2:
         raise ValueError(f"leaving sequences out needs at least 2 sequences, got {count}")
     if k is not None:
@@ -46,7 +52,13 @@ def structures(
             raise ValueError(f"groups must label every sequence, but sequence {unlabelled[0]} has none")
         sets = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         return make_folds("sequences", sets, shape, "leave-one-group-of-sequences-out")
-    return make_folds("sequences", list(np.arange(count)[:, None]), shape, "leave-one-sequence-out")
+    chosen, label = np.flatnonzero(shape.base), "leave-one-sequence-out"
+    if n is not None:
+        if not is_between(n, 1, len(chosen)):
+            raise ValueError(f"n must be an integer between 1 and {len(chosen)}, got {n}")
+        chosen = np.sort(np.random.default_rng(seed).choice(chosen, n, replace=False))
+        label = f"{n} single sequences (seed {seed})"
+    return make_folds("sequences", list(chosen[:, None]), shape, label)
 
 
 def points(data: Any) -> Folds:

@@ -135,17 +135,17 @@ class Network(eqx.Module):
         self.ahead = [Lstm(s, settings.hidden, k) for s, k in zip(sizes, keys[4::2], strict=True)]
         self.behind = [Lstm(s, settings.hidden, k) for s, k in zip(sizes, keys[5::2], strict=True)]
         bound = 1.0 / np.sqrt(2 * settings.hidden)
-        shape = (2 * settings.hidden, tags)
-        self.weights = jax.random.uniform(keys[3], shape, minval=-bound, maxval=bound)
+        self.weights = jax.random.uniform(
+            keys[3], (2 * settings.hidden, tags), minval=-bound, maxval=bound
+        )
         self.bias = jnp.zeros(tags)
         self.transition, self.start, self.end = jnp.zeros((tags, tags)), jnp.zeros(tags), jnp.zeros(tags)
 
     def scores(self, batch: Batch, vectors: Array, dropout: float, key: Array | None) -> Array:
         """(B, T, K); without a key nothing is dropped."""
         table = vectors if self.learned is None else self.learned
-        keys = (
-            [None] * (len(self.ahead) + 2) if key is None else jax.random.split(key, len(self.ahead) + 2)
-        )
+        masks = len(self.ahead) + 2
+        keys = [None] * masks if key is None else list(jax.random.split(key, masks))
         chars = _dropped(self.chars[batch.chars], dropout, keys[-1], (0, 1, 3))
         chars = jnp.where((batch.chars > 0)[..., None], chars, 0.0)
         found = jnp.concatenate([table[batch.words], self._spelling(chars, batch.chars > 0)], -1)
