@@ -30,7 +30,8 @@ NAMES = {
     "philadelphia": philadelphia.main,
     "regions": regions.main,
     "neural-crf": neural_crf.main,
-    "labels-out": labels_out.main,
+    "labels-out": labels_out.singles,
+    "labels-out-tenths": labels_out.tenths,
     "label-audit": label_audit.main,
 }
 

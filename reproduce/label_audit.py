@@ -7,7 +7,7 @@ from scipy import stats
 
 import fitonce as fo
 from reproduce import cases, ner
-from reproduce.labels_out import fitted
+from reproduce.labels_out import AXES, fitted
 
 SHARE, SEEDS = 0.01, (0, 1, 2)
 TOPS = (0.01, 0.05)
@@ -18,7 +18,7 @@ def main() -> None:
     audit = fo.influence(fitted())
     print(audit.report(25), "\n")
     train = ner.wnut("train")
-    vectors = ner.glove().reduced(16)
+    vectors = ner.glove().reduced(AXES)
     print(f"{SHARE:.0%} of the labels exchanged at random; share of them among the top:")
     print(f"{'':>6}" + "".join(f"{f'top {top:.0%}':>10}" for top in TOPS) + f"{'AUC':>8}   ranked by")
     for seed in SEEDS:

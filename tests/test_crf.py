@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import fitonce as fo
-from crf_cases import CASES, CRF, draw, named
-from fitonce import weighting
+from crf_cases import CASES, CRF, Case, draw, named
+from fitonce import buckets, shelves, weighting
 from registry import entries
 from solving import solve
 
@@ -246,6 +247,55 @@ def test_a_path_that_cannot_happen_has_no_probability():
         assert all(before in ("B-X", "I-X") for before, tag in pairs if tag == "I-X")
 
 
+def test_several_buckets_and_chunks_are_the_same_as_one(monkeypatch):
+    """As of large corpora: more than one program, sequences in another order, rows in several chunks."""
+    monkeypatch.setattr(buckets, "_FEW", 0)
+    monkeypatch.setattr(shelves, "bucketed", lambda lengths: buckets.bucketed(lengths, 2))
+    monkeypatch.setattr(shelves, "_CHUNK", 2)
+    case = replace(CASES["linear"], lengths=(5, 2, 4, 5, 2, 1, 5))
+    problem = draw(case, 5, unknown=True)
+    twin, fit = problem.twin, problem.fit
+    assert [len(bucket.members) for bucket in fit.problem.layout.shelves.buckets] == [3, 4]
+    value, gradient, hessian = twin.objective(fit.theta)
+    same(fit.value, value, 12)
+    same(fit.gradient, gradient)
+    same(fit.hessian, hessian)
+    rng = np.random.default_rng(0)
+    weights = problem.data.weights * (rng.random((2, problem.data.n_sites)) < 0.6)
+    thetas = two_thetas(problem, 0)
+    expected = [twin.objective(t, w) for t, w in zip(thetas, weights, strict=True)]
+    check_objective(fit.problem, thetas, weights, expected)
+    every = [np.ones(length, bool) for length in case.lengths]
+    slopes = [twin.log_conditional(n, t, fit.theta, every[n])[1] for n, t in problem.places()]
+    same(fo.curvature(fit).J, -np.stack(slopes, 1))
+    points = fo.folds.points(problem.data)
+    result = fo.cross_validate(fit, points, method="none", check=False)
+    losses = [-twin.log_conditional(row.sequence, row.time, fit.theta, every[row.sequence])[0]
+              for row in result.pointwise.itertuples()]  # fmt: skip
+    same(result.pointwise["loss"], losses)
+    assert fo.predict(fit) == named([twin.best(n, fit.theta) for n in range(7)], case.tags)
+    for n, found in enumerate(fo.marginals(fit)):
+        same(found, twin.marginals(n, fit.theta))
+    for n, found in enumerate(problem.split(fit.posterior())):
+        same(found, twin.marginals(n, fit.theta, every[n]))
+
+
+def test_sequences_of_one_token_are_a_logistic_regression():
+    case = Case(CRF(scale=2.0), ("a", "b"), lengths=(1,) * 6)
+    problem = draw(case, 1)
+    value, gradient, hessian = problem.twin.objective(problem.theta)
+    same(problem.fit.value, value, 12)
+    same(problem.fit.gradient, gradient)
+    same(problem.fit.hessian, hessian)
+    params = problem.fit.params
+    scores = problem.data.features @ params["weights"] + sum(params[k] for k in ("bias", "start", "end"))
+    shares = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    for found, expected in zip(fo.marginals(problem.fit), shares, strict=True):
+        same(found[0], expected)
+    _, slopes = problem.fit.problem.leave_one_out(problem.theta)
+    same(slopes.sum(1), -gradient + problem.theta / 4.0)  # labels are independent
+
+
 @lru_cache
 def fitted(name="linear", unknown=False):
     problem = draw(CASES[name], 7, unknown)
@@ -391,6 +441,23 @@ def test_leave_one_out_is_near_exact_refits_and_knows_where_not():
         result.folds["loss"][refined], exact.folds["loss"][refined], atol=1e-6
     )  # fmt: skip
     assert (result.folds["verdict"] != "bad").all()
+
+
+def test_auto_on_sequences_is_within_its_tolerance_of_exact_refits():
+    fit = tagged("crf-partial")
+    folds = fo.folds.structures(fit.data)
+    auto, exact = (fo.cross_validate(fit, folds, method=method) for method in ("auto", "exact"))
+    assert exact.folds["ok"].all()
+    assert (auto.folds["verdict"] == "good").any()
+    off = (auto.folds["loss"] - exact.folds["loss"]).abs()
+    assert (off[auto.folds["verdict"] == "good"] <= auto.tolerance).all()
+
+
+def test_what_cannot_happen_has_no_parameter():
+    fit = tagged("crf-partial")
+    assert "transition[0,2]" not in fit.names
+    assert len(fit.theta) == 3 + 3 + 3 + 8 + 6
+    assert fit.params["transition"][0, 2] == -np.inf
 
 
 def test_a_loss_of_ones_own_is_given_the_labels():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import linalg
 
 from fitonce.objective import Objective
 from fitonce.status import Outcome, Status
@@ -94,6 +95,15 @@ def spectrum(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     scale = np.sqrt(np.maximum(np.abs(np.diag(hessian)), np.finfo(float).tiny))
     values, vectors = np.linalg.eigh(hessian / np.outer(scale, scale))
     return values, vectors, scale
+
+
+def lowest_scaled(hessian: np.ndarray) -> float:
+    """The smallest eigenvalue of the Hessian scaled to a unit diagonal, -inf if it is not finite."""
+    if not np.isfinite(hessian).all():
+        return -np.inf
+    scale = np.sqrt(np.maximum(np.abs(np.diag(hessian)), np.finfo(float).tiny))
+    scaled = hessian / np.outer(scale, scale)
+    return float(linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0])
 
 
 def flat_direction(hessian: np.ndarray, names: list[str]) -> str | None:

@@ -20,7 +20,7 @@ import numpy as np
 from fitonce.batches import Batches
 from fitonce.curvature import Curvature
 from fitonce.diagnostics import SLOW
-from fitonce.newton import certify, minimise, spectrum
+from fitonce.newton import certify, lowest_scaled, minimise
 from fitonce.status import Outcome, Status
 
 TOLERANCE = 1e-8  # standard errors: a fold this close to stationary is done
@@ -253,13 +253,12 @@ def _own_hessians(batches: Batches, state: Descent, which: np.ndarray, scale: np
     found = batches.hessians(state.thetas[which], state.gradients[which], scale, which)
     resisting = []
     for fold, hessian, close in zip(which, found, near, strict=True):
-        finite = bool(np.isfinite(hessian).all())
-        lowest = spectrum(hessian)[0][0] if finite else -np.inf
-        if lowest <= _CLEAR and finite:
+        lowest = lowest_scaled(hessian)
+        if -np.inf < lowest <= _CLEAR and not batches.objective.closed_form:
             weights = batches.weights_of(np.array([fold]))
             hessian = batches.objective.hessians(state.thetas[fold][None], weights)[0]
             batches.hessians_used[fold] += 1
-            lowest = spectrum(hessian)[0][0] if np.isfinite(hessian).all() else -np.inf
+            lowest = lowest_scaled(hessian)
         if lowest <= np.finfo(float).eps * len(hessian):
             resisting.append(fold)
             continue
@@ -317,4 +316,4 @@ def _refit(batches: Batches, state: Descent, fold: int, curve: Curvature) -> Non
     if certify(end.gradients[0], end.hessians[0], 0.0, curve.names, np.inf).ok:
         state.inverses[fold] = np.linalg.inv(end.hessians[0])
         state.own[fold] = state.certain[fold] = True
-        state.lowest[fold] = spectrum(end.hessians[0])[0][0]
+        state.lowest[fold] = lowest_scaled(end.hessians[0])
