@@ -115,7 +115,9 @@ def test_demo_answers_bad_words_in_one_sentence(words, sentence):
     assert "Traceback" not in done.output
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/index.md", "docs/graphs.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/index.md", "docs/graphs.md", "docs/labels.md", "CONTRIBUTING.md"]
+)
 def test_code_in_documents_runs(name, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)
     assert blocks

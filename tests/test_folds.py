@@ -218,7 +218,10 @@ SPARSE = np.r_[1.0, np.full(10**6, NAN), 1.0]  # blocks of 10 % all but never me
             lambda: folds.structures(3, k=4),
             "an integer between 2 and the number of sequences (3), got 4",
         ),
-        (lambda: folds.structures(3, k=2, groups=[0, 1, 1]), "structures takes k or groups, got both"),
+        (
+            lambda: folds.structures(3, k=2, groups=[0, 1, 1]),
+            "structures takes one of k, groups and n, got more",
+        ),
         (
             lambda: folds.structures(np.ones(9)),
             "leaving sequences out needs at least 2 sequences, got 1",

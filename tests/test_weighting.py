@@ -158,7 +158,7 @@ def test_paths_of_b_have_the_same_exact_refit(fit):
 
 
 def test_unknown_scheme(fit):
-    with pytest.raises(ValueError, match=r"scheme must be one of \['A', 'B', 'structures'\]"):
+    with pytest.raises(ValueError, match=r"scheme must be one of \['A', 'B', 'C', 'structures'\]"):
         fo.curvature(fit, "Z")
     with pytest.raises(ValueError, match=r"or a scheme such as B\(\), got 3"):
         fo.curvature(fit, 3)

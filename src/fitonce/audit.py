@@ -12,6 +12,7 @@ from fitonce import plots
 from fitonce.curvature import Curvature, curvature
 from fitonce.fit import Fit
 from fitonce.labelled import Labelled
+from fitonce.labels import LabelObjective
 
 _CHUNK_BYTES = 2**27  # of slopes at a time
 _BY = ("loss", "displacement")
@@ -67,16 +68,16 @@ class LabelAudit:
             f"The {min(n, len(self.tokens))} most suspicious of {len(self.tokens):,} labels, by {by}:",
             "",
         ]
-        for place, row in enumerate(self.top(n, by).itertuples(), 1):
-            words = data.words_of(row.sequence)
-            begin, end = max(row.time - _AROUND, 0), row.time + _AROUND + 1
-            shown = [*words[begin : row.time], f"[{words[row.time]}]", *words[row.time + 1 : end]]
+        for place, row in enumerate(self.top(n, by).to_dict("records"), 1):
+            words, time = data.words_of(row["sequence"]), row["time"]
+            begin, end = max(time - _AROUND, 0), time + _AROUND + 1
+            shown = [*words[begin:time], f"[{words[time]}]", *words[time + 1 : end]]
             text = ("... " if begin else "") + " ".join(shown) + (" ..." if end < len(words) else "")
             lines += [
                 f"{place:>3}. {text}",
-                f"     labelled {row.label}; the rest says {row.rather} ({row.chance:.0%}); surprise "
-                f"{row.loss:.1f} nats, displacement {row.displacement:.2g}; "
-                f"sentence {row.sequence}, word {row.time}",
+                f"     labelled {row['label']}; the rest says {row['rather']} ({row['chance']:.0%}); "
+                f"surprise {row['loss']:.1f} nats, displacement {row['displacement']:.2g}; "
+                f"sequence {row['sequence']}, token {time}",
             ]
         return "\n".join(lines)
 
@@ -102,23 +103,24 @@ class LabelAudit:
         return "\n".join(lines)
 
 
-def label_audit(fit: Fit, damping: float) -> LabelAudit:
+def label_audit(fit: Fit, objective: LabelObjective, damping: float) -> LabelAudit:
     """Hold every label and every sequence against the rest, to first order, from one pass."""
     curve = curvature(fit, damping=damping)
-    return LabelAudit(_tokens(fit, curve), _sequences(fit, curve), damping, fit)
+    parts = (_tokens(fit, objective, curve), _sequences(fit, objective, curve))
+    return LabelAudit(*parts, damping, fit)
 
 
-def _tokens(fit: Fit, curve: Curvature) -> pd.DataFrame:
+def _tokens(fit: Fit, objective: LabelObjective, curve: Curvature) -> pd.DataFrame:
     data: Labelled = fit.data
     known = np.flatnonzero(data.weights)
     values, losses, displacement, best, chance = np.empty((5, len(known)))
     size = max(_CHUNK_BYTES // (8 * len(fit.theta)), 1)
     for start in range(0, len(known), size):
         some = slice(start, start + size)
-        logs, slopes = fit.problem.conditionals(fit.theta, known[some])
+        logs, slopes = objective.conditionals(fit.theta, known[some])
         values[some] = -logs
         losses[some], displacement[some] = _without(curve, -logs, -slopes)
-        shares = fit.problem.alternatives(fit.theta, known[some])
+        shares = objective.alternatives(fit.theta, known[some])
         best[some], chance[some] = shares.argmax(1), shares.max(1)
     sites = data.sites.iloc[known]
     tags = np.array(data.tags)
@@ -139,10 +141,10 @@ def _tokens(fit: Fit, curve: Curvature) -> pd.DataFrame:
     )
 
 
-def _sequences(fit: Fit, curve: Curvature) -> pd.DataFrame:
+def _sequences(fit: Fit, objective: LabelObjective, curve: Curvature) -> pd.DataFrame:
     data: Labelled = fit.data
     known = np.flatnonzero(data.sequence_weights)
-    values, slopes = fit.problem.sequence_losses(fit.theta, known)
+    values, slopes = objective.sequence_losses(fit.theta, known)
     losses, displacement = _without(curve, values, slopes)
     return pd.DataFrame(
         {

@@ -20,7 +20,7 @@ import pandas as pd
 
 from fitonce.batches import Batches, chunk_size
 from fitonce.curvature import Curvature, curvature
-from fitonce.data import Sequences
+from fitonce.data import Collection, Sequences
 from fitonce.fit import Fit, delta_method
 from fitonce.methods import METHODS, exact
 from fitonce.models.base import FieldModel
@@ -176,7 +176,7 @@ def _refuse(fit: Fit, kind: str, n: int, block: int | None, level: float, check:
         raise ValueError("bootstrap draws steps in time or whole sequences, got a field on a graph")
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
-    if kind == "structures" and not (isinstance(fit.data, Sequences) and fit.data.n_sequences > 1):
+    if kind == "structures" and not (isinstance(fit.data, Collection) and fit.data.n_sequences > 1):
         raise ValueError("kind='structures' draws whole sequences and needs at least 2 of them")
     if block is not None and kind != "block":
         raise ValueError(f"block is for kind='block', got kind='{kind}'")

@@ -15,7 +15,7 @@ from fitonce.data import Sequences
 from fitonce.numerics import Array, in_float64
 from fitonce.objective import CLUSTERS, Program
 from fitonce.potentials import Layout
-from fitonce.weighting import A, Scheme
+from fitonce.weighting import A, C, Scheme
 
 
 def layout_of(data: Sequences) -> Layout:
@@ -165,6 +165,10 @@ class CompiledObjective:
     def with_scheme(self, scheme: Scheme) -> CompiledObjective:
         """The same along another path."""
         layout = self.layout
+        if isinstance(scheme, C):
+            raise ValueError(
+                "scheme C leaves labels out, but this model's states are hidden: use A or B for its sites"
+            )
         if layout is None or scheme == self.program.scheme:
             return self
         base = self.base

@@ -55,7 +55,7 @@ def read_conll(
     if not path.is_file():
         raise ValueError(f"expected a file of words and tags, found none at {path}")
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} must be UTF-8 text, but byte {error.start} is not") from None
     sentences = _sentences(lines, path.name)
@@ -96,13 +96,19 @@ def _sentences(lines: list[str], name: str) -> list[list[list[str]]]:
         columns = [column.strip() for column in columns]
         if not any(columns):
             sentences.append([])
-        elif (line.startswith("# ") and "\t" not in line) or columns[0] == _DOCUMENT:
+        elif _is_comment(line, columns) or columns[0] == _DOCUMENT:
             continue
         elif len(columns) < 2 or not columns[-1]:
             raise ValueError(f"{name}, line {number}: expected a word and a tag, got {line!r:.60}")
         else:
             sentences[-1].append(columns)
     return [sentence for sentence in sentences if sentence]
+
+
+def _is_comment(line: str, columns: list[str]) -> bool:
+    """A line that begins with # and has no tag: not one of a word # in a column of its own."""
+    tagged = columns[-1] == "O" or columns[-1][:2] in ("B-", "I-")
+    return line.startswith("#") and "\t" not in line and not tagged
 
 
 def _word_column(sentences: list[list[list[str]]]) -> int:

@@ -64,8 +64,7 @@ class Corpus:
         """The same of single complete sequences (R,): constants (R,) and slopes (R, D)."""
         lengths = self.data.lengths[sequences]
         row = np.repeat(np.arange(len(sequences)), lengths)
-        begins = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(int)
-        time = np.arange(lengths.sum()) - np.repeat(begins, lengths)
+        time = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         sites = self.data.offsets[sequences][row] + time
         tag, states = self.data.labels[sites], len(self.data.tags)
         width = self.design.shape[1]

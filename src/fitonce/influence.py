@@ -95,7 +95,7 @@ def influence(fit: Fit, *, damping: float = 0.0) -> Influence | LabelAudit:
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
     """
     if isinstance(fit, Fit) and isinstance(fit.problem, LabelObjective):
-        return label_audit(fit, damping)
+        return label_audit(fit, fit.problem, damping)
     curve = curvature(fit, damping=damping)
     folds, losses, slopes = sweep(fit)
     moves = curve.solve(slopes.T).T

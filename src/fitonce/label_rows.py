@@ -68,7 +68,8 @@ def of_labels(corpus: Corpus, base: np.ndarray, weights: np.ndarray) -> Rows:
         )
     fold, site = np.nonzero(weights != base)
     pairs = np.unique(np.stack([fold, corpus.sequence[site]]), axis=1)
-    known, chances = corpus.labels[pairs[1]], kept(corpus, weights, *pairs)
+    known = corpus.labels[pairs[1]]
+    chances = np.where(known != UNKNOWN, kept(corpus, weights, *pairs), 0.0)
     partly = bool(((chances > 0) & (chances < 1)).any())
     return Rows(
         np.tile(pairs[0], 2),

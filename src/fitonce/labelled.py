@@ -90,12 +90,12 @@ def labelled(
     known = [not _is_unknown(label) for label in flat]
     if not any(known):
         raise ValueError("labels must hold at least one known label, got none")
-    found = {str(label) for label, yes in zip(flat, known, strict=True) if yes}
-    names = _names(tags, found)
+    named = [_text(label) if yes else "" for label, yes in zip(flat, known, strict=True)]
+    names = _names(tags, {text for text, yes in zip(named, known, strict=True) if yes})
     number = {name: k for k, name in enumerate(names)}
     codes = np.full(len(flat), UNKNOWN)
-    for site, (label, yes) in enumerate(zip(flat, known, strict=True)):
-        if yes and str(label) not in number:
+    for site, (label, yes) in enumerate(zip(named, known, strict=True)):
+        if yes and label not in number:
             sequence, token = _place(site, lengths)
             raise ValueError(
                 f"the label of sequence {sequence}, token {token} is '{label}', which is not one of "
@@ -103,7 +103,7 @@ def labelled(
                 "(unknown), or fit a model that has it"
             )
         if yes:
-            codes[site] = number[str(label)]
+            codes[site] = number[label]
     texts = None if words is None else tuple(map(str, _flat(words, lengths, "words")))
     return Labelled(np.concatenate(parts), codes, lengths, names, texts)
 
@@ -111,7 +111,8 @@ def labelled(
 def _listed(items: Any, what: str) -> list[Any]:
     if isinstance(items, (str, bytes)) or not hasattr(items, "__len__"):
         raise ValueError(f"{what} must be a list with an entry per sequence, got {type(items).__name__}")
-    if isinstance(items, pd.DataFrame) or (isinstance(items, np.ndarray) and items.ndim == 2):
+    flat = isinstance(items, np.ndarray) and items.ndim == 2 and what == "features"
+    if isinstance(items, pd.DataFrame) or flat:
         raise ValueError(f"{what} must be a list with an entry per sequence, got a single table")
     return list(items)
 
@@ -123,9 +124,9 @@ def _matrix(part: Any, number: int) -> np.ndarray:
         raise ValueError(
             f"features of sequence {number} must be numbers, got {type(part).__name__}"
         ) from None
-    if array.size == 0:
+    if len(array) == 0:
         raise ValueError(f"sequence {number} is empty; leave empty sequences out of features and labels")
-    if array.ndim != 2:
+    if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(
             f"features of sequence {number} must have shape (tokens, features), got {array.shape}"
         )
@@ -153,17 +154,23 @@ def _flat(items: Any, lengths: np.ndarray, what: str) -> list[Any]:
     return [item for row in rows for item in row]
 
 
+def _text(label: Any) -> str:
+    """The name of a tag; 1.0 is the tag 1 where NaN made floats of integers."""
+    whole = isinstance(label, (float, np.floating)) and float(label).is_integer()
+    return str(int(label)) if whole else str(label)
+
+
 def _is_unknown(label: Any) -> bool:
-    if isinstance(label, (int, np.integer)) and not isinstance(label, bool):
-        return int(label) == UNKNOWN
-    return bool(pd.isna(label)) or label == ""
+    if isinstance(label, str):
+        return label == ""
+    return bool(pd.isna(label)) or label == UNKNOWN
 
 
 def _names(tags: Sequence[Any] | None, found: set[str]) -> tuple[str, ...]:
     if tags is None:
         whole = all(name.lstrip("-").isdigit() for name in found)
         return tuple(sorted(found, key=int) if whole else sorted(found))
-    names = tuple(map(str, tags))
+    names = tuple(map(_text, tags))
     if isinstance(tags, str) or len(set(names)) < len(names) or not names:
         raise ValueError(f"tags must be a list of different names, got {tags!r}")
     return names

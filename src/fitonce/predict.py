@@ -24,7 +24,7 @@ def predict(fit: Fit, features: Any = None) -> list[list[str]]:
     data = _read(fit, features)
     program = fit.problem.program
     tags = np.array(data.tags)
-    return [list(tags[path]) for path in _shelves(fit, data).best_paths(program, fit.theta)]
+    return [tags[path].tolist() for path in _shelves(fit, data).best_paths(program, fit.theta)]
 
 
 @in_float64
@@ -37,7 +37,7 @@ def marginals(fit: Fit, features: Any = None) -> list[np.ndarray]:
     """
     data = _read(fit, features)
     shelves, everyone = _shelves(fit, data), np.arange(data.n_sequences)
-    nothing = np.full((data.n_sequences, shelves.longest), UNKNOWN)
+    nothing = np.full((data.n_sequences, shelves.longest), UNKNOWN, np.int32)
     thetas = np.tile(fit.theta, (data.n_sequences, 1))
     found: list[np.ndarray] = [np.zeros(0)] * data.n_sequences
     for some, logs in shelves.log_marginals(fit.problem.program, thetas, everyone, nothing):

@@ -131,7 +131,11 @@ class Shelves:
             inside = np.flatnonzero((self.shelf[sequences] == number) & (coefficients != 0))
             steps = grid.design.shape[1]
             for some, real in _split(inside, self._most_rows(grid, len(inside), len(theta))):
-                known = np.full((len(some), steps), UNKNOWN) if labels is None else labels[some, :steps]
+                known = (
+                    np.full((len(some), steps), UNKNOWN, np.int32)
+                    if labels is None
+                    else labels[some, :steps]
+                )
                 scale = jnp.asarray(np.where(real, coefficients[some], 0.0))
                 at = (t, jnp.asarray(self.place[sequences[some]]), jnp.asarray(known))
                 if weights is None:

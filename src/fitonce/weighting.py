@@ -150,9 +150,7 @@ class C:
         return weights
 
     def terms(self, chain: Chain, coordinates: Array, layout: Layout) -> tuple[Term, ...]:
-        raise ValueError(
-            "scheme C leaves labels out, but this model's states are hidden: use A or B for its sites"
-        )
+        raise NotImplementedError("labels have an objective of their own, see `labels`")
 
 
 @dataclass(frozen=True)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-_SHAPES: tuple[tuple[str, str], ...] = (
-    ("capital", r"^[^\W\d_a-z].*"),
-    ("all capitals", r"^(?=.*[A-Z])[^a-z]+$"),
-    ("lower case", r"^[^A-Z]+$"),
-    ("digit", r".*\d"),
-    ("punctuation", r"^\W+$"),
-    ("hyphen", r".*-"),
-    ("at", r"^@."),
-    ("hash", r"^#."),
-    ("address", r"^(http|www\.)|.*\.(com|org|net)\b"),
-    ("apostrophe", r".*'"),
+_SHAPES: tuple[Callable[[str], object], ...] = (
+    lambda word: word[:1].isupper(),
+    lambda word: word.isupper(),
+    lambda word: word == word.lower(),
+    lambda word: any(char.isdigit() for char in word),
+    lambda word: not any(char.isalnum() for char in word),
+    lambda word: "-" in word,
+    re.compile(r"@.").match,
+    re.compile(r"#.").match,
+    re.compile(r"http|www\.|.*\.(com|org|net)\b").match,
+    lambda word: "'" in word,
 )
 
 
@@ -60,7 +60,8 @@ class WordVectors:
         centred = self.vectors - self.vectors.mean(0)
         _, axes = np.linalg.eigh(centred.T @ centred)
         found = centred @ axes[:, ::-1][:, :width]
-        return WordVectors(self.words, found / found.std(0))
+        spread = found.std(0)
+        return WordVectors(self.words, found / np.where(spread > 0, spread, 1.0))
 
 
 def read_vectors(path: str | os.PathLike[str]) -> WordVectors:
@@ -76,7 +77,7 @@ def read_vectors(path: str | os.PathLike[str]) -> WordVectors:
             return WordVectors(tuple(map(str, found["words"])), found["vectors"].astype(float))
     words: list[str] = []
     rows: list[np.ndarray] = []
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
             word, *values = line.rstrip().split(" ")
             try:
@@ -105,7 +106,6 @@ def word_features(
     """
     if isinstance(window, bool) or not isinstance(window, (int, np.integer)) or window < 0:
         raise ValueError(f"window must be an integer of at least 0, got {window!r}")
-    patterns = [re.compile(pattern) for _, pattern in _SHAPES]
     known: dict[str, np.ndarray] = {}
     found = []
     for number, sentence in enumerate(sentences):
@@ -113,7 +113,7 @@ def word_features(
             raise ValueError(f"sentence {number} is empty; leave empty sentences out")
         for word in sentence:
             if word not in known:
-                known[word] = np.array([bool(p.match(word)) for p in patterns], float)
+                known[word] = np.array([bool(shape(word)) for shape in _SHAPES], float)
         shapes = np.stack([known[word] for word in sentence])
         columns = [shapes, *_neighbours(shapes, int(window))]
         if vectors is not None:

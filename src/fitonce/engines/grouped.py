@@ -127,9 +127,10 @@ def _log_conditionals(unary: Array, pairwise: Array, lengths: Array) -> tuple[Ar
     ahead, behind = scan.log_messages(unary, shared, lengths)
     norm = logsumexp(ahead[-1], 0)
     valid = jnp.arange(len(unary))[:, None] < lengths
-    nodes = jnp.exp(ahead + behind - jnp.where(norm > -jnp.inf, norm, 0.0)) * valid[:, None]
+    nodes = jnp.exp(ahead + behind - jnp.where(norm > -jnp.inf, norm, 0.0))
     onward = behind[:-1, :, None]
     possible = onward > -jnp.inf
     into = shared + (unary[1:] + behind[1:])[:, None]
     moves = jnp.where(possible, jnp.exp(into - jnp.where(possible, onward, 0.0)), 0.0)
-    return nodes, moves * valid[1:, None, None]
+    # Padding may hold anything, infinities included.
+    return jnp.where(valid[:, None], nodes, 0.0), jnp.where(valid[1:, None, None], moves, 0.0)

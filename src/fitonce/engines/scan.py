@@ -160,8 +160,8 @@ def log_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple
     edges = jnp.exp(ahead[:-1, :, None] + pairwise + incoming[:, None] - norm)
     valid = valid_steps(unary, lengths)
     if valid is not None:
-        nodes = nodes * valid[:, None]
-        edges = edges * valid[1:, None, None]
+        nodes = jnp.where(valid[:, None], nodes, 0.0)
+        edges = jnp.where(valid[1:, None, None], edges, 0.0)
     return value, nodes, jnp.sum(edges, 0, keepdims=True) if pairwise.shape[0] == 1 else edges
 
 

@@ -40,7 +40,7 @@ def write(path: str | os.PathLike[str], tagger: dict[str, Any], training: dict[s
     text = np.frombuffer(json.dumps(plain).encode(), np.uint8)
     partial = path.with_name(path.name + ".partial")
     with partial.open("wb") as out:
-        np.savez(out, plain=text, **arrays)
+        np.savez(out, allow_pickle=False, **{"plain": text, **arrays})
     if path.exists():
         os.replace(path, _previous(path))
     os.replace(partial, path)
@@ -52,7 +52,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     if not path.is_file():
         raise ValueError(f"expected a checkpoint, found none at {path}")
     try:
-        with np.load(path, allow_pickle=False) as found:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
             arrays = {name: found[name] for name in found.files}
         plain = json.loads(arrays["plain"].tobytes().decode())
         version = plain["version"]

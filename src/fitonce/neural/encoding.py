@@ -18,7 +18,7 @@ _CHARS = 20  # of a word that are read
 _SEEN = 2  # times that a word must occur to have a learned vector
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Encoding:
     """Numbers of words, characters and tags.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,7 +68,7 @@ def train(
     encoded = encode(encoding, training.words, training.tags)
     checked = encode(encoding, validation.words, validation.tags)
     network = empty_network(settings, encoding, table, seed)
-    adam = optax.adam(settings.learning_rate)
+    adam = _adam(settings.learning_rate)
     state = _State(network, network, adam.init(eqx.filter(network, eqx.is_array)))
     tagger = Tagger(settings, encoding, network, table, [])
     if resume and checkpoint is not None and Path(checkpoint).exists():
@@ -92,6 +93,12 @@ def train(
                 files.write(checkpoint, contents(tagger), now)
             shown.update()
     return tagger
+
+
+@lru_cache
+def _adam(learning_rate: float) -> Any:
+    """One for each rate, so that programs compiled with it are found again."""
+    return optax.adam(learning_rate)
 
 
 def _is_over(history: list[dict[str, float]], patience: int) -> bool:
