@@ -12,7 +12,9 @@ from fitonce import neural
 from fitonce.neural import checkpoint
 from fitonce.neural.encoding import batches, encode, encoding_of
 
-SMALL = neural.Settings(hidden=6, layers=2, char_width=5, char_filters=4, word_width=8, batch=7)
+SMALL = neural.Settings(
+    hidden=6, layers=2, char_width=5, char_filters=4, word_width=8, batch=7, learning_rate=1e-2
+)
 WORDS = (("Ada", "B-PER"), ("Lovelace", "I-PER"), ("met", "O"), ("in", "O"), ("London", "B-LOC"))
 
 

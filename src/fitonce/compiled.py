@@ -167,7 +167,7 @@ class CompiledObjective:
         layout = self.layout
         if isinstance(scheme, C):
             raise ValueError(
-                "scheme C leaves labels out, but this model's states are hidden: use A or B for its sites"
+                "scheme C leaves labels out, but this model's states are hidden: use A or B"
             )
         if layout is None or scheme == self.program.scheme:
             return self
