@@ -101,6 +101,11 @@ def test_a_hash_with_a_tag_is_a_word(read):
     assert read("a O\n# O\n").words == [["a", "#"]]
 
 
+def test_a_comment_is_none_of_the_words_whatever_it_ends_in(read):
+    lines = "# text = He gave type O\n# newdoc O\n# text = a\tb\n1\tHe\tO\n2\tgave\tO\n"
+    assert read(lines).words == [["He", "gave"]]
+
+
 @pytest.mark.parametrize("mark", ["\u2028", "\u0085"])
 def test_only_ends_of_lines_end_lines(read, mark):
     """Marks that str.splitlines() takes for ends of lines occur inside words of the web."""

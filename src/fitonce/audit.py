@@ -13,6 +13,7 @@ from fitonce.curvature import Curvature, curvature
 from fitonce.fit import Fit
 from fitonce.labelled import Labelled
 from fitonce.labels import LabelObjective
+from fitonce.numerics import is_count
 
 _CHUNK_BYTES = 2**27  # of slopes at a time
 _BY = ("loss", "displacement")
@@ -51,7 +52,7 @@ class LabelAudit:
             by: "loss" (how surprising) or "displacement" (how much they move the fit).
             of: "tokens" or "sequences".
         """
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        if not is_count(n):
             raise ValueError(f"n must be an integer of at least 1, got {n!r}")
         if of not in ("tokens", "sequences"):
             raise ValueError(f"of must be 'tokens' or 'sequences', got {of!r}")
@@ -64,11 +65,12 @@ class LabelAudit:
     def report(self, n: int = 25, by: str = "loss") -> str:
         """The `n` most suspicious tokens in their sentences, to read."""
         data: Labelled = self.fit.data
+        chosen = self.top(n, by).to_dict("records")
         lines = [
-            f"The {min(n, len(self.tokens))} most suspicious of {len(self.tokens):,} labels, by {by}:",
+            f"The {len(chosen)} most suspicious of {len(self.tokens):,} labels, by {by}:",
             "",
         ]
-        for place, row in enumerate(self.top(n, by).to_dict("records"), 1):
+        for place, row in enumerate(chosen, 1):
             words, time = data.words_of(row["sequence"]), row["time"]
             begin, end = max(time - _AROUND, 0), time + _AROUND + 1
             shown = [*words[begin:time], f"[{words[time]}]", *words[time + 1 : end]]
@@ -79,7 +81,7 @@ class LabelAudit:
                 f"surprise {row['loss']:.1f} nats, displacement {row['displacement']:.2g}; "
                 f"sequence {row['sequence']}, token {time}",
             ]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._notes()])
 
     def plot(self, by: str = "loss", ax: Any = None) -> Any:
         """`by` along the data, the ten largest labelled. Returns the matplotlib axes."""
@@ -96,11 +98,14 @@ class LabelAudit:
             "surprising:"
         )
         lines = [head, shown, "print(audit.report()) shows more of them in their sentences"]
-        if self.damping:
-            lines.append(f"H damped by {self.damping:g}")
+        return "\n".join(lines + self._notes())
+
+    def _notes(self) -> list[str]:
+        """What a reader must know of the numbers."""
+        notes = [f"H damped by {self.damping:g}"] if self.damping else []
         if not self.fit.ok:
-            lines.append(f"FIT {self.fit.status}")
-        return "\n".join(lines)
+            notes.append(f"FIT {self.fit.status}; losses and displacements are rough from there")
+        return notes
 
 
 def label_audit(fit: Fit, objective: LabelObjective, damping: float) -> LabelAudit:
@@ -159,8 +164,11 @@ def _sequences(fit: Fit, objective: LabelObjective, curve: Curvature) -> pd.Data
 
 
 def _without(curve: Curvature, values: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Losses (n,) at the parameters one step without each thing, to first order, and displacements."""
+    """Losses (n,) at the parameters one step without each thing, to first order, and displacements.
+
+    A loss is no less than zero; from a fit that stopped far off, the step may say so.
+    """
     moves = curve.solve(slopes.T).T
     left = slopes @ curve.solve(curve.gradient)
     displacement = np.einsum("nd,nd->n", slopes, moves)
-    return values + displacement - left, displacement
+    return np.maximum(values + displacement - left, 0.0), displacement

@@ -54,6 +54,7 @@ class Batches:
             for a fold that keeps the share s; D parameters move by about sqrt(D turnover) standard
             errors.
         size: of a chunk.
+        given: whether that is a user's, which nothing exceeds.
         progress: whether to show bars.
         most_rows, deadline: a budget, of gradients in all and of `time.perf_counter`.
         gradients_used, hessians_used: (folds,) counts of what was evaluated; a Hessian is D gradients.
@@ -67,6 +68,7 @@ class Batches:
     progress: bool | None = None
     most_rows: float = np.inf
     deadline: float = np.inf
+    given: bool = False
     gradients_used: np.ndarray = field(init=False)
     hessians_used: np.ndarray = field(init=False)
     _compiled: set[str] = field(init=False, default_factory=set)
@@ -174,7 +176,7 @@ class Batches:
         of all making one. Chunks are smaller (or larger) where a fold needs the memory of `per_fold` of
         them.
         """
-        most = min(max(self.size, _LARGEST_CHUNK), self.n_folds)
+        most = self.size if self.given else min(max(self.size, _LARGEST_CHUNK), self.n_folds)
         size = int(np.clip(self.size / per_fold, 1, most))
         rows = [
             np.minimum(np.arange(start, start + size), len(which) - 1)

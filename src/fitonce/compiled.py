@@ -45,6 +45,7 @@ class CompiledObjective:
     base: np.ndarray
     closed_form: ClassVar[bool] = False
     convex: ClassVar[bool] = False
+    cheap_cross: ClassVar[bool] = False
 
     @property
     def _data(self) -> tuple[Any, Layout | None]:
@@ -55,9 +56,8 @@ class CompiledObjective:
         """About how much memory one fold needs."""
         return int(self.program.model.bytes_per_fold(self.prepared))
 
-    @property
-    def bytes_per_loss(self) -> int:
-        """The same: losses take all of the data, too."""
+    def bytes_per_loss(self, touched: int) -> int:
+        """The same as a gradient: losses take all of the data, too."""
         return self.bytes_per_fold
 
     @in_float64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +41,8 @@ def read_conll(
 ) -> Tagged:
     """Read a file of columns with a word a line and an empty line between sentences.
 
-    Lines of comments (`# ...` with no tag) and `-DOCSTART-` lines are passed over.
+    Comments (lines that begin with # and have not as many columns as the others) and `-DOCSTART-` lines
+    are passed over.
 
     Args:
         path: of the file, in UTF-8.
@@ -91,12 +93,12 @@ def _begins_inside(tags: list[str]) -> bool:
 
 def _sentences(lines: list[str], name: str) -> list[list[list[str]]]:
     sentences: list[list[list[str]]] = [[]]
+    usual = _usual_shape(lines)
     for number, line in enumerate(lines, 1):
-        columns = line.split("\t") if "\t" in line else line.split()
-        columns = [column.strip() for column in columns]
+        columns = _columns(line)
         if not any(columns):
             sentences.append([])
-        elif _is_comment(line, columns) or columns[0] == _DOCUMENT:
+        elif columns[0] == _DOCUMENT or (line.startswith("#") and _shape(line) != usual):
             continue
         elif len(columns) < 2 or not columns[-1]:
             raise ValueError(f"{name}, line {number}: expected a word and a tag, got {line!r:.60}")
@@ -105,10 +107,21 @@ def _sentences(lines: list[str], name: str) -> list[list[list[str]]]:
     return [sentence for sentence in sentences if sentence]
 
 
-def _is_comment(line: str, columns: list[str]) -> bool:
-    """A line that begins with # and has no tag: not one of a word # in a column of its own."""
-    tagged = columns[-1] == "O" or columns[-1][:2] in ("B-", "I-")
-    return line.startswith("#") and "\t" not in line and not tagged
+def _columns(line: str) -> list[str]:
+    found = line.split("\t") if "\t" in line else line.split()
+    return [column.strip() for column in found]
+
+
+def _shape(line: str) -> tuple[bool, int]:
+    """Whether tabs part the columns, and how many there are."""
+    return "\t" in line, len(_columns(line))
+
+
+def _usual_shape(lines: list[str]) -> tuple[bool, int]:
+    """Of most lines that do not begin with #: a word # has it too, a comment has not, but by chance."""
+    words = [line for line in lines if any(_columns(line)) and not line.startswith(("#", _DOCUMENT))]
+    shapes = Counter(map(_shape, words or [line for line in lines if "\t" in line]))
+    return shapes.most_common(1)[0][0] if shapes else (False, 0)
 
 
 def _word_column(sentences: list[list[list[str]]]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -161,7 +162,8 @@ def _batches(
         raise ValueError(f"chunk must be an integer of at least 1, got {chunk}")
     need = fit.problem.bytes_per_fold
     size = min(chunk, len(folds)) if chunk is not None else chunk_size(need, len(folds))
-    return Batches.of_folds(curve.objective, folds, int(size), progress, budget)
+    batches = Batches.of_folds(curve.objective, folds, int(size), progress, budget)
+    return replace(batches, given=chunk is not None)
 
 
 def _budget(

@@ -74,6 +74,7 @@ class FieldObjective:
     plan: Plan
     closed_form: ClassVar[bool] = False
     convex: ClassVar[bool] = False
+    cheap_cross: ClassVar[bool] = False
 
     @property
     def _scheme(self) -> FieldScheme:
@@ -90,9 +91,8 @@ class FieldObjective:
         """About how much memory one fold needs: potentials and tables."""
         return int(self.program.model.bytes_per_fold(self.prepared)) + self.plan.bytes
 
-    @property
-    def bytes_per_loss(self) -> int:
-        """The same: losses take all of the data, too."""
+    def bytes_per_loss(self, touched: int) -> int:
+        """The same as a gradient: losses take all of the data, too."""
         return self.bytes_per_fold
 
     @in_float64

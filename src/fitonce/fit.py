@@ -248,9 +248,11 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
 def _of_labels(
     model: LinearChainCRF, data: Any, kernel: Kernel | None
 ) -> tuple[LabelObjective, Labelled]:
+    if kernel is not None:
+        raise ValueError(f"a model of labels has one kernel: kernel must be None, got '{kernel}'")
     read = labelled(*data) if isinstance(data, tuple) and len(data) == 2 else data
     prepared = model.prepare(read)
-    program = Program(model, ParameterSpace(model.parameters(prepared)), C(), kernel)
+    program = Program(model, ParameterSpace(model.parameters(prepared)), C(), None)
     return LabelObjective(program, prepared, corpus_of(program, prepared), prepared.weights), prepared
 
 

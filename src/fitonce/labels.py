@@ -50,16 +50,19 @@ class LabelObjective:
     layout: Corpus
     base: np.ndarray
     closed_form: ClassVar[bool] = True
+    cheap_cross: ClassVar[bool] = True
 
     @property
     def bytes_per_fold(self) -> int:
-        """About how much memory one fold needs."""
-        return int(self.program.model.bytes_per_fold(self.prepared))
+        """About how much memory one fold needs; each sequence that is labelled in part is a row."""
+        partly = int((~self.layout.is_complete).sum())
+        row = 8 * (self.layout.shelves.longest + self.program.space.size)
+        return int(self.program.model.bytes_per_fold(self.prepared)) + partly * row
 
-    @property
-    def bytes_per_loss(self) -> int:
-        """Of the few sequences that a fold touches, taken as sixteen of the longest."""
-        return 8 * 15 * 16 * self.layout.shelves.longest * len(self.prepared.tags)
+    def bytes_per_loss(self, touched: int) -> int:
+        """Of the sequences that a fold touches, each as long as the longest."""
+        sequences = min(touched, self.prepared.n_sequences)
+        return 8 * sequences * self.layout.shelves.longest * (len(self.prepared.tags) + 4)
 
     @property
     def _program(self) -> Program:
@@ -107,7 +110,7 @@ class LabelObjective:
         thetas, corpus = np.asarray(thetas), self.layout
         everyone = (self.prepared.sequence_weights, corpus.order)
         values, slopes = corpus.shelves.totals(self._program, thetas, *everyone)
-        prior, pull = map(np.asarray, rows.log_priors(self._program, jnp.asarray(thetas), self._prior))
+        prior, pull = map(np.asarray, rows.log_priors(self._program, jnp.asarray(thetas)))
         constant, counts = corpus.complete_scores
         values, slopes = values - thetas @ counts - constant - prior, slopes - counts - pull
         changed = self._rows(weights)
@@ -129,7 +132,7 @@ class LabelObjective:
             mine = changed.some(changed.fold == fold)
             at = (mine.sequence, mine.coefficient, corpus.order, mine.labels, mine.weights)
             found[fold] += corpus.shelves.covariance(self._program, theta, *at)
-            found[fold] -= rows.log_prior_hessian(self._program, jnp.asarray(theta), self._prior)
+            found[fold] -= rows.log_prior_hessian(self._program, jnp.asarray(theta))
         return 0.5 * (found + np.swapaxes(found, 1, 2))
 
     @in_float64
@@ -235,24 +238,20 @@ class LabelObjective:
         chances = kept(corpus, np.asarray(weights), *pairs)
         labels = np.where(chances > 0, corpus.labels[pairs[1]], UNKNOWN)
         losses = np.empty(len(index))
+        order = np.argsort(row, kind="stable")
+        starts = np.searchsorted(row[order], np.arange(pairs.shape[1] + 1))
         arrays = (thetas[pairs[0]], pairs[1], labels)
         for some, logs in corpus.shelves.log_marginals(self._program, *arrays):
-            place = np.full(pairs.shape[1], -1)
-            place[some] = np.arange(len(some))
-            here = np.flatnonzero(place[row] >= 0)
-            tag = self.prepared.labels[index[here]]
-            losses[here] = -logs[place[row[here]], corpus.time[index[here]], tag]
+            for place, pair in enumerate(some):
+                here = order[starts[pair] : starts[pair + 1]]
+                tag = self.prepared.labels[index[here]]
+                losses[here] = -logs[place, corpus.time[index[here]], tag]
         return losses.reshape(scored.shape)
 
     @property
     def clusters(self) -> np.ndarray:
         """(P,) sequences count as one observation each."""
         return np.arange(len(self.base)) if self._whole else self.layout.sequence
-
-    @property
-    def _prior(self) -> None:
-        """What a prior takes from the data: nothing, here."""
-        return None
 
     def _changes(self, weights: np.ndarray) -> Rows:
         """What the weights (F, P) of folds change."""

@@ -72,7 +72,8 @@ def ij(curvature: Curvature, batches: Batches) -> FoldParameters:
 
 def onestep(curvature: Curvature, batches: Batches) -> FoldParameters:
     """One step of the fold's own gradient through the full fit's H: no path."""
-    if isinstance(curvature.objective.program.scheme, Structures):
+    objective = curvature.objective
+    if objective.cheap_cross and isinstance(objective.program.scheme, Structures):
         # The objective is linear in the weights of sequences, and so is its gradient at the fit.
         return _approximate(ij(curvature, batches).thetas, Rung.ONESTEP)
     thetas = _at_the_fit(curvature, batches)

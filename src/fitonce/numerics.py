@@ -31,6 +31,12 @@ def is_number(value: Any) -> bool:
     return scalar and bool(np.isfinite(value))
 
 
+def is_count(value: Any, least: int = 1) -> bool:
+    """Whether an argument is an integer of at least `least`."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and int(value) >= least
+
+
 def safe_log(x: Array) -> Array:
     """log x, with log 0 = -inf and a derivative of zero there.
 

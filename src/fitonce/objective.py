@@ -68,9 +68,13 @@ class Objective(Protocol):
         to tell a minimum."""
         ...
 
+    def bytes_per_loss(self, touched: int) -> int:
+        """About how much memory the losses of one fold need that leaves out so many things."""
+        ...
+
     @property
-    def bytes_per_loss(self) -> int:
-        """About how much memory the losses of one fold need."""
+    def cheap_cross(self) -> bool:
+        """Whether J costs less than a gradient for each of a few folds."""
         ...
 
     def coordinates(self, weights: np.ndarray) -> Array | np.ndarray:

@@ -24,7 +24,12 @@ def predict(fit: Fit, features: Any = None) -> list[list[str]]:
     data = _read(fit, features)
     program = fit.problem.program
     tags = np.array(data.tags)
-    return [tags[path].tolist() for path in _shelves(fit, data).best_paths(program, fit.theta)]
+    found = []
+    for number, path in enumerate(_shelves(fit, data).best_paths(program, fit.theta)):
+        if path is None:
+            raise _impossible(number, int(data.lengths[number]))
+        found.append(tags[path].tolist())
+    return found
 
 
 @in_float64
@@ -43,7 +48,13 @@ def marginals(fit: Fit, features: Any = None) -> list[np.ndarray]:
     for some, logs in shelves.log_marginals(fit.problem.program, thetas, everyone, nothing):
         for row, values in zip(some, logs, strict=True):
             found[row] = np.exp(values[: data.lengths[row]])
+            if not found[row].sum() > 0:
+                raise _impossible(int(row), int(data.lengths[row]))
     return found
+
+
+def _impossible(sequence: int, length: int) -> ValueError:
+    return ValueError(f"sequence {sequence} of {length} tokens has no tags that support= allows")
 
 
 def _read(fit: Fit, features: Any) -> Labelled:

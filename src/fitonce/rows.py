@@ -7,7 +7,7 @@ is a sum over all sequences, the same for every fold; rows are what it changes.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -173,20 +173,20 @@ def order(program: Program) -> Array:
 
 
 @partial(jax.jit, static_argnums=0)
-def log_priors(program: Program, thetas: Array, prepared: Any) -> tuple[Array, Array]:
+def log_priors(program: Program, thetas: Array) -> tuple[Array, Array]:
     """(F,) log priors and their slopes (F, D)."""
 
     def one(theta: Array) -> Array:
-        return program.model.log_prior_at(program.space.to_params(theta), prepared)
+        return program.model.log_prior_at(program.space.to_params(theta), None)
 
     return jax.vmap(jax.value_and_grad(one))(thetas)
 
 
 @partial(jax.jit, static_argnums=0)
-def log_prior_hessian(program: Program, theta: Array, prepared: Any) -> Array:
+def log_prior_hessian(program: Program, theta: Array) -> Array:
     """(D, D)."""
 
     def one(t: Array) -> Array:
-        return program.model.log_prior_at(program.space.to_params(t), prepared)
+        return program.model.log_prior_at(program.space.to_params(t), None)
 
     return jax.hessian(one)(theta)

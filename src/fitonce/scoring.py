@@ -62,7 +62,8 @@ class Scoring:
             )
             return (np.asarray(values, float),)
 
-        need = objective.bytes_per_loss / objective.bytes_per_fold
+        touched = max(len(indices) for indices in self.folds.dropped)
+        need = objective.bytes_per_loss(touched) / objective.bytes_per_fold
         return self.batches.map(work, "held-out losses", which, thetas, per_fold=need)[0]
 
     def carriers(self, theta: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ one size, so that each program is compiled once for a bucket.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -101,16 +102,16 @@ class Shelves:
             found = rows.log_marginals(program, jnp.asarray(thetas[some]), places, known, grid)
             yield some, np.asarray(found)
 
-    def best_paths(self, program: Program, theta: np.ndarray) -> list[np.ndarray]:
-        """The most probable states of every sequence."""
+    def best_paths(self, program: Program, theta: np.ndarray) -> list[np.ndarray | None]:
+        """The most probable states of every sequence; None where no path is possible."""
         everyone = np.arange(len(self.shelf))
-        found: list[np.ndarray] = [np.zeros(0, int)] * len(everyone)
+        found: list[np.ndarray | None] = [None] * len(everyone)
         for some, grid, places in self._chunks(everyone):
             thetas = jnp.asarray(np.tile(theta, (len(some), 1)))
-            paths = np.asarray(rows.best_paths(program, thetas, places, grid)[0])
+            paths, totals = map(np.asarray, rows.best_paths(program, thetas, places, grid))
             lengths = np.asarray(grid.lengths)[np.asarray(places)]
-            for row, path, length in zip(some, paths, lengths, strict=True):
-                found[row] = path[:length]
+            for row, path, length, total in zip(some, paths, lengths, totals, strict=True):
+                found[row] = path[:length] if total > -np.inf else None
         return found
 
     def covariance(
@@ -130,7 +131,7 @@ class Shelves:
         for number, grid in enumerate(self.grids):
             inside = np.flatnonzero((self.shelf[sequences] == number) & (coefficients != 0))
             steps = grid.design.shape[1]
-            for some, real in _split(inside, self._most_rows(grid, len(inside), len(theta))):
+            for some, real in _split(inside, _most_rows(grid, len(inside), len(theta))):
                 known = (
                     np.full((len(some), steps), UNKNOWN, np.int32)
                     if labels is None
@@ -145,19 +146,20 @@ class Shelves:
                     total += np.asarray(rows.mean_curvature(program, *at, kept, scale, grid))
         return total
 
-    def _most_rows(self, grid: Grid, count: int, size: int) -> int:
-        """All of a bucket at once if memory allows; few rows share the chunks of other few rows."""
-        if count <= _CHUNK < len(grid.lengths):
-            return _CHUNK
-        room = max(_BYTES // (8 * size * size // 4), 1)
-        return min(len(grid.lengths), max(room, _CHUNK))
-
     def _chunks(self, sequences: np.ndarray) -> Iterator[tuple[np.ndarray, Grid, jax.Array]]:
         """Row numbers of one bucket, its grid, and the rows' places in it."""
         size = _CHUNK if jax.default_backend() == "cpu" else _CHUNK_DEVICE
         for number, grid in enumerate(self.grids):
             for some, _ in _split(np.flatnonzero(self.shelf[sequences] == number), size):
                 yield some, grid, jnp.asarray(self.place[sequences[some]])
+
+
+def _most_rows(grid: Grid, count: int, size: int) -> int:
+    """All of a bucket at once if memory allows; few rows share the chunks of other few rows."""
+    if count <= _CHUNK < len(grid.lengths):
+        return _CHUNK
+    states = math.isqrt(size) + 1  # at most: there are K^2 transitions among the parameters
+    return min(len(grid.lengths), max(_BYTES // (8 * size * states), _CHUNK))
 
 
 def _split(numbers: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

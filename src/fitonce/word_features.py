@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fitonce.numerics import is_count
+
 _SHAPES: tuple[Callable[[str], object], ...] = (
     lambda word: word[:1].isupper(),
     lambda word: word.isupper(),
@@ -104,7 +106,7 @@ def word_features(
         vectors: of words; None: shapes only. A word without one has zeros, and a feature that says so.
         window: how many neighbours' shapes to add.
     """
-    if isinstance(window, bool) or not isinstance(window, (int, np.integer)) or window < 0:
+    if not is_count(window, 0):
         raise ValueError(f"window must be an integer of at least 0, got {window!r}")
     known: dict[str, np.ndarray] = {}
     found = []

@@ -89,7 +89,24 @@ class LinearChainCRF:
         self._refuse(data, here[~moves[labels[here - 1], labels[here]]])
         begun = heads[labels[heads] != UNKNOWN]
         self._refuse(data, begun[~first[labels[begun]]])
+        if not moves.all():
+            self._refuse_unreachable(data, first, moves)
         return data
+
+    def _refuse_unreachable(self, data: Labelled, first: np.ndarray, moves: np.ndarray) -> None:
+        """Follow what can be through labels that are not known."""
+        partly = np.flatnonzero(np.minimum.reduceat(data.labels, data.offsets) == UNKNOWN)
+        for sequence in partly:
+            start = int(data.offsets[sequence])
+            reach = first
+            for token, label in enumerate(data.labels[start : start + data.lengths[sequence]]):
+                reach = reach if token == 0 else reach @ moves
+                reach = reach & (np.arange(len(first)) == label) if label != UNKNOWN else reach
+                if not reach.any():
+                    raise ValueError(
+                        f"sequence {sequence} has no tags that support= allows from its start to "
+                        f"token {token}; mend its labels, or use support=None"
+                    )
 
     def _refuse(self, data: Labelled, sites: np.ndarray) -> None:
         if sites.size == 0:

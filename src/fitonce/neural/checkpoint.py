@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,10 @@ def write(path: str | os.PathLike[str], tagger: dict[str, Any], training: dict[s
     partial = path.with_name(path.name + ".partial")
     with partial.open("wb") as out:
         np.savez(out, allow_pickle=False, **{"plain": text, **arrays})
-    if path.exists():
-        os.replace(path, _previous(path))
+        out.flush()
+        os.fsync(out.fileno())
+    if path.exists():  # a copy first: at no moment is there no whole checkpoint
+        shutil.copyfile(path, _previous(path))
     os.replace(partial, path)
 
 
@@ -50,17 +53,16 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `write` wrote."""
     path = Path(path)
     if not path.is_file():
-        raise ValueError(f"expected a checkpoint, found none at {path}")
+        raise ValueError(f"expected a checkpoint, found none at {path}{_other(path)}")
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
             arrays = {name: found[name] for name in found.files}
         plain = json.loads(arrays["plain"].tobytes().decode())
         version = plain["version"]
     except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, UnicodeDecodeError):
-        before = _previous(path)
-        help_ = f"; the one before it is {before.name}" if before.exists() else ""
         raise ValueError(
-            f"{path.name} is not a whole checkpoint: it is truncated, damaged or another file{help_}"
+            f"{path.name} is not a whole checkpoint: it is truncated, damaged or another file"
+            f"{_other(path)}"
         ) from None
     if version != VERSION:
         raise ValueError(f"{path.name} is a checkpoint of version {version}, expected {VERSION}")
@@ -68,6 +70,11 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         _with_arrays(plain["tagger"], "tagger", arrays),
         _with_arrays(plain["training"], "training", arrays),
     )
+
+
+def _other(path: Path) -> str:
+    before = _previous(path)
+    return f"; the one before it is {before.name}" if before.exists() else ""
 
 
 def _previous(path: Path) -> Path:

@@ -14,7 +14,7 @@ import optax
 from fitonce.buckets import bucketed
 from fitonce.labelled import UNKNOWN, Labelled
 from fitonce.neural.network import crf_losses
-from fitonce.numerics import Array, in_float64
+from fitonce.numerics import Array, in_float64, is_count, is_number
 from fitonce.progress import bar
 
 
@@ -64,6 +64,12 @@ def train_crf_layer(
         raise ValueError(
             f"the features must be scores of {len(data.tags)} tags, got {data.features.shape[1]} columns"
         )
+    for name, value in (("epochs", epochs), ("batch", batch)):
+        if not is_count(value):
+            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    for name, rate in (("learning_rate", learning_rate), ("scale", 1.0 if scale is None else scale)):
+        if not (is_number(rate) and rate > 0):
+            raise ValueError(f"{name} must be a positive number, got {rate!r}")
     names = ("transition", "start", "end")
     layer = tuple(jnp.asarray(start[name], float) for name in names)
     adam = optax.adam(learning_rate)

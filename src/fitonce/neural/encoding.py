@@ -92,6 +92,8 @@ def encode(
     encoding: Encoding, sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]] | None
 ) -> Encoded:
     """Numbers of sentences; tags None: those of an untagged text."""
+    if len(sentences) == 0:
+        raise ValueError("there must be at least one sentence, got none")
     words, chars, numbers = [], [], []
     for k, sentence in enumerate(sentences):
         if isinstance(sentence, str) or len(sentence) == 0:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fitonce.engines import chain
-from fitonce.numerics import Array, is_number
+from fitonce.numerics import Array, is_count, is_number
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Settings:
         whole = ("hidden", "layers", "char_width", "char_filters", "word_width", "batch")
         for name in whole:
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            if not is_count(value):
                 raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
         if not (is_number(self.dropout) and 0 <= self.dropout < 1):
             raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout!r}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -108,8 +109,6 @@ def from_contents(found: dict[str, Any]) -> Tagger:
 
 def empty_network(settings: Settings, encoding: Encoding, vectors: np.ndarray, seed: int = 0) -> Network:
     """A network of the right shapes, its numbers drawn by `seed`."""
-    import jax
-
     given = vectors.shape[1] if len(vectors) > 1 else None
     shapes = (encoding.n_words, encoding.n_chars, given, len(encoding.tags))
     return Network(settings, *shapes, jax.random.PRNGKey(seed))

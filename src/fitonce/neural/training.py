@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import time
 from functools import lru_cache
@@ -19,7 +21,7 @@ from fitonce.neural import checkpoint as files
 from fitonce.neural.encoding import Encoded, batches, encode, encoding_of
 from fitonce.neural.network import Batch, Network, Settings
 from fitonce.neural.tagger import Tagger, contents, empty_network, from_contents
-from fitonce.numerics import Array
+from fitonce.numerics import Array, is_count
 from fitonce.progress import bar
 from fitonce.word_features import WordVectors
 
@@ -59,8 +61,11 @@ def train(
         progress: a progress bar; None: only on a terminal.
     """
     settings = Settings() if settings is None else settings
+    for name, data in (("training", training), ("validation", validation)):
+        if not isinstance(data, Tagged) or len(data) == 0:
+            raise ValueError(f"{name} must be tagged sentences, from fo.read_conll, and not empty")
     for name, value in (("epochs", epochs), ("patience", patience)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        if not is_count(value):
             raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
     if resume and checkpoint is None:
         raise ValueError("resume=True needs checkpoint=, the file to go on from")
@@ -71,8 +76,9 @@ def train(
     adam = _adam(settings.learning_rate)
     state = _State(network, network, adam.init(eqx.filter(network, eqx.is_array)))
     tagger = Tagger(settings, encoding, network, table, [])
+    digest = _digest(training, validation, table, seed)
     if resume and checkpoint is not None and Path(checkpoint).exists():
-        tagger, state = _resumed(checkpoint, tagger, state)
+        tagger, state = _resumed(checkpoint, tagger, state, digest)
     history, given = list(tagger.history), jnp.asarray(table)
     with bar(epochs, "epochs", progress) as shown:
         shown.update(len(history))
@@ -82,6 +88,8 @@ def train(
             started = time.perf_counter()
             state, loss = _epoch(state, adam, encoded, given, settings, (seed, epoch))
             held = _loss(state.network, checked, given, settings.batch)
+            if not np.isfinite(loss + held):
+                raise ValueError("the loss is not finite any more; use a smaller learning_rate")
             if not history or held < min(row["validation"] for row in history):
                 state = state._replace(best=state.network)
             seconds = time.perf_counter() - started
@@ -89,7 +97,11 @@ def train(
             history.append(row)
             tagger = Tagger(settings, encoding, state.best, table, history)
             if checkpoint is not None:
-                now = {"now": files.leaves(state.network), "optimiser": files.leaves(state.optimiser)}
+                now = {
+                    "digest": digest,
+                    "now": files.leaves(state.network),
+                    "optimiser": files.leaves(state.optimiser),
+                }
                 files.write(checkpoint, contents(tagger), now)
             shown.update()
     return tagger
@@ -108,16 +120,24 @@ def _is_over(history: list[dict[str, float]], patience: int) -> bool:
     return len(held) - 1 - int(np.argmin(held)) >= patience
 
 
-def _resumed(path: str | os.PathLike[str], fresh: Tagger, state: _State) -> tuple[Tagger, _State]:
+def _digest(training: Tagged, validation: Tagged, table: np.ndarray, seed: int) -> str:
+    """Of all that a run depends on beside its settings."""
+    texts = (training.words, training.tags, validation.words, validation.tags, seed)
+    return hashlib.sha256(json.dumps(texts).encode() + table.tobytes()).hexdigest()
+
+
+def _resumed(
+    path: str | os.PathLike[str], fresh: Tagger, state: _State, digest: str
+) -> tuple[Tagger, _State]:
     found, training = files.read(path)
     tagger = from_contents(found)
-    if tagger.settings != fresh.settings or tagger.encoding != fresh.encoding:
-        raise ValueError(
-            f"{Path(path).name} is of another network or other training data; give another checkpoint= "
-            "or resume=False"
-        )
     if "now" not in training:
         raise ValueError(f"{Path(path).name} is a saved tagger, not a checkpoint of its training")
+    if tagger.settings != fresh.settings or training["digest"] != digest:
+        raise ValueError(
+            f"{Path(path).name} is of another network, other data or another seed; give another "
+            "checkpoint= or resume=False"
+        )
     network = files.with_leaves(state.network, training["now"])
     optimiser = files.with_leaves(state.optimiser, training["optimiser"])
     return tagger, _State(network, tagger.network, optimiser)
@@ -140,8 +160,6 @@ def _epoch(
         arrays = (batch, vectors, settings.dropout, jax.random.fold_in(key, k))
         network, optimiser, loss = _update(network, optimiser, adam, *arrays)
         total += float(loss) * len(members)
-    if not np.isfinite(total):
-        raise ValueError("the training loss is not finite; use a smaller learning_rate")
     return state._replace(network=network, optimiser=optimiser), total / len(encoded.words)
 
 
