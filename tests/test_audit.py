@@ -83,7 +83,7 @@ def test_a_report_shows_words_in_their_sentence_and_what_the_rest_says():
     row = audit.top(1).iloc[0]
     text = audit.report(1)
     assert f"[{row['word']}]" in text
-    assert f"labelled {row['label']}; the rest says {row['rather']}" in text
+    assert f"labelled {row['label']}; the model says {row['rather']}" in text
     assert row["word"] == f"w{row['sequence']}-{row['time']}"
 
 

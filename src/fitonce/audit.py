@@ -27,9 +27,10 @@ class LabelAudit:
     Attributes:
         tokens: one row per known label: `sequence`, `time`, `site`, `word`, `label`; `loss`, its
             held-out surprise -log p(label | all other labels, x) at the parameters without it;
-            `control`, the same at the fit's; `rather`, the tag that the rest finds most probable, and
-            `chance`, how probable; `displacement`, by how much twice the log posterior of all data
-            would drop at the parameters fitted without the label.
+            `control`, the same at the fit's; `rather`, the tag that the fit finds most probable given
+            all other labels, and `chance`, how probable; `displacement`, by how much twice the log
+            posterior of all data would drop at the parameters fitted without the label, at a stationary
+            fit `loss` less `control`.
         sequences: one row per labelled sequence: `sequence`, `length`; `loss`, -log p(its labels | x)
             without it; `per_token`; `control`; `displacement`.
         damping: what was added to the diagonal of H.
@@ -77,7 +78,7 @@ class LabelAudit:
             text = ("... " if begin else "") + " ".join(shown) + (" ..." if end < len(words) else "")
             lines += [
                 f"{place:>3}. {text}",
-                f"     labelled {row['label']}; the rest says {row['rather']} ({row['chance']:.0%}); "
+                f"     labelled {row['label']}; the model says {row['rather']} ({row['chance']:.0%}); "
                 f"surprise {row['loss']:.1f} nats, displacement {row['displacement']:.2g}; "
                 f"sequence {row['sequence']}, token {time}",
             ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 _DOCUMENT = "-DOCSTART-"
+_NUMBER = re.compile(r"\d+([-.]\d+)?")  # of a word, or of a range of words, as in CoNLL-U
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,12 @@ class Tagged:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    def __getitem__(self, chosen: slice) -> Tagged:
+        """Some of the sentences, by a slice."""
+        if not isinstance(chosen, slice):
+            raise TypeError(f"Tagged takes a slice such as [:100], got {chosen!r}")
+        return Tagged(self.words[chosen], self.tags[chosen])
 
     @property
     def tag_names(self) -> tuple[str, ...]:
@@ -128,7 +136,6 @@ def _word_column(sentences: list[list[list[str]]]) -> int:
     """1 where the first column numbers the words of every sentence and is not the only other one."""
     wide = all(len(columns) > 2 for columns in sentences[0])
     numbered = all(
-        [columns[0] for columns in sentence] == [str(k + 1) for k in range(len(sentence))]
-        for sentence in sentences[:100]
+        all(_NUMBER.fullmatch(columns[0]) for columns in sentence) for sentence in sentences[:100]
     )
     return int(wide and numbered)

@@ -73,7 +73,9 @@ class Corpus:
         moves = np.zeros((len(sequences), states, states))
         later = time > 0
         np.add.at(moves, (row[later], tag[np.flatnonzero(later) - 1], tag[later]), 1.0)
-        flat = np.concatenate([a.reshape(len(sequences), -1) for a in (by_feature, moves)], 1)
+        shapes = ((len(sequences), width * states), (len(sequences), states * states))
+        parts = [a.reshape(s) for a, s in zip((by_feature, moves), shapes, strict=True)]
+        flat = np.concatenate(parts, 1)
         given = np.zeros(len(sites)) if self.scores is None else self.scores[sites, tag]
         return np.bincount(row, given, len(sequences)), flat[:, self.order]
 

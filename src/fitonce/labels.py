@@ -30,7 +30,7 @@ from fitonce.label_rows import (
 )
 from fitonce.labelled import UNKNOWN, Labelled
 from fitonce.numerics import in_float64
-from fitonce.objective import Program
+from fitonce.objective import CLUSTERS, Program
 from fitonce.weighting import C, Scheme, Structures
 
 
@@ -250,8 +250,11 @@ class LabelObjective:
 
     @property
     def clusters(self) -> np.ndarray:
-        """(P,) sequences count as one observation each."""
-        return np.arange(len(self.base)) if self._whole else self.layout.sequence
+        """(P,) sequences count as one observation each, of long ones stretches."""
+        if self._whole:
+            return np.arange(len(self.base))
+        stretch = self.layout.time // -(-self.prepared.n_sites // CLUSTERS)
+        return np.unique(np.stack([self.layout.sequence, stretch]), axis=1, return_inverse=True)[1]
 
     def _changes(self, weights: np.ndarray) -> Rows:
         """What the weights (F, P) of folds change."""

@@ -75,7 +75,8 @@ def totals(
     weighted = grid.design * coefficients[:, None, None]
     by_feature = jnp.einsum("ntq,tfkn->fqk", weighted, found.nodes)
     counts = jnp.concatenate([a.reshape(len(thetas), -1) for a in (by_feature, found.edges)], 1)
-    return found.log_partition @ coefficients, counts[:, order]
+    values = jnp.where(coefficients != 0, found.log_partition, 0.0)  # one that cannot be, left out
+    return values @ coefficients, counts[:, order]
 
 
 @partial(jax.jit, static_argnums=0)

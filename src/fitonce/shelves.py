@@ -22,6 +22,7 @@ from fitonce.objective import Program
 from fitonce.rows import Grid
 
 _CHUNK, _CHUNK_DEVICE = 128, 4096
+_FEW_ROWS = 8  # with labels kept in part: memory goes with the square of the length
 _BYTES = 2**28  # of later counts that a chunk of the Hessian may hold
 
 
@@ -82,7 +83,8 @@ class Shelves:
             weights: (R, longest) with what probability a label is kept; None: all known ones are.
         """
         values, slopes = np.empty(len(sequences)), np.empty(thetas.shape)
-        for some, grid, places in self._chunks(sequences):
+        size = None if weights is None else _FEW_ROWS
+        for some, grid, places in self._chunks(sequences, size):
             steps = grid.design.shape[1]
             arrays = (jnp.asarray(thetas[some]), places, jnp.asarray(labels[some, :steps]))
             if weights is None:
@@ -146,9 +148,11 @@ class Shelves:
                     total += np.asarray(rows.mean_curvature(program, *at, kept, scale, grid))
         return total
 
-    def _chunks(self, sequences: np.ndarray) -> Iterator[tuple[np.ndarray, Grid, jax.Array]]:
+    def _chunks(
+        self, sequences: np.ndarray, size: int | None = None
+    ) -> Iterator[tuple[np.ndarray, Grid, jax.Array]]:
         """Row numbers of one bucket, its grid, and the rows' places in it."""
-        size = _CHUNK if jax.default_backend() == "cpu" else _CHUNK_DEVICE
+        size = size or (_CHUNK if jax.default_backend() == "cpu" else _CHUNK_DEVICE)
         for number, grid in enumerate(self.grids):
             for some, _ in _split(np.flatnonzero(self.shelf[sequences] == number), size):
                 yield some, grid, jnp.asarray(self.place[sequences[some]])

@@ -46,6 +46,9 @@ class WordVectors:
             )
         object.__setattr__(self, "_number", {word: k for k, word in enumerate(self.words)})
 
+    def __repr__(self) -> str:
+        return f"WordVectors({len(self.words):,} words, {self.width} numbers each)"
+
     @property
     def width(self) -> int:
         return int(self.vectors.shape[1])

@@ -52,11 +52,12 @@ def structures(
             raise ValueError(f"groups must label every sequence, but sequence {unlabelled[0]} has none")
         sets = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         return make_folds("sequences", sets, shape, "leave-one-group-of-sequences-out")
-    chosen, label = np.flatnonzero(shape.base), "leave-one-sequence-out"
+    chosen, label = np.arange(count), "leave-one-sequence-out"
     if n is not None:
-        if not is_between(n, 1, len(chosen)):
-            raise ValueError(f"n must be an integer between 1 and {len(chosen)}, got {n}")
-        chosen = np.sort(np.random.default_rng(seed).choice(chosen, n, replace=False))
+        observed = np.flatnonzero(shape.base)
+        if not is_between(n, 1, len(observed)):
+            raise ValueError(f"n must be an integer between 1 and {len(observed)}, got {n}")
+        chosen = np.sort(np.random.default_rng(seed).choice(observed, n, replace=False))
         label = f"{n} single sequences (seed {seed})"
     return make_folds("sequences", list(chosen[:, None]), shape, label)
 

@@ -54,13 +54,14 @@ class LinearChainCRF:
     def __post_init__(self) -> None:
         if self.features not in ("linear", "scores"):
             raise ValueError(f"features must be 'linear' or 'scores', got {self.features!r}")
-        if not (is_number(self.scale) and self.scale > 0):
-            raise ValueError(f"scale must be a positive number, got {self.scale!r}")
+        if not (is_number(self.scale) and 1e-6 <= self.scale <= 1e6):
+            raise ValueError(f"scale must be a number between 1e-6 and 1e6, got {self.scale!r}")
         for name, axes in (("support", 2), ("start_support", 1)):
             value = getattr(self, name)
             if isinstance(value, str):
                 if name != "support" or value != "iob2":
-                    raise ValueError(f"{name} must be 'iob2', bools or None, got {value!r}")
+                    kinds = "'iob2', bools or None" if name == "support" else "bools or None"
+                    raise ValueError(f"{name} must be {kinds}, got {value!r}")
             elif value is not None:
                 mask = np.asarray(value)
                 if mask.ndim != axes or not np.isin(mask, (0, 1)).all() or not mask.any():
@@ -158,14 +159,15 @@ class LinearChainCRF:
         return found
 
     def start(self, prepared: Labelled, rng: np.random.Generator | None) -> Params:
-        """Zeros: with all labels known the objective is convex, and any start will do."""
-        constraints = self.parameters(prepared)
-        return {
-            name: np.where(leaf.mask(), 0.0, -np.inf)
-            if isinstance(leaf, Scores)
-            else np.zeros(leaf.shape)
-            for name, leaf in constraints.items()
-        }
+        """Zeros: with all labels known the objective is convex, and any start will do. Else there may
+        be other optima, and `rng` draws other starts."""
+        drawn = {name: np.zeros(leaf.shape) for name, leaf in self.parameters(prepared).items()}
+        if rng is not None and (prepared.labels == UNKNOWN).any():
+            drawn = {name: rng.normal(size=value.shape) for name, value in drawn.items()}
+        first, moves = self.masks(prepared.tags)
+        drawn["start"] = np.where(first, drawn["start"], -np.inf)
+        drawn["transition"] = np.where(moves, drawn["transition"], -np.inf)
+        return drawn
 
     def log_prior_at(self, params: Params, prepared: Any) -> Array:
         """Normal(0, scale^2) on every parameter."""

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 VERSION = 1
+# What NumPy, zipfile and json raise on files that are cut, changed or of another kind.
+_DAMAGE = (zipfile.BadZipFile, ValueError, LookupError, EOFError, OSError, TypeError, RuntimeError)
 
 
 def leaves(tree: Any) -> list[np.ndarray]:
@@ -31,6 +33,7 @@ def with_leaves(tree: Any, arrays: list[np.ndarray]) -> Any:
 
 def write(path: str | os.PathLike[str], tagger: dict[str, Any], training: dict[str, Any]) -> None:
     """Write a tagger and the state of its training. A file that is there becomes `.previous`."""
+    check(path)
     path = Path(path)
     arrays: dict[str, np.ndarray] = {}
     plain = {
@@ -49,6 +52,15 @@ def write(path: str | os.PathLike[str], tagger: dict[str, Any], training: dict[s
     os.replace(partial, path)
 
 
+def check(path: str | os.PathLike[str]) -> None:
+    """Whether a file can be written there, before anything is done that would be lost."""
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"a checkpoint must be a file, but {path} is a directory")
+    if not path.parent.is_dir():
+        raise ValueError(f"a checkpoint needs a directory to lie in, found none at {path.parent}")
+
+
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `write` wrote."""
     path = Path(path)
@@ -59,7 +71,10 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
             arrays = {name: found[name] for name in found.files}
         plain = json.loads(arrays["plain"].tobytes().decode())
         version = plain["version"]
-    except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, UnicodeDecodeError):
+        tagger, training = plain["tagger"], plain["training"]
+    except PermissionError:
+        raise ValueError(f"{path.name} may not be read: permission denied") from None
+    except _DAMAGE:
         raise ValueError(
             f"{path.name} is not a whole checkpoint: it is truncated, damaged or another file"
             f"{_other(path)}"
@@ -67,8 +82,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     if version != VERSION:
         raise ValueError(f"{path.name} is a checkpoint of version {version}, expected {VERSION}")
     return (
-        _with_arrays(plain["tagger"], "tagger", arrays),
-        _with_arrays(plain["training"], "training", arrays),
+        _with_arrays(tagger, "tagger", arrays),
+        _with_arrays(training, "training", arrays),
     )
 
 

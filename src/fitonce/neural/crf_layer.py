@@ -71,7 +71,7 @@ def train_crf_layer(
         if not (is_number(rate) and rate > 0):
             raise ValueError(f"{name} must be a positive number, got {rate!r}")
     names = ("transition", "start", "end")
-    layer = tuple(jnp.asarray(start[name], float) for name in names)
+    layer = tuple(jnp.asarray(value) for value in _checked(start, names, len(data.tags)))
     adam = optax.adam(learning_rate)
     optimiser = adam.init(layer)
     precision = 0.0 if scale is None else 1.0 / (scale**2 * data.n_sequences)
@@ -95,6 +95,16 @@ def train_crf_layer(
             seconds = time.perf_counter() - started
             found.append(Epoch(epoch, _named(layer, names), total / data.n_sequences, seconds))
             shown.update()
+    return found
+
+
+def _checked(start: Any, names: tuple[str, ...], tags: int) -> list[np.ndarray]:
+    shapes = ((tags, tags), (tags,), (tags,))
+    found = [np.asarray(start[name], float) for name in names if name in start]
+    if [a.shape for a in found] != list(shapes) or not all(np.isfinite(a).all() for a in found):
+        raise ValueError(
+            f"start must hold finite {', '.join(names)} for {tags} tags, such as Tagger.crf"
+        )
     return found
 
 

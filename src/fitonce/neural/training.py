@@ -69,6 +69,8 @@ def train(
             raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
     if resume and checkpoint is None:
         raise ValueError("resume=True needs checkpoint=, the file to go on from")
+    if checkpoint is not None:
+        files.check(checkpoint)
     encoding, table = encoding_of(training, vectors)
     encoded = encode(encoding, training.words, training.tags)
     checked = encode(encoding, validation.words, validation.tags)
