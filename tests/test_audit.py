@@ -23,7 +23,7 @@ def drawn(count=200, seed=0):
         z = [0]
         for _ in range(rng.integers(3, 9)):
             z.append(int(rng.choice(3 if z[-1] else 2)))
-        features.append(2.0 * np.eye(3)[z] + rng.normal(size=(len(z), 3)))
+        features.append(4.0 * np.eye(3)[z] + rng.normal(size=(len(z), 3)))
         labels.append([TAGS[k] for k in z])
         words.append([f"w{n}-{t}" for t in range(len(z))])
     return features, labels, words

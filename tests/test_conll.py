@@ -240,10 +240,10 @@ def test_labelled_data_that_is_refused(features, labels, options, sentence):
     ("options", "sentence"),
     [
         ({"features": "deep"}, "features must be 'linear' or 'scores', got 'deep'"),
-        ({"scale": 0.0}, "scale must be a positive number, got 0.0"),
-        ({"scale": "wide"}, "scale must be a positive number, got 'wide'"),
+        ({"scale": 0.0}, "scale must be a number between 1e-6 and 1e6, got 0.0"),
+        ({"scale": "wide"}, "scale must be a number between 1e-6 and 1e6, got 'wide'"),
         ({"support": "iob1"}, "support must be 'iob2', bools or None, got 'iob1'"),
-        ({"start_support": "iob2"}, "start_support must be 'iob2', bools or None, got 'iob2'"),
+        ({"start_support": "iob2"}, "start_support must be bools or None, got 'iob2'"),
         ({"support": [True, False]}, "support must be bools with 2 axes"),
         ({"support": [[2, 0], [0, 1]]}, "support must be bools with 2 axes"),
         (

@@ -135,7 +135,12 @@ def _usual_shape(lines: list[str]) -> tuple[bool, int]:
 def _word_column(sentences: list[list[list[str]]]) -> int:
     """1 where the first column numbers the words of every sentence and is not the only other one."""
     wide = all(len(columns) > 2 for columns in sentences[0])
-    numbered = all(
-        all(_NUMBER.fullmatch(columns[0]) for columns in sentence) for sentence in sentences[:100]
-    )
-    return int(wide and numbered)
+    return int(wide and all(map(_is_numbered, sentences[:100])))
+
+
+def _is_numbered(sentence: list[list[str]]) -> bool:
+    """Whether the first column counts the words, from 0 or 1, with ranges of words between."""
+    first = [columns[0] for columns in sentence]
+    counts = [int(text) for text in first if text.isdigit()]
+    counted = counts in (list(range(len(counts))), list(range(1, len(counts) + 1)))
+    return counted and bool(counts) and all(_NUMBER.fullmatch(text) for text in first)
