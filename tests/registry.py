@@ -118,7 +118,7 @@ def entries() -> list[Entry]:
         Entry("potts-poisson", fo.models.PottsMixture(_grid(), beta=0.5), _field("poisson")),
         Entry("potts-gaussian", fo.models.PottsMixture(
             _grid(), emission=fo.models.GaussianSites(scale=0.3), beta=0.6),
-              _field("gaussian")),
+              _field("gaussian"), slow=True),
         Entry("potts-binomial", fo.models.PottsMixture(
             _grid(), emission="binomial", beta=0.4, exposure=np.full(48, 40.0)), _field("binomial"),
             slow=True),
@@ -128,7 +128,7 @@ def entries() -> list[Entry]:
         Entry("custom-field", _triples(), _field("gaussian")),
         Entry("crf", fo.models.LinearChainCRF(scale=1.0), _tagged(), sequences=True),
         Entry("crf-partial", fo.models.LinearChainCRF(support=_TURNS, scale=1.0),
-              _tagged(unknown=0.2), sequences=True),
+              _tagged(unknown=0.2), sequences=True, slow=True),
     ]  # fmt: skip
     return made
 
