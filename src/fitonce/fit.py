@@ -20,8 +20,7 @@ from fitonce.engines.chain import KERNELS, Kernel
 from fitonce.fields import FieldObjective, field_layout, plan
 from fitonce.labelled import Labelled, labelled
 from fitonce.labels import LabelObjective
-from fitonce.models.base import ChainModel, FieldModel
-from fitonce.models.crf import LinearChainCRF
+from fitonce.models.base import ChainModel, FieldModel, LabelModel
 from fitonce.models.custom import Custom
 from fitonce.newton import Minima, minimise
 from fitonce.numerics import in_float64
@@ -226,11 +225,11 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
         space = ParameterSpace(model.space())
         base = np.ones(model.count(prepared))
         return CompiledObjective(Program(model, space, A(), kernel), prepared, None, base), data
-    if not isinstance(model, (ChainModel, FieldModel, LinearChainCRF)):
+    if not isinstance(model, (ChainModel, FieldModel, LabelModel)):
         raise ValueError(
             f"model must be one of fo.models or have its methods, got {type(model).__name__}"
         )
-    if isinstance(model, LinearChainCRF):
+    if isinstance(model, LabelModel):
         return _of_labels(model, data, kernel)
     if isinstance(data, Labelled):
         raise ValueError(f"labelled data needs a model of labels such as LinearChainCRF, got {model}")
@@ -245,9 +244,7 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
     return CompiledObjective(program, prepared, layout_of(read), read.weights), read
 
 
-def _of_labels(
-    model: LinearChainCRF, data: Any, kernel: Kernel | None
-) -> tuple[LabelObjective, Labelled]:
+def _of_labels(model: LabelModel, data: Any, kernel: Kernel | None) -> tuple[LabelObjective, Labelled]:
     if kernel is not None:
         raise ValueError(f"a model of labels has one kernel: kernel must be None, got '{kernel}'")
     read = labelled(*data) if isinstance(data, tuple) and len(data) == 2 else data

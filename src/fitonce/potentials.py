@@ -69,6 +69,20 @@ class Term(NamedTuple):
     pairwise: Array  # (K, K), or (N, T - 1, K, K)
 
 
+class Linear(NamedTuple):
+    """Parameters of a chain whose log-potentials are linear in them.
+
+    Attributes:
+        weights: (Q', K) of the columns of a model's design.
+        transition: (K, K), from row to column.
+        first: (K,) zero for states that can be first, minus infinity for others.
+    """
+
+    weights: Array
+    transition: Array
+    first: Array
+
+
 class Field(NamedTuple):
     """Log-potentials of a hidden field on V sites, emission apart from the latent part.
 

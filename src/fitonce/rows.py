@@ -17,9 +17,9 @@ from fitonce.engines.covariance import count_covariance
 from fitonce.engines.grouped import expected
 from fitonce.engines.partial import mean_log_partition
 from fitonce.labelled import UNKNOWN
-from fitonce.models.crf import Linear
 from fitonce.numerics import Array
 from fitonce.objective import Program
+from fitonce.potentials import Linear
 
 
 class Grid(NamedTuple):

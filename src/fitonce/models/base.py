@@ -9,11 +9,10 @@ import jax
 import numpy as np
 
 from fitonce.constraints import Constraint
-from fitonce.data import Sequences
 from fitonce.graph import Graph
 from fitonce.numerics import Array
 from fitonce.params import Params
-from fitonce.potentials import Chain, Field
+from fitonce.potentials import Chain, Field, Linear
 
 MEMORY_LIMIT = 2.0**32  # bytes that exact inference on a graph may take for one fold
 
@@ -21,7 +20,7 @@ MEMORY_LIMIT = 2.0**32  # bytes that exact inference on a graph may take for one
 class Model(Protocol):
     """What every structured model says. Hashable, so that compiled programs are shared."""
 
-    def prepare(self, data: Sequences) -> Any:
+    def prepare(self, data: Any) -> Any:
         """Check the data and turn it into a pytree of arrays that `potentials` reads."""
         ...
 
@@ -78,6 +77,20 @@ class FieldModel(Model, Protocol):
         ...
 
     def potentials(self, params: Params, prepared: Any) -> Field: ...
+
+
+@runtime_checkable
+class LabelModel(Model, Protocol):
+    """A model of labels given features, along sequences, linear in its parameters."""
+
+    def design(self, features: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """(sites, Q') what multiplies `stack`'s weights at each token, and (sites, K) scores that are
+        given, or None."""
+        ...
+
+    def stack(self, params: Params) -> Linear:
+        """The parameters as `design` reads them; each of them is one entry."""
+        ...
 
 
 @runtime_checkable

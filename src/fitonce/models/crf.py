@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -13,20 +13,7 @@ from fitonce.constraints import Constraint, Free, Scores, as_tuples
 from fitonce.labelled import UNKNOWN, Labelled
 from fitonce.numerics import Array, is_number
 from fitonce.params import Params
-
-
-class Linear(NamedTuple):
-    """Parameters of a chain whose log-potentials are linear in them.
-
-    Attributes:
-        weights: (Q', K) of the columns of a model's design.
-        transition: (K, K), from row to column.
-        first: (K,) zero for states that can be first, minus infinity for others.
-    """
-
-    weights: Array
-    transition: Array
-    first: Array
+from fitonce.potentials import Linear
 
 
 @dataclass(frozen=True)

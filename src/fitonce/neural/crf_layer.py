@@ -13,7 +13,7 @@ import optax
 
 from fitonce.buckets import bucketed
 from fitonce.labelled import UNKNOWN, Labelled
-from fitonce.neural.network import crf_losses
+from fitonce.neural.network import adam, crf_losses
 from fitonce.numerics import Array, in_float64, is_count, is_number
 from fitonce.progress import bar
 
@@ -72,8 +72,8 @@ def train_crf_layer(
             raise ValueError(f"{name} must be a positive number, got {rate!r}")
     names = ("transition", "start", "end")
     layer = tuple(jnp.asarray(value) for value in _checked(start, names, len(data.tags)))
-    adam = optax.adam(learning_rate)
-    optimiser = adam.init(layer)
+    optimise = adam(learning_rate)
+    optimiser = optimise.init(layer)
     precision = 0.0 if scale is None else 1.0 / (scale**2 * data.n_sequences)
     buckets = bucketed(data.lengths)
     grids = [
@@ -90,7 +90,7 @@ def train_crf_layer(
                 counted = jnp.asarray((np.arange(batch) < len(rows)).astype(float))
                 chosen = jnp.asarray(np.resize(rows, batch))
                 arrays = (chosen, counted, precision, *grids[number])
-                layer, optimiser, loss = _update(adam, layer, optimiser, *arrays)
+                layer, optimiser, loss = _update(optimise, layer, optimiser, *arrays)
                 total += float(loss) * len(rows)
             seconds = time.perf_counter() - started
             found.append(Epoch(epoch, _named(layer, names), total / data.n_sequences, seconds))
@@ -123,7 +123,7 @@ def _batches(sizes: list[int], batch: int, rng: np.random.Generator) -> list[tup
 
 @partial(jax.jit, static_argnums=0)
 def _update(
-    adam: Any,
+    optimise: Any,
     layer: tuple[Array, Array, Array],
     optimiser: Any,
     rows: Array,
@@ -140,5 +140,5 @@ def _update(
         return loss + 0.5 * precision * jnp.sum(squares), loss
 
     slopes, loss = jax.grad(mean, has_aux=True)(layer)
-    steps, optimiser = adam.update(slopes, optimiser)
+    steps, optimiser = optimise.update(slopes, optimiser)
     return optax.apply_updates(layer, steps), optimiser, loss

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from fitonce.engines import chain
 from fitonce.numerics import Array, is_count, is_number
@@ -47,6 +49,12 @@ class Settings:
             raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout!r}")
         if not (is_number(self.learning_rate) and self.learning_rate > 0):
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate!r}")
+
+
+@lru_cache
+def adam(learning_rate: float) -> Any:
+    """One for each rate, so that programs compiled with it are found again."""
+    return optax.adam(learning_rate)
 
 
 class Batch(NamedTuple):

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import time
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,12 +13,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from fitonce.conll import Tagged
 from fitonce.neural import checkpoint as files
 from fitonce.neural.encoding import Encoded, batches, encode, encoding_of
-from fitonce.neural.network import Batch, Network, Settings
+from fitonce.neural.network import Batch, Network, Settings, adam
 from fitonce.neural.tagger import Tagger, contents, empty_network, from_contents
 from fitonce.numerics import Array, is_count
 from fitonce.progress import bar
@@ -75,8 +73,8 @@ def train(
     encoded = encode(encoding, training.words, training.tags)
     checked = encode(encoding, validation.words, validation.tags)
     network = empty_network(settings, encoding, table, seed)
-    adam = _adam(settings.learning_rate)
-    state = _State(network, network, adam.init(eqx.filter(network, eqx.is_array)))
+    optimise = adam(settings.learning_rate)
+    state = _State(network, network, optimise.init(eqx.filter(network, eqx.is_array)))
     tagger = Tagger(settings, encoding, network, table, [])
     digest = _digest(training, validation, table, seed)
     if resume and checkpoint is not None and Path(checkpoint).exists():
@@ -88,7 +86,7 @@ def train(
             if _is_over(history, patience):
                 break
             started = time.perf_counter()
-            state, loss = _epoch(state, adam, encoded, given, settings, (seed, epoch))
+            state, loss = _epoch(state, optimise, encoded, given, settings, (seed, epoch))
             held = _loss(state.network, checked, given, settings.batch)
             if not np.isfinite(loss + held):
                 raise ValueError("the loss is not finite any more; use a smaller learning_rate")
@@ -107,12 +105,6 @@ def train(
                 files.write(checkpoint, contents(tagger), now)
             shown.update()
     return tagger
-
-
-@lru_cache
-def _adam(learning_rate: float) -> Any:
-    """One for each rate, so that programs compiled with it are found again."""
-    return optax.adam(learning_rate)
 
 
 def _is_over(history: list[dict[str, float]], patience: int) -> bool:
@@ -147,7 +139,7 @@ def _resumed(
 
 def _epoch(
     state: _State,
-    adam: Any,
+    optimise: Any,
     encoded: Encoded,
     vectors: Array,
     settings: Settings,
@@ -160,7 +152,7 @@ def _epoch(
     total = 0.0
     for k, (members, batch) in enumerate(batches(encoded, settings.batch, rng)):
         arrays = (batch, vectors, settings.dropout, jax.random.fold_in(key, k))
-        network, optimiser, loss = _update(network, optimiser, adam, *arrays)
+        network, optimiser, loss = _update(network, optimiser, optimise, *arrays)
         total += float(loss) * len(members)
     return state._replace(network=network, optimiser=optimiser), total / len(encoded.words)
 
@@ -169,7 +161,7 @@ def _epoch(
 def _update(
     network: Network,
     optimiser: Any,
-    adam: Any,
+    optimise: Any,
     batch: Batch,
     vectors: Array,
     dropout: float,
@@ -180,7 +172,7 @@ def _update(
         return jnp.sum(losses * batch.counted) / jnp.sum(batch.counted)
 
     loss, slopes = eqx.filter_value_and_grad(mean)(network)
-    steps, optimiser = adam.update(slopes, optimiser)
+    steps, optimiser = optimise.update(slopes, optimiser)
     return eqx.apply_updates(network, steps), optimiser, loss
 
 
