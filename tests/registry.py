@@ -100,7 +100,7 @@ def entries() -> list[Entry]:
     stretches = np.concatenate([np.random.default_rng(6).normal(m, 0.7, 30) for m in (-2.0, 0.5, 3.0)])
     made = [
         Entry("gaussian-fixed", fo.models.GaussianHMM(2, covariance="fixed", mean_scale=3.0),
-              _gaussian()),
+              _gaussian(), slow=True),
         Entry("gaussian-spherical", fo.models.GaussianHMM(2, covariance="spherical", scale=0.3),
               _gaussian(), slow=True),
         Entry("gaussian-diag", fo.models.GaussianHMM(2, covariance="diag", scale=0.3), _gaussian(),
@@ -110,7 +110,7 @@ def entries() -> list[Entry]:
         Entry("gaussian-left-right", fo.models.GaussianHMM(3, support=left_right, scale=0.3),
               stretches, slow=True),
         Entry("poisson", fo.models.PoissonHMM(2), _counts()),
-        Entry("categorical", fo.models.CategoricalHMM(2, 3), _categories()),
+        Entry("categorical", fo.models.CategoricalHMM(2, 3), _categories(), slow=True),
         Entry("frozen-transition", fo.models.PoissonHMM(
             2, frozen={"transition": [[0.9, 0.1], [0.1, 0.9]]}), _counts(), slow=True),
         Entry("events", fo.models.EventCounts(steps_per_day=6), _events()),
