@@ -134,7 +134,7 @@ def _draw(rows: list[dict[str, Any]], exact: fo.CVResult) -> None:
 
     truth = np.exp(-exact.folds["loss"].to_numpy())
     shown = [row for row in rows if row["layer"].epoch in EPOCHS]
-    names = ("none", "ij, paper", "ij")
+    names = [name for name in VARIANTS if name != "ij, no residual"]  # the paper's, but for its damping
     size = (3.4 * len(shown), 3.4 * len(names))
     figure, axes = plt.subplots(len(names), len(shown), figsize=size, layout="constrained")
     for column, row in zip(axes.T, shown, strict=True):
@@ -146,7 +146,7 @@ def _draw(rows: list[dict[str, Any]], exact: fo.CVResult) -> None:
     figure.savefig(cases.OUT / "neural_crf.png", dpi=120)
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     # One step is the expansion where whole sentences are left out: it would lie on top of it.
-    for name, mark in zip(names, ("ks-", "rx--", "bo-"), strict=True):
+    for name, mark in zip(("none", "ij, paper", "ij"), ("ks-", "rx--", "bo-"), strict=True):
         errors = [row["errors"][name] for row in rows]
         axes[0].semilogy([row["layer"].seconds for row in rows], errors, mark, ms=5, label=name)
         norms = [row["fit"].gradient_norm for row in rows]

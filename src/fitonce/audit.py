@@ -167,7 +167,7 @@ def _sequences(fit: Fit, objective: LabelObjective, curve: Curvature) -> pd.Data
 def _without(curve: Curvature, values: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Losses (n,) at the parameters one step without each thing, to first order, and displacements.
 
-    A loss is no less than zero; from a fit that stopped far off, the step may say so.
+    No loss is negative; a long step from a fit that stopped far off may say otherwise, and is cut there.
     """
     moves = curve.solve(slopes.T).T
     left = slopes @ curve.solve(curve.gradient)

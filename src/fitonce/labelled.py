@@ -124,7 +124,7 @@ def _matrix(part: Any, number: int) -> np.ndarray:
         raise ValueError(
             f"features of sequence {number} must be numbers, got {type(part).__name__}"
         ) from None
-    if len(array) == 0:
+    if array.ndim > 0 and len(array) == 0:
         raise ValueError(f"sequence {number} is empty; leave empty sequences out of features and labels")
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(

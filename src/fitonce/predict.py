@@ -65,9 +65,11 @@ def _read(fit: Fit, features: Any) -> Labelled:
         return trained
     data = features
     if not isinstance(features, Labelled):
-        # Labels are not used; any will do.
-        parts = list(features)
-        data = labelled(parts, [[trained.tags[0]] * len(part) for part in parts], tags=trained.tags)
+        # Labels are not used; any will do. What is no list of arrays is refused before they are read.
+        parts = features if hasattr(features, "__len__") else []
+        lengths = [len(part) if hasattr(part, "__len__") else 0 for part in parts]
+        named = [[trained.tags[0]] * length for length in lengths]
+        data = labelled(features, named, tags=trained.tags)
     if data.features.shape[1] != trained.features.shape[1]:
         raise ValueError(
             f"the model was fitted with {trained.features.shape[1]} features, "

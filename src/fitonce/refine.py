@@ -273,7 +273,7 @@ def _certificate(state: Descent, fold: int) -> Status:
     size = float(np.linalg.norm(state.gradients[fold]))
     lowest = state.lowest[fold]
     proof = (
-        "of a convex objective"
+        "by the full fit's H, of a convex objective"
         if np.isnan(lowest)
         else f"smallest eigenvalue of the fold's H scaled to a unit diagonal {lowest:.1e}"
     )

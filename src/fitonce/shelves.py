@@ -133,7 +133,8 @@ class Shelves:
         for number, grid in enumerate(self.grids):
             inside = np.flatnonzero((self.shelf[sequences] == number) & (coefficients != 0))
             steps = grid.design.shape[1]
-            for some, real in _split(inside, _most_rows(grid, len(inside), len(theta))):
+            size = _FEW_ROWS if weights is not None else _most_rows(grid, len(inside), len(theta))
+            for some, real in _split(inside, size):
                 known = (
                     np.full((len(some), steps), UNKNOWN, np.int32)
                     if labels is None

@@ -58,6 +58,8 @@ def train_crf_layer(
 
     Returns: the layer before training and after each epoch.
     """
+    if not isinstance(data, Labelled):
+        raise ValueError(f"data must come from Tagger.labelled, got {type(data).__name__}")
     if (data.labels == UNKNOWN).any():
         raise ValueError("the CRF layer is trained on data whose labels are all known")
     if data.features.shape[1] != len(data.tags):
@@ -100,7 +102,8 @@ def train_crf_layer(
 
 def _checked(start: Any, names: tuple[str, ...], tags: int) -> list[np.ndarray]:
     shapes = ((tags, tags), (tags,), (tags,))
-    found = [np.asarray(start[name], float) for name in names if name in start]
+    given = start if isinstance(start, dict) else {}
+    found = [np.asarray(given[name], float) for name in names if name in given]
     if [a.shape for a in found] != list(shapes) or not all(np.isfinite(a).all() for a in found):
         raise ValueError(
             f"start must hold finite {', '.join(names)} for {tags} tags, such as Tagger.crf"
