@@ -8,7 +8,8 @@ import pytest
 
 import fitonce as fo
 from fitonce.batches import Batches
-from fitonce.refine import Rung, advance, norms, refine, start
+from fitonce.fold_state import Rung, lengths, start
+from fitonce.refine import advance, refine
 
 COUNTS = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0, 2.0, 9.0], 30)).astype(float)
 
@@ -51,7 +52,8 @@ def test_the_certifying_hessian_was_taken_near_the_end(fit, folds):
     """Also where an earlier one was taken far out, to repair a slow start."""
     curve = fo.curvature(fit)
     batches = Batches.of(curve.objective, folds.weights)
-    state = start(batches, fit.theta, 30.0 * curve.inverse)
+    state = start(batches, curve)
+    state.inverses *= 30.0
     refine(batches, state, np.arange(4), curve)
     assert state.certain.all()
     for fold in range(4):
@@ -85,7 +87,7 @@ def test_hessians_by_differences_have_five_digits(fit, folds):
 def test_a_secant_makes_the_inverse_exact_along_the_step(fit, folds):
     curve = fo.curvature(fit)
     batches = Batches.of(curve.objective, folds.weights)
-    state = start(batches, fit.theta, curve.inverse)
+    state = start(batches, curve)
     before, gradients = state.thetas.copy(), state.gradients.copy()
     assert advance(batches, state, np.arange(4)).all()
     image = np.einsum("fij,fj->fi", state.inverses, state.gradients - gradients)
@@ -95,7 +97,8 @@ def test_a_secant_makes_the_inverse_exact_along_the_step(fit, folds):
 def test_a_step_that_raises_the_objective_is_not_taken(fit, folds):
     curve = fo.curvature(fit)
     batches = Batches.of(curve.objective, folds.weights)
-    state = start(batches, fit.theta, 50.0 * curve.inverse)
+    state = start(batches, curve)
+    state.inverses *= 50.0
     before = state.thetas.copy()
     taken = advance(batches, state, np.arange(4))
     assert not taken[1]
@@ -106,14 +109,15 @@ def test_a_step_that_raises_the_objective_is_not_taken(fit, folds):
 def test_a_wrong_inverse_is_repaired_by_the_folds_own_hessian(fit, folds, cv):
     curve = fo.curvature(fit)
     batches = Batches.of(curve.objective, folds.weights)
-    state = start(batches, fit.theta, 30.0 * curve.inverse)
+    state = start(batches, curve)
+    state.inverses *= 30.0
     refine(batches, state, np.arange(4), curve)
     np.testing.assert_allclose(state.thetas, cv.theta, atol=1e-7)
     assert Rung.NEWTON in set(state.rungs)
 
 
-def test_norms_of_an_indefinite_matrix_are_nan():
-    assert np.isnan(norms(np.ones((1, 2)), -np.eye(2)[None]))[0]
+def test_lengths_by_an_indefinite_matrix_are_nan():
+    assert np.isnan(lengths(np.ones((1, 2)), -np.ones((1, 2))))[0]
 
 
 def double_well():

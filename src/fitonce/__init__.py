@@ -8,17 +8,19 @@ from fitonce.audit import LabelAudit
 from fitonce.bootstrap import Bootstrap, bootstrap
 from fitonce.conll import Tagged, read_conll
 from fitonce.crossval import cross_validate
-from fitonce.curvature import Curvature, IndefiniteError, curvature
+from fitonce.curvature import Curvature, curvature
 from fitonce.data import Sequences, sequences
-from fitonce.fields import plan
 from fitonce.fit import Fit, fit, fit_at
 from fitonce.folds import Folds
 from fitonce.graph import Graph, graph
+from fitonce.hessian import IndefiniteError, UnsolvedError
 from fitonce.inexact import InexactBound, inexact_bound
 from fitonce.influence import Influence, influence
 from fitonce.labelled import Labelled, labelled
 from fitonce.loo import loo
 from fitonce.maps import plot_map
+from fitonce.parallel import Workers
+from fitonce.plan import plan
 from fitonce.predict import marginals, predict
 from fitonce.result import CVResult
 from fitonce.status import Outcome, Status
@@ -42,7 +44,9 @@ __all__ = [
     "Sequences",
     "Status",
     "Tagged",
+    "UnsolvedError",
     "WordVectors",
+    "Workers",
     "bootstrap",
     "cross_validate",
     "curvature",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -15,7 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fitonce.folds import Folds
+from fitonce.journal import Journal
 from fitonce.objective import Objective
+from fitonce.parallel import Parallel, Workers
 from fitonce.progress import bar
 
 _CHUNK_BYTES = 2**28  # of potentials, marginals and messages that a chunk of folds may need
@@ -57,7 +59,10 @@ class Batches:
         given: whether that is a user's, which nothing exceeds.
         progress: whether to show bars.
         most_rows, deadline: a budget, of gradients in all and of `time.perf_counter`.
-        gradients_used, hessians_used: (folds,) counts of what was evaluated; a Hessian is D gradients.
+        parallel: where chunks run, see `fitonce.parallel`.
+        journal: where finished chunks are written, and read from.
+        gradients_used, hessians_used, products_used: (folds,) counts of what was evaluated; a Hessian is
+            D gradients, a product with one about two.
     """
 
     objective: Objective
@@ -69,8 +74,11 @@ class Batches:
     most_rows: float = np.inf
     deadline: float = np.inf
     given: bool = False
+    parallel: Parallel = None
+    journal: Journal | None = None
     gradients_used: np.ndarray = field(init=False)
     hessians_used: np.ndarray = field(init=False)
+    products_used: np.ndarray = field(init=False)
     _compiled: set[str] = field(init=False, default_factory=set)
 
     @classmethod
@@ -98,6 +106,7 @@ class Batches:
     def spent(self) -> bool:
         """Whether the budget is. Asked between rounds: what is begun is ended."""
         rows = self.gradients_used.sum() + self.hessians_used.sum() * self.objective.program.space.size
+        rows += 2 * self.products_used.sum()
         return bool(rows >= self.most_rows or time.perf_counter() >= self.deadline)
 
     @property
@@ -107,6 +116,7 @@ class Batches:
     def __post_init__(self) -> None:
         object.__setattr__(self, "gradients_used", np.zeros(self.n_folds, int))
         object.__setattr__(self, "hessians_used", np.zeros(self.n_folds, int))
+        object.__setattr__(self, "products_used", np.zeros(self.n_folds, int))
 
     def values_and_gradients(
         self, thetas: np.ndarray, which: np.ndarray
@@ -125,6 +135,17 @@ class Batches:
             thetas,
         )
         return values, gradients
+
+    def products(self, thetas: np.ndarray, directions: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """(n, D) the Hessians of folds `which` at thetas (n, D), times directions (n, D)."""
+        return self.map(
+            lambda weights, _, t, d: self.objective.products(t, d, weights),
+            "fold products",
+            which,
+            thetas,
+            directions,
+            per_fold=2.0,
+        )[0]
 
     def hessians(
         self, thetas: np.ndarray, gradients: np.ndarray, scale: np.ndarray, which: np.ndarray
@@ -178,28 +199,53 @@ class Batches:
         """
         most = self.size if self.given else min(max(self.size, _LARGEST_CHUNK), self.n_folds)
         size = int(np.clip(self.size / per_fold, 1, most))
+        if isinstance(self.parallel, Workers) and not self.given:
+            size = min(size, -(-len(which) // (2 * self.parallel.n)))
         rows = [
             np.minimum(np.arange(start, start + size), len(which) - 1)
             for start in range(0, len(which), size)
         ]
 
-        weights_of = self._resident_weights if self._can_reside else self.weights_of
+        resident = self._can_reside and self.parallel is None
+        weights_of = self._resident_weights if resident else self.weights_of
 
-        def chunk(chosen: np.ndarray) -> tuple[np.ndarray, ...]:
+        def task(chosen: np.ndarray) -> tuple[Any, ...]:
             folds = which[chosen]
-            return work(weights_of(folds), folds, *(array[chosen] for array in arrays))
+            return (weights_of(folds), folds, *(array[chosen] for array in arrays))
 
         parts: list[tuple[np.ndarray, ...]] = []
-        with (
-            ThreadPoolExecutor(min(_cores(), _MOST_THREADS)) as pool,
-            bar(len(which), what, self.progress) as shown,
-        ):
-            alone = 0 if what in self._compiled else 1
-            self._compiled.add(what)
-            for part in [chunk(r) for r in rows[:alone]]:
-                parts.append(part)
-                shown.update(size)
-            for part in pool.map(chunk, rows[alone:]):
+        with bar(len(which), what, self.progress) as shown:
+            for part in self._run(work, what, [partial(task, chosen) for chosen in rows]):
                 parts.append(part)
                 shown.update(min(size, len(which) - shown.n))
         return tuple(np.concatenate(column)[: len(which)] for column in zip(*parts, strict=True))
+
+    def _run(
+        self, work: Work, what: str, tasks: Sequence[Callable[[], tuple[Any, ...]]]
+    ) -> Iterator[Any]:
+        """work(*task()) of each task, in order; what the journal holds is not computed, and the rest is
+        written to it as it comes."""
+        if self.journal is None:
+            yield from self._compute(work, what, tasks)
+            return
+        made = [task() for task in tasks]
+        known = [self.journal.look(what, inputs) for inputs in made]
+        missing = [partial(tuple, i) for i, found in zip(made, known, strict=True) if found is None]
+        fresh = self._compute(work, what, missing)
+        for inputs, found in zip(made, known, strict=True):
+            if found is None:
+                found = next(fresh)
+                self.journal.write(what, inputs, found)
+            yield found
+
+    def _compute(
+        self, work: Work, what: str, tasks: Sequence[Callable[[], tuple[Any, ...]]]
+    ) -> Iterator[Any]:
+        if isinstance(self.parallel, Workers):
+            yield from self.parallel.run(work, [task() for task in tasks])
+            return
+        with ThreadPoolExecutor(min(_cores(), _MOST_THREADS)) as pool:
+            alone = 0 if what in self._compiled else 1
+            self._compiled.add(what)
+            yield from (work(*task()) for task in tasks[:alone])
+            yield from pool.map(lambda task: work(*task()), tasks[alone:])

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fitonce.curvature import Curvature, IndefiniteError
+from fitonce.curvature import Curvature
 from fitonce.diagnostics import loss_errors
+from fitonce.fold_state import lengths
+from fitonce.hessian import IndefiniteError
 from fitonce.methods import FoldParameters
-from fitonce.refine import norms
 from fitonce.scoring import Scoring
 from fitonce.status import Outcome, Status
 
@@ -53,11 +54,8 @@ def check(curvature: Curvature, scoring: Scoring, found: FoldParameters, which: 
     which = which[np.isfinite(found.thetas[which]).all(1)]
     if curvature.damping:  # steps by a damped H are too short to tell anything
         which = which[[found.status[fold].outcome is Outcome.STATIONARY for fold in which]]
-    inverses = _inverses(curvature, scoring, found) if which.size else None
-    if inverses is not None:
-        _fill(curvature, scoring, found, evidence, inverses[which], which)
-        if found.inverses is None:  # else the folds' own Hessians have told already
-            distrust(curvature, scoring, found.status, evidence, which)
+    if which.size and _fill(curvature, scoring, found, evidence, which) and not found.own:
+        distrust(curvature, scoring, found.status, evidence, which)
     judge_failures(scoring, found.status, evidence)
     return evidence
 
@@ -92,13 +90,17 @@ def judge_failures(scoring: Scoring, status: list[Status], evidence: Evidence) -
     )
 
 
-def _inverses(curvature: Curvature, scoring: Scoring, found: FoldParameters) -> np.ndarray | None:
+def fold_steps(
+    curvature: Curvature,
+    scoring: Scoring,
+    found: FoldParameters,
+    gradients: np.ndarray,
+    which: np.ndarray,
+) -> np.ndarray:
+    """(n, D) B g of gradients (n, D) of the folds `which`, by their own Hessians where there are any."""
     if found.inverses is not None:
-        return found.inverses
-    try:
-        return curvature.inverse / scoring.batches.kept[:, None, None]
-    except IndefiniteError:  # only the control gets here: the other methods have refused already
-        return None
+        return np.einsum("fij,fj->fi", found.inverses[which], gradients)
+    return curvature.steps(gradients, scoring.batches.kept[which])
 
 
 def _fill(
@@ -106,25 +108,29 @@ def _fill(
     scoring: Scoring,
     found: FoldParameters,
     evidence: Evidence,
-    inverses: np.ndarray,
     which: np.ndarray,
-) -> None:
-    """Errors, distances and rates of the folds `which`, into `evidence`."""
+) -> bool:
+    """Errors, distances and rates of the folds `which`, into `evidence`; False where there is no H to
+    tell them by."""
     thetas = found.thetas[which]
     if found.gradients is None:
         _, gradients = scoring.batches.values_and_gradients(thetas, which)
     else:
         gradients = found.gradients[which]
-    distances = norms(gradients, inverses)
+    try:
+        steps = fold_steps(curvature, scoring, found, gradients, which)
+    except IndefiniteError:  # only the control gets here: the other methods have refused already
+        return False
+    distances = lengths(gradients, steps)
     evidence.checked[which], evidence.distances[which] = True, distances
     evidence.errors[which] = arrived_errors(curvature, scoring, thetas, evidence, distances, which)
     far = ~(distances <= ARRIVED)
     if not far.any():
-        return
+        return True
     rows = which[far]
-    ahead = thetas[far] - np.einsum("fij,fj->fi", inverses[far], gradients[far])
+    ahead = thetas[far] - steps[far]
     _, left = scoring.batches.values_and_gradients(ahead, rows)
-    rates = norms(left, inverses[far]) / distances[far]
+    rates = lengths(left, fold_steps(curvature, scoring, found, left, rows)) / distances[far]
     evidence.rates[rows] = np.where(np.isnan(rates), np.inf, rates)
     evidence.errors[rows] = loss_errors(
         evidence.losses[rows],
@@ -133,6 +139,7 @@ def _fill(
         scoring.sizes[rows],
         evidence.rates[rows],
     )
+    return True
 
 
 def arrived_errors(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import jax
@@ -11,11 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from fitonce import programs
+from fitonce.by_state import applies, prior_rows
+from fitonce.complete import preconditioner
 from fitonce.data import Sequences
 from fitonce.numerics import Array, in_float64
 from fitonce.objective import CLUSTERS, Program
-from fitonce.potentials import Layout
-from fitonce.weighting import A, C, Scheme
+from fitonce.parallel import Parallel, everywhere, over_devices
+from fitonce.potentials import Chain, Layout
+from fitonce.sharing import split_hessian
+from fitonce.weighting import A, C, Scheme, Structures
+
+_TANGENTS = 100  # parameters: fewer are as fast by tangents
+_TANGENT_BYTES = 2**30
 
 
 def layout_of(data: Sequences) -> Layout:
@@ -37,15 +45,28 @@ class CompiledObjective:
         program: what is compiled.
         prepared, layout: the data as the model and the engine read it.
         base: (P,) the weights of the full fit.
+        parallel: where work runs, see `fitonce.parallel`.
     """
 
     program: Program
     prepared: Any
     layout: Layout | None
     base: np.ndarray
-    closed_form: ClassVar[bool] = False
+    parallel: Parallel = None
     convex: ClassVar[bool] = False
-    cheap_cross: ClassVar[bool] = False
+    has_products: ClassVar[bool] = True
+
+    @cached_property
+    def closed_form(self) -> bool:
+        """Whether second derivatives are matrix products of scores, which pays where there are many."""
+        if self.layout is None or self.program.space.size < _TANGENTS:
+            return False
+        return isinstance(self.program.scheme, (A, Structures)) and applies(self.program, self.prepared)
+
+    @property
+    def cheap_cross(self) -> bool:
+        """Slopes of sequences are one gradient each."""
+        return isinstance(self.program.scheme, Structures) and hasattr(self.prepared, "take")
 
     @property
     def _data(self) -> tuple[Any, Layout | None]:
@@ -57,7 +78,9 @@ class CompiledObjective:
         return int(self.program.model.bytes_per_fold(self.prepared))
 
     def bytes_per_loss(self, touched: int) -> int:
-        """The same as a gradient: losses take all of the data, too."""
+        """The same as a gradient, where losses take all of the data, too."""
+        if self.cheap_cross:
+            return max(self.bytes_per_fold * touched // len(self.base), 1)
         return self.bytes_per_fold
 
     @in_float64
@@ -78,23 +101,28 @@ class CompiledObjective:
     @in_float64
     def gradients(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """(F, D)."""
-        u = self.coordinates(weights)
-        return np.asarray(programs.gradients(self.program, jnp.asarray(thetas), u, *self._data))
+        u = self._put(self.coordinates(weights))
+        return np.asarray(programs.gradients(self.program, self._put(thetas), u, *self._data))
 
     @in_float64
     def values_and_gradients(
         self, thetas: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """(F,), (F, D)."""
-        u = self.coordinates(weights)
+        u = self._put(self.coordinates(weights))
         values, gradients = programs.values_and_gradients(
-            self.program, jnp.asarray(thetas), u, *self._data
+            self.program, self._put(thetas), u, *self._data
         )
         return np.asarray(values), np.asarray(gradients)
 
     @in_float64
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """(F, D, D). A single one comes with J, from the program that the expansion needs too."""
+        if self.closed_form:
+            return np.stack([self._by_scores(t, w)[0] for t, w in zip(thetas, weights, strict=True)])
+        if self._directions < self.program.space.size:
+            unit = np.eye(self.program.space.size)
+            return np.stack([self.products_at(t, unit, w) for t, w in zip(thetas, weights, strict=True)])
         u = self.coordinates(weights)
         if len(thetas) == 1:
             parts = programs.derivatives(self.program, jnp.asarray(thetas[0]), u[0], *self._data)
@@ -102,16 +130,115 @@ class CompiledObjective:
         return np.asarray(programs.hessians(self.program, jnp.asarray(thetas), u, *self._data))
 
     @in_float64
+    def _by_scores(self, theta: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """H (D, D), and the slopes of log p(x_n) (N, D)."""
+        steps = self._weights_of_steps(weights)
+        hessian, slopes = split_hessian(
+            self.parallel, self.program, theta, *steps, self.prepared, self.layout
+        )
+        for rows, prior in prior_rows(self.program, theta, self.prepared):
+            hessian[rows] -= prior
+        return hessian, slopes
+
+    def _weights_of_steps(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(N, T) of the emissions and (N,) of the sequences."""
+        layout: Any = self.layout
+        if isinstance(self.program.scheme, Structures):
+            return np.ones(layout.observed.shape), np.asarray(weights)
+        return np.asarray(layout.to_grid(jnp.asarray(weights))), np.ones(len(layout.observed))
+
+    @in_float64
+    def products(
+        self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray]:
+        """(F, D) each fold's Hessian times its direction."""
+        arrays = map(self._put, (thetas, directions, self.coordinates(weights)))
+        return (np.asarray(programs.products(self.program, *arrays, *self._data)),)
+
+    @property
+    def _directions(self) -> int:
+        """How many tangents run together, by memory."""
+        return int(np.clip(_TANGENT_BYTES // self.bytes_per_fold, 1, 512))
+
+    @in_float64
+    def products_at(
+        self, theta: np.ndarray, directions: np.ndarray, weights: np.ndarray | None = None
+    ) -> np.ndarray:
+        """(m, D) the Hessian at one point times directions (m, D)."""
+        u = self.coordinates(self.base if weights is None else weights)
+        size = min(self._directions, len(directions))
+        found = np.empty_like(directions)
+        for start in range(0, len(directions), size):
+            some = np.minimum(np.arange(start, start + size), len(directions) - 1)
+            arrays = (jnp.asarray(theta), jnp.asarray(directions[some]), u)
+            found[some] = programs.products_at(self.program, *arrays, *self._data)
+        return found
+
+    @in_float64
+    def preconditioner(self, theta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """An approximate H^-1, as a function of columns (D, m): that of all states seen, state by state.
+        The identity where a model has no such blocks."""
+        if not (self.layout is not None and applies(self.program, self.prepared)):
+            return lambda columns: np.array(columns)
+        steps = self._weights_of_steps(self.base)
+        return preconditioner(self.program, theta, *steps, self.prepared, self.layout)
+
+    @in_float64
+    def expectations(self, theta: np.ndarray, weights: np.ndarray) -> tuple[float, Chain]:
+        """log p(kept data), and how often each potential of the chain is expected to count."""
+        u = self.coordinates(weights)
+        value, counts = programs.expectations(self.program, jnp.asarray(theta), u, *self._data)
+        return float(value), counts
+
+    @in_float64
+    def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
+        """(F, D): J times changes of the path coordinates (F, P), without J."""
+        u = jnp.broadcast_to(self.coordinates(self.base), changes.shape)
+        thetas = jnp.broadcast_to(jnp.asarray(theta), (len(changes), len(theta)))
+        return np.asarray(
+            programs.slopes_along(self.program, thetas, u, jnp.asarray(changes), *self._data)
+        )
+
+    @in_float64
     def derivatives(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Gradient, H and J (D, path coordinates) at the full fit's weights."""
+        if self.closed_form:
+            gradient = self.gradients(theta[None], self.base[None])[0]
+            return gradient, self._by_scores(theta, self.base)[0], self.cross(theta)
         u = self.coordinates(self.base)
         parts = programs.derivatives(self.program, jnp.asarray(theta), u, *self._data)
         gradient, hessian, cross = map(np.asarray, parts)
         return gradient, 0.5 * (hessian + hessian.T), cross
 
+    @in_float64
     def cross(self, theta: np.ndarray) -> np.ndarray:
-        """J (D, path coordinates), which comes with H."""
-        return self.derivatives(theta)[2]
+        """J (D, path coordinates): a gradient for each sequence, or with H."""
+        if self.cheap_cross:
+            return self._sequence_slopes(theta)
+        u = self.coordinates(self.base)
+        size = min(self._directions, len(theta))
+        if size == len(theta) and not self.closed_form:
+            parts = programs.derivatives(self.program, jnp.asarray(theta), u, *self._data)
+            return np.asarray(parts[2])
+        unit, found = np.eye(len(theta)), np.empty((len(theta), len(u)))
+        for start in range(0, len(theta), size):
+            some = np.minimum(np.arange(start, start + size), len(theta) - 1)
+            arrays = (jnp.asarray(theta), jnp.asarray(unit[some]), u)
+            found[some] = programs.cross_rows(self.program, *arrays, *self._data)
+        return found
+
+    def _sequence_slopes(self, theta: np.ndarray) -> np.ndarray:
+        """(D, N), some sequences at a time."""
+        layout: Any = self.layout
+        count = len(layout.observed)
+        per = self.bytes_per_fold // count + 16 * len(theta)
+        size = int(np.clip(_TANGENT_BYTES // per, 1, count))
+        found = np.empty((count, len(theta)))
+        for start in range(0, count, size):
+            some = np.minimum(np.arange(start, start + size), count - 1)
+            part = (self.prepared.take(jnp.asarray(some)), layout.take(jnp.asarray(some)))
+            found[some] = programs.sequence_slopes(self.program, jnp.asarray(theta), *part)
+        return found.T
 
     @in_float64
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -148,11 +275,13 @@ class CompiledObjective:
         self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
     ) -> np.ndarray:
         """(F, M): -log p(x_t | kept data), or of whole sequences, of what is `scored` (F, M)."""
-        t, w, s = map(jnp.asarray, (thetas, weights, scored))
+        t, w, s = map(self._put, (thetas, weights, scored))
         if self.layout is None:
             return np.asarray(programs.custom_losses(self.program, t, w, s, self.prepared))
         if self.program.scheme.kind == "sequences":
-            return np.asarray(programs.sequence_losses(self.program, t, s, *self._data))
+            alone = hasattr(self.prepared, "take")
+            losses = programs.losses_of if alone else programs.sequence_losses
+            return np.asarray(losses(self.program, t, s, *self._data))
         return np.asarray(programs.pointwise_losses(self.program, t, w, s, *self._data))
 
     @property
@@ -161,6 +290,20 @@ class CompiledObjective:
         count = len(self.base)
         whole = self.program.scheme.kind == "sequences"
         return np.arange(count) // (1 if whole else -(-count // CLUSTERS))
+
+    @in_float64
+    def run_on(self, parallel: Parallel) -> CompiledObjective:
+        """The same, with its work elsewhere; on several devices the data are on each of them."""
+        if parallel == self.parallel:
+            return self
+        prepared, layout = self.prepared, self.layout
+        if parallel == "devices":
+            prepared, layout = jax.device_put((prepared, layout), everywhere())
+        return replace(self, parallel=parallel, prepared=prepared, layout=layout)
+
+    def _put(self, array: Any) -> Array:
+        """Rows of folds, split over the devices where there are several."""
+        return over_devices(array) if self.parallel == "devices" else jnp.asarray(array)
 
     def with_scheme(self, scheme: Scheme) -> CompiledObjective:
         """The same along another path."""

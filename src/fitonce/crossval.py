@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from typing import Any
@@ -18,10 +19,12 @@ from fitonce.fit import Fit
 from fitonce.folds import Folds
 from fitonce.heldout import Loss
 from fitonce.heldout import resolve as resolve_loss
+from fitonce.journal import Journal
 from fitonce.ladder import climb
 from fitonce.methods import METHODS, FoldParameters
 from fitonce.models.custom import Custom
 from fitonce.numerics import is_number
+from fitonce.parallel import resolve as resolve_parallel
 from fitonce.result import CVResult
 from fitonce.scoring import Scoring
 from fitonce.weighting import Scheme
@@ -44,6 +47,8 @@ def cross_validate(
     progress: bool | None = None,
     damping: float = 0.0,
     residual: bool = True,
+    parallel: Any = None,
+    journal: str | os.PathLike[str] | None = None,
 ) -> CVResult:
     """Cross-validate a fitted model on folds, without refitting unless a fold needs it.
 
@@ -71,6 +76,10 @@ def cross_validate(
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
         residual: whether "ij" and "onestep" also correct for the gradient that a fit left which stopped
             early. The paper does not (False); it makes no difference at a stationary fit.
+        parallel: where folds are evaluated: None (threads of this process), "devices" (all of JAX's), a
+            number of worker processes, or `fo.Workers`, which may be a Dask cluster.
+        journal: a folder in which results are kept as they come: the same call after an interruption
+            goes on from there.
     """
     started = time.perf_counter()
     if not isinstance(method, str) or method not in ("auto", *METHODS):
@@ -85,10 +94,14 @@ def cross_validate(
         raise ValueError(f"tolerance must be a positive number or None, got {tolerance!r}")
     usual = fit.problem.program.scheme
     along = weighting.resolve(scheme, folds.kind, usual)
+    place = resolve_parallel(parallel)
     curve = curvature(fit, along, damping=damping, residual=residual)
+    curve = replace(curve, objective=curve.objective.run_on(place))
     which = _checked(check, method, len(folds))
     budget = _budget(method, max_gradients, max_seconds, started)
     batches = _batches(fit, folds, curve, chunk, progress, budget)
+    kept = None if journal is None else Journal.of(journal, curve.objective)
+    batches = replace(batches, parallel=place, journal=kept)
     scoring = Scoring(folds, batches, loss, fit.data)
     found, evidence = _solve(curve, scoring, method, tolerance, which)
     work = np.stack([batches.gradients_used, batches.hessians_used])

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from fitonce import weighting
 from fitonce.fit import Fit
-from fitonce.newton import flat_direction
+from fitonce.hessian import Hessian
 from fitonce.objective import Objective
 from fitonce.weighting import Scheme
-
-
-class IndefiniteError(ValueError):
-    """H has a direction that is flat or goes downhill, so the fit is not a minimum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +20,7 @@ class Curvature:
 
     Attributes:
         theta: (D,) the fit.
-        H: (D, D), d2F / dtheta dtheta'.
+        hessian: H, d2F / dtheta dtheta', to multiply and to solve with, plus `damping`.
         gradient: (D,) at the fit; rounding level when the fit is stationary.
         names: of the D coordinates.
         damping: what is added to the diagonal of H before factoring, 0 unless asked for.
@@ -35,12 +29,17 @@ class Curvature:
     """
 
     theta: np.ndarray
-    H: np.ndarray
+    hessian: Hessian
     gradient: np.ndarray
     names: list[str]
     damping: float
     ignored: np.ndarray
     objective: Objective = field(repr=False)
+
+    @property
+    def H(self) -> np.ndarray:  # noqa: N802 - the paper's letter
+        """(D, D), without damping."""
+        return self.hessian.matrix()
 
     @cached_property
     def J(self) -> np.ndarray:  # noqa: N802 - the paper's letter
@@ -53,38 +52,32 @@ class Curvature:
         rhs = np.asarray(rhs, float)
         if rhs.shape[:1] != self.gradient.shape:
             raise ValueError(f"rhs must have {len(self.gradient)} rows, got shape {rhs.shape}")
-        return linalg.cho_solve(self._factor, rhs)
+        return self.hessian.solve(rhs)
 
     def way_to(self, thetas: np.ndarray) -> np.ndarray:
         """(F,) how far thetas (F, D) are from the fit, in standard errors; nan along no curvature."""
         moves = thetas - self.theta
-        squares = np.einsum("fi,ij,fj->f", moves, self.H, moves)
+        squares = np.einsum("fi,if->f", moves, self.hessian.product(moves.T))
         return np.sqrt(np.where(squares >= 0, squares, np.nan))
+
+    def steps(self, gradients: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """(F, D) H^-1 g of gradients (F, D), with H scaled by the weight that each fold keeps (F,)."""
+        finite = np.isfinite(gradients).all(1)
+        found = np.full_like(gradients, np.nan)
+        if finite.any():
+            found[finite] = self.solve(gradients[finite].T).T / kept[finite, None]
+        return found
 
     @cached_property
     def inverse(self) -> np.ndarray:
         """(D, D) H^-1: the covariance of the parameters, as far as H tells."""
-        inverse = self.solve(np.eye(len(self.H)))
+        inverse = self.solve(np.eye(len(self.theta)))
         return 0.5 * (inverse + inverse.T)
 
     @property
     def scale(self) -> np.ndarray:
         """(D,) standard errors of the free parameters."""
         return np.sqrt(np.diag(self.inverse))
-
-    @cached_property
-    def _factor(self) -> Any:
-        hessian = self.H + self.damping * np.eye(len(self.H))
-        if not np.isfinite(hessian).all():
-            bad = self.names[int(np.flatnonzero(~np.isfinite(hessian).all(1))[0])]
-            raise IndefiniteError(f"H is not finite at '{bad}'; the fit is at an impossible point")
-        flat = flat_direction(hessian, self.names)
-        if flat is not None:
-            raise IndefiniteError(
-                f"H is not positive definite: smallest eigenvalue {np.linalg.eigvalsh(hessian)[0]:.1e}, "
-                f"flat or downhill along {flat}; fit to a minimum, add a prior, or pass damping="
-            )
-        return linalg.cho_factor(hessian, lower=True)
 
 
 def curvature(
@@ -108,4 +101,5 @@ def curvature(
         raise ValueError(f"residual must be True or False, got {residual!r}")
     objective = fit.problem.with_scheme(weighting.resolve(scheme, None, fit.problem.program.scheme))
     ignored = np.zeros_like(fit.gradient) if residual else fit.gradient
-    return Curvature(fit.theta, fit.hessian, fit.gradient, fit.names, damping, ignored, objective)
+    hessian = fit.second.with_damping(float(damping))
+    return Curvature(fit.theta, hessian, fit.gradient, fit.names, damping, ignored, objective)

@@ -60,12 +60,15 @@ class Sequences(Collection):
         observed: (N, T, C) bools.
         lengths: (N,) integers.
         channels: C names.
+        conditioned: (N, T, C) bools, what is known and only conditioned on, such as the first steps of
+            an autoregression: it has a value and counts as not observed; None: nothing.
     """
 
     values: np.ndarray
     observed: np.ndarray
     lengths: np.ndarray
     channels: tuple[str, ...]
+    conditioned: np.ndarray | None = None
 
     @property
     def valid(self) -> np.ndarray:
@@ -83,7 +86,8 @@ class Sequences(Collection):
             if len(set(self.lengths)) == 1
             else (f"{self.lengths.min()} to {self.lengths.max()}")
         )
-        missing = int((self.weights == 0).sum())
+        given = np.zeros(1) if self.conditioned is None else self.conditioned.any(-1)
+        missing = int((self.weights == 0).sum() - given.sum())
         return (
             f"Sequences({self.n_sequences} of {span} steps, {len(self.channels)} channels, "
             f"{missing:,} of {self.n_sites:,} sites missing)"
@@ -92,7 +96,7 @@ class Sequences(Collection):
 
 # So that a user's own loss can be given the data inside a compiled program.
 jax.tree_util.register_dataclass(
-    Sequences, data_fields=["values", "observed", "lengths"], meta_fields=["channels"]
+    Sequences, data_fields=["values", "observed", "lengths", "conditioned"], meta_fields=["channels"]
 )
 
 

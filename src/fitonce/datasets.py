@@ -20,6 +20,8 @@ from fitonce.data import Sequences, sequences
 from fitonce.graph import Graph, graph
 
 _MOCAP6_SHA256 = "50b15208e34dc2673a1a85beb2687fdc7b5db26534bd7a0f5adaed0a3118fc81"
+_MOCAP124_SHA256 = "038b679fefa84287506d9de5c13f04ab51960ac9d0cc4aa726ec65dca82c0c82"
+_MOCAP_LONG_SHA256 = "99d81c858e7ccab0c7e337dba207b3b7a98d9a9f449bd1081888d4cb689c89e2"
 _DODGERS_SHA256 = "62c3853294fd97d229a92bb321b2cc91b4141c8956d6e77ce88ce8eed9e8d46d"
 
 _PHILLY_SHA256 = {
@@ -33,8 +35,9 @@ MAPS = ("philly", "sids2")
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> Sequences:
-    """Read a named data set: "dodgers" (25 weeks of five-minute freeway counts, UCI 157) or "mocap6"
-    (six motion-capture sequences of 12 channels).
+    """Read a named data set: "dodgers" (25 weeks of five-minute freeway counts, UCI 157), or motion
+    capture of 12 channels: "mocap6" (six sequences), "mocap124_standin" (124 trials of dance and sports,
+    25 to 462 steps) or "mocap_long" (one sequence of 1,484 steps).
 
     Args:
         name: of the data set.
@@ -151,6 +154,21 @@ def _mocap6(folder: Any) -> Sequences:
     return sequences([pd.DataFrame(part, columns=names) for part in parts])
 
 
+def _mocap124(folder: Any) -> Sequences:
+    path = _find(folder, "mocap124_standin", "mocap124_standin.npz")
+    _verify(path, path.read_bytes(), _MOCAP124_SHA256, "the file of 124 trials")
+    with np.load(path) as file:
+        parts = np.split(file["X"].astype(float), np.cumsum(file["lengths"])[:-1])
+        return sequences([pd.DataFrame(part, columns=list(file["channels"])) for part in parts])
+
+
+def _mocap_long(folder: Any) -> Sequences:
+    path = _find(folder, "mocap124_standin", "long1484_13_29_40fps.npz")
+    _verify(path, path.read_bytes(), _MOCAP_LONG_SHA256, "the sequence of 1,484 steps")
+    with np.load(path) as file:
+        return sequences(pd.DataFrame(file["X"].astype(float), columns=list(file["channels"])))
+
+
 def _philly(folder: Any, year: int) -> MapData:
     def read(name: str, sha: str) -> Path:
         path = _find(folder, "philly", name)
@@ -196,4 +214,9 @@ def _verify(path: Path, content: bytes, expected: str, what: str, hint: str = ""
         )
 
 
-_LOADERS: dict[str, Callable[[Any], Sequences]] = {"dodgers": _dodgers, "mocap6": _mocap6}
+_LOADERS: dict[str, Callable[[Any], Sequences]] = {
+    "dodgers": _dodgers,
+    "mocap6": _mocap6,
+    "mocap124_standin": _mocap124,
+    "mocap_long": _mocap_long,
+}

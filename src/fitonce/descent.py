@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import optimize
 
+from fitonce.em import MOST_EM, can_maximise, expectation_maximisation
 from fitonce.models.base import Maximises
 from fitonce.models.custom import Custom
 from fitonce.objective import Objective
@@ -49,7 +50,9 @@ def descend(objective: Objective, start: np.ndarray, max_iterations: int | None 
     usual = _BEFORE_NEWTON if objective.closed_form else _MOST_ITERATIONS
     model, most = objective.program.model, max_iterations or usual
     started = time.perf_counter()
-    if isinstance(model, Maximises):
+    if can_maximise(objective):
+        theta = expectation_maximisation(objective, start, objective.base, max_iterations or MOST_EM)
+    elif isinstance(model, Maximises):
         theta = _em(objective, start, most)
         if model.learns_factors:  # M steps leave the coupling where it started
             theta = _lbfgs(objective, theta, most)

@@ -29,7 +29,7 @@ from fitonce.engines.tables import log_sum
 from fitonce.folds.space import partition
 from fitonce.models.base import FieldModel
 from fitonce.numerics import Array, in_float64
-from fitonce.objective import CLUSTERS, Program
+from fitonce.objective import CLUSTERS, Program, WithoutProducts
 from fitonce.potentials import Field, FieldLayout
 from fitonce.weighting import A, FieldScheme, Scheme
 
@@ -57,7 +57,7 @@ def field_layout(
 
 
 @dataclass(frozen=True, eq=False)
-class FieldObjective:
+class FieldObjective(WithoutProducts):
     """F of a field on a graph; see `fitonce.objective.Objective`.
 
     Attributes:

@@ -16,21 +16,24 @@ from fitonce.compiled import CompiledObjective, layout_of
 from fitonce.corpus import corpus_of
 from fitonce.data import Sequences, sequences
 from fitonce.descent import descend, starting_points
+from fitonce.ending import Finished, by_products, checked_limit, finish
 from fitonce.engines.chain import KERNELS, Kernel
 from fitonce.fields import FieldObjective, field_layout, plan
+from fitonce.hessian import Hessian
 from fitonce.labelled import Labelled, labelled
 from fitonce.labels import LabelObjective
-from fitonce.models.base import ChainModel, FieldModel, LabelModel
+from fitonce.models.base import ChainModel, Conditions, FieldModel, LabelModel
 from fitonce.models.custom import Custom
-from fitonce.newton import Minima, minimise
 from fitonce.numerics import in_float64
 from fitonce.objective import Objective, Program
+from fitonce.parallel import resolve as resolve_parallel
 from fitonce.params import ParameterSpace, Params
 from fitonce.progress import bar
 from fitonce.status import Status
 from fitonce.weighting import A, C
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
+_ROWS = 512  # standard errors at a time
 _SAME_OPTIMUM = 0.05  # nats: starts stop a little short of their optimum
 
 
@@ -68,7 +71,12 @@ class Fit:
     values_of_starts: list[float]
     problem: Objective = field(repr=False)
     gradient: np.ndarray = field(repr=False)
-    hessian: np.ndarray = field(repr=False)
+    second: Hessian = field(repr=False)
+
+    @property
+    def hessian(self) -> np.ndarray:
+        """(D, D) H, the second derivatives of the objective at `theta`."""
+        return self.second.matrix()
 
     @property
     def ok(self) -> bool:
@@ -105,18 +113,31 @@ class Fit:
         """One row per free coordinate: `name`, `value` and its standard error `se` (delta method), and
         the same in free coordinates (logarithms, log-ratios): `theta`, `theta_se`."""
         named = self.problem.program.space.named_values
-        covariance = np.full_like(self.hessian, np.nan)
-        if self.smallest_eigenvalue > 0:
-            covariance = np.linalg.inv(self.hessian)
         return pd.DataFrame(
             {
                 "name": self.names,
                 "value": np.asarray(named(jnp.asarray(self.theta))),
-                "se": delta_method(self.slopes_of(named), covariance),
+                "se": self._standard_errors(named),
                 "theta": self.theta,
-                "theta_se": np.sqrt(np.diag(covariance)),
+                "theta_se": self._standard_errors(lambda theta: theta),
             }
         )
+
+    def _standard_errors(self, quantities: Callable[[Any], Any]) -> np.ndarray:
+        """(D,) of a function of theta that returns as many, some at a time; nan without a minimum and
+        where H is not a matrix: a solution for each would take too long."""
+        size = len(self.theta)
+        found = np.full(size, np.nan)
+        if not (self.smallest_eigenvalue > 0 and self.second.dense):
+            return found
+        _, pull = jax.vjp(quantities, jnp.asarray(self.theta))
+        for start in range(0, size, _ROWS):
+            unit = np.zeros((min(_ROWS, size - start), size))
+            unit[np.arange(len(unit)), np.arange(start, start + len(unit))] = 1.0
+            slopes = np.asarray(jax.vmap(pull)(jnp.asarray(unit))[0])
+            squares = np.einsum("id,di->i", slopes, self.second.solve(slopes.T))
+            found[start : start + len(unit)] = np.sqrt(squares)
+        return found
 
     def __repr__(self) -> str:
         lines = [
@@ -154,9 +175,11 @@ def fit(
     max_iterations: int | None = None,
     progress: bool | None = None,
     kernel: Kernel | None = None,
+    memory_limit: float | None = None,
+    parallel: Any = None,
 ) -> Fit:
     """Fit a model: L-BFGS (or EM, where a model has M steps) from each start, then Newton steps to
-    rounding level from the best.
+    rounding level from the best, by products with H where there are many parameters.
 
     Args:
         model: one of `fo.models`, or anything with the same methods.
@@ -169,6 +192,11 @@ def fit(
             that stopped early, whose status says how far it is from stationary.
         progress: a progress bar; None: only on a terminal.
         kernel: "scan", "tree", or None for the backend's best.
+        memory_limit: bytes that H may take; where it does not fit, it is never formed, and solutions
+            come from products with it. None: half of this machine's memory. `fo.plan` says what a model
+            needs.
+        parallel: over what H of many sequences is split: "devices", a number of worker processes, or
+            `fo.Workers`; None: threads of this process.
     """
     started = time.perf_counter()
     if restarts < 1:
@@ -179,10 +207,12 @@ def fit(
         isinstance(max_iterations, (int, np.integer)) and max_iterations >= 1
     ):
         raise ValueError(f"max_iterations must be an integer of at least 1, got {max_iterations!r}")
-    objective, data = _objective(model, data, kernel)
+    limit, place = checked_limit(memory_limit), resolve_parallel(parallel)
+    objective, data = objective_of(model, data, kernel)
     starts = starting_points(objective, init, restarts, seed)
     objective.values_and_gradients(starts[0][None], objective.base[None])  # compile, untimed below
-    objective.hessians(starts[0][None], objective.base[None])
+    if not by_products(objective):
+        objective.hessians(starts[0][None], objective.base[None])
     runs = []
     with bar(len(starts), "starts of the fit", progress) as shown:
         for start in starts:
@@ -191,33 +221,36 @@ def fit(
     finite = [run for run in runs if np.isfinite(run.value)]
     best = min(finite or runs, key=lambda run: run.value)
     ending = time.perf_counter()
-    minimum = minimise(
-        objective,
-        best.x[None],
-        objective.base[None],
-        tolerance=tolerance,
-        max_steps=50 if max_iterations is None else 0,
-    )
+    steps = 50 if max_iterations is None else 0
+    found = finish(objective.run_on(place), best.x, tolerance, limit, steps)
     now = time.perf_counter()
     times = (now - started, now - ending + best.seconds)
-    return _result(model, data, objective, minimum, tolerance, times, [run.value for run in runs])
+    return _result(model, data, objective, found, times, [run.value for run in runs])
 
 
 @in_float64
-def fit_at(model: Any, data: Any, params: Params, *, kernel: Kernel | None = None) -> Fit:
+def fit_at(
+    model: Any,
+    data: Any,
+    params: Params,
+    *,
+    kernel: Kernel | None = None,
+    memory_limit: float | None = None,
+) -> Fit:
     """A `Fit` at parameters found elsewhere, without moving them. Its status says how far they are
     from stationary."""
     started = time.perf_counter()
-    objective, data = _objective(model, data, kernel)
+    limit = checked_limit(memory_limit)
+    objective, data = objective_of(model, data, kernel)
     theta = objective.program.space.to_free(params)
-    minimum = minimise(
-        objective, theta[None], objective.base[None], tolerance=DEFAULT_TOLERANCE, max_steps=0
-    )
+    found = finish(objective, theta, DEFAULT_TOLERANCE, limit, 0)
     times = (time.perf_counter() - started, float("nan"))
-    return _result(model, data, objective, minimum, DEFAULT_TOLERANCE, times, [])
+    return _result(model, data, objective, found, times, [])
 
 
-def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective, Any]:
+@in_float64
+def objective_of(model: Any, data: Any, kernel: Kernel | None = None) -> tuple[Objective, Any]:
+    """F of a model on data, and the data as read."""
     if kernel is not None and kernel not in KERNELS:
         raise ValueError(f"kernel must be one of {KERNELS} or None, got '{kernel}'")
     if isinstance(model, Custom):
@@ -234,6 +267,7 @@ def _objective(model: Any, data: Any, kernel: Kernel | None) -> tuple[Objective,
     if isinstance(data, Labelled):
         raise ValueError(f"labelled data needs a model of labels such as LinearChainCRF, got {model}")
     read: Sequences = sequences(data)
+    read = model.modelled(read) if isinstance(model, Conditions) else read
     prepared = model.prepare(read)
     space = ParameterSpace(model.parameters(prepared))
     program = Program(model, space, A(), kernel)
@@ -267,29 +301,27 @@ def _result(
     model: Any,
     data: Any,
     objective: Objective,
-    minimum: Minima,
-    tolerance: float,
+    found: Finished,
     times: tuple[float, float],
     starts: list[float],
 ) -> Fit:
     space = objective.program.space
-    theta = minimum.thetas[0]
-    params = jax.tree_util.tree_map(np.asarray, space.to_params(jnp.asarray(theta)))
+    params = jax.tree_util.tree_map(np.asarray, space.to_params(jnp.asarray(found.theta)))
     return Fit(
         model=model,
         data=data,
         params=params,
-        theta=theta,
+        theta=found.theta,
         names=list(space.names),
-        status=minimum.status(0, space.names, tolerance),
-        gradient_norm=float(np.linalg.norm(minimum.gradients[0])),
-        distance=float(minimum.distances[0]),
-        smallest_eigenvalue=float(minimum.lowest[0]),
-        value=objective.value(theta),
+        status=found.status,
+        gradient_norm=float(np.linalg.norm(found.gradient)),
+        distance=found.distance,
+        smallest_eigenvalue=found.lowest,
+        value=objective.value(found.theta),
         seconds=times[0],
         refit_seconds=times[1],
         values_of_starts=starts,
         problem=objective,
-        gradient=minimum.gradients[0],
-        hessian=minimum.hessians[0],
+        gradient=found.gradient,
+        second=found.second,
     )

@@ -30,12 +30,12 @@ from fitonce.label_rows import (
 )
 from fitonce.labelled import UNKNOWN, Labelled
 from fitonce.numerics import in_float64
-from fitonce.objective import CLUSTERS, Program
+from fitonce.objective import CLUSTERS, Program, WithoutProducts
 from fitonce.weighting import C, Scheme, Structures
 
 
 @dataclass(frozen=True, eq=False)
-class LabelObjective:
+class LabelObjective(WithoutProducts):
     """F of a model of labels; see `fitonce.objective.Objective`.
 
     Attributes:

@@ -17,8 +17,10 @@ import numpy as np
 from fitonce.checking import Evidence, arrived_errors, judge_failures
 from fitonce.curvature import Curvature
 from fitonce.diagnostics import SAFETY, default_tolerance, loss_errors, sound
+from fitonce.fold_state import Descent, Rung, start
 from fitonce.methods import FoldParameters
-from fitonce.refine import Descent, Rung, advance, out_of_budget, refine, settle, start
+from fitonce.refine import advance, refine, settle
+from fitonce.refine_products import out_of_budget
 from fitonce.scoring import Scoring
 from fitonce.status import Outcome
 
@@ -38,7 +40,7 @@ def climb(
     """
     batches = scoring.batches
     everyone = np.arange(batches.n_folds)
-    state = start(batches, curvature.theta, curvature.inverse)
+    state = start(batches, curvature)
     control = scoring.losses(state.thetas, everyone)
     target = _target(scoring, control, tolerance)
     errors, distances, rates = np.full((3, batches.n_folds), np.nan)

@@ -23,14 +23,15 @@ import numpy as np
 
 from fitonce.assemble import assemble
 from fitonce.batches import Batches, chunk_size
-from fitonce.checking import Evidence, check, distrust
+from fitonce.checking import Evidence, check, distrust, fold_steps
 from fitonce.curvature import Curvature, curvature
 from fitonce.diagnostics import Verdict, sound, verdicts
 from fitonce.fit import Fit
+from fitonce.fold_state import Rung, lengths
 from fitonce.folds import Folds, points, sites
 from fitonce.methods import FoldParameters, exact
 from fitonce.numerics import is_number
-from fitonce.refine import Rung, norms, settle
+from fitonce.refine import settle
 from fitonce.result import CVResult
 from fitonce.scoring import Scoring
 from fitonce.status import Outcome, Status
@@ -186,8 +187,9 @@ def _refit(
     """Put exact refits of the points `which` in place."""
     scoring = _scoring(fit, curve, _some(fit, folds, which), progress)
     refitted = exact(curve, scoring.batches)
-    if refitted.gradients is not None and refitted.inverses is not None:
-        settle(refitted.status, norms(refitted.gradients, refitted.inverses))
+    if refitted.gradients is not None:
+        steps = fold_steps(curve, scoring, refitted, refitted.gradients, np.arange(len(which)))
+        settle(refitted.status, lengths(refitted.gradients, steps))
     told = check(curve, scoring, refitted, np.arange(len(which)))
     for mine, theirs in zip(evidence, told, strict=True):
         mine[which] = theirs

@@ -21,8 +21,10 @@ import numpy as np
 
 from fitonce.batches import Batches
 from fitonce.curvature import Curvature
+from fitonce.fold_state import Rung, is_large, start
 from fitonce.newton import certify, direction
-from fitonce.refine import Rung, refine, start
+from fitonce.refine import refine
+from fitonce.refine_products import fold_solve
 from fitonce.status import Outcome, Status
 from fitonce.weighting import Structures
 
@@ -34,6 +36,7 @@ class FoldParameters(NamedTuple):
         thetas: (F, D); nan where the status is not ok and there is no usable number.
         status: F of them.
         inverses: (F, D, D) inverses of the folds' own Hessians, where the method has them.
+        own: whether the folds' own Hessians had a say, as matrices or by products.
         gradients: (F, D) of the folds' objectives at the thetas, where the method took them.
         rungs: (F,) how each fold was obtained.
     """
@@ -43,6 +46,7 @@ class FoldParameters(NamedTuple):
     inverses: np.ndarray | None
     gradients: np.ndarray | None
     rungs: np.ndarray
+    own: bool = False
 
 
 Method = Callable[[Curvature, Batches], FoldParameters]
@@ -59,11 +63,14 @@ def ij(curvature: Curvature, batches: Batches) -> FoldParameters:
     """The infinitesimal jackknife: first order along the path of the scheme."""
     objective = curvature.objective
     base = np.asarray(objective.coordinates(objective.base))
-    cross = curvature.J
+    # With fewer folds than parameters, the few products with J that they need are cheaper than J.
+    few = batches.n_folds < len(curvature.theta) and objective.has_products
+    cross = None if few and not objective.cheap_cross else curvature.J
 
     def slopes(weights: np.ndarray, _: np.ndarray) -> tuple[np.ndarray]:
         change = np.asarray(objective.coordinates(weights)) - base
-        return (curvature.gradient - curvature.ignored + change @ cross.T,)
+        along = objective.slopes_along(curvature.theta, change) if cross is None else change @ cross.T
+        return (curvature.gradient - curvature.ignored + along,)
 
     (slope,) = batches.map(slopes, "expansion", _everyone(batches))
     thetas = curvature.theta - curvature.solve(slope.T).T
@@ -84,6 +91,8 @@ def onestep(curvature: Curvature, batches: Batches) -> FoldParameters:
 
 def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
     """One Newton step with the fold's own Hessian."""
+    if is_large(curvature, batches):
+        return large_newton(curvature, batches)
     everyone = _everyone(batches)
     thetas = _at_the_fit(curvature, batches)
     before, gradients = batches.values_and_gradients(thetas, everyone)
@@ -115,14 +124,32 @@ def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
             f"full fit is nearly flat along {lowest}; use onestep or exact",
         )
     rungs = np.full(len(thetas), Rung.NEWTON, object)
-    return FoldParameters(thetas, status, inverses, gradients, rungs)
+    return FoldParameters(thetas, status, inverses, gradients, rungs, True)
+
+
+def large_newton(curvature: Curvature, batches: Batches) -> FoldParameters:
+    """The same by products with the folds' Hessians."""
+    everyone, thetas = _everyone(batches), _at_the_fit(curvature, batches)
+    _, gradients = batches.values_and_gradients(thetas, everyone)
+    found = fold_solve(curvature, batches, thetas, gradients, everyone)
+    status = [
+        _APPROXIMATE
+        if low > 0
+        else Status(Outcome.NOT_A_MINIMUM, "the fold's Hessian at the full fit goes downhill somewhere")
+        for low in found.lowest
+    ]
+    thetas = np.where((found.lowest > 0)[:, None], thetas - found.x, np.nan)
+    _, gradients = batches.values_and_gradients(thetas, everyone)
+    return FoldParameters(
+        thetas, status, None, gradients, np.full(len(thetas), Rung.NEWTON, object), True
+    )
 
 
 def exact(curvature: Curvature, batches: Batches) -> FoldParameters:
     """The fold's own optimum, refined from the full fit to a certified minimum."""
-    state = start(batches, curvature.theta, curvature.inverse)
+    state = start(batches, curvature)
     refine(batches, state, _everyone(batches), curvature)
-    return FoldParameters(state.thetas, state.status, state.inverses, state.gradients, state.rungs)
+    return FoldParameters(state.thetas, state.status, state.inverses, state.gradients, state.rungs, True)
 
 
 def _everyone(batches: Batches) -> np.ndarray:

@@ -8,13 +8,15 @@ junction tree between two of them. Arrays in and out are NumPy, with a leading f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from fitonce.engines.chain import Kernel
 from fitonce.numerics import Array
+from fitonce.parallel import Parallel
 from fitonce.params import ParameterSpace
 from fitonce.weighting import Scheme
 
@@ -29,6 +31,35 @@ class Program:
     space: ParameterSpace
     scheme: Scheme
     kernel: Kernel | None
+
+
+class WithoutProducts:
+    """Objectives that only know whole Hessians."""
+
+    has_products = False
+
+    def products(
+        self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray]:
+        raise NotImplementedError("this objective has no products with its Hessians")
+
+    def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        raise NotImplementedError("this objective has no products with its Hessian")
+
+    def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
+        raise NotImplementedError("this objective has no products with its J")
+
+    def preconditioner(self, theta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        raise NotImplementedError("this objective has no products to precondition")
+
+    def run_on(self, parallel: Parallel) -> Self:
+        """Folds go to workers as they are; there is no sharding over devices."""
+        if parallel == "devices":
+            raise ValueError(
+                "parallel='devices' is for chains; give a number of worker processes or None, "
+                f"got 'devices' for {type(self).__name__}"
+            )
+        return self
 
 
 class Objective(Protocol):
@@ -70,6 +101,30 @@ class Objective(Protocol):
 
     def bytes_per_loss(self, touched: int) -> int:
         """About how much memory the losses of one fold need that leaves out so many things."""
+        ...
+
+    @property
+    def has_products(self) -> bool:
+        """Whether it multiplies by Hessians without forming them: `products`, `products_at` and
+        `slopes_along`."""
+        ...
+
+    def products(
+        self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray]:
+        """(F, D) each fold's Hessian times its direction (F, D)."""
+        ...
+
+    def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """(m, D) H at the full fit's weights times directions (m, D)."""
+        ...
+
+    def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
+        """(F, D) J times changes (F, P) of the path coordinates."""
+        ...
+
+    def preconditioner(self, theta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """An approximate H^-1 as a function of columns (D, m)."""
         ...
 
     @property
@@ -132,4 +187,8 @@ class Objective(Protocol):
 
     def with_scheme(self, scheme: Scheme) -> Objective:
         """The same along another path."""
+        ...
+
+    def run_on(self, parallel: Parallel) -> Objective:
+        """The same, with its work elsewhere, see `fitonce.parallel`."""
         ...

@@ -89,6 +89,14 @@ class ParameterSpace:
             and self._leaves == other._leaves
         )
 
+    def leaves(self) -> list[tuple[str, Constraint, np.ndarray]]:
+        """Name, constraint and places in theta of each leaf."""
+        spans = zip(self._stops[:-1], self._stops[1:], strict=True)
+        return [
+            (name, leaf, np.arange(start, stop))
+            for name, leaf, (start, stop) in zip(self._leaf_names, self._leaves, spans, strict=True)
+        ]
+
     def _named(self, params: Params) -> Iterator[tuple[str, Constraint, np.ndarray]]:
         try:
             values = self._tree.flatten_up_to(params)  # a plain list is a fine value of a leaf

@@ -38,6 +38,11 @@ class Layout(NamedTuple):
     places: Array | None
     slots: Array | None
 
+    def take(self, sequences: Array) -> Layout:
+        """Of some of the sequences, for programs that weigh whole sequences or the grid."""
+        lengths = None if self.lengths is None else self.lengths[sequences]
+        return Layout(self.observed[sequences], lengths, None, None)
+
     def to_grid(self, sites: Array) -> Array:
         """(sites,) to (N, T)."""
         grid = self.observed.shape

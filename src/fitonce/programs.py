@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from fitonce.engines import chain as chain_engine
+from fitonce.engines import grouped
 from fitonce.models.base import ChainModel
 from fitonce.numerics import Array, logsumexp, safe_log, scale_log
 from fitonce.objective import Program
@@ -39,10 +40,19 @@ def log_likelihoods(
         if values.shape != thetas.shape[:1]:
             raise ValueError(f"log_density must return a scalar, got shape {values.shape[1:]}")
         return values
-    chain = chain_potentials(program, thetas, prepared)
+    return _weighted(program, chain_potentials(program, thetas, prepared), coordinates, layout)
+
+
+def _weighted(program: Program, chain: Chain, coordinates: Array, layout: Layout) -> Array:
+    """(F,) weighted log-likelihoods of potentials with a leading fold axis."""
     terms = jax.vmap(lambda c, u: program.scheme.terms(c, u, layout))(chain, coordinates)
-    total = jnp.zeros(thetas.shape[0])
+    total = jnp.zeros(coordinates.shape[0])
     for coefficient, unary, pairwise in terms:
+        if pairwise.ndim == 3 and chain_engine.shares_products(unary, coefficient, program.kernel):
+            lengths = layout.lengths
+            lengths = jnp.full(unary.shape[1], unary.shape[2]) if lengths is None else lengths
+            total += grouped.total_log_partition(unary, pairwise, lengths, coefficient)
+            continue
         pairwise = pairwise[:, None] if pairwise.ndim == 3 else pairwise
         if coefficient.ndim == unary.ndim - 1:
             value = chain_engine.increments(unary, pairwise, layout.lengths)
@@ -178,3 +188,77 @@ def custom_losses(program: Program, thetas: Array, weights: Array, scored: Array
         return program.model.losses(program.space.to_params(theta), data, weight, indices)
 
     return jax.vmap(one)(thetas, weights, scored)
+
+
+@partial(jax.jit, static_argnums=0)
+def products(
+    program: Program, thetas: Array, directions: Array, coordinates: Array, *data: Any
+) -> Array:
+    """(F, D): each fold's Hessian times its direction (F, D)."""
+    slope = lambda t: gradients(program, t, coordinates, *data)  # noqa: E731
+    return jax.jvp(slope, (thetas,), (directions,))[1]
+
+
+@partial(jax.jit, static_argnums=0)
+def products_at(
+    program: Program, theta: Array, directions: Array, coordinates: Array, *data: Any
+) -> Array:
+    """(m, D): the Hessian at one point times directions (m, D), which share its forward sweep."""
+    slope = lambda t: gradients(program, t[None], coordinates[None], *data)[0]  # noqa: E731
+    return jax.vmap(lambda d: jax.jvp(slope, (theta,), (d,))[1])(directions)
+
+
+@partial(jax.jit, static_argnums=0)
+def expectations(
+    program: Program, theta: Array, coordinates: Array, prepared: Any, layout: Layout
+) -> tuple[Array, Chain]:
+    """The log-likelihood, and how often each potential is expected to count: its slope by them."""
+
+    def value(chain: Chain) -> Array:
+        alone = Chain(*(part[None] for part in chain))
+        return _weighted(program, alone, coordinates[None], layout)[0]
+
+    return jax.value_and_grad(value)(program.model.potentials(program.space.to_params(theta), prepared))
+
+
+@partial(jax.jit, static_argnums=0)
+def sequence_slopes(program: Program, theta: Array, prepared: Any, layout: Layout) -> Array:
+    """(N, D): the slope of -log p(x_n) of every sequence."""
+
+    def one(t: Array, n: Array) -> Array:
+        part = (prepared.take(n[None]), layout.take(n[None]))
+        return -log_likelihoods(program, t[None], jnp.ones((1, 1)), *part)[0]
+
+    return jax.vmap(jax.grad(one), (None, 0))(theta, jnp.arange(layout.observed.shape[0]))
+
+
+@partial(jax.jit, static_argnums=0)
+def losses_of(program: Program, thetas: Array, scored: Array, prepared: Any, layout: Layout) -> Array:
+    """(F, M): -log p(x_n) of sequences `scored` (F, M), each fold looking at its own alone."""
+
+    def one(theta: Array, chosen: Array) -> Array:
+        part = (prepared.take(chosen), layout.take(chosen))
+        return sequence_losses(program, theta[None], jnp.arange(len(chosen))[None], *part)[0]
+
+    return jax.vmap(one)(thetas, scored)
+
+
+@partial(jax.jit, static_argnums=0)
+def cross_rows(
+    program: Program, theta: Array, directions: Array, coordinates: Array, *data: Any
+) -> Array:
+    """(m, P): rows of J along directions (m, D)."""
+
+    def slope(t: Array) -> Array:
+        return jax.grad(lambda u: _values(program, t[None], u[None], *data)[0])(coordinates)
+
+    return jax.vmap(lambda d: jax.jvp(slope, (theta,), (d,))[1])(directions)
+
+
+@partial(jax.jit, static_argnums=0)
+def slopes_along(
+    program: Program, thetas: Array, coordinates: Array, changes: Array, *data: Any
+) -> Array:
+    """(F, D): how gradients change along changes (F, P) of the coordinates."""
+    slope = lambda u: gradients(program, thetas, u, *data)  # noqa: E731
+    return jax.jvp(slope, (coordinates,), (changes,))[1]

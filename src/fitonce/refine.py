@@ -12,15 +12,14 @@ the batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-
 import numpy as np
 
 from fitonce.batches import Batches
 from fitonce.curvature import Curvature
 from fitonce.diagnostics import SLOW
+from fitonce.fold_state import Descent, Rung, lengths
 from fitonce.newton import certify, lowest_scaled, minimise
+from fitonce.refine_products import out_of_budget, refine_by_products
 from fitonce.status import Outcome, Status
 
 TOLERANCE = 1e-8  # standard errors: a fold this close to stationary is done
@@ -34,91 +33,6 @@ _MOST_ROUNDS = 40
 _SHORTEN = 0.25
 _ASIDE = 0.1  # free coordinates: how far off a saddle to start again
 _LONG = 3.0  # a step this many times the usual one waits for the fold's own Hessian
-
-
-class Rung(Enum):
-    """How far up the ladder a fold went."""
-
-    NONE = "none"
-    IJ = "ij"
-    ONESTEP = "onestep"
-    REFINE = "refine"
-    NEWTON = "newton"
-    EXACT = "exact"
-
-
-@dataclass(eq=False)
-class Descent:
-    """Where each fold is on its way to its own optimum; one row per fold.
-
-    Attributes:
-        thetas, gradients: (F, D).
-        values: (F,) the folds' objectives.
-        inverses: (F, D, D) the matrix B of each fold.
-        rates: (F,) what share of the gradient the last step left; nan before the first.
-        own: (F,) whether B came from the fold's own Hessian.
-        certain: (F,) whether that was taken near the optimum, so that it can certify it, or the
-            objective is convex and nothing else can be there.
-        lowest: (F,) smallest eigenvalue of that Hessian scaled to a unit diagonal; nan without.
-        shares: (F,) by how much the next step is shortened.
-        rungs: (F,) how each fold was obtained.
-        status: of each fold.
-    """
-
-    thetas: np.ndarray
-    gradients: np.ndarray
-    values: np.ndarray
-    inverses: np.ndarray
-    rates: np.ndarray
-    own: np.ndarray
-    certain: np.ndarray
-    lowest: np.ndarray
-    shares: np.ndarray
-    rungs: np.ndarray
-    status: list[Status]
-
-    @property
-    def distances(self) -> np.ndarray:
-        """(F,) estimated distance from each fold's optimum, in standard errors."""
-        return norms(self.gradients, self.inverses)
-
-    @property
-    def steps(self) -> np.ndarray:
-        """(F, D) the full steps that come next."""
-        return -np.einsum("fij,fj->fi", self.inverses, self.gradients)
-
-
-def norms(gradients: np.ndarray, inverses: np.ndarray) -> np.ndarray:
-    """(F,) sqrt(g' B g); nan where B is not positive along g."""
-    squares = np.einsum("fi,fij,fj->f", gradients, inverses, gradients)
-    return np.sqrt(np.where(squares >= 0, squares, np.nan))
-
-
-def start(batches: Batches, theta: np.ndarray, inverse: np.ndarray) -> Descent:
-    """Every fold at the full fit, with one gradient each.
-
-    Args:
-        batches: the folds.
-        theta: (D,) the full fit.
-        inverse: (D, D) H^-1 there.
-    """
-    everyone = np.arange(batches.n_folds)
-    thetas = np.tile(theta, (batches.n_folds, 1))
-    values, gradients = batches.values_and_gradients(thetas, everyone)
-    count = batches.n_folds
-    return Descent(
-        thetas=thetas,
-        gradients=gradients,
-        values=values,
-        inverses=inverse / batches.kept[:, None, None],
-        rates=np.full(count, np.nan),
-        own=np.zeros(count, bool),
-        certain=np.zeros(count, bool),
-        lowest=np.full(count, np.nan),
-        shares=np.ones(count),
-        rungs=np.full(count, Rung.NONE, object),
-        status=[Status(Outcome.APPROXIMATE, "")] * count,
-    )
 
 
 def advance(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
@@ -152,8 +66,8 @@ def _step(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
     moves = state.shares[which, None] * state.steps[which]
     trial = state.thetas[which] + moves
     values, gradients = batches.values_and_gradients(trial, which)
-    before = norms(state.gradients[which], state.inverses[which])
-    after = norms(gradients, state.inverses[which])
+    before = lengths(state.gradients[which], -state.steps[which])
+    after = lengths(gradients, state.moves(which, gradients))
     with np.errstate(invalid="ignore"):  # an infinite value compares false, and is not moved to
         rise = values - state.values[which]
         same = _SAME * np.abs(state.values[which])
@@ -162,9 +76,11 @@ def _step(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
     taken = np.isfinite(gradients).all(1) & (lower | level)
     moved, rows = which[taken], np.flatnonzero(taken)
     changes = gradients[rows] - state.gradients[moved]
-    state.inverses[moved] = _secant(state.inverses[moved], moves[rows], changes)
+    if state.inverses is not None:
+        state.inverses[moved] = _secant(state.inverses[moved], moves[rows], changes)
     state.thetas[moved], state.values[moved] = trial[rows], values[rows]
     state.gradients[moved], state.rates[moved] = gradients[rows], after[rows] / before[rows]
+    state.changed(moved)
     state.shares[moved] = np.minimum(1.0, state.shares[moved] / _SHORTEN)
     state.shares[which[~taken]] *= _SHORTEN
     state.rates[which[~taken]] = np.inf
@@ -189,6 +105,9 @@ def refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature
 
     Once the budget is spent, folds that are not done stay where they are, and say so.
     """
+    if state.inverses is None:
+        refine_by_products(batches, state, which, curve)
+        return
     active, hard = np.array(which), np.zeros(0, int)
     hessians = np.zeros(batches.n_folds, int)
     for _ in range(_MOST_ROUNDS):
@@ -215,14 +134,6 @@ def refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature
             state.status[fold] = out_of_budget(state.distances[fold])
         else:
             _refit(batches, state, fold, curve)
-
-
-def out_of_budget(distance: float) -> Status:
-    """What a fold says that the budget left unfinished."""
-    return Status(
-        Outcome.APPROXIMATE,
-        f"the budget ended {distance:.1e} standard errors from the fold's optimum",
-    )
 
 
 def _repair(
@@ -262,14 +173,15 @@ def _own_hessians(batches: Batches, state: Descent, which: np.ndarray, scale: np
         if lowest <= np.finfo(float).eps * len(hessian):
             resisting.append(fold)
             continue
-        state.inverses[fold] = np.linalg.inv(hessian)
+        state.inverses[fold] = np.linalg.inv(hessian)  # type: ignore[index]
         state.own[fold], state.certain[fold], state.lowest[fold] = True, close, lowest
         state.shares[fold], state.rates[fold] = 1.0, 0.0
     return np.array(resisting, int)
 
 
 def _certificate(state: Descent, fold: int) -> Status:
-    distance = float(norms(state.gradients[[fold]], state.inverses[[fold]])[0])
+    gradient = state.gradients[[fold]]
+    distance = float(lengths(gradient, state.moves(np.array([fold]), gradient))[0])
     size = float(np.linalg.norm(state.gradients[fold]))
     lowest = state.lowest[fold]
     proof = (
@@ -314,6 +226,6 @@ def _refit(batches: Batches, state: Descent, fold: int, curve: Curvature) -> Non
     state.rungs[fold] = Rung.EXACT
     state.status[fold] = end.status(0, curve.names, _FLOOR)
     if certify(end.gradients[0], end.hessians[0], 0.0, curve.names, np.inf).ok:
-        state.inverses[fold] = np.linalg.inv(end.hessians[0])
+        state.inverses[fold] = np.linalg.inv(end.hessians[0])  # type: ignore[index]
         state.own[fold] = state.certain[fold] = True
         state.lowest[fold] = lowest_scaled(end.hessians[0])

@@ -11,7 +11,7 @@ import pandas as pd
 from fitonce import plots
 from fitonce.diagnostics import sound
 from fitonce.fit import Fit
-from fitonce.refine import Rung
+from fitonce.fold_state import Rung
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -32,20 +33,44 @@ class Expected(NamedTuple):
 
 def expected(unary: Array, pairwise: Array, lengths: Array, coefficients: Array) -> Expected:
     """Of chains with unary log-potentials (F, n, T, K), pairwise (F, K, K), lengths (n,) and
-    coefficients (n,) of their moves in the sum."""
+    coefficients (n,) or (F, n) of their moves in the sum."""
     lanes = jnp.moveaxis(unary, (2, 3), (0, 2))
+    coefficients = jnp.broadcast_to(coefficients, unary.shape[:2])
     steps, groups, states, count = lanes.shape
     by_state = jnp.swapaxes(lanes, 1, 2).reshape(steps, states, groups * count)
     moves = jnp.moveaxis(pairwise, 0, -1)[None]
     arrays = (lanes, pairwise, lengths, coefficients)
-    return lax.cond(scan.cannot_underflow(by_state, moves), _scaled, _logs, *arrays)
+    return lax.cond(scan.cannot_underflow(by_state, moves, entries=False), _scaled, _logs, *arrays)
+
+
+@jax.custom_jvp
+def total_log_partition(unary: Array, pairwise: Array, lengths: Array, coefficients: Array) -> Array:
+    """(F,) sum over chains of coefficient (F, n) times log Z; arguments as for `expected`."""
+    return jnp.sum(scaled(coefficients, expected(unary, pairwise, lengths, coefficients)[0]), 1)
+
+
+def scaled(coefficients: Array, values: Array) -> Array:
+    """Products in which a coefficient of zero deletes even what is impossible."""
+    return jnp.where(coefficients == 0, 0.0, coefficients * values)
+
+
+@total_log_partition.defjvp
+def _total_jvp(primals, tangents):  # type: ignore[no-untyped-def]
+    """d log Z = sum of marginals times tangents; differentiating the marginals gives d2 log Z."""
+    unary, pairwise, lengths, coefficients = primals
+    d_unary, d_pairwise, _, d_coefficients = tangents
+    found = expected(unary, pairwise, lengths, coefficients)
+    nodes = jnp.moveaxis(found.nodes, (0, 2), (2, 3)) * coefficients[..., None, None]
+    slope = jnp.sum(nodes * d_unary, (1, 2, 3)) + jnp.sum(found.edges * d_pairwise, (1, 2))
+    slope += jnp.sum(scaled(d_coefficients, found.log_partition), 1)
+    return jnp.sum(scaled(coefficients, found.log_partition), 1), slope
 
 
 def conditionals(unary: Array, pairwise: Array, lengths: Array) -> tuple[Array, Array]:
     """Of one group, unary (n, T, K) and pairwise (K, K): p(z_t), (T, K, n), zero at padding, and
     p(z_t+1 | z_t), (T - 1, K, K, n), zero into padding."""
     lanes = jnp.moveaxis(unary, 0, 2)
-    safe = scan.cannot_underflow(lanes, pairwise[None, :, :, None])
+    safe = scan.cannot_underflow(lanes, pairwise[None, :, :, None], entries=False)
     return lax.cond(safe, _scaled_conditionals, _log_conditionals, lanes, pairwise, lengths)
 
 
@@ -96,7 +121,7 @@ def _scaled(unary: Array, pairwise: Array, lengths: Array, coefficients: Array) 
     predicted = jnp.swapaxes(m.transition, 1, 2) @ m.ahead[:-1]
     incoming = m.emission[1:] * m.behind[1:]
     share = incoming / jnp.sum(predicted * incoming, 2, keepdims=True)
-    share = share * (m.valid[1:] * coefficients)[:, None, None]
+    share = share * (m.valid[1:, None] * coefficients)[:, :, None]
     edges = m.transition * jnp.einsum("tfin,tfjn->fij", m.ahead[:-1], share)
     scales = jnp.log(jnp.sum(predicted * m.emission[1:], 2)) + m.peak[1:, :, 0] + m.highest[:, :, 0]
     begun = jnp.log(jnp.sum(m.emission[0], 1)) + m.peak[0, :, 0]
@@ -109,9 +134,9 @@ def _logs(unary: Array, pairwise: Array, lengths: Array, coefficients: Array) ->
     lanes = jnp.swapaxes(unary, 1, 2).reshape(steps, states, groups * count)
     moves = jnp.repeat(jnp.moveaxis(pairwise, 0, -1), count, -1)[None]
     value, nodes, edges = scan.log_posterior(lanes, moves, jnp.tile(lengths, groups))
-    edges = edges[0].reshape(states, states, groups, count) @ coefficients
+    edges = jnp.einsum("ijfn,fn->fij", edges[0].reshape(states, states, groups, count), coefficients)
     nodes = jnp.swapaxes(nodes.reshape(steps, states, groups, count), 1, 2)
-    return Expected(value.reshape(groups, count), nodes, jnp.moveaxis(edges, -1, 0))
+    return Expected(value.reshape(groups, count), nodes, edges)
 
 
 def _scaled_conditionals(unary: Array, pairwise: Array, lengths: Array) -> tuple[Array, Array]:

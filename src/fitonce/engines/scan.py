@@ -27,7 +27,7 @@ def posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Arr
         nodes = jnp.exp(unary - jnp.where(value > -jnp.inf, value, 0.0))
         return value, nodes, jnp.zeros_like(pairwise)
     return lax.cond(
-        cannot_underflow(unary, pairwise),
+        cannot_underflow(unary, pairwise, entries=False),
         _scaled_posterior,
         log_posterior,
         unary,
@@ -36,7 +36,7 @@ def posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Arr
     )
 
 
-def cannot_underflow(unary: Array, pairwise: Array) -> Array:
+def cannot_underflow(unary: Array, pairwise: Array, *, entries: bool = True) -> Array:
     """Whether scaled probabilities and their derivatives stay in range, for every chain.
 
     Let p be the range of the pairwise potentials at a step, all of them possible, and u that of the
@@ -49,13 +49,18 @@ def cannot_underflow(unary: Array, pairwise: Array) -> Array:
     are possible after the first step: whichever state holds the most mass, two steps take at least
     exp(-2p - 2u) / K^3 of it anywhere. No sum is then below exp(-4 (p + u)), nor its square below
     exp(-8 (p + u)).
+
+    Where all moves are possible, the sums do not depend on u. A state whose share underflows then counts
+    for nothing in log Z and in its derivatives, which is right to 1e-300; only where the logarithm of
+    that share is asked for (`entries`) must it be in range.
     """
     highest = jnp.max(unary, 1)
     unary_range = jnp.max(highest - _lowest(unary, 1))
     pairwise_range = jnp.max(jnp.max(pairwise, (1, 2)) - _lowest(pairwise, (1, 2)))
     possible = jnp.all(jnp.isfinite(highest))
     every_move = jnp.all(pairwise > -jnp.inf)
-    dense = every_move & (unary_range + 4.0 * pairwise_range < _SAFE_RANGE)  # false for nan and inf
+    reach = unary_range if entries else 0.0 * unary_range  # nan and inf stay: they compare false
+    dense = every_move & (reach + 4.0 * pairwise_range < _SAFE_RANGE)
     moves = jnp.all(pairwise > -jnp.inf, (0, 3)).astype(unary.dtype)
     by_two = jnp.all(moves @ moves > 0) & jnp.all(unary[1:] > -jnp.inf)
     return possible & (dense | (by_two & (8.0 * (unary_range + pairwise_range) < _SAFE_RANGE)))

@@ -3,6 +3,12 @@
 `HMM` takes any emission, `Custom` any log density, `CustomField` any factor graph.
 """
 
+from fitonce.models.autoregression import (
+    ARHMM,
+    LinearAutoregression,
+    NeuralARHMM,
+    NeuralAutoregression,
+)
 from fitonce.models.crf import LinearChainCRF
 from fitonce.models.custom import Custom
 from fitonce.models.custom_field import CustomField
@@ -14,6 +20,7 @@ from fitonce.models.potts import PottsMixture
 from fitonce.models.sites import BinomialSites, GaussianSites, PoissonSites
 
 __all__ = [
+    "ARHMM",
     "HMM",
     "BinomialSites",
     "Categorical",
@@ -24,7 +31,10 @@ __all__ = [
     "Gaussian",
     "GaussianHMM",
     "GaussianSites",
+    "LinearAutoregression",
     "LinearChainCRF",
+    "NeuralARHMM",
+    "NeuralAutoregression",
     "Poisson",
     "PoissonHMM",
     "PoissonSites",

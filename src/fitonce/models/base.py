@@ -102,6 +102,39 @@ class Maximises(FieldModel, Protocol):
         ...
 
 
+@runtime_checkable
+class Conditions(Protocol):
+    """A model or an emission that conditions on part of the data."""
+
+    def modelled(self, data: Any) -> Any:
+        """The data with that part marked as `conditioned`, and so not observed."""
+        ...
+
+
+@runtime_checkable
+class MaximisesChain(ChainModel, Protocol):
+    """A chain whose M steps have a closed form where `can_maximise`, so that EM can start its fits."""
+
+    @property
+    def can_maximise(self) -> bool: ...
+
+    def maximise(self, params: Params, expected: Chain, prepared: Any) -> Params:
+        """The best parameters, given how often each potential is expected to count."""
+        ...
+
+
+@runtime_checkable
+class ByState(ChainModel, Protocol):
+    """A chain whose states have emission parameters of their own where `by_state`: parameters whose
+    first axis is the state, so that a state's log density is that of a model with this state alone."""
+
+    n_states: int
+    emission: Any
+
+    @property
+    def by_state(self) -> bool: ...
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Rows:

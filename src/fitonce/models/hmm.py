@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from fitonce.constraints import Constraint, Simplex
 from fitonce.data import Sequences
-from fitonce.models.base import Rows
+from fitonce.models.base import Conditions, Rows
 from fitonce.models.emissions import (
     Categorical,
     Emission,
@@ -34,6 +35,18 @@ class Prepared:
     rows: Rows
     index: Array | None
     grid: tuple[int, int] = field(metadata={"static": True})
+
+    def take(self, sequences: Any) -> Prepared:
+        """Of some of the sequences."""
+        grid = (len(sequences), self.grid[1])
+        if self.index is not None:
+            return Prepared(self.rows, self.index[sequences], grid)
+
+        def some(array: Array) -> Array:
+            width = array.shape[1:]
+            return array.reshape(*self.grid, *width)[sequences].reshape(math.prod(grid), *width)
+
+        return Prepared(jax.tree_util.tree_map(some, self.rows), None, grid)
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,32 @@ class HMM:
     def __str__(self) -> str:
         states = "1 state" if self.n_states == 1 else f"{self.n_states} states"
         return f"HMM, {states}, {type(self.emission).__name__} emission"
+
+    def modelled(self, data: Sequences) -> Sequences:
+        """The data with what the emission only conditions on marked as such."""
+        return self.emission.modelled(data) if isinstance(self.emission, Conditions) else data
+
+    def maximise(self, params: Params, expected: Chain, prepared: Prepared) -> Params:
+        """An M step, given how often each potential is expected to count (EM)."""
+        k, support = self.n_states, True if self.support is None else np.asarray(self.support)
+        shares = np.asarray(expected.emission).reshape(-1, k)
+        new = {
+            "initial": _most_likely(expected.initial, self.initial_concentration, True),
+            "transition": _most_likely(expected.transition, self.transition_concentration, support),
+            **self.emission.maximise(params, shares, prepared.rows),  # type: ignore[attr-defined]
+        }
+        return new | {name: np.asarray(value) for name, value in self.frozen}
+
+    @property
+    def can_maximise(self) -> bool:
+        """Whether M steps have a closed form."""
+        frozen = set(dict(self.frozen)) - {"initial", "transition"}
+        return hasattr(self.emission, "maximise") and not frozen
+
+    @property
+    def by_state(self) -> bool:
+        """Whether each state's log density has parameters of its own, besides those it shares."""
+        return getattr(self.emission, "by_state", False)
 
     def prepare(self, data: Sequences) -> Prepared:
         for name, seen in zip(data.channels, np.any(data.observed, axis=(0, 1)), strict=True):
@@ -157,9 +196,10 @@ class HMM:
     def bytes_per_fold(self, prepared: Prepared) -> int:
         """Ten arrays like the potentials, and the emission's table over distinct rows."""
         rows, steps = prepared.grid
-        return 80 * self.n_states * rows * steps + 32 * len(prepared.rows.x) * (
-            prepared.rows.largest + 1
-        )
+        table = 32 * len(prepared.rows.x) * (prepared.rows.largest + 1)
+        if prepared.index is None:  # residuals of every channel in every state
+            table += 32 * self.n_states * prepared.rows.x.size
+        return 80 * self.n_states * rows * steps + table
 
     def potentials(self, params: Params, prepared: Prepared) -> Chain:
         table = self.emission.log_density(params, prepared.rows)
@@ -168,6 +208,13 @@ class HMM:
         else:
             emission = table[prepared.index]
         return Chain(safe_log(params["initial"]), safe_log(params["transition"]), emission)
+
+
+def _most_likely(counts: Any, concentration: Any, support: Any) -> np.ndarray:
+    """Rows of probabilities from counts under a Dirichlet prior."""
+    mass = np.asarray(counts) + np.asarray(concentration) - 1.0
+    mass = np.where(support, np.maximum(mass, 1e-8), 0.0)
+    return mass / mass.sum(-1, keepdims=True)
 
 
 def _some_value(data: Sequences, channel: int) -> float:

@@ -1,0 +1,147 @@
+"""The end of a fit: from near a minimum to a certified one, with its H.
+
+With few parameters by Newton's method with H itself, with many by products with H. Then H is formed
+once and factored, if it fits the memory that it may take, which certifies the minimum. Where it does
+not, the curvature that the products met is the evidence.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fitonce.hessian import LARGE, PRODUCTS_PAY, Dense, Free, Hessian, IndefiniteError
+from fitonce.krylov import conjugate_gradients
+from fitonce.newton import minimise
+from fitonce.newton_cg import newton_cg, told
+from fitonce.numerics import is_number
+from fitonce.objective import Objective
+from fitonce.status import Outcome, Status
+
+_LOOK = 60  # products that look for a direction downhill
+
+
+class Finished(NamedTuple):
+    """Where a fit ended.
+
+    Attributes:
+        theta, gradient: (D,).
+        second: H there.
+        distance: from stationary, in standard errors; nan where H is not positive definite.
+        lowest: smallest eigenvalue of H; nan where H is not a matrix.
+        status: whether it is a minimum.
+    """
+
+    theta: np.ndarray
+    gradient: np.ndarray
+    second: Hessian
+    distance: float
+    lowest: float
+    status: Status
+
+
+def checked_limit(memory_limit: Any) -> float:
+    """Bytes that H may take."""
+    if memory_limit is None:
+        return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if not (is_number(memory_limit) and memory_limit > 0):
+        raise ValueError(
+            f"memory_limit must be a positive number of bytes or None, got {memory_limit!r}"
+        )
+    return float(memory_limit)
+
+
+def by_products(objective: Objective) -> bool:
+    """Whether there are too many parameters for Newton's method with matrices."""
+    return objective.program.space.size > PRODUCTS_PAY and objective.has_products
+
+
+def matrix_bytes(size: int) -> float:
+    """What forming H of so many parameters takes: itself, its parts before they are put in order, and a
+    stretch of rows."""
+    return 8.0 * size**2 * 2.2
+
+
+def finish(
+    objective: Objective, theta: np.ndarray, tolerance: float, limit: float, max_steps: int
+) -> Finished:
+    """From `theta` to a minimum, in at most `max_steps` of Newton's method."""
+    if by_products(objective):
+        theta = _descend(objective, theta, tolerance, max_steps) if max_steps else theta
+        max_steps = 0
+        if matrix_bytes(len(theta)) > limit:
+            return _without_matrix(objective, theta, tolerance)
+        if len(theta) > LARGE:
+            return _factored(objective, theta, tolerance)
+    names = objective.program.space.names
+    end = minimise(
+        objective, theta[None], objective.base[None], tolerance=tolerance, max_steps=max_steps
+    )
+    second = Dense(end.hessians[0], list(names))
+    status = end.status(0, names, tolerance)
+    lowest, distance = float(end.lowest[0]), float(end.distances[0])
+    return Finished(end.thetas[0], end.gradients[0], second, distance, lowest, status)
+
+
+def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int) -> np.ndarray:
+    inverse = objective.preconditioner(theta)
+    everyone = objective.base[None]
+    return newton_cg(
+        lambda t, _: objective.values_and_gradients(t, everyone),
+        lambda t, v, _: objective.products(t, v, everyone)[0],
+        lambda v, _: inverse(v.T).T,
+        theta[None],
+        tolerance=tolerance,
+        most_steps=max_steps,
+    ).thetas[0]
+
+
+def _factored(objective: Objective, theta: np.ndarray, tolerance: float) -> Finished:
+    """At a point with a large H: its factor certifies a minimum."""
+    everyone, names = objective.base[None], list(objective.program.space.names)
+    gradient = objective.gradients(theta[None], everyone)[0]
+    second: Hessian = Dense(objective.hessians(theta[None], everyone)[0], names)
+    try:
+        step = second.solve(gradient)
+    except IndefiniteError as error:
+        return Finished(
+            theta, gradient, second, np.nan, np.nan, Status(Outcome.NOT_A_MINIMUM, str(error))
+        )
+    distance = float(np.sqrt(max(gradient @ step, 0.0)))
+    lowest = second.lowest  # type: ignore[attr-defined]
+    size = float(np.linalg.norm(gradient))
+    worst = names[int(np.argmax(np.abs(gradient)))]
+    status = (
+        Status(
+            Outcome.STATIONARY,
+            f"gradient norm {size:.1e}, {distance:.1e} standard errors from stationary, "
+            f"smallest eigenvalue of H {lowest:.1e}",
+        )
+        if distance <= tolerance
+        else Status(
+            Outcome.NOT_STATIONARY,
+            f"gradient norm {size:.1e}, largest at '{worst}', {distance:.1e} standard errors from "
+            "stationary; fit on from here (init=), from other starts or with a stronger prior",
+        )
+    )
+    return Finished(theta, gradient, second, distance, lowest, status)
+
+
+def _without_matrix(objective: Objective, theta: np.ndarray, tolerance: float) -> Finished:
+    gradient = objective.gradients(theta[None], objective.base[None])[0]
+    second = Free(objective, theta)
+    look = np.random.default_rng(0).normal(size=(1, len(theta)))
+    found = conjugate_gradients(
+        lambda v, _: objective.products_at(theta, v),
+        np.concatenate([gradient[None], look]),
+        lambda v, _: second.precondition(v.T).T,
+        tolerance=1e-8,
+        most=_LOOK,
+    )
+    lowest = float(np.nanmin(found.lowest))
+    square = float(gradient @ found.x[0])
+    distance = np.sqrt(square) if lowest > 0 and square >= 0 else np.nan
+    status = told(gradient, distance, lowest, bool(distance <= tolerance))
+    return Finished(theta, gradient, second, float(distance), np.nan, status)

@@ -1,0 +1,370 @@
+"""Autoregressive emissions: each step is a regression on the p steps before it, one for each state.
+
+    x_t | z_t = k  ~  Normal(f_k(x_t-1, ..., x_t-p), noise I)
+
+f_k is linear (`LinearAutoregression`) or a small network (`NeuralAutoregression`). The first p steps
+of a sequence are conditioned on: they are regressors, and nothing is said of how they came about. The
+same goes for the p steps after a missing one, whose regressors are not all known: summing a missing
+regressor out would mix the states of p + 1 steps, so such steps are given and not scored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.constraints import Constraint, Free, Positive
+from fitonce.data import Sequences
+from fitonce.models.base import Rows
+from fitonce.models.hmm import HMM
+from fitonce.models.regression import (
+    kmeans_labels,
+    regression_information,
+    ridge,
+    segment_labels,
+    spread_of,
+)
+from fitonce.numerics import Array, is_count, is_number
+from fitonce.params import Params
+
+Noise = Literal["fixed", "shared", "state"]
+NOISES = ("fixed", "shared", "state")
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """The variance of what a regression leaves: one number, the same in every channel.
+
+    Args:
+        kind: "fixed" at `variance`, "shared" by all states, or one for each "state"; both learned.
+        variance: the fixed one.
+        strength, scale: log-prior -(strength / 2) C (log v + scale^2 / v) of each learned variance v, C
+            the number of channels: `strength` pseudo-observations of spread `scale`. None: a tenth of
+            the standard deviation of all the data.
+    """
+
+    kind: Noise
+    variance: float
+    strength: float
+    scale: float | None
+
+    def __post_init__(self) -> None:
+        if self.kind not in NOISES:
+            raise ValueError(f"noise must be one of {NOISES}, got {self.kind!r}")
+        if not (is_number(self.variance) and self.variance > 0):
+            raise ValueError(f"variance must be a positive number, got {self.variance!r}")
+        if not (is_number(self.strength) and self.strength >= 0):
+            raise ValueError(f"strength must be a number that is not negative, got {self.strength!r}")
+        if self.scale is not None and not (is_number(self.scale) and self.scale > 0):
+            raise ValueError(f"scale must be a positive number or None, got {self.scale!r}")
+
+    def parameters(self, n_states: int) -> dict[str, Constraint]:
+        if self.kind == "fixed":
+            return {}
+        return {"variance": Positive((n_states,) if self.kind == "state" else ())}
+
+    def value(self, params: Params) -> Any:
+        """A number, or (K,)."""
+        return params.get("variance", self.variance)
+
+    def log_prior(self, params: Params, rows: Rows) -> Array:
+        if self.kind == "fixed":
+            return jnp.zeros(())
+        variance, square = params["variance"], self._prior_variance(rows)
+        channels = rows.x.shape[1]
+        return -0.5 * self.strength * channels * jnp.sum(jnp.log(variance) + square / variance)
+
+    def log_density(self, residual: Array, params: Params, rows: Rows) -> Array:
+        """(R, K) of residuals (K, C, R), skipping channels that were not observed."""
+        count: Any = residual.shape[1]
+        if rows.observed is not None:
+            residual = jnp.where(rows.observed.T, residual, 0.0)
+            count = jnp.sum(rows.observed, -1)[:, None]
+        variance = self.value(params)
+        square = jnp.sum(residual**2, 1).T
+        return -0.5 * (square / variance + count * (jnp.log(variance) + _LOG_2PI))
+
+    def best(self, squares: np.ndarray, counts: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
+        """The best variance for sums of squares (K,) over so many entries (K,)."""
+        if self.kind == "fixed":
+            return {}
+        prior = self.strength * rows.x.shape[1]
+        if self.kind == "shared":
+            squares, counts = squares.sum(), counts.sum()
+        total = squares + prior * float(self._prior_variance(rows))
+        return {"variance": np.asarray(total / (counts + prior))}
+
+    def _prior_variance(self, rows: Rows) -> Any:
+        return 0.01 * spread_of(rows) if self.scale is None else self.scale**2
+
+
+def _modelled(data: Sequences, order: int) -> Sequences:
+    """The data with the steps that are only conditioned on marked as such."""
+    if not is_count(order, 0):
+        raise ValueError(f"order must be an integer of at least 0, got {order!r}")
+    short = np.flatnonzero(data.lengths <= order)
+    if short.size:
+        raise ValueError(
+            f"an autoregression of order {order} needs sequences of at least {order + 1} steps, but "
+            f"sequence {short[0]} has {data.lengths[short[0]]}"
+        )
+    known: np.ndarray = data.observed
+    if data.conditioned is not None:
+        known = known | data.conditioned
+    whole = np.asarray(known.all(-1))
+    explained = data.valid.copy()
+    for lag in range(1, order + 1):
+        explained[:, lag:] &= whole[:, :-lag]
+        explained[:, :lag] = False
+    observed = known & explained[..., None]
+    if not observed.any():
+        raise ValueError(
+            f"an autoregression of order {order} needs a step with {order} complete steps before it, "
+            "found none"
+        )
+    return replace(data, observed=observed, conditioned=known & ~observed)
+
+
+def _lags(data: Sequences, order: int) -> np.ndarray:
+    """(N, T, order * C) the steps before each, the latest first; zeros before the beginning."""
+    count, steps, channels = data.values.shape
+    lags = np.zeros((count, steps, order, channels))
+    for lag in range(1, order + 1):
+        lags[:, lag:, lag - 1] = data.values[:, :-lag]
+    return lags.reshape(count, steps, order * channels)
+
+
+@dataclass(frozen=True)
+class LinearAutoregression:
+    """`weight` (K, C, p C), columns of the latest step first, `bias` (K, C), and `variance`.
+
+    Prior: a matrix normal with identity covariances times `weight_scale`^2 around a mean that is the
+    identity for the latest step (x_t is x_t-1, as the paper has it) and zero for the others; a normal
+    with `bias_scale` around zero for the bias. None: flat.
+    """
+
+    order: int
+    noise: NoiseModel
+    weight_scale: float | None = 1.0
+    bias_scale: float | None = 1.0
+    deduplicate: ClassVar[bool] = False
+    by_state: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_order(self.order)
+        for name in ("weight_scale", "bias_scale"):
+            value = getattr(self, name)
+            if value is not None and not (is_number(value) and value > 0):
+                raise ValueError(f"{name} must be a positive number or None, got {value!r}")
+
+    def check(self, data: Sequences) -> None:
+        """Anything real will do."""
+
+    def modelled(self, data: Sequences) -> Sequences:
+        return _modelled(data, self.order)
+
+    def covariates(self, data: Sequences) -> np.ndarray | None:
+        return _lags(data, self.order)
+
+    def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
+        channels = rows.x.shape[1]
+        names: dict[str, Constraint] = {"bias": Free((n_states, channels))}
+        if self.order:
+            names["weight"] = Free((n_states, channels, self.order * channels))
+        return names | self.noise.parameters(n_states)
+
+    def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        labels = kmeans_labels(rows, n_states) if rng is None else segment_labels(rows, n_states, rng)
+        shares = (labels[:, None] == np.arange(n_states)).astype(float)
+        begin = {"variance": np.asarray(float(spread_of(rows)) / n_states)}
+        return self.maximise(begin, shares, rows)
+
+    def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
+        """An M step: the best regressions when row r is of state k with probability shares[r, k], at the
+        variance at hand, and then the best variance."""
+        n_states, channels = shares.shape[1], rows.x.shape[1]
+        mean = np.zeros((channels, self.order * channels + 1))
+        mean[:, :channels] = np.eye(channels) if self.order else 0.0
+        widths = np.append(
+            np.full(self.order * channels, _flat(self.weight_scale)), _flat(self.bias_scale)
+        )
+        variance = np.broadcast_to(np.asarray(self.noise.value(params), float), (n_states,))
+        found, squares, counts = ridge(rows, shares, variance, mean, 1.0 / widths**2)
+        out = {"bias": found[:, :, -1], "weight": found[:, :, :-1]} | self.noise.best(
+            squares, counts, rows
+        )
+        return {name: out[name] for name in self.parameters(n_states, rows)}
+
+    def information(
+        self, params: Params, shares: np.ndarray, rows: Rows
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Minus the second derivatives of sum_rk shares[r, k] log p(row r | k), sums of squares of
+        regressors: (K, P, P) by the parameters of each state (bias, variance where it has its own,
+        weight), (K, P, S) with a shared variance, and (S, S)."""
+        return regression_information(
+            rows, shares, np.asarray(self.noise.value(params)), params, self.noise.kind
+        )
+
+    def log_prior(self, params: Params, rows: Rows) -> Array:
+        value = self.noise.log_prior(params, rows)
+        if self.bias_scale is not None:
+            value -= 0.5 * jnp.sum(params["bias"] ** 2) / self.bias_scale**2
+        if self.order and self.weight_scale is not None:
+            mean = np.eye(*params["weight"].shape[1:])
+            value -= 0.5 * jnp.sum((params["weight"] - mean) ** 2) / self.weight_scale**2
+        return value
+
+    def log_density(self, params: Params, rows: Rows) -> Array:
+        states, channels = params["bias"].shape
+        mean = params["bias"][..., None]
+        if self.order:  # rows last: what is multiplied is contiguous
+            weight = params["weight"].reshape(states * channels, -1)
+            mean = mean + (weight @ rows.covariates.T).reshape(states, channels, -1)
+        return self.noise.log_density(rows.x.T - mean, params, rows)
+
+
+@dataclass(frozen=True)
+class NeuralAutoregression:
+    """x_t from a network of one hidden layer of tanh units for each state: `weight_in` (K, H, p C),
+    `bias_in` (K, H), `weight_out` (K, C, H), `bias_out` (K, C), and `variance`.
+
+    Prior: a normal with standard deviation `scale` around zero for every weight and bias.
+    """
+
+    order: int
+    hidden: int
+    noise: NoiseModel
+    scale: float = 1.0
+    deduplicate: ClassVar[bool] = False
+    by_state: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_order(self.order, 1)
+        if not is_count(self.hidden):
+            raise ValueError(f"hidden must be an integer of at least 1, got {self.hidden!r}")
+        if not (is_number(self.scale) and self.scale > 0):
+            raise ValueError(f"scale must be a positive number, got {self.scale!r}")
+
+    def check(self, data: Sequences) -> None:
+        """Anything real will do."""
+
+    def modelled(self, data: Sequences) -> Sequences:
+        return _modelled(data, self.order)
+
+    def covariates(self, data: Sequences) -> np.ndarray | None:
+        return _lags(data, self.order)
+
+    def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
+        channels, hidden = rows.x.shape[1], self.hidden
+        names: dict[str, Constraint] = {
+            "weight_in": Free((n_states, hidden, self.order * channels)),
+            "bias_in": Free((n_states, hidden)),
+            "weight_out": Free((n_states, channels, hidden)),
+            "bias_out": Free((n_states, channels)),
+        }
+        return names | self.noise.parameters(n_states)
+
+    def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        """Random small features, and for each state the best output layer on them."""
+        random = rng or np.random.default_rng(0)
+        channels, inputs = rows.x.shape[1], rows.covariates.shape[1]
+        labels = kmeans_labels(rows, n_states) if rng is None else segment_labels(rows, n_states, rng)
+        reach = 1.0 / np.sqrt(inputs * max(float(spread_of(rows)), np.finfo(float).tiny))
+        weight_in = random.normal(0.0, reach, (self.hidden, inputs))
+        bias_in = random.normal(0.0, 0.1, self.hidden)
+        features = replace(rows, covariates=jnp.tanh(rows.covariates @ weight_in.T + bias_in))
+        shares = (labels[:, None] == np.arange(n_states)).astype(float)
+        variance = np.full(n_states, float(spread_of(rows)) / n_states)
+        mean, widths = np.zeros((channels, self.hidden + 1)), np.full(self.hidden + 1, self.scale)
+        found, squares, counts = ridge(features, shares, variance, mean, 1.0 / widths**2)
+        return {
+            "weight_in": np.tile(weight_in, (n_states, 1, 1)),
+            "bias_in": np.tile(bias_in, (n_states, 1)),
+            "weight_out": found[:, :, :-1],
+            "bias_out": found[:, :, -1],
+        } | self.noise.best(squares, counts, rows)
+
+    def log_prior(self, params: Params, rows: Rows) -> Array:
+        squares = sum(
+            jnp.sum(params[name] ** 2) for name in ("weight_in", "bias_in", "weight_out", "bias_out")
+        )
+        return self.noise.log_prior(params, rows) - 0.5 * squares / self.scale**2
+
+    def log_density(self, params: Params, rows: Rows) -> Array:
+        states, units = params["bias_in"].shape
+        weight = params["weight_in"].reshape(states * units, -1)
+        inner = (weight @ rows.covariates.T).reshape(states, units, -1) + params["bias_in"][..., None]
+        mean = params["weight_out"] @ jnp.tanh(inner) + params["bias_out"][..., None]
+        return self.noise.log_density(rows.x.T - mean, params, rows)
+
+
+def _check_order(order: Any, least: int = 0) -> None:
+    if not is_count(order, least):
+        raise ValueError(f"order must be an integer of at least {least}, got {order!r}")
+
+
+def _flat(scale: float | None) -> float:
+    return np.inf if scale is None else scale
+
+
+def ARHMM(  # noqa: N802 - reads as the model it makes
+    n_states: int,
+    order: int = 1,
+    *,
+    noise: Noise = "shared",
+    variance: float = 1.0,
+    weight_scale: float | None = 1.0,
+    bias_scale: float | None = 1.0,
+    strength: float = 1.0,
+    scale: float | None = None,
+    **chain: Any,
+) -> HMM:
+    """An HMM whose states are linear autoregressions with noise that is the same in every channel.
+
+    The priors have the scale of the data in mind: standardise channels of very different spread.
+
+    Args:
+        n_states: K.
+        order: p, how many steps each step is regressed on; 0 is a Gaussian HMM with spherical noise.
+        noise: "shared" by all states, one for each "state", or "fixed" at `variance`.
+        variance: the fixed variance.
+        weight_scale, bias_scale: prior standard deviations, see `LinearAutoregression`; None: flat.
+        strength, scale: prior of a learned variance, see `NoiseModel`.
+        **chain: priors, support and frozen parameters, see `HMM`.
+    """
+    emission = LinearAutoregression(
+        order, NoiseModel(noise, variance, strength, scale), weight_scale, bias_scale
+    )
+    return HMM(n_states, emission, **chain)
+
+
+def NeuralARHMM(  # noqa: N802
+    n_states: int,
+    order: int = 1,
+    *,
+    hidden: int = 12,
+    noise: Noise = "shared",
+    variance: float = 1.0,
+    weight_scale: float = 1.0,
+    strength: float = 1.0,
+    scale: float | None = None,
+    **chain: Any,
+) -> HMM:
+    """An HMM whose states are autoregressions by a network of one hidden layer of tanh units.
+
+    Args:
+        n_states: K.
+        order: p, at least 1.
+        hidden: units of the hidden layer (the paper's 12-12-12 network for 12 channels).
+        noise, variance, strength, scale: as for `ARHMM`.
+        weight_scale: prior standard deviation of all weights and biases.
+        **chain: priors, support and frozen parameters, see `HMM`.
+    """
+    emission = NeuralAutoregression(
+        order, hidden, NoiseModel(noise, variance, strength, scale), weight_scale
+    )
+    return HMM(n_states, emission, **chain)

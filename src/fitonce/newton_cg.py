@@ -1,0 +1,186 @@
+"""Newton's method with products instead of Hessians, on many folds at once.
+
+Each step solves H_o s = -g by conjugate gradients, preconditioned by something close to H_o^-1: for
+folds the full fit's factor, which makes it a handful of products. A step must lower the value, or
+near the end halve the gradient, as in `newton`. The curvature that the last solves met is the evidence
+that the end is a minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from fitonce.krylov import Map, conjugate_gradients
+from fitonce.status import Outcome, Status
+
+_MOST_STEPS = 60
+_MOST_PRODUCTS = 100
+_FAR_PRODUCTS = 40  # far from the optimum a better direction is not worth more
+_NEAR = 0.1  # standard errors: inside, Newton's method converges quadratically
+_MOST_HALVINGS = 20
+_MAX_STEP = 10.0  # free coordinates, or times the value of a large one
+_ROUNDING = 1e-13  # relative: values that differ by less are equal
+FLOOR = 1e-6  # standard errors: a fold this close that can get no closer is at rounding level
+
+Evaluate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+Products = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+class Ends(NamedTuple):
+    """Where each fold ended.
+
+    Attributes:
+        thetas, gradients: (F, D).
+        values: (F,).
+        distances: (F,) from stationary, in standard errors by the fold's own H; nan where that was seen
+            not to be positive definite.
+        lowest: (F,) smallest eigenvalue met of the fold's H relative to the preconditioner.
+        products: (F,) with the fold's H, in all.
+        gradients_used: (F,).
+        done: (F,) within the tolerance.
+    """
+
+    thetas: np.ndarray
+    gradients: np.ndarray
+    values: np.ndarray
+    distances: np.ndarray
+    lowest: np.ndarray
+    products: np.ndarray
+    gradients_used: np.ndarray
+    done: np.ndarray
+
+
+def newton_cg(
+    evaluate: Evaluate,
+    products: Products,
+    precondition: Map,
+    thetas: np.ndarray,
+    *,
+    tolerance: float,
+    most_steps: int = _MOST_STEPS,
+    spent: Callable[[], bool] = lambda: False,
+) -> Ends:
+    """From thetas (F, D) to each fold's minimum.
+
+    Args:
+        evaluate: thetas (n, D) and folds (n,) to values (n,) and gradients (n, D).
+        products: thetas (n, D), directions (n, D) and folds to Hessians times directions (n, D).
+        precondition: vectors (n, D) and folds to an approximate H_o^-1 times them.
+        thetas: where to start.
+        tolerance: standard errors.
+        most_steps: of Newton's method.
+        spent: whether a budget is; folds stay where they are then.
+    """
+    thetas = np.array(thetas, float)
+    count = len(thetas)
+    values, gradients = map(np.array, evaluate(thetas, np.arange(count)))
+    distances, lowest = np.full((2, count), np.nan)
+    used, asked = np.zeros(count, int), np.ones(count, int)
+    done = np.zeros(count, bool)
+    active = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(1))
+    seen = np.zeros(count, bool)  # whether `lowest` was met near the end, so that it tells of it
+    for _ in range(most_steps):
+        if active.size == 0 or spent():
+            break
+        guess = _guess(precondition, gradients, lowest, active)
+        arrived = seen[active] & (guess <= tolerance)
+        distances[active[arrived]], done[active[arrived]] = guess[arrived], True
+        active, guess = active[~arrived], guess[~arrived]
+        if active.size == 0:
+            break
+        found = conjugate_gradients(
+            lambda v, rows: products(thetas[active[rows]], v, active[rows]),  # noqa: B023
+            -gradients[active],
+            lambda v, rows: precondition(v, active[rows]),  # noqa: B023
+            tolerance=np.clip(1e-2 * guess, 1e-5, 0.1),
+            most=_MOST_PRODUCTS if (guess < 1.0).any() else _FAR_PRODUCTS,
+        )
+        used[active] += found.iterations
+        lowest[active] = found.lowest
+        squares = -np.einsum("md,md->m", gradients[active], found.x)
+        downhill = found.lowest > 0
+        distances[active] = np.sqrt(np.where(downhill & (squares >= 0), squares, np.nan))
+        seen[active] = distances[active] < _NEAR
+        steps = _limited(thetas[active], found.x)
+        moved = _move(evaluate, thetas, values, gradients, active, steps, distances[active], asked)
+        at_rounding = ~moved & (distances[active] <= max(tolerance, FLOOR))
+        done[active[at_rounding]] = True
+        active = active[~at_rounding & moved]
+    return Ends(thetas, gradients, values, distances, lowest, used, asked, done)
+
+
+def _guess(
+    precondition: Map, gradients: np.ndarray, lowest: np.ndarray, active: np.ndarray
+) -> np.ndarray:
+    """(n,) distances of the folds `active` as the preconditioner measures them, at most so much more as
+    the smallest curvature met allows."""
+    squares = np.einsum("md,md->m", gradients[active], precondition(gradients[active], active))
+    share = np.where(lowest[active] > 0, np.minimum(lowest[active], 1.0), 1.0)
+    return np.sqrt(np.maximum(squares, 0.0) / share)
+
+
+def _limited(thetas: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    size = np.max(np.abs(steps) / np.maximum(np.abs(thetas), 1.0), 1, initial=1e-300)
+    return steps * np.minimum(1.0, _MAX_STEP / size)[:, None]
+
+
+def _move(
+    evaluate: Evaluate,
+    thetas: np.ndarray,
+    values: np.ndarray,
+    gradients: np.ndarray,
+    active: np.ndarray,
+    steps: np.ndarray,
+    distances: np.ndarray,
+    asked: np.ndarray,
+) -> np.ndarray:
+    """Steps of the folds `active`, halved until they go down, in place. Returns which moved."""
+    moved, scale = np.zeros(len(active), bool), np.ones(len(active))
+    near = distances < _NEAR
+    for halving in range(_MOST_HALVINGS):
+        rows = np.flatnonzero(~moved)
+        folds = active[rows]
+        trial = thetas[folds] + scale[rows, None] * steps[rows]
+        new_values, new_gradients = evaluate(trial, folds)
+        asked[folds] += 1
+        with np.errstate(invalid="ignore"):
+            rise = new_values - values[folds]
+            same = _ROUNDING * np.abs(values[folds])
+            old = np.linalg.norm(gradients[folds], axis=1)
+            halved = np.linalg.norm(new_gradients, axis=1) < 0.5 * old
+            good = (rise < -same) | (near[rows] & halved & (rise <= same))
+        good &= np.isfinite(new_gradients).all(1)
+        chosen = folds[good]
+        thetas[chosen], values[chosen] = trial[good], new_values[good]
+        gradients[chosen] = new_gradients[good]
+        moved[rows[good]] = True
+        if moved.all() or (halving > 2 and near[~moved].all()):
+            break
+        scale[~moved] *= 0.5
+    return moved
+
+
+def told(gradient: np.ndarray, distance: float, lowest: float, done: bool) -> Status:
+    """Whether a point is a minimum, as far as products with its Hessian tell."""
+    size = float(np.linalg.norm(gradient))
+    if not np.isfinite(size):
+        return Status(Outcome.NOT_FINITE, "the objective or its derivatives are not finite here")
+    if lowest <= 0:
+        return Status(
+            Outcome.NOT_A_MINIMUM,
+            f"products with the Hessian met a direction that goes downhill ({lowest:.1e} of what was "
+            "expected); add a prior, use fewer states or more restarts",
+        )
+    if not (done or distance <= FLOOR):
+        return Status(
+            Outcome.NOT_STATIONARY,
+            f"gradient norm {size:.1e}, {distance:.1e} standard errors from stationary",
+        )
+    return Status(
+        Outcome.STATIONARY,
+        f"gradient norm {size:.1e}, {distance:.1e} standard errors from stationary, smallest curvature "
+        f"met {lowest:.1e} of that expected",
+    )

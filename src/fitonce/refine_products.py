@@ -1,0 +1,103 @@
+"""Refinement of folds with many parameters: Newton's method by products with each fold's Hessian.
+
+The full fit's H, factored once, preconditions every fold's own: where a fold leaves out little, the two
+differ in a few directions, and conjugate gradients need about as many products. A fold that is far from
+its optimum first goes near it by secants.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fitonce.batches import Batches
+from fitonce.curvature import Curvature
+from fitonce.fold_state import Descent, Rung
+from fitonce.krylov import Solution, conjugate_gradients
+from fitonce.lbfgs import descend
+from fitonce.newton_cg import newton_cg, told
+from fitonce.status import Outcome, Status
+
+_TOLERANCE = 1e-7  # standard errors
+_FAR = 1.0  # standard errors: beyond, a quadratic model of the fold's objective is a guess
+_NEAR = 0.01  # standard errors: where products with the fold's own Hessian take over
+_MOST_SECANTS = 300
+_SOLVED = 1e-10
+_MOST_PRODUCTS = 200
+
+
+def fold_solve(
+    curve: Curvature,
+    batches: Batches,
+    thetas: np.ndarray,
+    gradients: np.ndarray,
+    which: np.ndarray,
+) -> Solution:
+    """H_o^-1 g of the folds `which`, at thetas (n, D) with gradients (n, D)."""
+    found = conjugate_gradients(
+        lambda v, rows: batches.products(thetas[rows], v, which[rows]),
+        gradients,
+        lambda v, rows: _precondition(curve, batches, v, which[rows]),
+        tolerance=_SOLVED,
+        most=_MOST_PRODUCTS,
+    )
+    np.add.at(batches.products_used, which, found.iterations)
+    return found
+
+
+def refine_by_products(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
+    """Take the folds `which` to their certified optima, in place, a batch at a time."""
+    for start in range(0, len(which), batches.size):
+        if batches.spent():
+            for fold in which[start:]:
+                state.status[fold] = out_of_budget(state.distances[fold])
+                state.rungs[fold] = Rung.REFINE
+            return
+        _refine(batches, state, which[start : start + batches.size], curve)
+
+
+def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
+    far = which[~(state.distances[which] < _FAR)]
+    if far.size:
+        place = descend(
+            lambda t, rows: batches.values_and_gradients(t, far[rows]),
+            lambda v, rows: _precondition(curve, batches, v, far[rows]),
+            np.tile(curve.theta, (len(far), 1)),  # a long step from there may have gone astray
+            tolerance=_NEAR,
+            most=_MOST_SECANTS,
+            spent=batches.spent,
+        )
+        state.thetas[far] = place.thetas
+    ends = newton_cg(
+        lambda t, rows: batches.values_and_gradients(t, which[rows]),
+        lambda t, v, rows: batches.products(t, v, which[rows]),
+        lambda v, rows: _precondition(curve, batches, v, which[rows]),
+        state.thetas[which],
+        tolerance=_TOLERANCE,
+        spent=batches.spent,
+    )
+    state.thetas[which], state.gradients[which] = ends.thetas, ends.gradients
+    state.values[which], state.rungs[which] = ends.values, Rung.REFINE
+    state.own[which] = state.certain[which] = True
+    state.rates[which], state.lowest[which] = 0.0, ends.lowest
+    state.changed(which)
+    np.add.at(batches.products_used, which, ends.products)
+    for row, fold in enumerate(which):
+        state.status[fold] = (
+            out_of_budget(ends.distances[row])
+            if batches.spent() and not ends.done[row]
+            else told(ends.gradients[row], ends.distances[row], ends.lowest[row], ends.done[row])
+        )
+
+
+def out_of_budget(distance: float) -> Status:
+    """What a fold says that the budget left unfinished."""
+    return Status(
+        Outcome.APPROXIMATE,
+        f"the budget ended {distance:.1e} standard errors from the fold's optimum",
+    )
+
+
+def _precondition(
+    curve: Curvature, batches: Batches, vectors: np.ndarray, folds: np.ndarray
+) -> np.ndarray:
+    return curve.hessian.precondition(vectors.T).T / batches.kept[folds, None]
