@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import crf, fails_safely, graphs, peers, scaling
+from benchmarks import (
+    autoregressive_peers,
+    crf,
+    fails_safely,
+    graphs,
+    large,
+    many_sequences,
+    peers,
+    scaling,
+)
 
 NAMES = {
     "scaling": scaling.main,
@@ -12,6 +21,9 @@ NAMES = {
     "fails-safely": fails_safely.main,
     "graphs": graphs.main,
     "crf": crf.main,
+    "large": large.main,
+    "many-sequences": many_sequences.main,
+    "autoregressive-peers": autoregressive_peers.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

@@ -11,6 +11,9 @@ from reproduce import (
     label_audit,
     labels_out,
     leave_one_out,
+    mocap6,
+    mocap_sequences,
+    mocap_within,
     neural_crf,
     philadelphia,
     regions,
@@ -33,6 +36,9 @@ NAMES = {
     "labels-out": labels_out.singles,
     "labels-out-tenths": labels_out.tenths,
     "label-audit": label_audit.main,
+    "mocap-sequences": mocap_sequences.main,
+    "mocap6": mocap6.main,
+    "mocap-within": mocap_within.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

@@ -10,6 +10,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 
 import fitonce as fo
+from ar_cases import walk
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,8 @@ def entries() -> list[Entry]:
         Entry("crf", fo.models.LinearChainCRF(scale=1.0), _tagged(), sequences=True),
         Entry("crf-partial", fo.models.LinearChainCRF(support=_TURNS, scale=1.0),
               _tagged(unknown=0.2), sequences=True, slow=True),
+        Entry("autoregression", fo.models.ARHMM(2, 1), walk(60)),
+        Entry("neural-autoregression", fo.models.NeuralARHMM(2, 1, hidden=2), walk(60), slow=True),
     ]  # fmt: skip
     return made
 

@@ -14,8 +14,8 @@ import fitonce as fo
 from fitonce import weighting
 from fitonce.labels import LabelObjective
 from fitonce.loo import sweep
-from fitonce.models import Custom, LinearChainCRF
-from fitonce.models.base import FieldModel
+from fitonce.models import HMM, Custom, LinearChainCRF
+from fitonce.models.base import Conditions, FieldModel
 from fitonce.newton import minimise
 from registry import entries
 from solving import solve
@@ -45,6 +45,11 @@ def has_hidden_states(entry):
 
 def is_hidden_chain(entry):
     return has_hidden_states(entry) and not isinstance(entry.model, FieldModel)
+
+
+def leaves_no_regressors_behind(entry):
+    """A step that an autoregression leaves out still explains the next ones."""
+    return not isinstance(entry.model, HMM) or not isinstance(entry.model.emission, Conditions)
 
 
 every_model = pytest.mark.parametrize("name", parameters())
@@ -260,7 +265,9 @@ def test_increments_add_up_to_the_objective(name):
     np.testing.assert_allclose(*both, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", parameters(lambda entry: not entry.sequences))
+@pytest.mark.parametrize(
+    "name", parameters(lambda e: not e.sequences and leaves_no_regressors_behind(e))
+)
 def test_left_out_data_has_no_influence_on_the_exact_refit(name):
     """Replacing what a fold leaves out by something else changes nothing."""
     entry = ENTRIES[name]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce import programs
+from fitonce import louis, programs
 from fitonce.by_state import applies, prior_rows
 from fitonce.complete import preconditioner
 from fitonce.data import Sequences
@@ -139,6 +139,16 @@ class CompiledObjective:
         for rows, prior in prior_rows(self.program, theta, self.prepared):
             hessian[rows] -= prior
         return hessian, slopes
+
+    @in_float64
+    def device_hessian(self, theta: np.ndarray) -> Array:
+        """H (D, D) at the full fit's weights, left on the accelerator where it was made."""
+        steps, layout = self._weights_of_steps(self.base), cast(Layout, self.layout)
+        devices = len(jax.devices()) if self.parallel == "devices" else 1
+        hessian, _ = louis.device_hessian(self.program, theta, *steps, self.prepared, layout, devices)
+        for rows, prior in prior_rows(self.program, theta, self.prepared):
+            hessian = louis.plus(hessian, jnp.asarray(-prior), (rows.start, 0))
+        return hessian
 
     def _weights_of_steps(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(N, T) of the emissions and (N,) of the sequences."""

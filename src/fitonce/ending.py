@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from fitonce.hessian import LARGE, PRODUCTS_PAY, Dense, Free, Hessian, IndefiniteError
+from fitonce.hessian import LARGE, PRODUCTS_PAY, Dense, Free, Hessian, IndefiniteError, OnDevice
 from fitonce.krylov import conjugate_gradients
 from fitonce.newton import minimise
 from fitonce.newton_cg import newton_cg, told
@@ -98,11 +99,15 @@ def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_step
     ).thetas[0]
 
 
-def _factored(objective: Objective, theta: np.ndarray, tolerance: float) -> Finished:
+def _factored(objective: Any, theta: np.ndarray, tolerance: float) -> Finished:
     """At a point with a large H: its factor certifies a minimum."""
     everyone, names = objective.base[None], list(objective.program.space.names)
     gradient = objective.gradients(theta[None], everyone)[0]
-    second: Hessian = Dense(objective.hessians(theta[None], everyone)[0], names)
+    second: Any
+    if jax.default_backend() != "cpu" and objective.closed_form:
+        second = OnDevice(objective.device_hessian(theta), names)
+    else:
+        second = Dense(objective.hessians(theta[None], everyone)[0], names)
     try:
         step = second.solve(gradient)
     except IndefiniteError as error:
@@ -110,7 +115,7 @@ def _factored(objective: Objective, theta: np.ndarray, tolerance: float) -> Fini
             theta, gradient, second, np.nan, np.nan, Status(Outcome.NOT_A_MINIMUM, str(error))
         )
     distance = float(np.sqrt(max(gradient @ step, 0.0)))
-    lowest = second.lowest  # type: ignore[attr-defined]
+    lowest = second.lowest
     size = float(np.linalg.norm(gradient))
     worst = names[int(np.argmax(np.abs(gradient)))]
     status = (

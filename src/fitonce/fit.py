@@ -30,7 +30,7 @@ from fitonce.parallel import resolve as resolve_parallel
 from fitonce.params import ParameterSpace, Params
 from fitonce.progress import bar
 from fitonce.status import Status
-from fitonce.weighting import A, C
+from fitonce.weighting import A, C, Structures
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
 _ROWS = 512  # standard errors at a time
@@ -102,6 +102,18 @@ class Fit:
     def posterior(self) -> np.ndarray:
         """(sites, K) probabilities of the latent states given all data."""
         return self.problem.posterior(self.theta)
+
+    @in_float64
+    def log_likelihood_of(self, data: Any) -> np.ndarray:
+        """(N,) log p(x_n) of the sequences of other data, at the parameters of the fit."""
+        if not isinstance(self.model, ChainModel):
+            raise ValueError(f"only chains have a likelihood of new sequences, got {self.model}")
+        objective, _ = objective_of(self.model, data)
+        if objective.program.space.size != len(self.theta):
+            raise ValueError("data must have the channels of the fit's data")
+        along = objective.with_scheme(Structures())
+        everyone = np.arange(len(along.base))[None]
+        return -along.pointwise_losses(self.theta[None], along.base[None], everyone)[0]
 
     @in_float64
     def slopes_of(self, quantities: Callable[[Any], Any]) -> np.ndarray:

@@ -7,9 +7,12 @@ preconditioned conjugate gradients, and every solution carries a certified resid
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy import linalg
 from scipy.linalg import blas, lapack
@@ -17,6 +20,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from fitonce.krylov import conjugate_gradients
 from fitonce.newton import flat_direction
+from fitonce.numerics import Array, in_float64
 from fitonce.objective import Objective
 
 LARGE = 2000  # parameters: beyond, eigenvalues of H and copies of it cost more than a fit
@@ -31,6 +35,13 @@ class IndefiniteError(ValueError):
 
 class UnsolvedError(ValueError):
     """Conjugate gradients did not reach their tolerance."""
+
+
+def _lowest(solve: Callable[[np.ndarray], np.ndarray], size: int) -> float:
+    """The smallest eigenvalue of what `solve` inverts, by Lanczos' method on the inverse."""
+    operator = LinearOperator((size, size), matvec=solve, dtype=float)
+    start = np.random.default_rng(0).normal(size=size)
+    return float(1.0 / eigsh(operator, 1, which="LM", tol=1e-2, v0=start)[0][0])
 
 
 class Hessian(Protocol):
@@ -104,9 +115,7 @@ class Dense:
     @cached_property
     def lowest(self) -> float:
         """The smallest eigenvalue of a positive definite H, to two digits."""
-        operator = LinearOperator(self._matrix.shape, matvec=self.solve, dtype=float)
-        start = np.random.default_rng(0).normal(size=len(self._matrix))
-        return float(1.0 / eigsh(operator, 1, which="LM", tol=1e-2, v0=start)[0][0])
+        return _lowest(self.solve, len(self._matrix))
 
     @cached_property
     def _factor(self) -> Any:
@@ -142,6 +151,51 @@ class Dense:
                 "minimum, add a prior, or pass damping="
             )
         return factor, True
+
+
+class OnDevice:
+    """A matrix H that stays on the accelerator, factored there."""
+
+    dense = True
+
+    def __init__(self, matrix: Array, names: list[str], damping: float = 0.0) -> None:
+        self._matrix, self.names, self.damping = matrix, names, damping
+
+    def with_damping(self, damping: float) -> OnDevice:
+        return self if damping == self.damping else OnDevice(self._matrix, self.names, damping)
+
+    def matrix(self) -> np.ndarray:
+        """H, without damping."""
+        return np.asarray(self._matrix)
+
+    @in_float64
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """H times vectors, without damping."""
+        return np.asarray(self._matrix @ jnp.asarray(vectors))
+
+    @in_float64
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        return np.asarray(jax.scipy.linalg.cho_solve((self._factor, True), jnp.asarray(rhs)))
+
+    precondition = solve
+
+    @cached_property
+    def lowest(self) -> float:
+        """The smallest eigenvalue of a positive definite H, to two digits."""
+        return _lowest(self.solve, len(self.names))
+
+    @cached_property
+    def _factor(self) -> Array:
+        with jax.enable_x64(True):
+            size = len(self.names)
+            matrix = self._matrix if not self.damping else self._matrix + self.damping * jnp.eye(size)
+            factor = jnp.linalg.cholesky(matrix)
+            sound = bool(jnp.isfinite(jnp.diagonal(factor)).all())
+        if not sound:
+            raise IndefiniteError(
+                "H is not positive definite; fit to a minimum, add a prior, or pass damping="
+            )
+        return factor
 
 
 class Free:

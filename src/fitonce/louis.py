@@ -89,7 +89,7 @@ def device_hessian(
         parts.append(information_of(program, theta, first, moves, shares, rows, weight, prepared))
     for block, values in summed(parts).blocks(split):
         start = (block[0].start, block[1].start)
-        total = _plus(total, jnp.asarray(values), start)
+        total = plus(total, jnp.asarray(values), start)
     back = np.argsort(split.order)
     return _reordered(total, jnp.asarray(back)), slopes[:, back]
 
@@ -139,7 +139,8 @@ def _less(total: Array, part: Array) -> Array:
 
 
 @partial(jax.jit, donate_argnums=0)
-def _plus(total: Array, values: Array, start: tuple[int, int]) -> Array:
+def plus(total: Array, values: Array, start: tuple[int, int]) -> Array:
+    """`total`, which is given up, with a block of values added."""
     here = jax.lax.dynamic_slice(total, start, values.shape)
     return jax.lax.dynamic_update_slice(total, here + values, start)
 

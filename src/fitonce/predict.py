@@ -1,26 +1,34 @@
-"""Tags of new sequences from a fitted model of labels."""
+"""Most probable states: tags of a model of labels, hidden states of a chain."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
-from fitonce.fit import Fit
+from fitonce.engines.chain import best_path
+from fitonce.fit import Fit, objective_of
 from fitonce.labelled import UNKNOWN, Labelled, labelled
 from fitonce.labels import LabelObjective
+from fitonce.models.base import ChainModel
 from fitonce.numerics import in_float64
 from fitonce.shelves import Shelves, shelved
+from fitonce.weighting import A
 
 
 @in_float64
-def predict(fit: Fit, features: Any = None) -> list[list[str]]:
-    """The most probable tags of each sequence, together (Viterbi).
+def predict(fit: Fit, features: Any = None) -> list[Any]:
+    """The most probable tags of each sequence, together (Viterbi); for a chain its hidden states, an array
+    (T_n,) of integers for each sequence.
 
     Args:
-        fit: of a model of labels.
-        features: as for `fo.labelled`, or what it returned; None: those of the fit.
+        fit: of a model of labels, or of a chain.
+        features: as for `fo.labelled`, or what it returned; for a chain, other data. None: those of the
+            fit.
     """
+    if isinstance(fit, Fit) and isinstance(fit.model, ChainModel):
+        return _states(fit, features)
     data = _read(fit, features)
     program = fit.problem.program
     tags = np.array(data.tags)
@@ -51,6 +59,15 @@ def marginals(fit: Fit, features: Any = None) -> list[np.ndarray]:
             if not found[row].sum() > 0:
                 raise _impossible(int(row), int(data.lengths[row]))
     return found
+
+
+def _states(fit: Fit, data: Any) -> list[np.ndarray]:
+    objective, read = (fit.problem, fit.data) if data is None else objective_of(fit.model, data)
+    chain = fit.model.potentials(fit.params_at(fit.theta), objective.prepared)
+    everything = jnp.ones(len(objective.base))
+    ((_, unary, pairwise),) = A().terms(chain, everything, objective.layout)
+    paths, _ = best_path(unary, pairwise[None], objective.layout.lengths)
+    return [np.asarray(path)[:length] for path, length in zip(paths, read.lengths, strict=True)]
 
 
 def _impossible(sequence: int, length: int) -> ValueError:

@@ -8,12 +8,13 @@ sequences or of a graph) or whole sequences; what it leaves out is scored unless
 from fitonce.folds.given import from_splitter, points, sites, structures
 from fitonce.folds.record import Folds
 from fitonce.folds.space import buffered, regions, spatial_kfold
-from fitonce.folds.time import blocks, future, iid, kfold
+from fitonce.folds.time import blocks, followed_by, future, iid, kfold
 
 __all__ = [
     "Folds",
     "blocks",
     "buffered",
+    "followed_by",
     "from_splitter",
     "future",
     "iid",

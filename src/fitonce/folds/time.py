@@ -99,3 +99,30 @@ def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0) -> Folds:
     order = np.arange(total) if blocks else np.random.default_rng(seed).permutation(total)
     label = f"{k}-fold over time, " + ("in blocks" if blocks else f"at random (seed {seed})")
     return make_folds("sites", np.array_split(order, k), shape, label)
+
+
+def followed_by(folds: Folds, data: Any, steps: int) -> Folds:
+    """The same folds, which also drop the next `steps` sites after each one that they leave out, without
+    scoring them.
+
+    In an autoregression of that order a left-out step is a regressor of the steps after it: only without
+    those is it out of sight altogether.
+    """
+    if not isinstance(folds, Folds) or folds.kind != "sites":
+        raise ValueError("followed_by takes folds of sites from fo.folds, then the data")
+    if not is_between(steps, 0):
+        raise ValueError(f"steps must be an integer of at least 0, got {steps!r}")
+    shape = shape_of(data)
+    if len(shape.base) != folds.size:
+        raise ValueError(f"folds have {folds.size:,} sites, data has {len(shape.base):,}")
+    if steps == 0:
+        return folds
+    ends = (shape.offsets + shape.lengths)[
+        np.searchsorted(shape.offsets, np.arange(folds.size), side="right") - 1
+    ]
+    sets = []
+    for dropped in folds.dropped:
+        reach = dropped[:, None] + np.arange(steps + 1)
+        sets.append(np.unique(reach[reach < ends[dropped, None]]))
+    label = f"{folds.label}, with the {steps} after each"
+    return make_folds("sites", sets, shape, label, folds.scored)
