@@ -131,7 +131,8 @@ def entries() -> list[Entry]:
         Entry("crf-partial", fo.models.LinearChainCRF(support=_TURNS, scale=1.0),
               _tagged(unknown=0.2), sequences=True, slow=True),
         Entry("autoregression", fo.models.ARHMM(2, 1), walk(60)),
-        Entry("neural-autoregression", fo.models.NeuralARHMM(2, 1, hidden=2), walk(60), slow=True),
+        Entry("neural-autoregression", fo.models.NeuralARHMM(
+            2, 1, hidden=2, weight_scale=0.7), walk(100), slow=True),
     ]  # fmt: skip
     return made
 

@@ -31,6 +31,12 @@ def slow(*values):
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
+def steps_of(objective, weights):
+    """Weights of the emissions (N, T) and of the sequences (N,)."""
+    with jax.enable_x64(True):
+        return objective._weights_of_steps(weights)
+
+
 def tangents(objective, theta, weights):
     with jax.enable_x64(True):
         u = objective.coordinates(weights)[None]
@@ -40,7 +46,7 @@ def tangents(objective, theta, weights):
 
 def by_scores(objective, theta, weights, **options):
     """H by Louis' identity, and the slopes of sequences."""
-    steps = objective._weights_of_steps(weights)
+    steps = steps_of(objective, weights)
     data = (objective.prepared, objective.layout)
     hessian, slopes = louis.likelihood_hessian(objective.program, theta, *steps, *data, **options)
     with jax.enable_x64(True):
@@ -66,15 +72,17 @@ def fractions(objective, seed=0):
 
 @cache
 def usual():
-    """One case that several tests share: a variance for each state, steps and channels missing."""
-    return at_random(ARHMM(2, 2, noise="state"), gaps(LENGTHS))
+    """One case that several tests share: a variance for each state, steps and channels missing, at a
+    point where states are hard to tell apart."""
+    objective, theta = at_random(ARHMM(2, 2, noise="state"), gaps(LENGTHS), size=0.2)
+    return objective, theta + 3.0 * np.array(["variance" in n for n in objective.program.space.names])
 
 
 @pytest.mark.parametrize(
     ("model", "data"),
     [
         slow(ARHMM(2, 0, noise="fixed", variance=0.7), walks(LENGTHS)),
-        (ARHMM(2, 0, noise="shared"), walks(LENGTHS)),
+        slow(ARHMM(2, 0, noise="shared"), walks(LENGTHS)),
         slow(ARHMM(2, 0, noise="state"), walks(LENGTHS)),
         slow(ARHMM(2, 2, noise="fixed", variance=0.7), walks(LENGTHS)),
         slow(ARHMM(2, 2, noise="shared"), walks(LENGTHS)),
@@ -145,7 +153,7 @@ def test_slopes_do_not_depend_on_coefficients():
 
 def test_sparse_and_dense_covariances_agree():
     objective, theta = usual()
-    grid, _ = objective._weights_of_steps(fractions(objective))
+    grid, _ = steps_of(objective, fractions(objective))
     coefficients = np.array([0.4, 1.0, 2.0])
     size = len(theta)
     with jax.enable_x64(True):
@@ -155,14 +163,14 @@ def test_sparse_and_dense_covariances_agree():
         means = scores.sparse(pieces, coefficients, total)
         found = scores.symmetrised(total)
         expected = scores.dense(pieces, jnp.asarray(coefficients))
-    np.testing.assert_allclose(found, expected.covariance, atol=1e-12 * np.abs(found).max())
-    np.testing.assert_allclose(means, expected.means, atol=1e-12 * np.abs(means).max())
+    np.testing.assert_allclose(found, expected.covariance, atol=1e-11 * np.abs(found).max())
+    np.testing.assert_allclose(means, expected.means, atol=1e-11 * np.abs(means).max())
     assert np.linalg.eigvalsh(found)[0] > -1e-10 * np.abs(found).max()
 
 
 def test_dense_arrays_of_a_device_give_the_same_hessian():
     objective, theta = usual()
-    steps = objective._weights_of_steps(fractions(objective))
+    steps = steps_of(objective, fractions(objective))
     arguments = (objective.program, theta, *steps, objective.prepared, objective.layout)
     host, host_slopes = louis.likelihood_hessian(*arguments)
     device, device_slopes = louis.device_hessian(*arguments)
@@ -171,7 +179,7 @@ def test_dense_arrays_of_a_device_give_the_same_hessian():
 
 
 def inverse_of(objective, theta):
-    steps = objective._weights_of_steps(objective.base)
+    steps = steps_of(objective, objective.base)
     apply = preconditioner(objective.program, theta, *steps, objective.prepared, objective.layout)
     return apply(np.eye(len(theta)))
 
@@ -187,9 +195,9 @@ def test_the_preconditioner_is_symmetric_and_positive_definite(seed):
 
 
 def test_with_one_state_nothing_is_hidden_and_the_preconditioner_is_the_inverse():
-    fit = fo.fit(ARHMM(1, 1, noise="state"), walk(15), restarts=1)
-    found = inverse_of(fit.problem, fit.theta)
-    np.testing.assert_allclose(found @ fit.hessian, np.eye(len(fit.theta)), atol=1e-8)
+    objective, theta = at_random(ARHMM(1, 1, noise="fixed"), walk(15))
+    hessian = tangents(objective, theta, objective.base)
+    np.testing.assert_allclose(inverse_of(objective, theta) @ hessian, np.eye(len(theta)), atol=1e-10)
 
 
 def test_models_that_share_rows_of_data_have_no_such_hessian():
@@ -208,28 +216,33 @@ from fitonce import louis
 assert len(jax.devices()) == 2
 model, data = fo.models.ARHMM(2, 1, noise="shared"), walks([6, 9, 7, 8, 5])
 objective, theta = at_random(model, data)
-steps = objective._weights_of_steps(objective.base)
+with jax.enable_x64(True):
+    steps = objective._weights_of_steps(objective.base)
 arguments = (objective.program, theta, *steps, objective.prepared, objective.layout)
 one, two = (louis.likelihood_hessian(*arguments, devices=n) for n in (1, 2))
 for a, b in zip(one, two):
     assert np.abs(a - b).max() <= 1e-12 * np.abs(a).max(), np.abs(a - b).max() / np.abs(a).max()
 
+if not METHODS:
+    raise SystemExit
 fit = fo.fit(model, data, restarts=1)
-for folds in (fo.folds.structures(fit.data), fo.folds.kfold(fit.data, 4)):
+for folds in (fo.folds.kfold(fit.data, 4), fo.folds.structures(fit.data)):
     for method in METHODS:
         here, there = (
-            fo.cross_validate(fit, folds, method=method, parallel=p) for p in (None, "devices")
+            fo.cross_validate(fit, folds, method=method, parallel=p, check=False)
+            for p in (None, "devices")
         )
         np.testing.assert_allclose(there.theta, here.theta, rtol=1e-7, atol=1e-8)
         np.testing.assert_allclose(there.folds["loss"], here.folds["loss"], rtol=1e-8)
-print("the same")
 """
 
 
-@pytest.mark.parametrize("methods", [("onestep",), slow(("ij", "exact"))])
+@pytest.mark.parametrize("methods", [(), slow(("ij", "onestep", "exact"))])
 def test_two_devices_give_what_one_does(methods):
+    """H by itself, and cross-validation by these methods."""
+    code = DEVICES.replace("METHODS", repr(methods))
     found = subprocess.run(
-        [sys.executable, "-W", "error", "-c", DEVICES.replace("METHODS", repr(methods))],
+        [sys.executable, "-W", "error", "-c", code],
         env=os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
         cwd=os.path.dirname(__file__),
         capture_output=True,
@@ -237,4 +250,3 @@ def test_two_devices_give_what_one_does(methods):
         check=False,
     )
     assert found.returncode == 0, found.stderr[-3000:]
-    assert found.stdout.split() == ["the", "same"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from scipy import optimize
@@ -202,7 +203,8 @@ def test_exact_matches_a_cold_scipy_refit(name):
     found = solve("exact", fo.curvature(fit), folds.weights)
     model, space = fit.model, fit.problem.program.space
     custom = isinstance(model, Custom)
-    cold = space.to_free(model.init if custom else model.start(fit.problem.prepared, None))
+    with jax.enable_x64(True):
+        cold = space.to_free(model.init if custom else model.start(fit.problem.prepared, None))
     for weights, theta, status in zip(folds.weights, found.thetas, found.status, strict=True):
         assert status.ok, str(status)
         found_by_scipy = cold

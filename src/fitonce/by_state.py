@@ -119,12 +119,12 @@ def prior_products(program: Program, theta: Array, directions: Array, prepared: 
     return jax.vmap(lambda d: jax.jvp(slope, (theta,), (d,))[1])(directions)
 
 
-def prior_rows(program: Program, theta: Any, prepared: Any) -> Iterator[tuple[slice, np.ndarray]]:
+def prior_rows(program: Program, theta: Any, prepared: Any) -> Iterator[tuple[slice, Array]]:
     """Rows of the second derivatives of the log-prior, some at a time."""
     size, step = program.space.size, _DIRECTIONS
     for start in range(0, size, step):
         stop = min(start + step, size)
         unit = np.zeros((step, size))
         unit[np.arange(stop - start), np.arange(start, stop)] = 1.0
-        rows = np.asarray(prior_products(program, jnp.asarray(theta), jnp.asarray(unit), prepared))
+        rows = prior_products(program, jnp.asarray(theta), jnp.asarray(unit), prepared)
         yield slice(start, stop), rows[: stop - start]

@@ -137,7 +137,7 @@ class CompiledObjective:
             self.parallel, self.program, theta, *steps, self.prepared, self.layout
         )
         for rows, prior in prior_rows(self.program, theta, self.prepared):
-            hessian[rows] -= prior
+            hessian[rows] -= np.asarray(prior)
         return hessian, slopes
 
     @in_float64
@@ -147,7 +147,7 @@ class CompiledObjective:
         devices = len(jax.devices()) if self.parallel == "devices" else 1
         hessian, _ = louis.device_hessian(self.program, theta, *steps, self.prepared, layout, devices)
         for rows, prior in prior_rows(self.program, theta, self.prepared):
-            hessian = louis.plus(hessian, jnp.asarray(-prior), (rows.start, 0))
+            hessian = louis.plus(hessian, -prior, (rows.start, 0))
         return hessian
 
     def _weights_of_steps(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
