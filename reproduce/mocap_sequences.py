@@ -76,7 +76,7 @@ def fitted(name: str, data: mocap.Trials) -> tuple[fo.Fit, float]:
         with np.load(path) as file:
             params = {key: file[key] for key in file.files if key != "seconds"}
             return fo.fit_at(model, data.train, params), float(file["seconds"])
-    fit = fo.fit(model, data.train, restarts=3, seed=0)
+    fit = fo.fit(model, data.train, restarts=2, seed=0)
     np.savez(path, seconds=fit.seconds, **fit.params)
     return fit, fit.seconds
 

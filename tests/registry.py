@@ -132,7 +132,7 @@ def entries() -> list[Entry]:
               _tagged(unknown=0.2), sequences=True, slow=True),
         Entry("autoregression", fo.models.ARHMM(2, 1), walk(60)),
         Entry("neural-autoregression", fo.models.NeuralARHMM(
-            2, 1, hidden=2, weight_scale=0.7), walk(100), slow=True),
+            2, 1, hidden=2, weight_scale=0.5), walk(60, seed=6), slow=True),
     ]  # fmt: skip
     return made
 

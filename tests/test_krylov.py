@@ -22,7 +22,8 @@ from fitonce.status import Outcome
 def definite(size, seed=0, condition=100.0):
     rng = np.random.default_rng(seed)
     turn, _ = np.linalg.qr(rng.normal(size=(size, size)))
-    return (turn * np.geomspace(1.0, condition, size)) @ turn.T
+    found = (turn * np.geomspace(1.0, condition, size)) @ turn.T
+    return 0.5 * (found + found.T)
 
 
 def same(vectors, rows):
@@ -280,7 +281,7 @@ def valley_products(thetas, v, rows):
     return out
 
 
-STARTS = np.array([[-1.2, 1.0, 0.5, 2.0], [0.0, 0.0, -0.5, -0.5], [1.0, 1.0, 1.0, 1.0]])
+STARTS = np.array([[-1.2, 1.0, 0.5, 2.0], [0.0, 0.0, -0.5, -0.5], [1.0, 1.0, 1.0, 1.1]])
 
 
 def test_newton_by_products_ends_at_the_minima_of_quadratics():
@@ -301,6 +302,14 @@ def test_newton_by_products_follows_a_curved_valley():
         for row in zip(found.gradients, found.distances, found.lowest, found.done, strict=True)
     ]
     assert statuses == [Outcome.STATIONARY] * 3
+
+
+def test_a_fold_that_starts_at_its_minimum_is_stationary():
+    start = np.ones((1, 4))  # where the gradient is exactly zero
+    found = newton_cg(lambda t, _: valley(t), valley_products, same, start, tolerance=1e-8)
+    np.testing.assert_array_equal(found.thetas, start)
+    status = told(found.gradients[0], found.distances[0], found.lowest[0], bool(found.done[0]))
+    assert status.outcome is Outcome.STATIONARY, str(status)
 
 
 def test_newton_by_products_does_not_call_a_saddle_a_minimum():
@@ -337,7 +346,6 @@ def test_secants_end_at_the_minima_of_quadratics():
 def test_secants_follow_a_curved_valley():
     found = descend(lambda t, _: valley(t), same, STARTS, tolerance=1e-7, most=300)
     np.testing.assert_allclose(found.thetas, 1.0, atol=1e-5)
-    assert found.asked[2] <= 2  # it was there
 
 
 def test_folds_that_are_not_finite_stay_and_others_go_on():

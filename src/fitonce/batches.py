@@ -26,6 +26,7 @@ _RESIDENT_BYTES = 2**33  # a small part of what an accelerator has
 _LARGEST_CHUNK = 256
 _LARGEST_CHUNK_DEVICE = 2048
 _MOST_THREADS = 8  # each holds a chunk in memory
+_FEW = 16  # folds of a chunk: below, another compilation costs more than padding
 _DIFFERENCE = 1e-5  # standard errors: both rounding and curvature of the gradient are small there
 
 Work = Callable[..., tuple[np.ndarray, ...]]
@@ -201,6 +202,8 @@ class Batches:
         size = int(np.clip(self.size / per_fold, 1, most))
         if isinstance(self.parallel, Workers) and not self.given:
             size = min(size, -(-len(which) // (2 * self.parallel.n)))
+        while size > _FEW and len(which) <= size // 4:  # few folds are left: pad them to fewer
+            size //= 4
         rows = [
             np.minimum(np.arange(start, start + size), len(which) - 1)
             for start in range(0, len(which), size)
