@@ -189,14 +189,21 @@ class Batches:
             return self._resident[folds]
 
     def map(
-        self, work: Work, what: str, which: np.ndarray, *arrays: np.ndarray, per_fold: float = 1.0
+        self,
+        work: Work,
+        what: str,
+        which: np.ndarray,
+        *arrays: np.ndarray,
+        per_fold: float = 1.0,
+        knows: Any = (),
     ) -> tuple[np.ndarray, ...]:
         """`work(weights, folds, *rows)` on chunks of the folds `which` and of rows of `arrays`.
 
         The last chunk is padded by repeating its last row, so that all have one shape. The first time
         that `what` is done, the first chunk goes alone: the others then find a compiled program instead
         of all making one. Chunks are smaller (or larger) where a fold needs the memory of `per_fold` of
-        them.
+        them. `knows` is what else the work depends on, for the journal; None: something that has no
+        digest, and so is not kept.
         """
         most = self.size if self.given else min(max(self.size, _LARGEST_CHUNK), self.n_folds)
         size = int(np.clip(self.size / per_fold, 1, most))
@@ -218,27 +225,27 @@ class Batches:
 
         parts: list[tuple[np.ndarray, ...]] = []
         with bar(len(which), what, self.progress) as shown:
-            for part in self._run(work, what, [partial(task, chosen) for chosen in rows]):
+            for part in self._run(work, what, [partial(task, chosen) for chosen in rows], knows):
                 parts.append(part)
                 shown.update(min(size, len(which) - shown.n))
         return tuple(np.concatenate(column)[: len(which)] for column in zip(*parts, strict=True))
 
     def _run(
-        self, work: Work, what: str, tasks: Sequence[Callable[[], tuple[Any, ...]]]
+        self, work: Work, what: str, tasks: Sequence[Callable[[], tuple[Any, ...]]], knows: Any
     ) -> Iterator[Any]:
         """work(*task()) of each task, in order; what the journal holds is not computed, and the rest is
         written to it as it comes."""
-        if self.journal is None:
+        if self.journal is None or knows is None:
             yield from self._compute(work, what, tasks)
             return
         made = [task() for task in tasks]
-        known = [self.journal.look(what, inputs) for inputs in made]
+        known = [self.journal.look(what, (knows, inputs)) for inputs in made]
         missing = [partial(tuple, i) for i, found in zip(made, known, strict=True) if found is None]
         fresh = self._compute(work, what, missing)
         for inputs, found in zip(made, known, strict=True):
             if found is None:
                 found = next(fresh)
-                self.journal.write(what, inputs, found)
+                self.journal.write(what, (knows, inputs), found)
             yield found
 
     def _compute(

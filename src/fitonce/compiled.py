@@ -195,7 +195,7 @@ class CompiledObjective:
 
     @in_float64
     def expectations(self, theta: np.ndarray, weights: np.ndarray) -> tuple[float, Chain]:
-        """log p(kept data), and how often each potential of the chain is expected to count."""
+        """F, and how often each potential of the chain is expected to count."""
         u = self.coordinates(weights)
         value, counts = programs.expectations(self.program, jnp.asarray(theta), u, *self._data)
         return float(value), counts

@@ -32,13 +32,12 @@ def expectation_maximisation(
     model, space = objective.program.model, objective.program.space
     theta, best, before = start, start, np.inf
     for _ in range(most):
-        value = objective.value(theta, weights)
+        value, expected = objective.expectations(theta, weights)
         if not value < before:  # also where it is not a number
             return best
         if before - value < _GAIN:
             return theta
         best, before = theta, value
-        _, expected = objective.expectations(theta, weights)
         new = model.maximise(space.to_params(jnp.asarray(theta)), expected, objective.prepared)
         theta = space.to_free(new)
     return theta

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from fitonce.hessian import LARGE, PRODUCTS_PAY, Dense, Free, Hessian, IndefiniteError, OnDevice
 from fitonce.krylov import conjugate_gradients
@@ -21,6 +22,8 @@ from fitonce.numerics import is_number
 from fitonce.objective import Objective
 from fitonce.status import Outcome, Status
 
+_MOST_SADDLES = 3
+_ASIDE = 0.1  # free coordinates: how far off a saddle to start again
 _LOOK = 60  # products that look for a direction downhill
 
 
@@ -71,11 +74,11 @@ def finish(
     """From `theta` to a minimum, in at most `max_steps` of Newton's method."""
     if by_products(objective):
         theta = _descend(objective, theta, tolerance, max_steps) if max_steps else theta
-        max_steps = 0
+        steps, max_steps = max_steps, 0
         if matrix_bytes(len(theta)) > limit:
             return _without_matrix(objective, theta, tolerance)
         if len(theta) > LARGE:
-            return _factored(objective, theta, tolerance)
+            return _certified(objective, theta, tolerance, steps)
     names = objective.program.space.names
     end = minimise(
         objective, theta[None], objective.base[None], tolerance=tolerance, max_steps=max_steps
@@ -97,6 +100,23 @@ def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_step
         tolerance=tolerance,
         most_steps=max_steps,
     ).thetas[0]
+
+
+def _certified(objective: Any, theta: np.ndarray, tolerance: float, max_steps: int) -> Finished:
+    """At a minimum; from a saddle down along its lowest direction, a few times."""
+    found = _factored(objective, theta, tolerance)
+    for _ in range(_MOST_SADDLES if max_steps else 0):
+        if found.status.outcome is not Outcome.NOT_A_MINIMUM:
+            break
+        operator = LinearOperator((len(theta),) * 2, matvec=found.second.product, dtype=float)
+        start = np.random.default_rng(0).normal(size=len(theta))
+        down = eigsh(operator, 1, which="SA", tol=1e-2, v0=start, maxiter=300)[1][:, 0]
+        step = _ASIDE * down / np.abs(down).max()
+        sides = np.stack([found.theta + step, found.theta - step])
+        values, _ = objective.values_and_gradients(sides, np.tile(objective.base, (2, 1)))
+        theta = _descend(objective, sides[int(np.argmin(values))], tolerance, max_steps)
+        found = _factored(objective, theta, tolerance)
+    return found
 
 
 def _factored(objective: Any, theta: np.ndarray, tolerance: float) -> Finished:

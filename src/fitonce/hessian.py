@@ -24,7 +24,7 @@ from fitonce.numerics import Array, in_float64
 from fitonce.objective import Objective
 
 LARGE = 2000  # parameters: beyond, eigenvalues of H and copies of it cost more than a fit
-PRODUCTS_PAY = 150  # parameters: beyond, a few products with H take Newton's method farther than one H
+PRODUCTS_PAY = 50  # parameters: beyond, a few products with H take Newton's method farther than one H
 _SOLVED = 1e-9  # relative residual of a solution by products
 _MOST_PRODUCTS = 1000
 

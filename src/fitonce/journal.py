@@ -18,6 +18,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from joblib.externals import cloudpickle
 
 from fitonce.objective import Objective
 
@@ -65,7 +66,8 @@ def _identity(objective: Objective) -> Any:
     """All that an objective's answers depend on."""
     program = objective.program
     arrays = jax.tree_util.tree_leaves((objective.prepared, objective.layout))
-    return [repr(program.model), repr(program.scheme), program.kernel, program.space.names, *arrays]
+    known = (program.model, repr(program.scheme), program.kernel, program.space.names)
+    return [cloudpickle.dumps(known), *arrays]
 
 
 def _digest(value: Any) -> bytes:
@@ -76,15 +78,15 @@ def _digest(value: Any) -> bytes:
             state.update(f"{array.dtype}{array.shape}".encode())
             state.update(np.ascontiguousarray(array).tobytes())
         else:
-            state.update(leaf.encode() if isinstance(leaf, str) else pickle.dumps(leaf))
+            state.update(leaf if isinstance(leaf, bytes) else pickle.dumps(leaf))
     return state.digest()
 
 
 def _read(path: Path) -> tuple[np.ndarray, ...] | None:
     """The arrays of an entry; None where there is none, or not a whole one."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return tuple(file[f"arr_{number}"] for number in range(len(file.files)))
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return tuple(arrays[f"arr_{number}"] for number in range(len(arrays.files)))
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
         return None
 

@@ -21,12 +21,14 @@ class Solution(NamedTuple):
         lowest: (m,) smallest eigenvalue met of A relative to the preconditioner (a Ritz value): not
             positive where A is not positive definite.
         iterations: (m,) products with A.
+        down: (m, D) a direction of negative curvature where one was met, zeros elsewhere.
     """
 
     x: np.ndarray
     residuals: np.ndarray
     lowest: np.ndarray
     iterations: np.ndarray
+    down: np.ndarray
 
 
 def conjugate_gradients(
@@ -53,7 +55,7 @@ def conjugate_gradients(
     """
     count = len(rhs)
     tolerance = np.broadcast_to(np.asarray(tolerance, float), (count,))
-    x, residual = np.zeros_like(rhs), np.array(rhs)
+    x, residual, below = np.zeros_like(rhs), np.array(rhs), np.zeros_like(rhs)
     z = precondition(residual, np.arange(count))
     direction, power = z.copy(), _dots(residual, z)
     begin = power.copy()
@@ -69,6 +71,7 @@ def conjugate_gradients(
         down = ~(curved > 0)
         for row in active[down]:
             lowest[row] = min(0.0, float(curved[down][active[down] == row][0] / max(power[row], 1e-300)))
+            below[row] = direction[row]
             if not ritz[row]:
                 x[row] = direction[row]
         active, image, curved = active[~down], image[~down], curved[~down]
@@ -88,7 +91,7 @@ def conjugate_gradients(
     left = np.sqrt(power / np.where(begin > 0, begin, 1.0))
     if certify:
         left = _residuals(product, precondition, rhs, x, begin)
-    return Solution(x, left, lowest, iterations)
+    return Solution(x, left, lowest, iterations, below)
 
 
 def _residuals(

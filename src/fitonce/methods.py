@@ -72,7 +72,8 @@ def ij(curvature: Curvature, batches: Batches) -> FoldParameters:
         along = objective.slopes_along(curvature.theta, change) if cross is None else change @ cross.T
         return (curvature.gradient - curvature.ignored + along,)
 
-    (slope,) = batches.map(slopes, "expansion", _everyone(batches))
+    known = (curvature.theta, curvature.gradient - curvature.ignored)
+    (slope,) = batches.map(slopes, "expansion", _everyone(batches), knows=known)
     thetas = curvature.theta - curvature.solve(slope.T).T
     return _approximate(thetas, Rung.IJ)
 

@@ -22,6 +22,7 @@ _FAR_PRODUCTS = 40  # far from the optimum a better direction is not worth more
 _NEAR = 0.1  # standard errors: inside, Newton's method converges quadratically
 _MOST_HALVINGS = 20
 _MAX_STEP = 10.0  # free coordinates, or times the value of a large one
+_ASIDE = 0.1  # free coordinates
 _ROUNDING = 1e-13  # relative: values that differ by less are equal
 FLOOR = 1e-6  # standard errors: a fold this close that can get no closer is at rounding level
 
@@ -91,9 +92,14 @@ def newton_cg(
         active, guess = active[~arrived], guess[~arrived]
         if active.size == 0:
             break
+        # Where the gradient is at rounding level already, only curvature is left to look at.
+        still = guess <= tolerance
+        random = np.random.default_rng(0).normal(size=(int(still.sum()), thetas.shape[1]))
+        rhs = -gradients[active]
+        rhs[still] = random
         found = conjugate_gradients(
             lambda v, rows: products(thetas[active[rows]], v, active[rows]),  # noqa: B023
-            -gradients[active],
+            rhs,
             lambda v, rows: precondition(v, active[rows]),  # noqa: B023
             tolerance=np.clip(1e-2 * guess, 1e-5, 0.1),
             most=_MOST_PRODUCTS if (guess < 1.0).any() else _FAR_PRODUCTS,
@@ -101,14 +107,16 @@ def newton_cg(
         used[active] += found.iterations
         lowest[active] = found.lowest
         squares = -np.einsum("md,md->m", gradients[active], found.x)
-        downhill = found.lowest > 0
-        distances[active] = np.sqrt(np.where(downhill & (squares >= 0), squares, np.nan))
+        squares = np.where(still, guess**2, squares)
+        definite = found.lowest > 0
+        distances[active] = np.sqrt(np.where(definite & (squares >= 0), squares, np.nan))
         seen[active] = distances[active] < _NEAR
-        steps = _limited(thetas[active], found.x)
+        steps = np.where((still & definite)[:, None], 0.0, _limited(thetas[active], found.x))
+        steps = np.where(definite[:, None], steps, _aside(steps, found.down, gradients[active]))
         moved = _move(evaluate, thetas, values, gradients, active, steps, distances[active], asked)
         at_rounding = ~moved & (distances[active] <= max(tolerance, FLOOR))
         done[active[at_rounding]] = True
-        active = active[~at_rounding & moved]
+        active = active[~at_rounding & (moved | (still & definite))]
     return Ends(thetas, gradients, values, distances, lowest, used, asked, done)
 
 
@@ -120,6 +128,14 @@ def _guess(
     squares = np.einsum("md,md->m", gradients[active], precondition(gradients[active], active))
     share = np.where(lowest[active] > 0, np.minimum(lowest[active], 1.0), 1.0)
     return np.sqrt(np.maximum(squares, 0.0) / share)
+
+
+def _aside(steps: np.ndarray, down: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+    """Steps that also go along directions of negative curvature, the way that the gradient falls: at a
+    saddle there is no other way down."""
+    size = np.maximum(np.abs(down).max(1, keepdims=True), 1e-300)
+    sign = np.where(np.einsum("md,md->m", down, gradients) > 0, -1.0, 1.0)[:, None]
+    return steps + sign * _ASIDE * down / size
 
 
 def _limited(thetas: np.ndarray, steps: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ A worker that dies costs its tasks, which run again; what the others returned is
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -63,17 +64,20 @@ class Workers:
 
     def _stream(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         from joblib import Parallel, delayed, parallel_config
+        from joblib.externals import cloudpickle
 
         if self.backend == "dask":
             _require_client()
         with parallel_config(backend=self.backend, n_jobs=self.n):
             yield from Parallel(return_as="generator", batch_size=1)(
-                delayed(_in_float64)(work, *task) for task in tasks
+                delayed(_in_float64)(cloudpickle.dumps((work, task))) for task in tasks
             )
 
 
-def _in_float64(work: Callable[..., Any], *task: Any) -> Any:
+def _in_float64(packed: bytes) -> Any:
+    """Unpacked here, since JAX would read arrays as float32 elsewhere."""
     with jax.enable_x64(True):
+        work, task = pickle.loads(packed)
         return work(*task)
 
 

@@ -212,13 +212,15 @@ def products_at(
 def expectations(
     program: Program, theta: Array, coordinates: Array, prepared: Any, layout: Layout
 ) -> tuple[Array, Chain]:
-    """The log-likelihood, and how often each potential is expected to count: its slope by them."""
+    """F, and how often each potential is expected to count: the slope of the likelihood by them."""
 
     def value(chain: Chain) -> Array:
         alone = Chain(*(part[None] for part in chain))
         return _weighted(program, alone, coordinates[None], layout)[0]
 
-    return jax.value_and_grad(value)(program.model.potentials(program.space.to_params(theta), prepared))
+    params = program.space.to_params(theta)
+    likelihood, counts = jax.value_and_grad(value)(program.model.potentials(params, prepared))
+    return -likelihood - program.model.log_prior_at(params, prepared), counts
 
 
 @partial(jax.jit, static_argnums=0)

@@ -64,7 +64,9 @@ class Scoring:
 
         touched = max(len(indices) for indices in self.folds.dropped)
         need = objective.bytes_per_loss(touched) / objective.bytes_per_fold
-        return self.batches.map(work, "held-out losses", which, thetas, per_fold=need)[0]
+        known = None if callable(self.loss) else (self.loss, scored, counted)
+        arrays = (which, thetas)
+        return self.batches.map(work, "held-out losses", *arrays, per_fold=need, knows=known)[0]
 
     def carriers(self, theta: np.ndarray) -> np.ndarray:
         """(F,) whether a fold leaves out nearly all that is in some latent state at `theta`.

@@ -1,0 +1,175 @@
+"""Journals: what a run has computed, another finds; what was asked otherwise, it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitonce as fo
+from fitonce import crossval
+from fitonce.compiled import CompiledObjective
+from fitonce.journal import Journal
+from registry import _unequal
+
+METHODS = ["ij", "onestep", "newton", "exact", "auto"]
+DATA = _unequal()[:3]
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fo.fit(fo.models.GaussianHMM(2, scale=0.5), DATA, restarts=1)
+
+
+@pytest.fixture(scope="module")
+def folds(fit):
+    return fo.folds.kfold(fit.data, 5)
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """What each journal counted, one after the other."""
+    made, of = [], Journal.of
+    monkeypatch.setattr(
+        crossval.Journal, "of", lambda *given: made.append(of(*given)) or made[-1]
+    )  # fmt: skip
+    return lambda run: made[run].counts
+
+
+def validate(fit, folds, folder, method="exact", **options):
+    return fo.cross_validate(fit, folds, method=method, chunk=2, journal=folder, **options)
+
+
+def assert_identical(found, expected):
+    np.testing.assert_array_equal(found.theta, expected.theta)
+    pd.testing.assert_frame_equal(found.pointwise, expected.pointwise, check_exact=True)
+    same = ["loss", "control", "error", "distance", "ok", "status", "verdict"]
+    pd.testing.assert_frame_equal(found.folds[same], expected.folds[same], check_exact=True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_second_run_finds_everything(tmp_path, fit, folds, counts, method):
+    first = validate(fit, folds, tmp_path, method)
+    again = validate(fit, folds, tmp_path, method)
+    assert counts(0)["written"] > 0
+    assert counts(1) == {"found": sum(counts(0).values()), "written": 0}
+    assert len(list(tmp_path.glob("*.npz"))) == counts(0)["written"]
+    assert_identical(again, first)
+
+
+def test_a_journal_changes_no_number(tmp_path, fit, folds):
+    kept = validate(fit, folds, tmp_path)
+    assert_identical(kept, fo.cross_validate(fit, folds, method="exact", chunk=2))
+
+
+def test_a_folder_is_made_where_there_is_none(tmp_path, fit, folds):
+    deep = tmp_path / "not" / "there"
+    validate(fit, folds, str(deep), "onestep")
+    assert list(deep.glob("*.npz"))
+    assert not list(deep.glob("*.part"))
+
+
+@pytest.mark.parametrize("after", [1, 3, 6])
+def test_an_interrupted_run_goes_on_from_where_it_was(tmp_path, monkeypatch, fit, folds, counts, after):
+    expected = fo.cross_validate(fit, folds, method="exact", chunk=2)
+    asked, real = [0], CompiledObjective.values_and_gradients
+
+    def interrupted(*given):
+        asked[0] += 1
+        if asked[0] > after:
+            raise KeyboardInterrupt
+        return real(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CompiledObjective, "values_and_gradients", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            validate(fit, folds, tmp_path)
+    written = counts(0)["written"]
+    assert 1 <= written <= after
+    found = validate(fit, folds, tmp_path)
+    assert counts(1)["found"] >= written
+    assert counts(1)["written"] > 0
+    assert_identical(found, expected)
+
+
+@pytest.mark.parametrize("keep", [0, 0.5, 0.95])
+def test_an_entry_that_is_not_whole_is_computed_again(tmp_path, fit, folds, counts, keep):
+    expected = validate(fit, folds, tmp_path, "onestep")
+    broken = sorted(tmp_path.glob("*.npz"))[0]
+    content = broken.read_bytes()
+    broken.write_bytes(content[: int(keep * len(content))])
+    found = validate(fit, folds, tmp_path, "onestep")
+    assert counts(1)["written"] == 1
+    assert_identical(found, expected)
+    assert broken.stat().st_size == len(content)
+
+
+def test_an_entry_of_other_bytes_is_computed_again(tmp_path, fit, folds, counts):
+    expected = validate(fit, folds, tmp_path, "onestep")
+    sorted(tmp_path.glob("*.npz"))[0].write_bytes(b"not a result" * 100)
+    assert_identical(validate(fit, folds, tmp_path, "onestep"), expected)
+    assert counts(1)["written"] == 1
+
+
+def others(fit, folds):
+    """Runs that have nothing in common with a run of "onestep" on this fit."""
+    shifted = fo.fit_at(fit.model, [x + 0.1 for x in DATA], fit.params)
+    stronger = fo.fit_at(fo.models.GaussianHMM(2, scale=0.6), DATA, fit.params)
+    return {
+        "data": (shifted, folds, {}),
+        "model": (stronger, folds, {}),
+        "scheme": (fit, folds, {"scheme": "B"}),
+        "folds": (fit, fo.folds.kfold(fit.data, 5, blocks=False), {}),
+    }
+
+
+@pytest.mark.parametrize("other", ["data", "model", "scheme", "folds"])
+def test_another_question_finds_nothing(tmp_path, fit, folds, counts, other):
+    validate(fit, folds, tmp_path, "onestep")
+    there, theirs, options = others(fit, folds)[other]
+    validate(there, theirs, tmp_path, "onestep", damping=50.0, **options)
+    assert counts(1)["found"] == 0
+
+
+@pytest.mark.parametrize("method", ["ij", "onestep"])
+def test_other_parameters_of_the_same_model_do_not_share_steps(tmp_path, fit, folds, method):
+    """A fit that stopped early is expanded around where it stopped."""
+    early = fo.fit(fit.model, DATA, init=fit.params_at(fit.theta + 0.02), max_iterations=1)
+    validate(fit, folds, tmp_path, method)
+    expected = fo.cross_validate(early, folds, method=method, chunk=2)
+    found = validate(early, folds, tmp_path, method)
+    np.testing.assert_array_equal(found.theta, expected.theta)
+
+
+def test_a_residual_that_is_not_corrected_for_is_another_question(tmp_path, fit, folds):
+    early = fo.fit(fit.model, DATA, init=fit.params_at(fit.theta + 0.02), max_iterations=1)
+    validate(early, folds, tmp_path, "ij")
+    expected = fo.cross_validate(early, folds, method="ij", chunk=2, residual=False)
+    found = validate(early, folds, tmp_path, "ij", residual=False)
+    np.testing.assert_array_equal(found.theta, expected.theta)
+
+
+def spread(params, data, weights):
+    return params["mean"].sum() + 0.0 * weights
+
+
+@pytest.mark.parametrize("loss", ["joint", spread])
+def test_another_loss_is_another_question(tmp_path, fit, folds, loss):
+    validate(fit, folds, tmp_path, "none", check=False)
+    expected = fo.cross_validate(fit, folds, method="none", chunk=2, check=False, loss=loss)
+    found = validate(fit, folds, tmp_path, "none", check=False, loss=loss)
+    pd.testing.assert_frame_equal(found.pointwise, expected.pointwise)
+
+
+def test_other_chunks_are_computed_anew_with_the_same_result(tmp_path, fit, folds):
+    expected = validate(fit, folds, tmp_path, "onestep")
+    found = fo.cross_validate(fit, folds, method="onestep", chunk=3, journal=tmp_path)
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+
+
+def test_a_file_is_not_a_folder(tmp_path, fit, folds):
+    place = tmp_path / "journal"
+    place.write_text("something else")
+    with pytest.raises(ValueError, match="journal must be a folder, but .* is a file"):
+        validate(fit, folds, place)
+    assert place.read_text() == "something else"
