@@ -130,7 +130,7 @@ def entries() -> list[Entry]:
         Entry("crf", fo.models.LinearChainCRF(scale=1.0), _tagged(), sequences=True),
         Entry("crf-partial", fo.models.LinearChainCRF(support=_TURNS, scale=1.0),
               _tagged(unknown=0.2), sequences=True, slow=True),
-        Entry("autoregression", fo.models.ARHMM(2, 1), walk(60)),
+        Entry("autoregression", fo.models.ARHMM(2, 1), walk(60, seed=6)),
         Entry("neural-autoregression", fo.models.NeuralARHMM(
             2, 1, hidden=2, weight_scale=0.5), walk(60, seed=6), slow=True),
     ]  # fmt: skip

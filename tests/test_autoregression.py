@@ -14,6 +14,7 @@ from enumeration import log_partition
 from fitonce.em import can_maximise, expectation_maximisation
 from fitonce.fit import objective_of
 
+pytestmark = pytest.mark.xdist_group("krylov")  # where the same fit is
 INITIAL = np.array([0.3, 0.7])
 MOVES = np.array([[0.8, 0.2], [0.35, 0.65]])
 

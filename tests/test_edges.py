@@ -116,7 +116,15 @@ def test_demo_answers_bad_words_in_one_sentence(words, sentence):
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/index.md", "docs/graphs.md", "docs/labels.md", "CONTRIBUTING.md"]
+    "name",
+    [
+        "README.md",
+        "docs/index.md",
+        "docs/graphs.md",
+        "docs/labels.md",
+        "docs/motion.md",
+        "CONTRIBUTING.md",
+    ],
 )
 def test_code_in_documents_runs(name, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)

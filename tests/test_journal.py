@@ -12,6 +12,7 @@ from fitonce.compiled import CompiledObjective
 from fitonce.journal import Journal
 from registry import _unequal
 
+pytestmark = pytest.mark.xdist_group("journal")  # one worker fits and compiles once
 METHODS = ["ij", "onestep", "newton", "exact", "auto"]
 DATA = _unequal()[:3]
 
@@ -170,6 +171,6 @@ def test_other_chunks_are_computed_anew_with_the_same_result(tmp_path, fit, fold
 def test_a_file_is_not_a_folder(tmp_path, fit, folds):
     place = tmp_path / "journal"
     place.write_text("something else")
-    with pytest.raises(ValueError, match="journal must be a folder, but .* is a file"):
+    with pytest.raises(ValueError, match=r"journal must be a folder, but .* is a file"):
         validate(fit, folds, place)
     assert place.read_text() == "something else"

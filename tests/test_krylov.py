@@ -1,4 +1,4 @@
-"""Solutions by products: conjugate gradients, H as a matrix and without one, folds with many parameters."""
+"""Solutions by products: conjugate gradients, H as a matrix and without one, large folds."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from fitonce.krylov import conjugate_gradients
 from fitonce.lbfgs import descend
 from fitonce.newton_cg import newton_cg, told
 from fitonce.status import Outcome
+
+pytestmark = pytest.mark.xdist_group("krylov")  # one worker fits and compiles once
 
 
 def definite(size, seed=0, condition=100.0):

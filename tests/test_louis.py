@@ -21,6 +21,7 @@ from fitonce.engines import scores
 from fitonce.posteriors import chunks_of, pieces_of
 from fitonce.weighting import Structures
 
+pytestmark = pytest.mark.xdist_group("louis")  # one worker compiles once
 ARHMM, NeuralARHMM = fo.models.ARHMM, fo.models.NeuralARHMM
 LENGTHS = [6, 9, 7]
 ONE_WAY = [[1, 1, 0], [0, 1, 1], [1, 0, 1]]

@@ -16,6 +16,8 @@ from fitonce import parallel
 from fitonce.parallel import Workers, groups, resolve
 from registry import _unequal
 
+pytestmark = pytest.mark.xdist_group("parallel")  # one worker has the worker processes
+
 
 @pytest.fixture(scope="module")
 def fit():
@@ -42,7 +44,7 @@ def test_a_number_of_workers_is_at_least_one(n):
 
 
 def test_an_unknown_backend_is_refused():
-    with pytest.raises(ValueError, match="backend must be one of .*, got 'threads'"):
+    with pytest.raises(ValueError, match=r"backend must be one of .*, got 'threads'"):
         Workers(2, "threads")
 
 
@@ -77,8 +79,8 @@ def test_calls_refuse_them_too(fit):
 
 
 def test_a_field_is_not_split_over_devices():
+    model = fo.models.PottsMixture([(0, 1), (1, 2)], beta=0.5)
     with pytest.raises(ValueError, match="parallel='devices' is for chains"):
-        model = fo.models.PottsMixture([(0, 1), (1, 2)], beta=0.5)
         fo.fit(model, np.array([1.0, 5.0, 6.0]), restarts=1, parallel="devices")
 
 

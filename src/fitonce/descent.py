@@ -10,6 +10,7 @@ import numpy as np
 from scipy import optimize
 
 from fitonce.em import MOST_EM, can_maximise, expectation_maximisation
+from fitonce.hessian import PRODUCTS_PAY
 from fitonce.models.base import Maximises
 from fitonce.models.custom import Custom
 from fitonce.objective import Objective
@@ -17,6 +18,7 @@ from fitonce.params import Params
 
 _MOST_ITERATIONS = 500
 _BEFORE_NEWTON = 100  # iterations where a Hessian costs a few gradients: Newton's method ends sooner
+_MOST_OF_MANY = 3000
 _MOST_EM, _EM_STEP = 50, 1e-3  # free coordinates: logarithms of rates
 
 
@@ -48,6 +50,8 @@ def descend(objective: Objective, start: np.ndarray, max_iterations: int | None 
     if start.size == 0:
         raise ValueError("the model has no free parameters: every one of them is frozen")
     usual = _BEFORE_NEWTON if objective.closed_form else _MOST_ITERATIONS
+    if objective.has_products and start.size > PRODUCTS_PAY:  # networks: gradients lead farther than H
+        usual = _MOST_OF_MANY
     model, most = objective.program.model, max_iterations or usual
     started = time.perf_counter()
     if can_maximise(objective):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from fitonce.hessian import LARGE, PRODUCTS_PAY, Dense, Free, Hessian, IndefiniteError, OnDevice
 from fitonce.krylov import conjugate_gradients
@@ -72,13 +72,18 @@ def finish(
     objective: Objective, theta: np.ndarray, tolerance: float, limit: float, max_steps: int
 ) -> Finished:
     """From `theta` to a minimum, in at most `max_steps` of Newton's method."""
-    if by_products(objective):
-        theta = _descend(objective, theta, tolerance, max_steps) if max_steps else theta
-        steps, max_steps = max_steps, 0
-        if matrix_bytes(len(theta)) > limit:
-            return _without_matrix(objective, theta, tolerance)
-        if len(theta) > LARGE:
-            return _certified(objective, theta, tolerance, steps)
+    if not by_products(objective):
+        return _with_matrix(objective, theta, tolerance, max_steps)
+    theta = _descend(objective, theta, tolerance, max_steps) if max_steps else theta
+    if matrix_bytes(len(theta)) > limit:
+        return _without_matrix(objective, theta, tolerance)
+    look = _factored if len(theta) > LARGE else _with_matrix
+    return _off_saddles(objective, look(objective, theta, tolerance), look, tolerance, max_steps)
+
+
+def _with_matrix(
+    objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int = 0
+) -> Finished:
     names = objective.program.space.names
     end = minimise(
         objective, theta[None], objective.base[None], tolerance=tolerance, max_steps=max_steps
@@ -102,20 +107,25 @@ def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_step
     ).thetas[0]
 
 
-def _certified(objective: Any, theta: np.ndarray, tolerance: float, max_steps: int) -> Finished:
-    """At a minimum; from a saddle down along its lowest direction, a few times."""
-    found = _factored(objective, theta, tolerance)
+def _off_saddles(
+    objective: Objective, found: Finished, look: Any, tolerance: float, max_steps: int
+) -> Finished:
+    """From a saddle down along its lowest direction, a few times."""
     for _ in range(_MOST_SADDLES if max_steps else 0):
         if found.status.outcome is not Outcome.NOT_A_MINIMUM:
             break
-        operator = LinearOperator((len(theta),) * 2, matvec=found.second.product, dtype=float)
-        start = np.random.default_rng(0).normal(size=len(theta))
-        down = eigsh(operator, 1, which="SA", tol=1e-2, v0=start, maxiter=300)[1][:, 0]
+        size = len(found.theta)
+        operator = LinearOperator((size, size), matvec=found.second.product, dtype=float)
+        start = np.random.default_rng(0).normal(size=size)
+        try:
+            down = eigsh(operator, 1, which="SA", tol=1e-2, v0=start, maxiter=60)[1][:, 0]
+        except ArpackNoConvergence:
+            break
         step = _ASIDE * down / np.abs(down).max()
         sides = np.stack([found.theta + step, found.theta - step])
         values, _ = objective.values_and_gradients(sides, np.tile(objective.base, (2, 1)))
         theta = _descend(objective, sides[int(np.argmin(values))], tolerance, max_steps)
-        found = _factored(objective, theta, tolerance)
+        found = look(objective, theta, tolerance)
     return found
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import jax
 import numpy as np
-from joblib.externals import cloudpickle
 
 from fitonce.objective import Objective
 

@@ -63,8 +63,8 @@ class Workers:
                     ) from death
 
     def _stream(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        import cloudpickle
         from joblib import Parallel, delayed, parallel_config
-        from joblib.externals import cloudpickle
 
         if self.backend == "dask":
             _require_client()

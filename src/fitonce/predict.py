@@ -19,8 +19,8 @@ from fitonce.weighting import A
 
 @in_float64
 def predict(fit: Fit, features: Any = None) -> list[Any]:
-    """The most probable tags of each sequence, together (Viterbi); for a chain its hidden states, an array
-    (T_n,) of integers for each sequence.
+    """The most probable tags of each sequence, together (Viterbi); for a chain its hidden states, an
+    array (T_n,) of integers for each sequence.
 
     Args:
         fit: of a model of labels, or of a chain.
