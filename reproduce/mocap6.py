@@ -31,6 +31,9 @@ def main() -> None:
         started = time.perf_counter()
         fit = fits[name] = fo.fit(mocap.model(name, STATES), sequences, restarts=5)
         took = time.perf_counter() - started
+        if not fit.ok:
+            print(f"{name:>7}: {fit.status}")
+            continue
         folds = fo.folds.structures(fit.data)
         exact = fo.cross_validate(fit, folds, method="exact", check=False)
         truth = exact.folds["loss"].to_numpy()

@@ -128,7 +128,7 @@ def test_neural_density_is_that_of_a_normal_around_the_network():
 
 
 def test_the_first_steps_of_each_sequence_are_conditioned_on():
-    fit = fitted(order=1)
+    fit = fitted()
     given = fit.data.conditioned
     assert given[:, 0].all()
     assert not given[:, 1:].any()
@@ -160,7 +160,7 @@ def test_steps_after_a_missing_one_are_conditioned_on():
 
 
 def test_a_step_that_is_conditioned_on_has_no_loss_and_no_weight():
-    fit = fitted(order=1)
+    fit = fitted()
     folds = fo.folds.points(fit.data)
     assert len(folds) == fit.problem.base.sum()
     assert not set(np.concatenate(folds.dropped)) & set(fit.data.offsets)
@@ -262,7 +262,7 @@ def test_frozen_emissions_are_left_to_other_methods():
 
 
 def test_the_fit_is_certified_and_tells_the_processes_apart():
-    fit = fitted(order=1)
+    fit = fitted()
     assert fit.ok, str(fit.status)
     assert fit.distance < 1e-9
     turning = np.argmax(np.abs(fit.params["weight"][:, 0, 1]))

@@ -60,6 +60,7 @@ def test_batches_hold_every_sentence_once_and_padding_counts_for_nothing():
         assert float(batch.counted.sum()) == len(members)
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_the_batch():
     tagger = usual()
     together = tagger.scores(HELD.words)
@@ -78,6 +79,7 @@ def test_the_network_loss_is_that_of_the_crf_on_its_scores():
     assert losses.mean() == pytest.approx(min(r["validation"] for r in tagger.history), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
     whole = trained(epochs=3)
     trained(epochs=1, checkpoint=tmp_path / "tagger.npz")
