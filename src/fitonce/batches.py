@@ -129,8 +129,9 @@ class Batches:
     def _values_and_gradients(
         self, thetas: np.ndarray, which: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
+        objective = self.objective
         values, gradients = self.map(
-            lambda weights, _, t: self.objective.values_and_gradients(t, weights),
+            lambda weights, _, t: objective.values_and_gradients(t, weights),
             "fold gradients",
             which,
             thetas,
@@ -139,8 +140,10 @@ class Batches:
 
     def products(self, thetas: np.ndarray, directions: np.ndarray, which: np.ndarray) -> np.ndarray:
         """(n, D) the Hessians of folds `which` at thetas (n, D), times directions (n, D)."""
+        np.add.at(self.products_used, which, 1)
+        objective = self.objective
         return self.map(
-            lambda weights, _, t, d: self.objective.products(t, d, weights),
+            lambda weights, _, t, d: objective.products(t, d, weights),
             "fold products",
             which,
             thetas,
@@ -199,11 +202,11 @@ class Batches:
     ) -> tuple[np.ndarray, ...]:
         """`work(weights, folds, *rows)` on chunks of the folds `which` and of rows of `arrays`.
 
-        The last chunk is padded by repeating its last row, so that all have one shape. The first time
-        that `what` is done, the first chunk goes alone: the others then find a compiled program instead
-        of all making one. Chunks are smaller (or larger) where a fold needs the memory of `per_fold` of
-        them. `knows` is what else the work depends on, for the journal; None: something that has no
-        digest, and so is not kept.
+        The last chunk is padded by repeating its last row, so that all have one shape (or, where few folds
+        are left, a quarter of it). The first time that `what` is done, the first chunk goes alone: the
+        others then find a compiled program instead of all making one. Chunks are smaller (or larger)
+        where a fold needs the memory of `per_fold` of them. `knows` is what else the work depends on, for
+        the journal; None: something that has no digest, and so is not kept.
         """
         most = self.size if self.given else min(max(self.size, _LARGEST_CHUNK), self.n_folds)
         size = int(np.clip(self.size / per_fold, 1, most))
@@ -211,6 +214,8 @@ class Batches:
             size = min(size, -(-len(which) // (2 * self.parallel.n)))
         while size > _FEW and len(which) <= size // 4:  # few folds are left: pad them to fewer
             size //= 4
+        if self.parallel == "devices":  # rows that do not split evenly would not be split
+            size = -(-size // len(jax.devices())) * len(jax.devices())
         rows = [
             np.minimum(np.arange(start, start + size), len(which) - 1)
             for start in range(0, len(which), size)
@@ -254,7 +259,9 @@ class Batches:
         if isinstance(self.parallel, Workers):
             yield from self.parallel.run(work, [task() for task in tasks])
             return
-        with ThreadPoolExecutor(min(_cores(), _MOST_THREADS)) as pool:
+        # One program on all devices at a time: two could wait for each other.
+        threads = 1 if self.parallel == "devices" else min(_cores(), _MOST_THREADS)
+        with ThreadPoolExecutor(threads) as pool:
             alone = 0 if what in self._compiled else 1
             self._compiled.add(what)
             yield from (work(*task()) for task in tasks[:alone])

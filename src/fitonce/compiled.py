@@ -177,7 +177,7 @@ class CompiledObjective:
         """(m, D) the Hessian at one point times directions (m, D)."""
         u = self.coordinates(self.base if weights is None else weights)
         size = min(self._directions, len(directions))
-        found = np.empty_like(directions)
+        found = np.empty(directions.shape)
         for start in range(0, len(directions), size):
             some = np.minimum(np.arange(start, start + size), len(directions) - 1)
             arrays = (jnp.asarray(theta), jnp.asarray(directions[some]), u)
@@ -327,4 +327,4 @@ class CompiledObjective:
         base = self.base
         if scheme.kind == "sequences":
             base = np.any(np.asarray(layout.observed), axis=1).astype(float)
-        return CompiledObjective(replace(self.program, scheme=scheme), self.prepared, layout, base)
+        return replace(self, program=replace(self.program, scheme=scheme), base=base)

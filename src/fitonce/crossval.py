@@ -69,8 +69,8 @@ def cross_validate(
             (spread evenly), or False for none. None: all, except 20 of "ij", which needs no gradients
             otherwise.
         max_gradients, max_seconds: a budget for "auto" and "exact", for all folds together and with D
-            gradients to a Hessian, asked between rounds; folds that it leaves unfinished keep what they
-            have, with its error, and say so.
+            gradients to a Hessian and two to a product with one, asked between rounds; folds that it
+            leaves unfinished keep what they have, with its error, and say so.
         chunk: how many folds run through the compiled program together; None: by memory.
         progress: a progress bar; None: only on a terminal.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
@@ -104,7 +104,7 @@ def cross_validate(
     batches = replace(batches, parallel=place, journal=kept)
     scoring = Scoring(folds, batches, loss, fit.data)
     found, evidence = _solve(curve, scoring, method, tolerance, which)
-    work = np.stack([batches.gradients_used, batches.hessians_used])
+    work = np.stack([batches.gradients_used + 2 * batches.products_used, batches.hessians_used])
     seconds = time.perf_counter() - started
     return assemble(fit, scoring, method, curve, found, evidence, tolerance, work, seconds)
 

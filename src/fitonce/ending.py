@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from fitonce.hessian import LARGE, PRODUCTS_PAY, Dense, Free, Hessian, IndefiniteError, OnDevice
 from fitonce.krylov import conjugate_gradients
@@ -24,6 +24,7 @@ from fitonce.status import Outcome, Status
 
 _MOST_SADDLES = 3
 _ASIDE = 0.1  # free coordinates: how far off a saddle to start again
+_SOLVED = 1e-3  # relative residual
 _LOOK = 60  # products that look for a direction downhill
 
 
@@ -68,6 +69,11 @@ def matrix_bytes(size: int) -> float:
     return 8.0 * size**2 * 2.2
 
 
+def is_formed(objective: Objective, limit: float) -> bool:
+    """Whether H is formed where it may take so many bytes."""
+    return not by_products(objective) or matrix_bytes(objective.program.space.size) <= limit
+
+
 def finish(
     objective: Objective, theta: np.ndarray, tolerance: float, limit: float, max_steps: int
 ) -> Finished:
@@ -75,7 +81,7 @@ def finish(
     if not by_products(objective):
         return _with_matrix(objective, theta, tolerance, max_steps)
     theta = _descend(objective, theta, tolerance, max_steps) if max_steps else theta
-    if matrix_bytes(len(theta)) > limit:
+    if not is_formed(objective, limit):
         return _without_matrix(objective, theta, tolerance)
     look = _factored if len(theta) > LARGE else _with_matrix
     return _off_saddles(objective, look(objective, theta, tolerance), look, tolerance, max_steps)
@@ -119,7 +125,7 @@ def _off_saddles(
         start = np.random.default_rng(0).normal(size=size)
         try:
             down = eigsh(operator, 1, which="SA", tol=1e-2, v0=start, maxiter=60)[1][:, 0]
-        except ArpackNoConvergence:
+        except ArpackError:
             break
         step = _ASIDE * down / np.abs(down).max()
         sides = np.stack([found.theta + step, found.theta - step])
@@ -141,6 +147,9 @@ def _factored(objective: Any, theta: np.ndarray, tolerance: float) -> Finished:
     try:
         step = second.solve(gradient)
     except IndefiniteError as error:
+        if not np.isfinite(gradient).all() or not np.isfinite(second.product(gradient)).all():
+            status = Status(Outcome.NOT_FINITE, "the objective or its derivatives are not finite here")
+            return Finished(theta, gradient, second, np.nan, np.nan, status)
         return Finished(
             theta, gradient, second, np.nan, np.nan, Status(Outcome.NOT_A_MINIMUM, str(error))
         )
@@ -175,8 +184,10 @@ def _without_matrix(objective: Objective, theta: np.ndarray, tolerance: float) -
         tolerance=1e-8,
         most=_LOOK,
     )
-    lowest = float(np.nanmin(found.lowest))
+    lowest = float(found.lowest.min()) if gradient.any() else float(found.lowest[1])
     square = float(gradient @ found.x[0])
+    if found.residuals[0] > _SOLVED:  # what is solved in part is too short: at most this
+        square = float(gradient @ second.precondition(gradient)) / min(lowest, 1.0)
     distance = np.sqrt(square) if lowest > 0 and square >= 0 else np.nan
     status = told(gradient, distance, lowest, bool(distance <= tolerance))
     return Finished(theta, gradient, second, float(distance), np.nan, status)

@@ -24,7 +24,7 @@ from fitonce.labelled import Labelled, labelled
 from fitonce.labels import LabelObjective
 from fitonce.models.base import ChainModel, Conditions, FieldModel, LabelModel
 from fitonce.models.custom import Custom
-from fitonce.numerics import in_float64
+from fitonce.numerics import in_float64, is_count
 from fitonce.objective import Objective, Program
 from fitonce.parallel import resolve as resolve_parallel
 from fitonce.params import ParameterSpace, Params
@@ -49,7 +49,8 @@ class Fit:
         status: whether this is a certified minimum; prints as a sentence.
         gradient_norm: Euclidean norm of the gradient of the objective at `theta`.
         distance: estimated distance from stationary, in standard errors (nan if H is indefinite).
-        smallest_eigenvalue: of the Hessian at `theta`.
+        smallest_eigenvalue: of the Hessian at `theta`; nan where that is not formed, or is large and not
+            positive definite.
         value: the objective there, -log p(data) - log p(params).
         seconds: wall time of the fit, compilation included.
         refit_seconds: wall time of the best start alone, compiled: what another fit would take.
@@ -211,8 +212,8 @@ def fit(
             `fo.Workers`; None: threads of this process.
     """
     started = time.perf_counter()
-    if restarts < 1:
-        raise ValueError(f"restarts must be at least 1, got {restarts}")
+    if not is_count(restarts):
+        raise ValueError(f"restarts must be an integer of at least 1, got {restarts!r}")
     if not tolerance > 0:
         raise ValueError(f"tolerance must be positive, got {tolerance}")
     if max_iterations is not None and not (

@@ -39,7 +39,8 @@ class Descent:
         own: (F,) whether B came from the fold's own Hessian.
         certain: (F,) whether that was taken near the optimum, so that it can certify it, or the
             objective is convex and nothing else can be there.
-        lowest: (F,) smallest eigenvalue of that Hessian scaled to a unit diagonal; nan without.
+        lowest: (F,) smallest eigenvalue of that Hessian scaled to a unit diagonal, or met by products
+            relative to the full fit's; nan without.
         shares: (F,) by how much the next step is shortened.
         rungs: (F,) how each fold was obtained.
         status: of each fold.

@@ -87,7 +87,10 @@ class Dense:
         self._in_place = len(matrix) > LARGE
 
     def with_damping(self, damping: float) -> Dense:
-        return self if damping == self.damping else Dense(self.matrix(), self.names, damping)
+        if damping == self.damping:
+            return self
+        shared = self._in_place and "_factor" not in self.__dict__  # then matrix() is our own array
+        return Dense(self.matrix().copy() if shared else self.matrix(), self.names, damping)
 
     def matrix(self) -> np.ndarray:
         """H, without damping."""

@@ -12,7 +12,8 @@ import os
 import pickle
 import tempfile
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,11 @@ def _identity(objective: Objective) -> Any:
     """All that an objective's answers depend on."""
     program = objective.program
     arrays = jax.tree_util.tree_leaves((objective.prepared, objective.layout))
-    known = (program.model, repr(program.scheme), program.kernel, program.space.names)
-    return [cloudpickle.dumps(known), *arrays]
+    model = program.model
+    code = [f.__code__.co_code for f in vars(model).values() if hasattr(f, "__code__")]
+    known = (model, repr(program.scheme), program.kernel, program.space.names, code)
+    versions = f"fitonce {version('fitonce')}, jax {jax.__version__}"
+    return [versions, cloudpickle.dumps(known), *arrays]
 
 
 def _digest(value: Any) -> bytes:
@@ -77,6 +81,8 @@ def _digest(value: Any) -> bytes:
             array = np.asarray(leaf)
             state.update(f"{array.dtype}{array.shape}".encode())
             state.update(np.ascontiguousarray(array).tobytes())
+        elif is_dataclass(leaf) and not isinstance(leaf, type):  # its fields: caches come and go
+            state.update(_digest([getattr(leaf, entry.name) for entry in fields(leaf)]))
         else:
             state.update(leaf if isinstance(leaf, bytes) else pickle.dumps(leaf))
     return state.digest()

@@ -18,8 +18,8 @@ class Solution(NamedTuple):
         x: (m, D).
         residuals: (m,) |b - A x| / |b|, in the norm of the preconditioner; computed anew at the end
             where asked for, not from the recursion.
-        lowest: (m,) smallest eigenvalue met of A relative to the preconditioner (a Ritz value): not
-            positive where A is not positive definite.
+        lowest: (m,) smallest eigenvalue met of A relative to the preconditioner (a Ritz value); where A
+            is not positive definite its sign alone counts, and nan where A is not finite.
         iterations: (m,) products with A.
         down: (m, D) a direction of negative curvature where one was met, zeros elsewhere.
     """
@@ -60,6 +60,7 @@ def conjugate_gradients(
     direction, power = z.copy(), _dots(residual, z)
     begin = power.copy()
     lowest, iterations = np.full(count, np.nan), np.zeros(count, int)
+    failed = np.zeros(count, bool)
     ritz: list[list[tuple[float, float]]] = [[] for _ in range(count)]
     active = np.flatnonzero((begin > 0) & (tolerance < 1))
     for _ in range(most):
@@ -70,7 +71,9 @@ def conjugate_gradients(
         curved = _dots(direction[active], image)
         down = ~(curved > 0)
         for row in active[down]:
-            lowest[row] = min(0.0, float(curved[down][active[down] == row][0] / max(power[row], 1e-300)))
+            bent = float(curved[down][active[down] == row][0])
+            failed[row] = not np.isfinite(bent)
+            lowest[row] = np.nan if failed[row] else min(bent / max(power[row], 1e-300), 0.0)
             below[row] = direction[row]
             if not ritz[row]:
                 x[row] = direction[row]
@@ -86,7 +89,7 @@ def conjugate_gradients(
         direction[active] = z + ratio[:, None] * direction[active]
         power[active] = after
         active = active[after > tolerance[active] ** 2 * begin[active]]
-    for row in np.flatnonzero(np.isnan(lowest)):
+    for row in np.flatnonzero(np.isnan(lowest) & ~failed):
         lowest[row] = _smallest(ritz[row])
     left = np.sqrt(power / np.where(begin > 0, begin, 1.0))
     if certify:

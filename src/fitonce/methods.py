@@ -51,6 +51,7 @@ class FoldParameters(NamedTuple):
 
 Method = Callable[[Curvature, Batches], FoldParameters]
 
+_SOLVED = 1e-6  # relative residual of a step by products
 _APPROXIMATE = Status(Outcome.APPROXIMATE, "")
 
 
@@ -131,16 +132,30 @@ def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
 def large_newton(curvature: Curvature, batches: Batches) -> FoldParameters:
     """The same by products with the folds' Hessians."""
     everyone, thetas = _everyone(batches), _at_the_fit(curvature, batches)
-    _, gradients = batches.values_and_gradients(thetas, everyone)
+    before, gradients = batches.values_and_gradients(thetas, everyone)
     found = fold_solve(curvature, batches, thetas, gradients, everyone)
-    status = [
-        _APPROXIMATE
-        if low > 0
-        else Status(Outcome.NOT_A_MINIMUM, "the fold's Hessian at the full fit goes downhill somewhere")
-        for low in found.lowest
-    ]
-    thetas = np.where((found.lowest > 0)[:, None], thetas - found.x, np.nan)
-    _, gradients = batches.values_and_gradients(thetas, everyone)
+    status = []
+    for gradient, low, left in zip(gradients, found.lowest, found.residuals, strict=True):
+        if not gradient.any():
+            status.append(_APPROXIMATE)
+        elif not np.isfinite(gradient).all() or np.isnan(low):
+            status.append(Status(Outcome.NOT_FINITE, "the fold's gradient or Hessian is not finite"))
+        elif low <= 0:
+            text = "the fold's Hessian at the full fit goes downhill somewhere"
+            status.append(Status(Outcome.NOT_A_MINIMUM, text))
+        elif left > _SOLVED:
+            text = f"the step is solved to a relative residual of {left:.1e} only"
+            status.append(Status(Outcome.NOT_STATIONARY, text))
+        else:
+            status.append(_APPROXIMATE)
+    sound = np.array([s.ok for s in status])
+    thetas = np.where(sound[:, None], thetas - found.x, np.nan)
+    after, gradients = batches.values_and_gradients(thetas, everyone)
+    with np.errstate(invalid="ignore"):
+        rise = np.where(after - before > 1e-12 * np.abs(before), after - before, 0.0)
+    for fold in np.flatnonzero(rise > 0).tolist():
+        text = f"the step raised the fold's objective by {rise[fold]:.2g} nats; use onestep or exact"
+        status[fold] = Status(Outcome.OVERSHOT, text)
     return FoldParameters(
         thetas, status, None, gradients, np.full(len(thetas), Rung.NEWTON, object), True
     )

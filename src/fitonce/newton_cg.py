@@ -36,12 +36,12 @@ class Ends(NamedTuple):
     Attributes:
         thetas, gradients: (F, D).
         values: (F,).
-        distances: (F,) from stationary, in standard errors by the fold's own H; nan where that was seen
-            not to be positive definite.
+        distances: (F,) from stationary, in standard errors: by the fold's own H, or at most that, by the
+            preconditioner and the smallest curvature met; nan where H was seen not to be definite.
         lowest: (F,) smallest eigenvalue met of the fold's H relative to the preconditioner.
         products: (F,) with the fold's H, in all.
         gradients_used: (F,).
-        done: (F,) within the tolerance.
+        done: (F,) within the tolerance, or at rounding level.
     """
 
     thetas: np.ndarray
@@ -114,7 +114,7 @@ def newton_cg(
         steps = np.where((still & definite)[:, None], 0.0, _limited(thetas[active], found.x))
         steps = np.where(definite[:, None], steps, _aside(steps, found.down, gradients[active]))
         moved = _move(evaluate, thetas, values, gradients, active, steps, distances[active], asked)
-        at_rounding = ~moved & (distances[active] <= max(tolerance, FLOOR))
+        at_rounding = ~moved & ~still & (distances[active] <= max(tolerance, FLOOR))
         done[active[at_rounding]] = True
         active = active[~at_rounding & (moved | (still & definite))]
     return Ends(thetas, gradients, values, distances, lowest, used, asked, done)
@@ -182,7 +182,7 @@ def _move(
 def told(gradient: np.ndarray, distance: float, lowest: float, done: bool) -> Status:
     """Whether a point is a minimum, as far as products with its Hessian tell."""
     size = float(np.linalg.norm(gradient))
-    if not np.isfinite(size):
+    if not np.isfinite(size) or np.isnan(lowest):
         return Status(Outcome.NOT_FINITE, "the objective or its derivatives are not finite here")
     if lowest <= 0:
         return Status(
@@ -190,7 +190,7 @@ def told(gradient: np.ndarray, distance: float, lowest: float, done: bool) -> St
             f"products with the Hessian met a direction that goes downhill ({lowest:.1e} of what was "
             "expected); add a prior, use fewer states or more restarts",
         )
-    if not (done or distance <= FLOOR):
+    if not done:
         return Status(
             Outcome.NOT_STATIONARY,
             f"gradient norm {size:.1e}, {distance:.1e} standard errors from stationary",

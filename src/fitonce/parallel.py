@@ -5,9 +5,10 @@ One argument chooses, `parallel=`:
 * None: threads of this process, on one device;
 * "devices": every device that JAX sees, through sharding: folds, or sequences, are split over them;
 * a number of worker processes, or `Workers(n, backend)`: through joblib, whose backend may be "loky"
-  (processes of this machine) or "dask" (the cluster of the current `dask.distributed` client).
+  (processes of this machine) or "dask" (the cluster of the current `dask.distributed` client); the
+  name of a backend alone means two workers.
 
-A worker that dies costs its tasks, which run again; what the others returned is kept.
+A worker that dies costs its tasks, which run again; what came before them is kept.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Workers:
     """Worker processes.
 
     Args:
-        n: how many; with a cluster, how many tasks it is given at a time.
+        n: how many; with a cluster, whose own workers count, into how many parts H is split, and half of
+            the chunks of folds.
         backend: "loky", or "dask" for the current `dask.distributed` client.
     """
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fitonce import fields
-from fitonce.ending import by_products, checked_limit, matrix_bytes
+from fitonce.ending import checked_limit, is_formed, matrix_bytes
 from fitonce.fit import objective_of
 from fitonce.hessian import LARGE
 from fitonce.models.base import FieldModel
@@ -65,10 +65,10 @@ def plan(model: Any, data: Any = None, *, memory_limit: float | None = None) -> 
         raise ValueError(f"a plan of {model} needs the data: fo.plan(model, data)")
     objective, read = objective_of(model, data)
     size = objective.program.space.size
-    need = matrix_bytes(size) if size > LARGE else 8.0 * size**2
+    need = matrix_bytes(size)
     many = getattr(read, "n_sequences", 1)
     sites = getattr(read, "n_sites", len(objective.base))
-    dense = need <= limit or not by_products(objective)
+    dense = is_formed(objective, limit)
     return Plan(size, many, sites, need, 8.0 * size * many, limit, dense)
 
 

@@ -63,6 +63,8 @@ def marginals(fit: Fit, features: Any = None) -> list[np.ndarray]:
 
 def _states(fit: Fit, data: Any) -> list[np.ndarray]:
     objective, read = (fit.problem, fit.data) if data is None else objective_of(fit.model, data)
+    if objective.program.space.size != len(fit.theta):
+        raise ValueError(f"data must have the {len(fit.data.channels)} channels of the fit's data")
     chain = fit.model.potentials(fit.params_at(fit.theta), objective.prepared)
     everything = jnp.ones(len(objective.base))
     ((_, unary, pairwise),) = A().terms(chain, everything, objective.layout)

@@ -40,7 +40,6 @@ def fold_solve(
         tolerance=_SOLVED,
         most=_MOST_PRODUCTS,
     )
-    np.add.at(batches.products_used, which, found.iterations)
     return found
 
 
@@ -77,13 +76,12 @@ def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvatur
     )
     state.thetas[which], state.gradients[which] = ends.thetas, ends.gradients
     state.values[which], state.rungs[which] = ends.values, Rung.REFINE
-    state.own[which] = state.certain[which] = True
-    state.rates[which], state.lowest[which] = 0.0, ends.lowest
+    state.own[which] = state.certain[which] = ends.done
+    state.rates[which[ends.done]], state.lowest[which] = 0.0, ends.lowest
     state.changed(which)
-    np.add.at(batches.products_used, which, ends.products)
     for row, fold in enumerate(which):
         state.status[fold] = (
-            out_of_budget(ends.distances[row])
+            out_of_budget(state.distances[fold])
             if batches.spent() and not ends.done[row]
             else told(ends.gradients[row], ends.distances[row], ends.lowest[row], ends.done[row])
         )

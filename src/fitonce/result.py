@@ -39,7 +39,7 @@ class CVResult:
             than ten times what is usual for its size; `verdict`, "good", "fair", "bad" or "unchecked"
             (see `fitonce.diagnostics`);
             `rung`, which step of the ladder gave it; `gradients` and `hessians` of the fold's objective
-            that it took (a Hessian is D more gradients);
+            that it took (a Hessian is D more gradients; a product with one counts as two);
             `size`; `ok`, whether there is a usable number; `status`, in words.
         tolerance: the error of a fold's loss that the verdicts allow.
         theta: (folds, D) free parameters of each fold.

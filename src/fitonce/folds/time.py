@@ -113,8 +113,11 @@ def followed_by(folds: Folds, data: Any, steps: int) -> Folds:
     if not is_between(steps, 0):
         raise ValueError(f"steps must be an integer of at least 0, got {steps!r}")
     shape = shape_of(data)
-    if len(shape.base) != folds.size:
-        raise ValueError(f"folds have {folds.size:,} sites, data has {len(shape.base):,}")
+    other = folds.lengths is not None and not np.array_equal(folds.lengths, shape.lengths)
+    if len(shape.base) != folds.size or other:
+        raise ValueError(
+            f"folds have {folds.size:,} sites, data has {len(shape.base):,} or other lengths"
+        )
     if steps == 0:
         return folds
     ends = (shape.offsets + shape.lengths)[

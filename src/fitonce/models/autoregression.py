@@ -95,8 +95,11 @@ class NoiseModel:
         prior = self.strength * rows.x.shape[1]
         if self.kind == "shared":
             squares, counts = squares.sum(), counts.sum()
-        total = squares + prior * float(self._prior_variance(rows))
-        return {"variance": np.asarray(total / (counts + prior))}
+        spread = float(self._prior_variance(rows))
+        total, mass = squares + prior * spread, counts + prior
+        # A state without mass has nothing to say; one that fits its rows exactly keeps a variance.
+        best = np.where(mass > 0, total / np.where(mass > 0, mass, 1.0), spread)
+        return {"variance": np.maximum(best, 1e-12 * max(spread, np.finfo(float).tiny))}
 
     def _prior_variance(self, rows: Rows) -> Any:
         return 0.01 * spread_of(rows) if self.scale is None else self.scale**2
@@ -104,8 +107,6 @@ class NoiseModel:
 
 def _modelled(data: Sequences, order: int) -> Sequences:
     """The data with the steps that are only conditioned on marked as such."""
-    if not is_count(order, 0):
-        raise ValueError(f"order must be an integer of at least 0, got {order!r}")
     short = np.flatnonzero(data.lengths <= order)
     if short.size:
         raise ValueError(
@@ -232,13 +233,13 @@ class NeuralAutoregression:
     """x_t from a network of one hidden layer of tanh units for each state: `weight_in` (K, H, p C),
     `bias_in` (K, H), `weight_out` (K, C, H), `bias_out` (K, C), and `variance`.
 
-    Prior: a normal with standard deviation `scale` around zero for every weight and bias.
+    Prior: a normal with standard deviation `weight_scale` around zero for every weight and bias.
     """
 
     order: int
     hidden: int
     noise: NoiseModel
-    scale: float = 1.0
+    weight_scale: float = 1.0
     deduplicate: ClassVar[bool] = False
     by_state: ClassVar[bool] = True
 
@@ -246,8 +247,8 @@ class NeuralAutoregression:
         _check_order(self.order, 1)
         if not is_count(self.hidden):
             raise ValueError(f"hidden must be an integer of at least 1, got {self.hidden!r}")
-        if not (is_number(self.scale) and self.scale > 0):
-            raise ValueError(f"scale must be a positive number, got {self.scale!r}")
+        if not (is_number(self.weight_scale) and self.weight_scale > 0):
+            raise ValueError(f"weight_scale must be a positive number, got {self.weight_scale!r}")
 
     def check(self, data: Sequences) -> None:
         """Anything real will do."""
@@ -279,7 +280,7 @@ class NeuralAutoregression:
         features = replace(rows, covariates=jnp.tanh(rows.covariates @ weight_in.T + bias_in))
         shares = (labels[:, None] == np.arange(n_states)).astype(float)
         variance = np.full(n_states, float(spread_of(rows)) / n_states)
-        mean, widths = np.zeros((channels, self.hidden + 1)), np.full(self.hidden + 1, self.scale)
+        mean, widths = np.zeros((channels, self.hidden + 1)), np.full(self.hidden + 1, self.weight_scale)
         found, squares, counts = ridge(features, shares, variance, mean, 1.0 / widths**2)
         return {
             "weight_in": np.tile(weight_in, (n_states, 1, 1)),
@@ -292,7 +293,7 @@ class NeuralAutoregression:
         squares = sum(
             jnp.sum(params[name] ** 2) for name in ("weight_in", "bias_in", "weight_out", "bias_out")
         )
-        return self.noise.log_prior(params, rows) - 0.5 * squares / self.scale**2
+        return self.noise.log_prior(params, rows) - 0.5 * squares / self.weight_scale**2
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         states, units = params["bias_in"].shape
