@@ -202,11 +202,11 @@ class Batches:
     ) -> tuple[np.ndarray, ...]:
         """`work(weights, folds, *rows)` on chunks of the folds `which` and of rows of `arrays`.
 
-        The last chunk is padded by repeating its last row, so that all have one shape (or, where few folds
-        are left, a quarter of it). The first time that `what` is done, the first chunk goes alone: the
-        others then find a compiled program instead of all making one. Chunks are smaller (or larger)
-        where a fold needs the memory of `per_fold` of them. `knows` is what else the work depends on, for
-        the journal; None: something that has no digest, and so is not kept.
+        The last chunk is padded by repeating its last row, so that all have one shape (or, where few
+        folds are left, a quarter of it). The first time that `what` is done, the first chunk goes alone:
+        the others then find a compiled program instead of all making one. Chunks are smaller (or larger)
+        where a fold needs the memory of `per_fold` of them. `knows` is what else the work depends on,
+        for the journal; None: something that has no digest, and so is not kept.
         """
         most = self.size if self.given else min(max(self.size, _LARGEST_CHUNK), self.n_folds)
         size = int(np.clip(self.size / per_fold, 1, most))
