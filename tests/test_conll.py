@@ -329,7 +329,7 @@ def test_schemes_and_data_of_the_other_kind_of_model(tagger, hidden):
     with pytest.raises(ValueError, match=r"LinearChainCRF needs data from fo\.labelled, got ndarray"):
         fo.fit(CRF(), np.zeros((5, 2)))
     with pytest.raises(ValueError, match="predictions need a Fit of a model of labels"):
-        fo.predict(hidden)
+        fo.marginals(hidden)
     with pytest.raises(ValueError, match="predictions need a Fit of a model of labels"):
         fo.marginals(3)
 

@@ -65,7 +65,9 @@ def test_a_changed_file_is_not_the_named_data_set(tmp_path):
 def test_refusals_of_data_sets(tmp_path):
     with pytest.raises(ValueError, match=r"found no Dodgers\.data in"):
         fo.datasets.load("dodgers", tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"data set must be one of \['dodgers', 'mocap6'\], got 'x'"):
+    with pytest.raises(
+        ValueError, match=r"data set must be one of \['dodgers', 'mocap124_standin', .*\], got 'x'"
+    ):
         fo.datasets.load("x")
     with pytest.raises(ValueError, match="found none at"):
         fo.datasets.read_dodgers(tmp_path / "none")

@@ -175,7 +175,7 @@ def test_pandas_and_lists_fit_like_arrays(fit):
 
 
 REFUSALS = [
-    ({"restarts": 0}, "restarts must be at least 1, got 0"),
+    ({"restarts": 0}, "restarts must be an integer of at least 1, got 0"),
     ({"tolerance": 0.0}, "tolerance must be positive, got 0"),
     ({"kernel": "spiral"}, r"kernel must be one of \('scan', 'tree'\) or None, got 'spiral'"),
     ({"init": {"mean": 0}}, "parameters must be a pytree of initial, mean, transition, variance"),

@@ -435,6 +435,6 @@ def test_whole_structures_and_bootstraps_are_refused(fit):
         fo.bootstrap(fit)
 
 
-def test_a_chain_has_no_plan():
-    with pytest.raises(ValueError, match="a model on a graph, got HMM"):
+def test_the_plan_of_a_chain_needs_its_data():
+    with pytest.raises(ValueError, match=r"a plan of HMM, .* needs the data"):
         fo.plan(fo.models.PoissonHMM(2))
