@@ -26,10 +26,9 @@ def main() -> None:
     parts = [data.values[n, : data.lengths[n]] for n in range(6)]  # noqa: PD011
     scale = np.concatenate(parts).std(0)
     sequences = [part / scale for part in parts]
-    fits = {}
     for name in MODELS:
         started = time.perf_counter()
-        fit = fits[name] = fo.fit(mocap.model(name, STATES), sequences, restarts=5)
+        fit = fo.fit(mocap.model(name, STATES), sequences, restarts=5)
         took = time.perf_counter() - started
         if not fit.ok:
             print(f"{name:>7}: {fit.status}")
@@ -48,7 +47,8 @@ def main() -> None:
             f"{exact.seconds:.0f} s; " + ", ".join(text),
             flush=True,
         )
-    _actions(fits["AR(1)"])
+        if name == "AR(1)":
+            _actions(fit)
 
 
 def _actions(fit: fo.Fit) -> None:
