@@ -18,7 +18,7 @@ from fitonce import louis, programs
 from fitonce.by_state import applies, prior_rows
 from fitonce.complete import preconditioner
 from fitonce.engines import scores
-from fitonce.posteriors import chunks_of, pieces_of
+from fitonce.posteriors import pieces_of
 from fitonce.weighting import Structures
 
 pytestmark = pytest.mark.xdist_group("louis")  # one worker compiles once
@@ -32,12 +32,6 @@ def slow(*values):
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
-def steps_of(objective, weights):
-    """Weights of the emissions (N, T) and of the sequences (N,)."""
-    with jax.enable_x64(True):
-        return objective._weights_of_steps(weights)
-
-
 def tangents(objective, theta, weights):
     with jax.enable_x64(True):
         u = objective.coordinates(weights)[None]
@@ -47,9 +41,7 @@ def tangents(objective, theta, weights):
 
 def by_scores(objective, theta, weights, **options):
     """H by Louis' identity, and the slopes of sequences."""
-    steps = steps_of(objective, weights)
-    data = (objective.prepared, objective.layout)
-    hessian, slopes = louis.likelihood_hessian(objective.program, theta, *steps, *data, **options)
+    hessian, slopes = louis.likelihood_hessian(objective.sample(weights), theta, **options)
     with jax.enable_x64(True):
         for rows, prior in prior_rows(objective.program, theta, objective.prepared):
             hessian[rows] -= prior
@@ -154,12 +146,12 @@ def test_slopes_do_not_depend_on_coefficients():
 
 def test_sparse_and_dense_covariances_agree():
     objective, theta = usual()
-    grid, _ = steps_of(objective, fractions(objective))
+    sample = objective.sample(fractions(objective))
     coefficients = np.array([0.4, 1.0, 2.0])
     size = len(theta)
     with jax.enable_x64(True):
-        ((_, _, arrays),) = chunks_of(objective.program, grid, objective.prepared, objective.layout)
-        pieces, _ = pieces_of(objective.program, jnp.asarray(theta), *arrays)
+        (chunk,) = sample.chunks()
+        pieces, _ = pieces_of(objective.program, jnp.asarray(theta), *chunk.arrays)
         total = np.zeros((size, size))
         means = scores.sparse(pieces, coefficients, total)
         found = scores.symmetrised(total)
@@ -171,18 +163,15 @@ def test_sparse_and_dense_covariances_agree():
 
 def test_dense_arrays_of_a_device_give_the_same_hessian():
     objective, theta = usual()
-    steps = steps_of(objective, fractions(objective))
-    arguments = (objective.program, theta, *steps, objective.prepared, objective.layout)
-    host, host_slopes = louis.likelihood_hessian(*arguments)
-    device, device_slopes = louis.device_hessian(*arguments)
+    sample = objective.sample(fractions(objective))
+    host, host_slopes = louis.likelihood_hessian(sample, theta)
+    device, device_slopes = louis.device_hessian(sample, theta)
     np.testing.assert_allclose(np.asarray(device), host, atol=1e-12 * np.abs(host).max())
     np.testing.assert_allclose(device_slopes, host_slopes, atol=1e-12 * np.abs(host_slopes).max())
 
 
 def inverse_of(objective, theta):
-    steps = steps_of(objective, objective.base)
-    apply = preconditioner(objective.program, theta, *steps, objective.prepared, objective.layout)
-    return apply(np.eye(len(theta)))
+    return preconditioner(objective.sample(objective.base), theta)(np.eye(len(theta)))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -217,10 +206,8 @@ from fitonce import louis
 assert len(jax.devices()) == 2
 model, data = fo.models.ARHMM(2, 1, noise="shared"), walks([6, 9, 7, 8, 5])
 objective, theta = at_random(model, data)
-with jax.enable_x64(True):
-    steps = objective._weights_of_steps(objective.base)
-arguments = (objective.program, theta, *steps, objective.prepared, objective.layout)
-one, two = (louis.likelihood_hessian(*arguments, devices=n) for n in (1, 2))
+sample = objective.sample(objective.base)
+one, two = (louis.likelihood_hessian(sample, theta, devices=n) for n in (1, 2))
 for a, b in zip(one, two):
     assert np.abs(a - b).max() <= 1e-12 * np.abs(a).max(), np.abs(a - b).max() / np.abs(a).max()
 

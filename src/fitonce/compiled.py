@@ -18,6 +18,7 @@ from fitonce.data import Sequences
 from fitonce.numerics import Array, in_float64
 from fitonce.objective import CLUSTERS, Program
 from fitonce.parallel import Parallel, everywhere, over_devices
+from fitonce.posteriors import Sample
 from fitonce.potentials import Chain, Layout
 from fitonce.sharing import split_hessian
 from fitonce.weighting import A, C, Scheme, Structures
@@ -119,7 +120,7 @@ class CompiledObjective:
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """(F, D, D). A single one comes with J, from the program that the expansion needs too."""
         if self.closed_form:
-            return np.stack([self._by_scores(t, w)[0] for t, w in zip(thetas, weights, strict=True)])
+            return np.stack([self._by_scores(t, w) for t, w in zip(thetas, weights, strict=True)])
         if self._directions < self.program.space.size:
             unit = np.eye(self.program.space.size)
             return np.stack([self.products_at(t, unit, w) for t, w in zip(thetas, weights, strict=True)])
@@ -130,32 +131,32 @@ class CompiledObjective:
         return np.asarray(programs.hessians(self.program, jnp.asarray(thetas), u, *self._data))
 
     @in_float64
-    def _by_scores(self, theta: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """H (D, D), and the slopes of log p(x_n) (N, D)."""
-        steps = self._weights_of_steps(weights)
-        hessian, slopes = split_hessian(
-            self.parallel, self.program, theta, *steps, self.prepared, self.layout
-        )
+    def _by_scores(self, theta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """H (D, D)."""
+        hessian, _ = split_hessian(self.parallel, self.sample(weights), theta)
         for rows, prior in prior_rows(self.program, theta, self.prepared):
             hessian[rows] -= np.asarray(prior)
-        return hessian, slopes
+        return hessian
 
     @in_float64
     def device_hessian(self, theta: np.ndarray) -> Array:
         """H (D, D) at the full fit's weights, left on the accelerator where it was made."""
-        steps, layout = self._weights_of_steps(self.base), cast(Layout, self.layout)
         devices = len(jax.devices()) if self.parallel == "devices" else 1
-        hessian, _ = louis.device_hessian(self.program, theta, *steps, self.prepared, layout, devices)
+        hessian, _ = louis.device_hessian(self.sample(self.base), theta, devices)
         for rows, prior in prior_rows(self.program, theta, self.prepared):
             hessian = louis.plus(hessian, -prior, (rows.start, 0))
         return hessian
 
-    def _weights_of_steps(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(N, T) of the emissions and (N,) of the sequences."""
-        layout: Any = self.layout
+    @in_float64
+    def sample(self, weights: np.ndarray) -> Sample:
+        """The sequences with these weights, of sites or of sequences."""
+        layout = cast(Layout, self.layout)
         if isinstance(self.program.scheme, Structures):
-            return np.ones(layout.observed.shape), np.asarray(weights)
-        return np.asarray(layout.to_grid(jnp.asarray(weights))), np.ones(len(layout.observed))
+            grid, coefficients = np.ones(layout.observed.shape), np.asarray(weights)
+        else:
+            grid = np.asarray(layout.to_grid(jnp.asarray(weights)))
+            coefficients = np.ones(len(layout.observed))
+        return Sample(self.program, grid, coefficients, self.prepared, layout)
 
     @in_float64
     def products(
@@ -190,8 +191,7 @@ class CompiledObjective:
         The identity where a model has no such blocks."""
         if not (self.layout is not None and applies(self.program, self.prepared)):
             return lambda columns: np.array(columns)
-        steps = self._weights_of_steps(self.base)
-        return preconditioner(self.program, theta, *steps, self.prepared, self.layout)
+        return preconditioner(self.sample(self.base), theta)
 
     @in_float64
     def expectations(self, theta: np.ndarray, weights: np.ndarray) -> tuple[float, Chain]:
@@ -214,7 +214,7 @@ class CompiledObjective:
         """Gradient, H and J (D, path coordinates) at the full fit's weights."""
         if self.closed_form:
             gradient = self.gradients(theta[None], self.base[None])[0]
-            return gradient, self._by_scores(theta, self.base)[0], self.cross(theta)
+            return gradient, self._by_scores(theta, self.base), self.cross(theta)
         u = self.coordinates(self.base)
         parts = programs.derivatives(self.program, jnp.asarray(theta), u, *self._data)
         gradient, hessian, cross = map(np.asarray, parts)

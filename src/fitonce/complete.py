@@ -19,8 +19,7 @@ from scipy import linalg
 from fitonce.by_state import Split, prior_products
 from fitonce.numerics import Array, in_float64
 from fitonce.objective import Program
-from fitonce.posteriors import chunks_of, posterior_of
-from fitonce.potentials import Layout
+from fitonce.posteriors import Chunk, Sample, posterior_of
 
 _DIRECTIONS = 64  # second derivatives at a time
 
@@ -109,27 +108,19 @@ def summed(parts: list[Information]) -> Information:
 
 
 def information_of(
-    program: Program,
-    theta: np.ndarray,
-    first: Array,
-    moves: Array,
-    shares: Array,
-    rows: Any,
-    coefficients: np.ndarray,
-    prepared: Any,
+    sample: Sample, theta: np.ndarray, chunk: Chunk, first: Array, moves: Array, shares: Array
 ) -> Information:
-    """Of some sequences, from expected first states (K,), moves (K, K) and states of steps (K, n, T)."""
-    split = Split(program.space, program.model.n_states)
-    weighted = (shares * coefficients[:, None]).reshape(len(split.own), -1)
-    at = jnp.asarray(theta)
-    chain = _chain_hessian(program, at, first, moves, prepared)
+    """Of a chunk, from its expected first states (K,), moves (K, K) and states of steps (K, n, T)."""
+    program, at = sample.program, jnp.asarray(theta)
+    weighted = (shares * chunk.coefficients[:, None]).reshape(len(shares), -1)
+    chain = _chain_hessian(program, at, first, moves, sample.prepared)
     emission = program.model.emission
     closed = dict(program.model.frozen).keys() <= {"initial", "transition"}
     if closed and hasattr(emission, "information"):
         params = program.space.to_params(at)
-        known = emission.information(params, np.asarray(weighted).T, rows)
+        known = emission.information(params, np.asarray(weighted).T, chunk.rows)
         return Information(known[0], known[1], known[2], -np.asarray(chain))
-    own, own_shared, shared = _by_directions(program, at, weighted, rows)
+    own, own_shared, shared = _by_directions(program, at, weighted, chunk.rows)
     return Information(own, own_shared, shared, -np.asarray(chain))
 
 
@@ -152,38 +143,22 @@ def _by_directions(
     return -np.moveaxis(own, 1, 0), by_shared, -np.asarray(tied[1])
 
 
-@in_float64
-def complete_information(
-    program: Program,
-    theta: np.ndarray,
-    grid: np.ndarray,
-    coefficients: np.ndarray,
-    prepared: Any,
-    layout: Layout,
-) -> Information:
+def complete_information(sample: Sample, theta: np.ndarray) -> Information:
     """The first term alone: what a preconditioner needs."""
-    parts = []
-    for numbers, real, arrays in chunks_of(program, grid, prepared, layout):
-        weight = coefficients[numbers] * real
-        first, moves, shares = posterior_of(program, jnp.asarray(theta), jnp.asarray(weight), *arrays)
-        rows = arrays[1].rows
-        parts.append(information_of(program, theta, first, moves, shares, rows, weight, prepared))
+    at, parts = jnp.asarray(theta), []
+    for chunk in sample.chunks():
+        weight = jnp.asarray(chunk.coefficients)
+        found = posterior_of(sample.program, at, weight, *chunk.arrays)
+        parts.append(information_of(sample, theta, chunk, *found))
     return summed(parts)
 
 
 @in_float64
-def preconditioner(
-    program: Program,
-    theta: np.ndarray,
-    grid: np.ndarray,
-    coefficients: np.ndarray,
-    prepared: Any,
-    layout: Layout,
-) -> Callable[[np.ndarray], np.ndarray]:
+def preconditioner(sample: Sample, theta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """An approximate H^-1 as a function of columns (D, m): of the complete information and the prior's,
     the blocks of each state, of the chain and of the shared parameters on their own."""
-    split = Split(program.space, program.model.n_states)
-    found = complete_information(program, theta, grid, coefficients, prepared, layout)
+    split, found = sample.split, complete_information(sample, theta)
+    program, prepared = sample.program, sample.prepared
     states, width = split.own.shape
     places = [*split.own, split.chain, split.shared]
     blocks = [*found.own, found.chain, found.shared]

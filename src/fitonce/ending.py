@@ -16,7 +16,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from fitonce.hessian import LARGE, PRODUCTS_PAY, Dense, Free, Hessian, IndefiniteError, OnDevice
 from fitonce.krylov import conjugate_gradients
-from fitonce.newton import minimise
+from fitonce.newton import minimise, placed
 from fitonce.newton_cg import newton_cg, told
 from fitonce.numerics import is_number
 from fitonce.objective import Objective
@@ -154,23 +154,15 @@ def _factored(objective: Any, theta: np.ndarray, tolerance: float) -> Finished:
             theta, gradient, second, np.nan, np.nan, Status(Outcome.NOT_A_MINIMUM, str(error))
         )
     distance = float(np.sqrt(max(gradient @ step, 0.0)))
-    lowest = second.lowest
-    size = float(np.linalg.norm(gradient))
-    worst = names[int(np.argmax(np.abs(gradient)))]
-    status = (
-        Status(
-            Outcome.STATIONARY,
-            f"gradient norm {size:.1e}, {distance:.1e} standard errors from stationary, "
-            f"smallest eigenvalue of H {lowest:.1e}",
+    if second.lowest_scaled <= np.finfo(float).eps * len(names):
+        status = Status(
+            Outcome.NOT_A_MINIMUM,
+            f"H scaled to a unit diagonal is flat, as far as doubles can tell "
+            f"({second.lowest_scaled:.1e}); add a prior, use fewer states or more restarts",
         )
-        if distance <= tolerance
-        else Status(
-            Outcome.NOT_STATIONARY,
-            f"gradient norm {size:.1e}, largest at '{worst}', {distance:.1e} standard errors from "
-            "stationary; fit on from here (init=), from other starts or with a stronger prior",
-        )
-    )
-    return Finished(theta, gradient, second, distance, lowest, status)
+    else:
+        status = placed(gradient, distance, second.lowest, names, tolerance)
+    return Finished(theta, gradient, second, distance, second.lowest, status)
 
 
 def _without_matrix(objective: Objective, theta: np.ndarray, tolerance: float) -> Finished:

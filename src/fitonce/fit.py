@@ -12,25 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from fitonce.compiled import CompiledObjective, layout_of
-from fitonce.corpus import corpus_of
-from fitonce.data import Sequences, sequences
 from fitonce.descent import descend, starting_points
 from fitonce.ending import Finished, by_products, checked_limit, finish
-from fitonce.engines.chain import KERNELS, Kernel
-from fitonce.fields import FieldObjective, field_layout, plan
+from fitonce.engines.chain import Kernel
 from fitonce.hessian import Hessian
-from fitonce.labelled import Labelled, labelled
-from fitonce.labels import LabelObjective
-from fitonce.models.base import ChainModel, Conditions, FieldModel, LabelModel
-from fitonce.models.custom import Custom
+from fitonce.models.base import ChainModel
 from fitonce.numerics import in_float64, is_count
-from fitonce.objective import Objective, Program
+from fitonce.objective import Objective
 from fitonce.parallel import resolve as resolve_parallel
-from fitonce.params import ParameterSpace, Params
+from fitonce.params import Params
+from fitonce.problem import objective_of
 from fitonce.progress import bar
 from fitonce.status import Status
-from fitonce.weighting import A, C, Structures
+from fitonce.weighting import Structures
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
 _ROWS = 512  # standard errors at a time
@@ -259,55 +253,6 @@ def fit_at(
     found = finish(objective, theta, DEFAULT_TOLERANCE, limit, 0)
     times = (time.perf_counter() - started, float("nan"))
     return _result(model, data, objective, found, times, [])
-
-
-@in_float64
-def objective_of(model: Any, data: Any, kernel: Kernel | None = None) -> tuple[Objective, Any]:
-    """F of a model on data, and the data as read."""
-    if kernel is not None and kernel not in KERNELS:
-        raise ValueError(f"kernel must be one of {KERNELS} or None, got '{kernel}'")
-    if isinstance(model, Custom):
-        prepared = jax.tree_util.tree_map(jnp.asarray, _plain(data))
-        space = ParameterSpace(model.space())
-        base = np.ones(model.count(prepared))
-        return CompiledObjective(Program(model, space, A(), kernel), prepared, None, base), data
-    if not isinstance(model, (ChainModel, FieldModel, LabelModel)):
-        raise ValueError(
-            f"model must be one of fo.models or have its methods, got {type(model).__name__}"
-        )
-    if isinstance(model, LabelModel):
-        return _of_labels(model, data, kernel)
-    if isinstance(data, Labelled):
-        raise ValueError(f"labelled data needs a model of labels such as LinearChainCRF, got {model}")
-    read: Sequences = sequences(data)
-    read = model.modelled(read) if isinstance(model, Conditions) else read
-    prepared = model.prepare(read)
-    space = ParameterSpace(model.parameters(prepared))
-    program = Program(model, space, A(), kernel)
-    if isinstance(model, FieldModel):
-        tree = plan(model)
-        layout = field_layout(tree.scopes, tree.starts, read.weights > 0)
-        return FieldObjective(program, prepared, layout, read.weights, tree), read
-    return CompiledObjective(program, prepared, layout_of(read), read.weights), read
-
-
-def _of_labels(model: LabelModel, data: Any, kernel: Kernel | None) -> tuple[LabelObjective, Labelled]:
-    if kernel is not None:
-        raise ValueError(f"a model of labels has one kernel: kernel must be None, got '{kernel}'")
-    read = labelled(*data) if isinstance(data, tuple) and len(data) == 2 else data
-    prepared = model.prepare(read)
-    program = Program(model, ParameterSpace(model.parameters(prepared)), C(), None)
-    return LabelObjective(program, prepared, corpus_of(program, prepared), prepared.weights), prepared
-
-
-def _plain(data: Any) -> Any:
-    if isinstance(data, Sequences):
-        raise ValueError(
-            "Custom takes arrays as they are; pass data.values[0] and handle missing values"
-        )
-    if isinstance(data, (pd.DataFrame, pd.Series)):
-        return data.to_numpy()
-    return data
 
 
 def _result(

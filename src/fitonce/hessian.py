@@ -7,7 +7,6 @@ preconditioned conjugate gradients, and every solution carries a certified resid
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -37,11 +36,37 @@ class UnsolvedError(ValueError):
     """Conjugate gradients did not reach their tolerance."""
 
 
-def _lowest(solve: Callable[[np.ndarray], np.ndarray], size: int) -> float:
-    """The smallest eigenvalue of what `solve` inverts, by Lanczos' method on the inverse."""
-    operator = LinearOperator((size, size), matvec=solve, dtype=float)
-    start = np.random.default_rng(0).normal(size=size)
-    return float(1.0 / eigsh(operator, 1, which="LM", tol=1e-2, v0=start)[0][0])
+class Factored:
+    """A positive definite H that solves: its smallest eigenvalues, by Lanczos' method on the inverse."""
+
+    names: list[str]
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        raise NotImplementedError
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    @cached_property
+    def lowest(self) -> float:
+        """The smallest eigenvalue, to two digits."""
+        return self._lowest(np.ones(len(self.names)))
+
+    @cached_property
+    def lowest_scaled(self) -> float:
+        """The same of H scaled to a unit diagonal, which does not depend on units."""
+        return self._lowest(np.sqrt(self.diagonal))
+
+    def _lowest(self, scale: np.ndarray) -> float:
+        size = len(scale)
+
+        def inverse(vector: np.ndarray) -> np.ndarray:
+            return scale * self.solve(scale * vector.ravel())
+
+        operator = LinearOperator((size, size), matvec=inverse, dtype=float)
+        start = np.random.default_rng(0).normal(size=size)
+        return float(1.0 / eigsh(operator, 1, which="LM", tol=1e-2, v0=start)[0][0])
 
 
 class Hessian(Protocol):
@@ -71,7 +96,7 @@ class Hessian(Protocol):
         ...
 
 
-class Dense:
+class Dense(Factored):
     """A matrix H of a model with parameters `names`.
 
     Args:
@@ -101,6 +126,10 @@ class Dense:
         np.fill_diagonal(whole, self._diagonal - self.damping)
         return whole
 
+    @property
+    def diagonal(self) -> np.ndarray:
+        return self._diagonal
+
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """H times vectors, without damping."""
         if "_factor" not in self.__dict__ or not self._in_place:
@@ -114,11 +143,6 @@ class Dense:
         return linalg.cho_solve(self._factor, rhs, check_finite=False)
 
     precondition = solve
-
-    @cached_property
-    def lowest(self) -> float:
-        """The smallest eigenvalue of a positive definite H, to two digits."""
-        return _lowest(self.solve, len(self._matrix))
 
     @cached_property
     def _factor(self) -> Any:
@@ -156,7 +180,7 @@ class Dense:
         return factor, True
 
 
-class OnDevice:
+class OnDevice(Factored):
     """A matrix H that stays on the accelerator, factored there."""
 
     dense = True
@@ -171,6 +195,11 @@ class OnDevice:
         """H, without damping."""
         return np.asarray(self._matrix)
 
+    @property
+    def diagonal(self) -> np.ndarray:
+        with jax.enable_x64(True):
+            return np.asarray(jnp.diagonal(self._matrix)) + self.damping
+
     @in_float64
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """H times vectors, without damping."""
@@ -181,11 +210,6 @@ class OnDevice:
         return np.asarray(jax.scipy.linalg.cho_solve((self._factor, True), jnp.asarray(rhs)))
 
     precondition = solve
-
-    @cached_property
-    def lowest(self) -> float:
-        """The smallest eigenvalue of a positive definite H, to two digits."""
-        return _lowest(self.solve, len(self.names))
 
     @cached_property
     def _factor(self) -> Array:

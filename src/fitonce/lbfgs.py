@@ -20,12 +20,11 @@ _ENOUGH = 1e-4  # of the decrease that the slope promises
 
 
 class Place(NamedTuple):
-    """Where each fold is: `thetas`, `gradients` (F, D), `values` (F,), and gradients that it took."""
+    """Where each fold is: `thetas`, `gradients` (F, D) and `values` (F,)."""
 
     thetas: np.ndarray
     values: np.ndarray
     gradients: np.ndarray
-    asked: np.ndarray
 
 
 def descend(
@@ -43,7 +42,6 @@ def descend(
     count = len(thetas)
     values, gradients = map(np.array, evaluate(thetas, np.arange(count)))
     memory: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(count)]
-    asked = np.ones(count, int)
     active = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(1))
     for _ in range(most):
         if active.size == 0 or spent():
@@ -53,7 +51,7 @@ def descend(
         going = (squares > tolerance**2) & (slopes < 0)
         active, moves, slopes = active[going], moves[going], slopes[going]
         before = thetas[active], gradients[active]
-        moved = _search(evaluate, thetas, values, gradients, asked, active, moves, slopes)
+        moved = _search(evaluate, thetas, values, gradients, active, moves, slopes)
         for row, fold in enumerate(active):
             if not moved[row]:
                 continue
@@ -61,7 +59,7 @@ def descend(
             if step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
                 memory[fold] = [*memory[fold][1 - _MEMORY :], (step, change)]
         active = active[moved]
-    return Place(thetas, values, gradients, asked)
+    return Place(thetas, values, gradients)
 
 
 def _directions(
@@ -93,7 +91,6 @@ def _search(
     thetas: np.ndarray,
     values: np.ndarray,
     gradients: np.ndarray,
-    asked: np.ndarray,
     active: np.ndarray,
     moves: np.ndarray,
     slopes: np.ndarray,
@@ -107,7 +104,6 @@ def _search(
         folds = active[rows]
         trial = thetas[folds] + scale[rows, None] * moves[rows]
         new_values, new_gradients = evaluate(trial, folds)
-        asked[folds] += 1
         with np.errstate(invalid="ignore"):
             good = new_values <= values[folds] + _ENOUGH * scale[rows] * slopes[rows]
         good &= np.isfinite(new_gradients).all(1)

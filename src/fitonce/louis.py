@@ -15,82 +15,59 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.by_state import Split
 from fitonce.complete import information_of, summed
 from fitonce.engines import scores
 from fitonce.numerics import Array, in_float64
 from fitonce.objective import Program
-from fitonce.posteriors import chunks_of, counts, pieces_of
-from fitonce.potentials import Layout
+from fitonce.parallel import mesh_of
+from fitonce.posteriors import Sample, counts, pieces_of
 
 
 @in_float64
 def likelihood_hessian(
-    program: Program,
-    theta: np.ndarray,
-    grid: np.ndarray,
-    coefficients: np.ndarray,
-    prepared: Any,
-    layout: Layout,
-    *,
-    devices: int = 1,
+    sample: Sample, theta: np.ndarray, *, devices: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
     """- sum_n coefficient_n d2 log p(x_n) (D, D), and the slopes of log p(x_n) (N, D).
 
     Args:
-        grid: (N, T) weights of the emissions.
-        coefficients: (N,) weights of the sequences.
+        sample: the sequences.
+        theta: (D,).
         devices: over which sequences are split, in dense arrays; 1: on a CPU by its loop over steps.
     """
     if devices > 1 or jax.default_backend() != "cpu":
-        found, slopes = device_hessian(program, theta, grid, coefficients, prepared, layout, devices)
+        found, slopes = device_hessian(sample, theta, devices)
         return np.array(found), slopes
-    split = Split(program.space, program.model.n_states)
-    size = program.space.size
-    total, slopes = np.zeros((size, size)), np.empty((len(coefficients), size))
-    parts = []
-    for numbers, real, arrays in chunks_of(program, grid, prepared, layout):
-        weight = coefficients[numbers] * real
-        pieces, shares = pieces_of(program, jnp.asarray(theta), *arrays)
-        slopes[numbers[real]] = scores.sparse(pieces, weight, total)[real]
-        first, moves = counts(pieces, weight)
-        rows = arrays[1].rows
-        parts.append(information_of(program, theta, first, moves, shares, rows, weight, prepared))
-    hessian = scores.symmetrised(total)
+    size, parts = len(theta), []
+    hessian, slopes = np.zeros((size, size)), np.empty((len(sample.grid), size))
+    for chunk in sample.chunks():
+        pieces, shares = pieces_of(sample.program, jnp.asarray(theta), *chunk.arrays)
+        means = scores.sparse(pieces, chunk.coefficients, hessian)
+        slopes[chunk.numbers[chunk.real]] = means[chunk.real]
+        first, moves = counts(pieces, chunk.coefficients)
+        parts.append(information_of(sample, theta, chunk, first, moves, shares))
+    scores.symmetrised(hessian)
     hessian *= -1.0
-    for block, values in summed(parts).blocks(split):
+    for block, values in summed(parts).blocks(sample.split):
         hessian[block] += values
-    back = np.argsort(split.order)
+    back = np.argsort(sample.split.order)
     return _permuted(hessian, back), slopes[:, back]
 
 
 @in_float64
-def device_hessian(
-    program: Program,
-    theta: np.ndarray,
-    grid: np.ndarray,
-    coefficients: np.ndarray,
-    prepared: Any,
-    layout: Layout,
-    devices: int = 1,
-) -> tuple[Array, np.ndarray]:
+def device_hessian(sample: Sample, theta: np.ndarray, devices: int = 1) -> tuple[Array, np.ndarray]:
     """The same in dense arrays, with the matrix left where it was made."""
-    split = Split(program.space, program.model.n_states)
-    size, at = program.space.size, jnp.asarray(theta)
-    total, slopes = jnp.zeros((size, size)), np.empty((len(coefficients), size))
-    parts = []
-    for numbers, real, arrays in chunks_of(program, grid, prepared, layout, devices):
-        weight = coefficients[numbers] * real
-        work = _dense_part if devices == 1 else _sharded_part(program, devices)
-        covariance, means, shares, first, moves = work(program, at, jnp.asarray(weight), *arrays)
+    size, at, parts = len(theta), jnp.asarray(theta), []
+    work = _dense_part if devices == 1 else _sharded_part(sample.program, devices)
+    total, slopes = jnp.zeros((size, size)), np.empty((len(sample.grid), size))
+    for chunk in sample.chunks(devices):
+        weight = jnp.asarray(chunk.coefficients)
+        covariance, means, *found = work(sample.program, at, weight, *chunk.arrays)
         total = _less(total, covariance)
-        slopes[numbers[real]] = np.asarray(means)[real]
-        rows = arrays[1].rows
-        parts.append(information_of(program, theta, first, moves, shares, rows, weight, prepared))
-    for block, values in summed(parts).blocks(split):
-        start = (block[0].start, block[1].start)
-        total = plus(total, jnp.asarray(values), start)
-    back = np.argsort(split.order)
+        slopes[chunk.numbers[chunk.real]] = np.asarray(means)[chunk.real]
+        parts.append(information_of(sample, theta, chunk, *found))
+    for block, values in summed(parts).blocks(sample.split):
+        total = plus(total, jnp.asarray(values), (block[0].start, block[1].start))
+    back = np.argsort(sample.split.order)
     return _reordered(total, jnp.asarray(back)), slopes[:, back]
 
 
@@ -104,29 +81,28 @@ def _dense_part(
     observed: Array,
     lengths: Array,
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Covariance of scores, their means, p(z_t) times weights, and expected first states and moves."""
+    """Covariance of scores, their means, expected first states and moves, and p(z_t) times weights."""
     pieces, shares = pieces_of(program, theta, weights, prepared, observed, lengths)
     found = scores.dense(pieces, coefficients)
-    return found.covariance, found.means, shares, *counts(pieces, coefficients)
+    return found.covariance, found.means, *counts(pieces, coefficients), shares
 
 
 @lru_cache(maxsize=8)
 def _sharded_part(program: Program, devices: int) -> Any:
     """The same with sequences split over devices, and sums over them."""
-    mesh = jax.make_mesh((devices,), ("part",), axis_types=(jax.sharding.AxisType.Auto,))
+    mesh = mesh_of(devices)
     whole, split = jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec("part")
 
     def part(theta: Array, *arrays: Any) -> tuple[Array, ...]:
-        covariance, means, shares, first, moves = _dense_part(program, theta, *arrays)
-        sums = (jax.lax.psum(each, "part") for each in (covariance, first, moves))
-        covariance, first, moves = sums
-        return covariance, means, shares, first, moves
+        covariance, means, first, moves, shares = _dense_part(program, theta, *arrays)
+        covariance, first, moves = (jax.lax.psum(each, "part") for each in (covariance, first, moves))
+        return covariance, means, first, moves, shares
 
     mapped = jax.shard_map(
         part,
         mesh=mesh,
         in_specs=(whole, split, split, split, split, split),
-        out_specs=(whole, split, jax.sharding.PartitionSpec(None, "part"), whole, whole),
+        out_specs=(whole, split, whole, whole, jax.sharding.PartitionSpec(None, "part")),
         check_vma=False,
     )
     compiled = jax.jit(mapped)

@@ -72,6 +72,13 @@ def certify(
             f"smallest eigenvalue of H is {lowest:.1e}, flat or downhill along {flat or 'a direction'}; "
             "add a prior, use fewer states or more restarts",
         )
+    return placed(gradient, distance, lowest, names, tolerance)
+
+
+def placed(
+    gradient: np.ndarray, distance: float, lowest: float, names: list[str], tolerance: float
+) -> Status:
+    """Whether a point whose Hessian is positive definite is stationary, in words."""
     size = float(np.linalg.norm(gradient))
     if not distance <= tolerance:
         worst = names[int(np.argmax(np.abs(gradient)))]

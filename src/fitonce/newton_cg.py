@@ -40,7 +40,6 @@ class Ends(NamedTuple):
             preconditioner and the smallest curvature met; nan where H was seen not to be definite.
         lowest: (F,) smallest eigenvalue met of the fold's H relative to the preconditioner.
         products: (F,) with the fold's H, in all.
-        gradients_used: (F,).
         done: (F,) within the tolerance, or at rounding level.
     """
 
@@ -50,7 +49,6 @@ class Ends(NamedTuple):
     distances: np.ndarray
     lowest: np.ndarray
     products: np.ndarray
-    gradients_used: np.ndarray
     done: np.ndarray
 
 
@@ -79,7 +77,7 @@ def newton_cg(
     count = len(thetas)
     values, gradients = map(np.array, evaluate(thetas, np.arange(count)))
     distances, lowest = np.full((2, count), np.nan)
-    used, asked = np.zeros(count, int), np.ones(count, int)
+    used = np.zeros(count, int)
     done = np.zeros(count, bool)
     active = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(1))
     seen = np.zeros(count, bool)  # whether `lowest` was met near the end, so that it tells of it
@@ -113,11 +111,11 @@ def newton_cg(
         seen[active] = distances[active] < _NEAR
         steps = np.where((still & definite)[:, None], 0.0, _limited(thetas[active], found.x))
         steps = np.where(definite[:, None], steps, _aside(steps, found.down, gradients[active]))
-        moved = _move(evaluate, thetas, values, gradients, active, steps, distances[active], asked)
+        moved = _move(evaluate, thetas, values, gradients, active, steps, distances[active])
         at_rounding = ~moved & ~still & (distances[active] <= max(tolerance, FLOOR))
         done[active[at_rounding]] = True
         active = active[~at_rounding & (moved | (still & definite))]
-    return Ends(thetas, gradients, values, distances, lowest, used, asked, done)
+    return Ends(thetas, gradients, values, distances, lowest, used, done)
 
 
 def _guess(
@@ -151,7 +149,6 @@ def _move(
     active: np.ndarray,
     steps: np.ndarray,
     distances: np.ndarray,
-    asked: np.ndarray,
 ) -> np.ndarray:
     """Steps of the folds `active`, halved until they go down, in place. Returns which moved."""
     moved, scale = np.zeros(len(active), bool), np.ones(len(active))
@@ -161,7 +158,6 @@ def _move(
         folds = active[rows]
         trial = thetas[folds] + scale[rows, None] * steps[rows]
         new_values, new_gradients = evaluate(trial, folds)
-        asked[folds] += 1
         with np.errstate(invalid="ignore"):
             rise = new_values - values[folds]
             same = _ROUNDING * np.abs(values[folds])

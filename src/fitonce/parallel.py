@@ -133,8 +133,13 @@ def groups(lengths: np.ndarray, count: int) -> list[np.ndarray]:
     return [np.sort(np.array(group)) for group in members]
 
 
+def mesh_of(devices: int) -> jax.sharding.Mesh:
+    """So many devices in a row, along which an axis named "part" is split."""
+    return jax.make_mesh((devices,), ("part",), axis_types=(jax.sharding.AxisType.Auto,))
+
+
 def _mesh() -> jax.sharding.Mesh:
-    return jax.make_mesh((len(jax.devices()),), ("part",), axis_types=(jax.sharding.AxisType.Auto,))
+    return mesh_of(len(jax.devices()))
 
 
 def everywhere() -> jax.sharding.NamedSharding:

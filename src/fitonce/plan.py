@@ -7,9 +7,9 @@ from typing import Any
 
 from fitonce import fields
 from fitonce.ending import checked_limit, is_formed, matrix_bytes
-from fitonce.fit import objective_of
 from fitonce.hessian import LARGE
 from fitonce.models.base import FieldModel
+from fitonce.problem import objective_of
 
 
 @dataclass(frozen=True)

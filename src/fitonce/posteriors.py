@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -70,29 +70,79 @@ def counts(pieces: scores.Pieces, coefficients: Array) -> tuple[Array, Array]:
     return pieces.nodes[0] @ coefficients, moves
 
 
-def chunks_of(
-    program: Program, grid: np.ndarray, prepared: Any, layout: Layout, devices: int = 1
-) -> Iterator[tuple[np.ndarray, np.ndarray, tuple[Array, Any, Array, Array]]]:
-    """Sequences in chunks of one size, the last one padded; their numbers, which are real, and weights,
-    data, what is observed and lengths."""
-    count, steps = grid.shape
-    split = Split(program.space, program.model.n_states)
-    dense = devices > 1 or jax.default_backend() != "cpu"
-    room = _CHUNK_DEVICE if jax.default_backend() != "cpu" else _CHUNK
-    need = 8 * program.model.n_states * (split.own.shape[1] + len(split.shared) + 4) * steps
-    need += 32 * program.model.n_states * program.space.size if dense else 0
-    chunk = int(np.clip(room // need, 1, count))
-    chunk = -(-count // -(-count // chunk))
-    chunk = -(-chunk // devices) * devices
-    lengths = np.full(count, steps) if layout.lengths is None else np.asarray(layout.lengths)
-    for start in range(0, count, chunk):
-        index = np.arange(start, start + chunk)
-        numbers, real = np.minimum(index, count - 1), index < count
-        some = prepared.take(jnp.asarray(numbers))
-        arrays = (
-            jnp.asarray(grid[numbers]),
-            some,
-            layout.observed[numbers],
-            jnp.asarray(lengths[numbers]),
-        )
-        yield numbers, real, arrays
+class Chunk(NamedTuple):
+    """Some of the sequences, padded to the size of other chunks by repeating the last one.
+
+    Attributes:
+        numbers: (n,) of the sequences.
+        real: (n,) which are not padding.
+        coefficients: (n,) their weights, zero at padding.
+        arrays: weights of the emissions (n, T), the data, what is observed (n, T) and lengths (n,).
+    """
+
+    numbers: np.ndarray
+    real: np.ndarray
+    coefficients: np.ndarray
+    arrays: tuple[Array, Any, Array, Array]
+
+    @property
+    def rows(self) -> Any:
+        return self.arrays[1].rows
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Weighted sequences, and the program that reads them.
+
+    Attributes:
+        program: of a model whose states have parameters of their own.
+        grid: (N, T) weights of the emissions.
+        coefficients: (N,) weights of the sequences.
+        prepared, layout: the data as the model and the engine read it.
+    """
+
+    program: Program
+    grid: np.ndarray
+    coefficients: np.ndarray
+    prepared: Any
+    layout: Layout
+
+    @property
+    def split(self) -> Split:
+        return Split(self.program.space, self.program.model.n_states)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        count, steps = self.grid.shape
+        return np.full(count, steps) if self.layout.lengths is None else np.asarray(self.layout.lengths)
+
+    def some(self, group: np.ndarray) -> Sample:
+        """Of some sequences, in arrays of the host: that is what travels."""
+        taken = (self.prepared.take(jnp.asarray(group)), self.layout.take(jnp.asarray(group)))
+        local = jax.tree_util.tree_map(np.asarray, taken)
+        return Sample(self.program, self.grid[group], self.coefficients[group], *local)
+
+    def chunks(self, devices: int = 1) -> Iterator[Chunk]:
+        """All sequences, as many at a time as memory allows."""
+        count, size = len(self.grid), self._chunk(devices)
+        for start in range(0, count, size):
+            index = np.arange(start, start + size)
+            numbers, real = np.minimum(index, count - 1), index < count
+            arrays = (
+                jnp.asarray(self.grid[numbers]),
+                self.prepared.take(jnp.asarray(numbers)),
+                jnp.asarray(self.layout.observed)[numbers],
+                jnp.asarray(self.lengths[numbers]),
+            )
+            yield Chunk(numbers, real, self.coefficients[numbers] * real, arrays)
+
+    def _chunk(self, devices: int) -> int:
+        """How many sequences there are in a chunk: as many for each device, and in each chunk."""
+        (count, steps), states = self.grid.shape, self.program.model.n_states
+        host = jax.default_backend() == "cpu"
+        need = 8 * states * (self.split.own.shape[1] + len(self.split.shared) + 4) * steps
+        if devices > 1 or not host:  # dense arrays of later means
+            need += 32 * states * self.program.space.size
+        most = int(np.clip((_CHUNK if host else _CHUNK_DEVICE) // need, 1, count))
+        even = -(-count // -(-count // most))
+        return -(-even // devices) * devices

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fitonce.engines.chain import best_path
-from fitonce.fit import Fit, objective_of
+from fitonce.fit import Fit
 from fitonce.labelled import UNKNOWN, Labelled, labelled
 from fitonce.labels import LabelObjective
 from fitonce.models.base import ChainModel
 from fitonce.numerics import in_float64
+from fitonce.problem import objective_of
 from fitonce.shelves import Shelves, shelved
 from fitonce.weighting import A
 

@@ -11,15 +11,16 @@ regressor out would mix the states of p + 1 steps, so such steps are given and n
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.constraints import Constraint, Free, Positive
+from fitonce.constraints import Constraint, Free
 from fitonce.data import Sequences
 from fitonce.models.base import Rows
 from fitonce.models.hmm import HMM
+from fitonce.models.noise import Noise, NoiseModel
 from fitonce.models.regression import (
     kmeans_labels,
     regression_information,
@@ -30,117 +31,56 @@ from fitonce.models.regression import (
 from fitonce.numerics import Array, is_count, is_number
 from fitonce.params import Params
 
-Noise = Literal["fixed", "shared", "state"]
-NOISES = ("fixed", "shared", "state")
-_LOG_2PI = float(np.log(2.0 * np.pi))
+
+@dataclass(frozen=True)
+class Autoregression:
+    """What every autoregression of some order makes of the data; a subclass says how steps depend on the
+    `order` steps before them."""
+
+    order: int
+    noise: NoiseModel
+    deduplicate: ClassVar[bool] = False
+    by_state: ClassVar[bool] = True
+
+    def check(self, data: Sequences) -> None:
+        """Anything real will do."""
+
+    def modelled(self, data: Sequences) -> Sequences:
+        """The data with the steps that are only conditioned on marked as such."""
+        order = self.order
+        short = np.flatnonzero(data.lengths <= order)
+        if short.size:
+            raise ValueError(
+                f"an autoregression of order {order} needs sequences of at least {order + 1} steps, but "
+                f"sequence {short[0]} has {data.lengths[short[0]]}"
+            )
+        known: np.ndarray = data.observed
+        if data.conditioned is not None:
+            known = known | data.conditioned
+        whole = np.asarray(known.all(-1))
+        explained = data.valid.copy()
+        for lag in range(1, order + 1):
+            explained[:, lag:] &= whole[:, :-lag]
+            explained[:, :lag] = False
+        observed = known & explained[..., None]
+        if not observed.any():
+            raise ValueError(
+                f"an autoregression of order {order} needs a step with {order} complete steps "
+                "before it, found none"
+            )
+        return replace(data, observed=observed, conditioned=known & ~observed)
+
+    def covariates(self, data: Sequences) -> np.ndarray | None:
+        """(N, T, order * C) the steps before each, the latest first; zeros before the beginning."""
+        count, steps, channels = data.values.shape
+        lags = np.zeros((count, steps, self.order, channels))
+        for lag in range(1, self.order + 1):
+            lags[:, lag:, lag - 1] = data.values[:, :-lag]
+        return lags.reshape(count, steps, self.order * channels)
 
 
 @dataclass(frozen=True)
-class NoiseModel:
-    """The variance of what a regression leaves: one number, the same in every channel.
-
-    Args:
-        kind: "fixed" at `variance`, "shared" by all states, or one for each "state"; both learned.
-        variance: the fixed one.
-        strength, scale: log-prior -(strength / 2) C (log v + scale^2 / v) of each learned variance v, C
-            the number of channels: `strength` pseudo-observations of spread `scale`. None: a tenth of
-            the standard deviation of all the data.
-    """
-
-    kind: Noise
-    variance: float
-    strength: float
-    scale: float | None
-
-    def __post_init__(self) -> None:
-        if self.kind not in NOISES:
-            raise ValueError(f"noise must be one of {NOISES}, got {self.kind!r}")
-        if not (is_number(self.variance) and self.variance > 0):
-            raise ValueError(f"variance must be a positive number, got {self.variance!r}")
-        if not (is_number(self.strength) and self.strength >= 0):
-            raise ValueError(f"strength must be a number that is not negative, got {self.strength!r}")
-        if self.scale is not None and not (is_number(self.scale) and self.scale > 0):
-            raise ValueError(f"scale must be a positive number or None, got {self.scale!r}")
-
-    def parameters(self, n_states: int) -> dict[str, Constraint]:
-        if self.kind == "fixed":
-            return {}
-        return {"variance": Positive((n_states,) if self.kind == "state" else ())}
-
-    def value(self, params: Params) -> Any:
-        """A number, or (K,)."""
-        return params.get("variance", self.variance)
-
-    def log_prior(self, params: Params, rows: Rows) -> Array:
-        if self.kind == "fixed":
-            return jnp.zeros(())
-        variance, square = params["variance"], self._prior_variance(rows)
-        channels = rows.x.shape[1]
-        return -0.5 * self.strength * channels * jnp.sum(jnp.log(variance) + square / variance)
-
-    def log_density(self, residual: Array, params: Params, rows: Rows) -> Array:
-        """(R, K) of residuals (K, C, R), skipping channels that were not observed."""
-        count: Any = residual.shape[1]
-        if rows.observed is not None:
-            residual = jnp.where(rows.observed.T, residual, 0.0)
-            count = jnp.sum(rows.observed, -1)[:, None]
-        variance = self.value(params)
-        square = jnp.sum(residual**2, 1).T
-        return -0.5 * (square / variance + count * (jnp.log(variance) + _LOG_2PI))
-
-    def best(self, squares: np.ndarray, counts: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
-        """The best variance for sums of squares (K,) over so many entries (K,)."""
-        if self.kind == "fixed":
-            return {}
-        prior = self.strength * rows.x.shape[1]
-        if self.kind == "shared":
-            squares, counts = squares.sum(), counts.sum()
-        spread = float(self._prior_variance(rows))
-        total, mass = squares + prior * spread, counts + prior
-        # A state without mass has nothing to say; one that fits its rows exactly keeps a variance.
-        best = np.where(mass > 0, total / np.where(mass > 0, mass, 1.0), spread)
-        return {"variance": np.maximum(best, 1e-12 * max(spread, np.finfo(float).tiny))}
-
-    def _prior_variance(self, rows: Rows) -> Any:
-        return 0.01 * spread_of(rows) if self.scale is None else self.scale**2
-
-
-def _modelled(data: Sequences, order: int) -> Sequences:
-    """The data with the steps that are only conditioned on marked as such."""
-    short = np.flatnonzero(data.lengths <= order)
-    if short.size:
-        raise ValueError(
-            f"an autoregression of order {order} needs sequences of at least {order + 1} steps, but "
-            f"sequence {short[0]} has {data.lengths[short[0]]}"
-        )
-    known: np.ndarray = data.observed
-    if data.conditioned is not None:
-        known = known | data.conditioned
-    whole = np.asarray(known.all(-1))
-    explained = data.valid.copy()
-    for lag in range(1, order + 1):
-        explained[:, lag:] &= whole[:, :-lag]
-        explained[:, :lag] = False
-    observed = known & explained[..., None]
-    if not observed.any():
-        raise ValueError(
-            f"an autoregression of order {order} needs a step with {order} complete steps before it, "
-            "found none"
-        )
-    return replace(data, observed=observed, conditioned=known & ~observed)
-
-
-def _lags(data: Sequences, order: int) -> np.ndarray:
-    """(N, T, order * C) the steps before each, the latest first; zeros before the beginning."""
-    count, steps, channels = data.values.shape
-    lags = np.zeros((count, steps, order, channels))
-    for lag in range(1, order + 1):
-        lags[:, lag:, lag - 1] = data.values[:, :-lag]
-    return lags.reshape(count, steps, order * channels)
-
-
-@dataclass(frozen=True)
-class LinearAutoregression:
+class LinearAutoregression(Autoregression):
     """`weight` (K, C, p C), columns of the latest step first, `bias` (K, C), and `variance`.
 
     Prior: a matrix normal with identity covariances times `weight_scale`^2 around a mean that is the
@@ -148,12 +88,8 @@ class LinearAutoregression:
     with `bias_scale` around zero for the bias. None: flat.
     """
 
-    order: int
-    noise: NoiseModel
     weight_scale: float | None = 1.0
     bias_scale: float | None = 1.0
-    deduplicate: ClassVar[bool] = False
-    by_state: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_order(self.order)
@@ -161,15 +97,6 @@ class LinearAutoregression:
             value = getattr(self, name)
             if value is not None and not (is_number(value) and value > 0):
                 raise ValueError(f"{name} must be a positive number or None, got {value!r}")
-
-    def check(self, data: Sequences) -> None:
-        """Anything real will do."""
-
-    def modelled(self, data: Sequences) -> Sequences:
-        return _modelled(data, self.order)
-
-    def covariates(self, data: Sequences) -> np.ndarray | None:
-        return _lags(data, self.order)
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         channels = rows.x.shape[1]
@@ -229,19 +156,15 @@ class LinearAutoregression:
 
 
 @dataclass(frozen=True)
-class NeuralAutoregression:
+class NeuralAutoregression(Autoregression):
     """x_t from a network of one hidden layer of tanh units for each state: `weight_in` (K, H, p C),
     `bias_in` (K, H), `weight_out` (K, C, H), `bias_out` (K, C), and `variance`.
 
     Prior: a normal with standard deviation `weight_scale` around zero for every weight and bias.
     """
 
-    order: int
-    hidden: int
-    noise: NoiseModel
+    hidden: int = 12
     weight_scale: float = 1.0
-    deduplicate: ClassVar[bool] = False
-    by_state: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_order(self.order, 1)
@@ -249,15 +172,6 @@ class NeuralAutoregression:
             raise ValueError(f"hidden must be an integer of at least 1, got {self.hidden!r}")
         if not (is_number(self.weight_scale) and self.weight_scale > 0):
             raise ValueError(f"weight_scale must be a positive number, got {self.weight_scale!r}")
-
-    def check(self, data: Sequences) -> None:
-        """Anything real will do."""
-
-    def modelled(self, data: Sequences) -> Sequences:
-        return _modelled(data, self.order)
-
-    def covariates(self, data: Sequences) -> np.ndarray | None:
-        return _lags(data, self.order)
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         channels, hidden = rows.x.shape[1], self.hidden
@@ -366,6 +280,6 @@ def NeuralARHMM(  # noqa: N802
         **chain: priors, support and frozen parameters, see `HMM`.
     """
     emission = NeuralAutoregression(
-        order, hidden, NoiseModel(noise, variance, strength, scale), weight_scale
+        order, NoiseModel(noise, variance, strength, scale), hidden, weight_scale
     )
     return HMM(n_states, emission, **chain)
