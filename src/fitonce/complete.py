@@ -108,17 +108,24 @@ def summed(parts: list[Information]) -> Information:
 
 
 def information_of(
-    sample: Sample, theta: np.ndarray, chunk: Chunk, first: Array, moves: Array, shares: Array
+    sample: Sample,
+    theta: np.ndarray,
+    chunk: Chunk,
+    first: Array,
+    moves: Array,
+    shares: Array,
+    how: str = "information",
 ) -> Information:
-    """Of a chunk, from its expected first states (K,), moves (K, K) and states of steps (K, n, T)."""
+    """Of a chunk, from its expected first states (K,), moves (K, K) and states of steps (K, n, T).
+    `how`: the emission's method that knows it in closed form, where it has one."""
     program, at = sample.program, jnp.asarray(theta)
     weighted = (shares * chunk.coefficients[:, None]).reshape(len(shares), -1)
     chain = _chain_hessian(program, at, first, moves, sample.prepared)
     emission = program.model.emission
     closed = dict(program.model.frozen).keys() <= {"initial", "transition"}
-    if closed and hasattr(emission, "information"):
+    if closed and hasattr(emission, how):
         params = program.space.to_params(at)
-        known = emission.information(params, np.asarray(weighted).T, chunk.rows)
+        known = getattr(emission, how)(params, np.asarray(weighted).T, chunk.rows)
         return Information(known[0], known[1], known[2], -np.asarray(chain))
     own, own_shared, shared = _by_directions(program, at, weighted, chunk.rows)
     return Information(own, own_shared, shared, -np.asarray(chain))
@@ -144,12 +151,13 @@ def _by_directions(
 
 
 def complete_information(sample: Sample, theta: np.ndarray) -> Information:
-    """The first term alone: what a preconditioner needs."""
+    """The first term alone, or an emission's stand-in for it: what a preconditioner needs."""
     at, parts = jnp.asarray(theta), []
+    how = "metric" if hasattr(sample.program.model.emission, "metric") else "information"
     for chunk in sample.chunks():
         weight = jnp.asarray(chunk.coefficients)
-        found = posterior_of(sample.program, at, weight, *chunk.arrays)
-        parts.append(information_of(sample, theta, chunk, *found))
+        first, moves, shares = posterior_of(sample.program, at, weight, *chunk.arrays)
+        parts.append(information_of(sample, theta, chunk, first, moves, shares, how))
     return summed(parts)
 
 

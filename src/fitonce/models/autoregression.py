@@ -20,6 +20,7 @@ from fitonce.constraints import Constraint, Free
 from fitonce.data import Sequences
 from fitonce.models.base import Rows
 from fitonce.models.hmm import HMM
+from fitonce.models.network import Layers, Problem, improved
 from fitonce.models.noise import Noise, NoiseModel
 from fitonce.models.regression import (
     kmeans_labels,
@@ -202,6 +203,47 @@ class NeuralAutoregression(Autoregression):
             "weight_out": found[:, :, :-1],
             "bias_out": found[:, :, -1],
         } | self.noise.best(squares, counts, rows)
+
+    def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
+        """An M step that goes down, not to the bottom: a few steps of each state's network when row r is
+        of state k with probability shares[r, k], and then the best variance."""
+        variance = np.broadcast_to(np.asarray(self.noise.value(params), float), (shares.shape[1],))
+        precision = 1.0 / self.weight_scale**2
+        found, squares, counts = [], [], []
+        for state, layers in enumerate(self._layers(params)):
+            problem = Problem.of(rows, shares[:, state])
+            layers = improved(problem, layers, float(variance[state]), precision)
+            found.append(layers)
+            squares.append(problem.squares(layers))
+            counts.append(float(problem.shares @ problem.observed.sum(1)))
+        stacked = {name: np.stack([getattr(one, name) for one in found]) for name in Layers._fields}
+        return stacked | self.noise.best(np.array(squares), np.array(counts), rows)
+
+    def metric(
+        self, params: Params, shares: np.ndarray, rows: Rows
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What `LinearAutoregression.information` gives, without second derivatives of the networks: a
+        positive definite stand-in."""
+        states = shares.shape[1]
+        variance = np.broadcast_to(np.asarray(self.noise.value(params), float), (states,))
+        blocks, squares = [], []
+        for state, layers in enumerate(self._layers(params)):
+            problem = Problem.of(rows, shares[:, state])
+            block, half = problem.gauss_newton(layers), 0.5 * problem.squares(layers) / variance[state]
+            block /= variance[state]
+            if self.noise.kind == "state":  # its coordinate follows the biases
+                after = layers.bias_in.size + layers.bias_out.size
+                block = np.insert(np.insert(block, after, 0.0, 0), after, 0.0, 1)
+                block[after, after] = half
+            blocks.append(block)
+            squares.append(half)
+        shared = int(self.noise.kind == "shared")
+        total = np.full((shared, shared), sum(squares))
+        return np.stack(blocks), np.zeros((states, blocks[0].shape[0], shared)), total
+
+    def _layers(self, params: Params) -> list[Layers]:
+        parts = [np.asarray(params[name], float) for name in Layers._fields]
+        return [Layers(*(part[state] for part in parts)) for state in range(len(parts[0]))]
 
     def log_prior(self, params: Params, rows: Rows) -> Array:
         squares = sum(

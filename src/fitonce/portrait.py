@@ -1,0 +1,102 @@
+"""A portrait of a fit: what of it is shown and written down, without the machinery.
+
+A result that was read back from a file has one in place of its fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from fitonce.data import Collection, Sequences
+from fitonce.fit import Fit
+from fitonce.numerics import in_float64
+from fitonce.status import Status
+
+_MOST_PARAMETERS = 2000  # a table that nobody reads takes H^-1 of all of them
+
+
+@dataclass(frozen=True, eq=False)
+class Portrait:
+    """What was fitted to what, and what came out.
+
+    Attributes:
+        model, data: in words.
+        status: whether it is a certified minimum.
+        parameters: one row per free coordinate: `name`, `value`, `se`.
+        log_likelihood: of all data, without the prior; nan where a model does not tell them apart.
+        lengths: (N,) sites of each sequence.
+        values: (sites,) the first channel, nan where missing or where data are not numbers.
+        channels: names.
+        edges: (E, 2) of a graph; None where there is none.
+        seconds: that the fit took.
+    """
+
+    model: str
+    data: str
+    status: Status
+    parameters: pd.DataFrame
+    log_likelihood: float
+    lengths: np.ndarray
+    values: np.ndarray
+    channels: tuple[str, ...]
+    edges: np.ndarray | None
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        return self.status.ok
+
+    def params_at(self, theta: np.ndarray) -> Any:
+        """Not without the model."""
+        raise ValueError(
+            "a result read from a file has no model; its theta and names are there, "
+            "cross-validate again for params"
+        )
+
+
+def portrait(fit: Fit | Portrait) -> Portrait:
+    """Of a fit; what is one already stays as it is."""
+    if isinstance(fit, Portrait):
+        return fit
+    data = fit.data
+    known = isinstance(data, Collection)
+    table = fit.to_dataframe()[["name", "value", "se"]] if len(fit.theta) <= _MOST_PARAMETERS else None
+    if table is None:
+        table = pd.DataFrame({"name": fit.names, "value": np.nan, "se": np.nan})
+    graph = getattr(fit.model, "graph", None)
+    return Portrait(
+        model=str(fit.model),
+        data=str(data) if known else type(data).__name__,
+        status=fit.status,
+        parameters=table,
+        log_likelihood=_log_likelihood(fit),
+        lengths=np.asarray(data.lengths if known else [len(fit.problem.base)]),
+        values=_first_channel(data, fit),
+        channels=tuple(getattr(data, "channels", ())),
+        edges=None if graph is None else np.asarray(graph.edges),
+        seconds=fit.seconds,
+    )
+
+
+def _first_channel(data: Any, fit: Fit) -> np.ndarray:
+    if not isinstance(data, Sequences):
+        return np.full(
+            int(data.n_sites) if isinstance(data, Collection) else len(fit.problem.base), np.nan
+        )
+    seen = np.where(data.observed[..., 0], data.values[..., 0], np.nan)
+    return seen[data.valid]
+
+
+@in_float64
+def _log_likelihood(fit: Fit) -> float:
+    prior = getattr(fit.model, "log_prior_at", None)
+    prepared = getattr(fit.problem, "prepared", None)
+    if prior is None or prepared is None:
+        return float("nan")
+    return -fit.value - float(prior(jax.tree_util.tree_map(jnp.asarray, fit.params), prepared))
