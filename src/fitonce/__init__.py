@@ -22,7 +22,7 @@ from fitonce.maps import plot_map
 from fitonce.parallel import Workers
 from fitonce.plan import plan
 from fitonce.predict import marginals, predict
-from fitonce.result import CVResult
+from fitonce.result import CVResult, load
 from fitonce.status import Outcome, Status
 from fitonce.word_features import WordVectors, read_vectors, word_features
 
@@ -58,6 +58,7 @@ __all__ = [
     "inexact_bound",
     "influence",
     "labelled",
+    "load",
     "loo",
     "marginals",
     "models",

@@ -14,6 +14,7 @@ from fitonce.fit import Fit
 from fitonce.graph import Graph
 from fitonce.graph import graph as read_graph
 from fitonce.influence import Influence
+from fitonce.portrait import portrait
 from fitonce.result import CVResult
 
 _MISSING = (0.85, 0.85, 0.85, 1.0)
@@ -148,7 +149,7 @@ def _of_result(result: CVResult, show: str) -> _Shown:
     if table.empty:
         raise ValueError("a joint loss belongs to folds, not to sites; use loss='pointwise'")
     found = table.groupby("site")[show].mean()
-    values = np.full(len(result.fit.problem.base), np.nan)
+    values = np.full(int(portrait(result.fit).lengths.sum()), np.nan)
     values[found.index.to_numpy()] = found.to_numpy()
     return _Shown(values, "held-out loss" + (", control" if show == "control" else ""))
 

@@ -89,7 +89,7 @@ def _first_channel(data: Any, fit: Fit) -> np.ndarray:
         return np.full(
             int(data.n_sites) if isinstance(data, Collection) else len(fit.problem.base), np.nan
         )
-    seen = np.where(data.observed[..., 0], data.values[..., 0], np.nan)
+    seen = np.where(data.observed[..., 0], data.values[..., 0], np.nan)  # noqa: PD011 - not a DataFrame
     return seen[data.valid]
 
 

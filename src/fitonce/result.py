@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fitonce import plots
+from fitonce import plots, saving
+from fitonce.archive import check_free, write_text
 from fitonce.diagnostics import sound
 from fitonce.fit import Fit
 from fitonce.fold_state import Rung
+from fitonce.portrait import Portrait
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +52,8 @@ class CVResult:
         seconds: wall time of the call.
         refits_seconds: what refitting every fold would take, from the time of the full fit.
         left_out: the folds, in words.
+        fit: the fit; of a result that was read from a file, a portrait of it.
+        about: words kept with a saved result, such as the command that made it.
     """
 
     estimate: float
@@ -64,7 +71,8 @@ class CVResult:
     seconds: float
     refits_seconds: float
     left_out: str
-    fit: Fit = field(repr=False)
+    fit: Fit | Portrait = field(repr=False)
+    about: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def n_failed(self) -> int:
@@ -111,16 +119,49 @@ class CVResult:
             return plots.agreement(control, losses, "control (not adjusted)", self.method, ax)
         if not isinstance(against, CVResult):
             raise ValueError(f"against must be a CVResult, got {type(against).__name__}")
-        points = ["fold", "sequence", "site"]
-        if not self.pointwise[points].equals(against.pointwise[points]):
-            raise ValueError(
-                f"both results must be on the same folds, got '{self.left_out}' and '{against.left_out}'"
-            )
+        self.require_same_folds(against)
         other = against.pointwise["loss"].to_numpy()
         return plots.agreement(other, losses, against.method, self.method, ax)
 
+    def require_same_folds(self, other: CVResult) -> None:
+        """Refuse a result that scored other points, or the same ones in other folds."""
+        points = ["fold", "sequence", "site"]
+        if not self.pointwise[points].equals(other.pointwise[points]):
+            raise ValueError(
+                f"both results must be on the same folds, got '{self.left_out}' and '{other.left_out}'"
+            )
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        about: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write to one file, which `fo.load` and every command read back.
+
+        Args:
+            path: usually ends in .json.
+            force: whether to replace a file that is there.
+            about: words to keep with it, such as the command; strings and numbers by name.
+        """
+        return saving.write(self, path, force, about)
+
+    def to_html(self, path: str | os.PathLike[str], *, force: bool = False, **more: Any) -> Path:
+        """Write a report: one HTML file that needs nothing else; `more` as in
+        `fitonce.report.html_report`."""
+        from fitonce.report import html_report  # only who wants a report waits for it
+
+        check_free(path, force)
+        return write_text(path, html_report(self, **more), force=force)
+
     def __repr__(self) -> str:
         return "\n".join(_lines(self))
+
+
+def load(path: str | os.PathLike[str]) -> CVResult:
+    """Read a saved result back. Its `fit` is a portrait: there are no parameters by fold but `theta`."""
+    return CVResult(**saving.read(path))
 
 
 def _lines(cv: CVResult) -> list[str]:
