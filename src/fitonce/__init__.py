@@ -6,6 +6,7 @@ Cross-validation of models with dependence in them, from one fit.
 from fitonce import datasets, folds, models, weighting
 from fitonce.audit import LabelAudit
 from fitonce.bootstrap import Bootstrap, bootstrap
+from fitonce.compare import Comparison, compare
 from fitonce.conll import Tagged, read_conll
 from fitonce.crossval import cross_validate
 from fitonce.curvature import Curvature, curvature
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Bootstrap",
     "CVResult",
+    "Comparison",
     "Curvature",
     "Fit",
     "Folds",
@@ -48,6 +50,7 @@ __all__ = [
     "WordVectors",
     "Workers",
     "bootstrap",
+    "compare",
     "cross_validate",
     "curvature",
     "datasets",

@@ -110,10 +110,12 @@ def _pointwise(fit: Fit, scoring: Scoring, evidence: Evidence) -> pd.DataFrame:
     if scoring.loss == "joint":
         number = np.arange(len(folds), dtype=np.int32)
         site = sequence = time = np.full(len(folds), -1, np.int32)
+        cluster = number
     else:
         number = np.repeat(np.arange(len(folds), dtype=np.int32), scoring.sizes)
         index = np.concatenate(folds.scored).astype(np.int32)
         site, time, sequence = index, index, np.zeros_like(index)
+        cluster = np.asarray(scoring.batches.objective.clusters)[index].astype(np.int32)
         if folds.kind == "sequences":
             sequence, site, time = index, *np.full((2, len(index)), -1, np.int32)
         elif isinstance(fit.data, Collection) and fit.data.n_sequences > 1:
@@ -128,5 +130,6 @@ def _pointwise(fit: Fit, scoring: Scoring, evidence: Evidence) -> pd.DataFrame:
             "site": site,
             "loss": evidence.losses[scoring.counted],
             "control": evidence.control[scoring.counted],
+            "cluster": cluster,
         }
     )

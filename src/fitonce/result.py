@@ -32,8 +32,9 @@ class CVResult:
             folds that overlap.
         control: the same mean with the parameters of the full fit, not adjusted to any fold.
         pointwise: one row per left-out point: `fold`, `sequence`, `time` (within it), `site` (through
-            all sequences), `loss`, `control`. For whole sequences `time` and `site` are -1; for a joint
-            loss there is one row per fold, `sequence` -1 too.
+            all sequences), `loss`, `control`, and `cluster`, the stretch of the data (or the sequence)
+            with which it counts as one observation in standard errors. For whole sequences `time`
+            and `site` are -1; for a joint loss there is one row per fold, `sequence` -1 too.
         error: estimated error of `estimate` against exact refits: the mean of the folds' errors, as if
             all had one sign; nan when no fold was checked.
         folds: one row per fold:

@@ -89,7 +89,7 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
     needed = {"loss", "control", "ok", "verdict", "status", "error", "rung", "away"}
     if not needed <= set(folds.columns):
         raise ValueError(f"folds lack {sorted(needed - set(folds.columns))}")
-    if not {"fold", "sequence", "site", "loss", "control"} <= set(pointwise.columns):
+    if not {"fold", "sequence", "site", "loss", "control", "cluster"} <= set(pointwise.columns):
         raise ValueError("pointwise lacks columns")
     if theta.ndim != 2 or len(theta) != len(folds):
         raise ValueError(f"theta has shape {theta.shape} for {len(folds)} folds")
