@@ -1,1 +1,51 @@
 """The paper's tables and figures, one module each: `python -m reproduce [NAME ...]`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+PAPER = {
+    "traffic-accuracy": "traffic_accuracy:main",
+    "traffic-scatter": "traffic_scatter:main",
+    "traffic-timing": "traffic_timing:main",
+    "newton-ij": "newton_ij:main",
+    "neural-crf": "neural_crf:main",
+    "philadelphia": "philadelphia:main",
+    "mocap-sequences": "mocap_sequences:main",
+    "mocap-within": "mocap_within:main",
+    "mocap6": "mocap6:main",
+}
+"""What the page collects, in its order."""
+
+BEYOND = {
+    "calibration": "calibration:main",
+    "weak": "weak:main",
+    "exact": "exact:main",
+    "loo": "leave_one_out:main",
+    "bootstrap": "bootstrap:main",
+    "regions": "regions:main",
+    "labels-out": "labels_out:singles",
+    "labels-out-tenths": "labels_out:tenths",
+    "label-audit": "label_audit:main",
+}
+"""What the paper does not have."""
+
+PAGE = {"page": "page:main"}
+NAMES = PAPER | BEYOND | PAGE
+
+
+def check(names: list[str]) -> None:
+    """Refuse names that are not there."""
+    unknown = sorted(set(names) - set(NAMES))
+    if unknown:
+        raise ValueError(f"expected names from {', '.join(NAMES)}; got {', '.join(unknown)}")
+
+
+def run(names: list[str]) -> None:
+    """Run the named reproductions; none named: those of the paper, then the page that collects them."""
+    check(names)
+    for name in names or [*PAPER, *PAGE]:
+        module, function = NAMES[name].split(":")
+        print(f"== {name} ==")
+        getattr(import_module(f"reproduce.{module}"), function)()
+        print()

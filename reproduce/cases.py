@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,15 +9,14 @@ from typing import Any
 import numpy as np
 
 import fitonce as fo
-from reproduce import traffic
+from reproduce import record, traffic
 
 OUT = Path("out")
 
 
 def machine() -> str:
     """What the figures below were measured on."""
-    cores = len(os.sched_getaffinity(0))
-    return f"{cores} cores, {platform.machine()}, Python {platform.python_version()}"
+    return record.hardware()
 
 
 def two_states(separation: float, steps: int, seed: int = 0) -> np.ndarray:

@@ -1,11 +1,12 @@
 """Every single tract of Philadelphia left out: `none`, `ij`, `onestep` and `loo` against exact refits.
 
-The paper's last experiment, on violent crimes and on all crimes of 2018. The couplings are per edge;
-the paper's, which counts edges twice, are half of them.
+The paper's last experiment, on violent crimes and on all crimes of 2018 (PHILADELPHIA_KINDS="violent" runs
+one of them). The couplings are per edge; the paper's, which counts edges twice, are half of them.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -16,13 +17,13 @@ import numpy as np
 
 import fitonce as fo
 from fitonce.loo import sweep
-from reproduce import cases, traffic
+from reproduce import philadelphia_page, published, traffic
+from reproduce.record import Record
 
 BETAS = (0.2, 2.0, 10.0, 20.0)
-KINDS = ("violent", "total")
+KINDS = tuple(os.environ.get("PHILADELPHIA_KINDS", "violent total").split())
 STYLES = ("A", "B")
 METHODS = ("none", "ij", "onestep")
-SHOWN = (*METHODS, "sweep")
 _COLD = """
 import fitonce as fo
 data = fo.datasets.load_map("philly", {folder!r})
@@ -43,26 +44,22 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def main() -> None:
-    print(cases.machine())
-    _, seconds = timed(_cold_start)
-    print(f"a fresh process, from its start to all 384 folds by ij (beta 2): {seconds:.1f} s")
+    record = Record("philadelphia", "Crime in Philadelphia, every tract left out", ["fig:crime_tracts"])
     data = load()
+    record.beside("census tracts", published.PHILADELPHIA_TRACTS, len(data.table))
+    record.beside("parameters", published.PHILADELPHIA_PARAMETERS, 2)
+    _, seconds = timed(_cold_start)
+    record.say(f"A fresh process, from its start to all {len(data.table)} folds by ij: {seconds:.1f} s.")
     plan, seconds = timed(lambda: fo.plan(fo.models.PottsMixture(data.graph, beta=1.0)))
-    print(f"plan, {seconds:.2f} s: {plan}\n")
-    cases.OUT.mkdir(exist_ok=True)
+    record.say(f"Plan, {seconds:.2f} s: {plan}.")
+    found = {}
     for kind in KINDS:
-        panels = {style: _panels() for style in STYLES}
-        for column, beta in enumerate(BETAS):
-            for style, found in _one(data, kind, beta).items():
-                _scatter(panels[style][1][:, column], found, beta)
-        for style, (figure, _) in panels.items():
-            figure.suptitle(
-                f"{kind} crimes, style {style}: every tract left out, against its exact refit"
-            )
-            drawn = cases.OUT / f"philadelphia_{kind}_{style}.png"
-            figure.savefig(drawn, dpi=110)
-            print(f"scatter of {', '.join(SHOWN)} against exact: {drawn}")
-    _map(data)
+        for beta in BETAS:
+            for style, results in _one(data, kind, beta).items():
+                found[kind, beta, style] = results
+    philadelphia_page.tell(record, found)
+    philadelphia_page.draw_all(record, found, data)
+    record.write()
 
 
 def _cold_start() -> None:
@@ -83,13 +80,13 @@ def _one(data: fo.datasets.MapData, kind: str, beta: float) -> dict[str, dict[st
     print(f"  fit {fitting:.1f} s, H and J {derivatives:.2f} s warm, one Hessian alone {hessian:.2f} s")
     folds = fo.folds.points(counts)
     styles = {}
+    loo = {"sweep": fo.loo(fit, refine=False), "loo": fo.loo(fit)}
     for scheme in STYLES:
         found = {
             name: fo.cross_validate(fit, folds, method=name, scheme=scheme, check=False)
             for name in METHODS
         }
-        found["sweep"] = fo.loo(fit, refine=False)
-        found["loo"] = fo.loo(fit)
+        found |= loo
         found["auto"] = fo.cross_validate(fit, folds, scheme=scheme)
         found["exact"] = fo.cross_validate(fit, folds, method="exact", scheme=scheme)
         _table(scheme, found, hessian * len(folds))
@@ -131,34 +128,3 @@ def _inference(fit: fo.Fit) -> None:
         f"  one sweep against full inference at the same parameters: mean {off.mean():.1e}, largest "
         f"{off.max():.1e} (control: {control.mean():.1e}, {control.max():.1e})"
     )
-
-
-def _panels() -> tuple[Any, Any]:
-    import matplotlib.pyplot as plt
-
-    rows, columns = len(SHOWN), len(BETAS)
-    return plt.subplots(rows, columns, figsize=(3.6 * columns, 3.4 * rows), layout="constrained")
-
-
-def _scatter(axes: Any, found: dict[str, fo.CVResult], beta: float) -> None:
-    """One column of panels: each method's losses against the refits'."""
-    for ax, name in zip(axes, SHOWN, strict=True):
-        found[name].plot(found["exact"], ax)
-        ax.set_title(f"{name}, beta {beta:g} an edge", fontsize=9)
-
-
-def _map(data: fo.datasets.MapData) -> None:
-    import matplotlib.pyplot as plt
-
-    counts = data.table["violent"]
-    fit = fo.fit(fo.models.PottsMixture(data.graph, beta=2.0), counts)
-    figure, axes = plt.subplots(2, 2, figsize=(12, 11), layout="constrained")
-    fo.plot_map(fit, data.polygons, show="data", label="violent crimes, 2018", ax=axes[0, 0])
-    fo.plot_map(fit, data.polygons, show="class", ax=axes[0, 1])
-    fo.plot_map(fo.loo(fit), data.polygons, label="held-out loss", ax=axes[1, 0])
-    fo.plot_map(np.log10(fo.influence(fit).table["displacement"]), data.polygons,
-                label="log10 displacement", ax=axes[1, 1])  # fmt: skip
-    for ax, title in zip(axes.flat, ("data", "class", "leave-one-out", "influence"), strict=True):
-        ax.set_title(title)
-    figure.savefig(cases.OUT / "philadelphia_map.png", dpi=120)
-    print(f"maps: {cases.OUT / 'philadelphia_map.png'}")
