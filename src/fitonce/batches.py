@@ -62,6 +62,7 @@ class Batches:
         most_rows, deadline: a budget, of gradients in all and of `time.perf_counter`.
         parallel: where chunks run, see `fitonce.parallel`.
         journal: where finished chunks are written, and read from.
+        stop: a function that says whether to end now, as if the budget had.
         gradients_used, hessians_used, products_used: (folds,) counts of what was evaluated; a Hessian is
             D gradients, a product with one about two.
     """
@@ -77,6 +78,7 @@ class Batches:
     given: bool = False
     parallel: Parallel = None
     journal: Journal | None = None
+    stop: Callable[[], bool] | None = None
     gradients_used: np.ndarray = field(init=False)
     hessians_used: np.ndarray = field(init=False)
     products_used: np.ndarray = field(init=False)
@@ -108,7 +110,8 @@ class Batches:
         """Whether the budget is. Asked between rounds: what is begun is ended."""
         rows = self.gradients_used.sum() + self.hessians_used.sum() * self.objective.program.space.size
         rows += 2 * self.products_used.sum()
-        return bool(rows >= self.most_rows or time.perf_counter() >= self.deadline)
+        stopped = self.stop is not None and self.stop()
+        return bool(stopped or rows >= self.most_rows or time.perf_counter() >= self.deadline)
 
     @property
     def n_folds(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -49,6 +50,7 @@ def cross_validate(
     residual: bool = True,
     parallel: Any = None,
     journal: str | os.PathLike[str] | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> CVResult:
     """Cross-validate a fitted model on folds, without refitting unless a fold needs it.
 
@@ -80,6 +82,8 @@ def cross_validate(
             number of worker processes, or `fo.Workers`, which may be a Dask cluster.
         journal: a folder in which results are kept as they come: the same call after an interruption
             goes on from there.
+        stop: a function that "auto" and "exact" ask between rounds; once it says true, it is as if the
+            budget had ended.
     """
     started = time.perf_counter()
     if not isinstance(method, str) or method not in ("auto", *METHODS):
@@ -101,7 +105,7 @@ def cross_validate(
     budget = _budget(method, max_gradients, max_seconds, started)
     batches = _batches(fit, folds, curve, chunk, progress, budget)
     kept = None if journal is None else Journal.of(journal, curve.objective)
-    batches = replace(batches, parallel=place, journal=kept)
+    batches = replace(batches, parallel=place, journal=kept, stop=stop)
     scoring = Scoring(folds, batches, loss, fit.data)
     found, evidence = _solve(curve, scoring, method, tolerance, which)
     work = np.stack([batches.gradients_used + 2 * batches.products_used, batches.hessians_used])

@@ -86,7 +86,8 @@ class Problem(NamedTuple):
         """Second derivatives of half of `squares`, less those of the network; channels that were not
         observed counted as if they had been, which is more than they tell."""
         hidden = self.hidden(layers)
-        slopes = ((1.0 - hidden**2)[:, :, None] * self.inputs[:, None]).reshape(len(hidden), -1)
+        size = hidden.shape[1] * self.inputs.shape[1]  # not -1: a state may have no rows
+        slopes = ((1.0 - hidden**2)[:, :, None] * self.inputs[:, None]).reshape(-1, size)
         both = np.concatenate([slopes, _with_one(hidden)], 1)
         gram = (both * self.shares[:, None]).T @ both
         inner, width = slopes.shape[1], self.inputs.shape[1]
