@@ -1,0 +1,167 @@
+// Mean losses along time, sequences or folds, with the data below and what a fold left out shaded.
+
+class Losses extends Series {
+  constructor(figure, data) {
+    super(figure, 0, data.loss.length, () => (data.values ? 400 : 290));
+    this.data = data;
+    this.control_ = false;
+    this.sequence = -1;
+    this.starts = [0];
+    data.lengths.forEach((length) => this.starts.push(this.starts.at(-1) + length));
+    this.missing = data.values ? gaps(data.values) : [];
+    this.most = data.times.reduce((most, times) => Math.max(most, times), 1);
+    this.chosen = data.runs ? new FoldChoice(this, data.runs) : null;
+    this.on("control", (box) => { this.control_ = box.checked; });
+    this.on("sequence", (box) => this.show(Number(box.value)));
+  }
+
+  show(sequence) {
+    this.sequence = sequence;
+    this.choose(null);
+    if (sequence < 0) this.bounds(0, this.data.loss.length);
+    else this.bounds(this.starts[sequence], this.starts[sequence + 1]);
+  }
+
+  draw() {
+    const { data } = this, top = 26, tall = 190;
+    const seen = (values) => values.subarray(this.from, this.to);
+    const drawn = this.control_ ? [seen(data.loss), seen(data.control)] : [seen(data.loss)];
+    const losses = this.losses = this.panel(top, tall, range(...drawn));
+    this.axisY(losses, this.control_ ? "mean held-out loss, and in orange the control" : "mean held-out loss");
+    this.background(losses);
+    this.inside(losses, () => {
+      this.curve(losses, data.loss, "first", true);
+      if (this.control_) this.curve(losses, data.control, "second", false);
+    });
+    let last = losses;
+    if (data.kind === "site") last = this.strip(this.panel(top + tall + 6, 10, [0, 1]));
+    if (data.values) last = this.values(this.panel(top + tall + 48, this.tall - top - tall - 48 - 44, range(seen(data.values))));
+    this.labels(last);
+  }
+
+  background(panel) {
+    this.shade(panel, this.missing, this.hatch());
+    if (this.chosen) this.shade(panel, this.chosen.runs(), colour("shade"));
+    if (this.starts.length < 3) return;
+    for (const start of this.starts.slice(1, -1)) {
+      if (start <= this.from || start >= this.to) continue;
+      const x = this.across(panel, start - 0.5);
+      this.line(x, panel.top, x, panel.top + panel.tall, "soft");
+    }
+  }
+
+  strip(panel) {
+    const { high } = this.columns(panel, this.data.times);
+    this.pen.fillStyle = colour("first");
+    high.forEach((times, c) => {
+      this.pen.globalAlpha = Number.isFinite(times) ? times / this.most : 0;
+      this.pen.fillRect(panel.left + c, panel.top, 1, panel.tall);
+    });
+    if (this.to - this.from < panel.wide) this.cells(panel);
+    this.pen.globalAlpha = 1;
+    this.text("folds", panel.left - 6, panel.top + 9, "right");
+    return panel;
+  }
+
+  cells(panel) { // wider than a pixel each
+    this.pen.clearRect(panel.left, panel.top, panel.wide, panel.tall);
+    for (let i = this.from; i < this.to; i++) {
+      const x = this.across(panel, i - 0.5);
+      this.pen.globalAlpha = this.data.times[i] / this.most;
+      this.pen.fillRect(x, panel.top, this.across(panel, i + 0.5) - x, panel.tall);
+    }
+  }
+
+  values(panel) {
+    this.axisY(panel, "data");
+    this.background(panel);
+    this.inside(panel, () => this.curve(panel, this.data.values, "ink", true));
+    return panel;
+  }
+
+  labels(panel) {
+    const { kind } = this.data;
+    if (kind !== "site") { this.axisX(panel, kind, true); return; }
+    if (this.sequence < 0 && this.starts.length > 2) { this.axisX(panel, "point, through all sequences", true); return; }
+    const start = this.sequence < 0 ? 0 : this.starts[this.sequence];
+    this.axisX({ ...panel, x: panel.x.map((value) => value - start) }, "time", true);
+  }
+
+  pick(x, y) {
+    const [from, to] = this.near(this.losses, x);
+    let best = null, nearest = Infinity;
+    for (let i = from; i <= to; i++) {
+      const [px, py] = this.place(i), far = (px - x) ** 2 + (y < this.losses.top + this.losses.tall ? (py - y) ** 2 : 0);
+      if (far < nearest) [best, nearest] = [i, far];
+    }
+    return best;
+  }
+
+  place(i) {
+    const value = this.data.loss[i], panel = this.losses;
+    return [this.across(panel, i), Number.isFinite(value) ? this.up(panel, value) : panel.top + panel.tall];
+  }
+
+  step(i, by) {
+    const size = Math.max(1, Math.round((this.to - this.from) / this.losses.wide));
+    return i === null ? this.from : Math.min(Math.max(i + by * size, this.from), this.to - 1);
+  }
+
+  words(i) {
+    const { data } = this;
+    const lines = [data.kind === "site" ? this.point(i) : `${data.kind} ${i}`];
+    if (data.times[i]) {
+      const many = data.kind === "fold" ? "" : `, mean over ${data.times[i]} fold${data.times[i] > 1 ? "s" : ""}`;
+      lines.push(`loss: ${say(data.loss[i])}${many}`, `control: ${say(data.control[i])}`);
+    } else lines.push("no fold gives a number here");
+    if (data.values) lines.push(Number.isFinite(data.values[i]) ? `data: ${datum(data.values[i])}` : "data: missing");
+    if (this.chosen && this.chosen.has(i)) lines.push(`left out by fold ${this.chosen.fold()}`);
+    return lines.join("\n");
+  }
+
+  point(i) {
+    let sequence = 0;
+    while (this.starts[sequence + 1] <= i) sequence++;
+    const time = `time ${i - this.starts[sequence]}`;
+    return SPOKEN.includes("sequence") ? `sequence ${sequence}, ${time}` : time;
+  }
+}
+
+function gaps(values) {
+  const found = [];
+  for (let i = 0; i < values.length; i++) {
+    if (Number.isFinite(values[i])) continue;
+    const start = i;
+    while (i < values.length && !Number.isFinite(values[i])) i++;
+    found.push([start, i]);
+  }
+  return found;
+}
+
+// Which fold the reader has chosen, and what it left out.
+class FoldChoice {
+  constructor(chart, data) {
+    this.data = data;
+    this.k = 0;
+    this.output = chart.figure.querySelector("output");
+    this.tell();
+    chart.on("fold", (slider) => { this.k = Number(slider.value); this.tell(); });
+  }
+
+  fold() { return this.data.folds[this.k]; }
+
+  runs() {
+    const found = [];
+    for (let i = this.data.offsets[this.k]; i < this.data.offsets[this.k + 1]; i++) {
+      found.push([this.data.start[i], this.data.stop[i]]);
+    }
+    return found;
+  }
+
+  has(site) { return this.runs().some(([start, stop]) => start <= site && site < stop); }
+
+  tell() {
+    const { data, k } = this, verdict = data.ok[k] ? data.verdicts[data.verdict[k]] : "no usable number";
+    this.output.textContent = `${this.fold()}: loss ${say(data.loss[k])}, ${verdict}`;
+  }
+}

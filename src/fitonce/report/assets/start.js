@@ -1,0 +1,23 @@
+// Finds the charts of the page and begins.
+
+function begin() {
+  const data = unpack(JSON.parse(document.getElementById("data").textContent));
+  SPOKEN = data.spoken;
+  const charts = [];
+  const add = (name, make) => {
+    const figure = document.getElementById(`chart-${name}`);
+    if (figure) charts.push(make(figure));
+  };
+  add("scatter", (figure) => new Scatter(figure, data.scatter));
+  add("along", (figure) => new Losses(figure, data.along));
+  add("map", (figure) => new SiteMap(figure, data.map, data.along, data.influence));
+  add("influence", (figure) => new Stems(figure, data.influence));
+  const redraw = () => charts.forEach((chart) => chart.redraw());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  addEventListener("beforeprint", () => { document.documentElement.classList.add("printing"); redraw(); });
+  addEventListener("afterprint", () => { document.documentElement.classList.remove("printing"); redraw(); });
+  redraw();
+  document.documentElement.dataset.ready = "yes"; // tests and benchmarks wait for it
+}
+
+begin();

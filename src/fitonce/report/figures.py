@@ -1,0 +1,166 @@
+"""Sections with a chart that answers to a pointer, to touch and to keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.report.along import Along
+from fitonce.report.markup import Markup, datum, join, number, paragraph, table, tag
+from fitonce.report.packing import floats, integers
+from fitonce.report.points import MOST_POINTS, Pairs, summary
+
+_COMMON = ("sequence", "time", "site", "value", "loss", "displacement")
+_TOP = 10
+_LEGEND = (
+    "Shaded: what the chosen fold left out. Hatched: missing. The strip below the losses: in how many "
+    "folds a point was left out, darker is more."
+)
+_ZOOM = " Keys + and - zoom."
+
+
+def figure(name: str, label: str, caption: str, hint: str, *controls: Markup) -> Markup:
+    """A canvas that a script draws on, its controls, and a line that repeats what is pointed at, which
+    starts with a hint."""
+    canvas = tag(
+        "canvas", label, role="img", aria_label=label, tabindex=0, aria_describedby=f"{name}-said"
+    )
+    said = tag("p", hint, class_="readout", id=f"{name}-said", aria_live="polite")
+    held = tag("div", *controls, class_="controls") if controls else ""
+    without = tag("noscript", paragraph("This chart needs JavaScript."))
+    return tag(
+        "figure",
+        held,
+        canvas,
+        said,
+        without,
+        tag("figcaption", caption) if caption else "",
+        id=f"chart-{name}",
+        class_="chart",
+    )
+
+
+def checkbox(name: str, words: str) -> Markup:
+    """A switch that starts off."""
+    return tag("label", tag("input", type="checkbox", name=name), " ", words)
+
+
+def scatter_section(shown: Pairs) -> Markup:
+    """Two losses of each left-out point against each other."""
+    across, up = shown.labels
+    total, drawn = len(shown.table), int(shown.finite.sum())
+    said = f"{min(drawn, MOST_POINTS):,} of {total:,} left-out points are drawn"
+    said += ", the extremes among them." if drawn > MOST_POINTS else "."
+    if drawn < total:
+        said += f" {total - drawn:,} have a loss that is not a finite number."
+    intro = f"Each dot is a left-out point: {up} against {across}. On the line, the two agree."
+    if not shown.exact:
+        intro = (
+            "No exact refits were asked for. So each dot is a left-out point with its loss against "
+            "its control; how far dots are from the line is what adjusting the parameters did."
+        )
+    switches = [checkbox("difference", "show differences")]
+    if shown.exact:
+        switches.append(checkbox("control", "show the control"))
+    label = f"Scatter plot of held-out losses: {up} against {across}"
+    rows = [(name, *apart) for name, *apart in summary(shown)]
+    header = (f"difference from {across}", "mean absolute", "largest")
+    hint = "Point at a dot, touch it, or use the arrow keys: from the largest difference down."
+    chart = figure("scatter", label, said, hint, *switches)
+    return join([paragraph(intro), table(header, rows, "Differences"), chart])
+
+
+def along_section(found: Along, on_map: bool, sequences: int, places: str) -> Markup:
+    """Mean losses by place, with what folds left out."""
+    skipped = ""
+    if found.skipped:
+        skipped = f" {found.skipped:,} losses are in no mean: not finite, or of a fold that failed."
+    never = int((found.times == 0).sum())
+    noun = "point" if found.kind == "site" and not on_map else found.kind
+    rest = f" {never:,} of {len(found.times):,} {noun}s have no score." if never else ""
+    intro = f"Mean held-out loss of each {noun} over the folds that score it.{rest}{skipped}"
+    if found.kind == "fold":
+        intro = f"The joint loss of each fold.{skipped}"
+    hint = "Point at the chart, touch it, or use the arrow keys."
+    controls = [_fold_slider(found)] if found.runs is not None else []
+    if on_map:
+        controls.insert(0, _choice("show", "colour by"))
+        label, keys = "Map of mean held-out losses", f"{places} Grey: no score. Crossed: missing."
+    else:
+        label = f"Mean held-out loss along {'time' if found.kind == 'site' else found.kind + 's'}"
+        keys = _LEGEND if found.kind == "site" else ""
+        hint += _ZOOM
+        controls += [_sequence_choice(sequences)] if sequences > 1 and found.kind == "site" else []
+        controls += [checkbox("control", "show the control"), zoom_buttons()]
+    name = "map" if on_map else "along"
+    return join([paragraph(intro), figure(name, label, keys, hint, *controls)])
+
+
+def _fold_slider(found: Along) -> Markup:
+    assert found.runs is not None
+    last = len(found.runs.folds) - 1
+    slider = tag("input", type="range", name="fold", min=0, max=last, value=0, step=1, aria_label="fold")
+    return tag("label", "fold ", slider, " ", tag("output", ""), class_="wide")
+
+
+def _choice(name: str, words: str) -> Markup:
+    return tag("label", words, " ", tag("select", name=name))
+
+
+def _sequence_choice(count: int) -> Markup:
+    options = [tag("option", "all, one after another", value=-1)]
+    options += [tag("option", f"sequence {k}", value=k) for k in range(count)]
+    return tag("label", "show ", tag("select", *options, name="sequence"))
+
+
+def zoom_buttons() -> Markup:
+    """Closer, farther, to both sides, and back to all."""
+    named = {"in": "zoom in", "out": "zoom out", "left": "left", "right": "right", "all": "all"}
+    buttons = [tag("button", words, type="button", data_zoom=key) for key, words in named.items()]
+    return tag(
+        "span", *buttons, class_="buttons", role="group", aria_label="Part of the data that is shown"
+    )
+
+
+def influence_section(found: pd.DataFrame | None, spoken: tuple[str, ...]) -> Markup:
+    """Which points carry the fit."""
+    if found is None:
+        how = "Influence was not asked for. It costs one sweep: "
+        code = tag("code", "fitonce.influence(fit).table")
+        return paragraph(how, code, ", passed on as ", tag("code", "influence="), ".")
+    check_influence(found)
+    order = found["displacement"].abs().sort_values(ascending=False, kind="stable").index[:_TOP]
+    top = found.loc[order]
+    moves = [name for name in found.columns if name not in _COMMON]
+    header = (*spoken, "value", "loss", "displacement", *(["moves most"] if moves else []))
+    columns: list[list[Any]] = [[str(int(v)) for v in top[name]] for name in spoken]
+    columns.append([datum(value) for value in top["value"]])
+    columns += [top[name].astype(float).tolist() for name in ("loss", "displacement")]
+    columns += [_moves_most(top[moves])] if moves else []
+    intro = f"Of {len(found):,} points, those that move the fit most when they are left out:"
+    label = "Displacement of the fit by each point"
+    hint = "Point at the chart, touch it, or use the arrow keys." + _ZOOM
+    chart = figure("influence", label, "", hint, zoom_buttons())
+    rows = zip(*columns, strict=True)
+    return join([paragraph(intro), table(header, rows, "Points with the largest influence"), chart])
+
+
+def check_influence(found: pd.DataFrame) -> None:
+    """Refuse a table that is not one of influence."""
+    lacking = [name for name in _COMMON if name not in found]
+    if lacking:
+        raise ValueError(f"influence must have the columns {', '.join(_COMMON)}; lacking: {lacking[0]}")
+
+
+def _moves_most(moves: pd.DataFrame) -> list[str]:
+    values = np.nan_to_num(moves.to_numpy(float))
+    most = np.abs(values).argmax(1)
+    return [f"{moves.columns[k]} ({number(row[k], 2)} se)" for row, k in zip(values, most, strict=True)]
+
+
+def packed_influence(found: pd.DataFrame) -> dict[str, Any]:
+    """What the page draws."""
+    whole = {name: integers(found[name]) for name in ("sequence", "time", "site")}
+    return whole | {name: floats(found[name]) for name in ("value", "loss", "displacement")}
