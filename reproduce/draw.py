@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-STYLES = {
+STYLES: dict[str, dict[str, Any]] = {
     "none": {"color": "0.65", "ms": 3.0},
     "ij": {"color": "#c0392b", "ms": 3.0},
     "auto": {"color": "#2c6fbb", "ms": 2.0},
 }
-MOST_DOTS = 4_000  # of a method in a panel
+MOST_DOTS, FEW_DOTS = 4_000, 150  # of a method in a panel; fewer are drawn larger
 
 
 def scatter(axis: Any, truth: np.ndarray, found: dict[str, np.ndarray], title: str) -> None:
@@ -21,7 +21,8 @@ def scatter(axis: Any, truth: np.ndarray, found: dict[str, np.ndarray], title: s
         shown = np.sort(np.random.default_rng(0).choice(shown, MOST_DOTS, replace=False))
     for name, losses in found.items():
         style = STYLES.get(name.split(",")[0], {"color": "#1b7837", "ms": 3.0})
-        axis.plot(truth[shown], losses[shown], ".", label=label(name), **style)
+        size = style["ms"] * (1.0 if len(shown) > FEW_DOTS else 2.2)
+        axis.plot(truth[shown], losses[shown], ".", label=label(name), color=style["color"], ms=size)
     if len(shown):
         ends = [truth[shown].min(), truth[shown].max()]
         axis.plot(ends, ends, "k--", lw=0.8)

@@ -15,7 +15,7 @@ import numpy as np
 import fitonce as fo
 from reproduce import traffic
 
-STATES, TRAIN, LONGEST = 16, 100, 100
+STATES, TRAIN, TEST, LONGEST = 16, 100, 24, 100
 ORDERS = ("AR(0)", "AR(1)", "AR(2)", "AR(3)", "AR(4)", "AR(5)", "NAR(1)")
 
 

@@ -1,5 +1,5 @@
-"""The paper's comparison of one Newton step with `ij`, 10 % left out: do the two agree, and who is nearer
-to the exact refits?"""
+"""The paper's comparison of one Newton step with `ij`, 10 % left out: do the two agree, and who is
+nearer to the exact refits?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def main() -> None:
         "exact refit",
         ["left out", "method", "from newton", "largest", "from exact", "largest "],
     )
-    panels, without = {}, 0
+    panels: dict[str, dict[str, np.ndarray]] = {}
+    without: list[str] = []
     for (kind, percent), folds in traffic.fold_sets(fit.data).items():
         exact, found, failed = _losses(fit, folds)
         without += failed
@@ -32,27 +33,36 @@ def main() -> None:
             table.add(f"{kind} {percent} %", method, *(f"{number:.1e}" for number in numbers))
         if percent == max(traffic.PERCENTS):
             panels[f"{kind} {percent} %"] = found
-    record.say(
-        f"{without} of {traffic.N * 2 * len(traffic.PERCENTS)} folds are left out above: a step was reported as "
-        "failed (the fold's own Hessian is not positive at the full fit, so that a Newton step leads astray)."
-    )
+    _tell_failed(record, without)
     record.figure(
         _panels(panels),
         "newton-ij.png",
-        "Each dot is a left-out point: its loss after one Newton step with the fold's own Hessian (across) "
-        "and by the expansion (up).",
+        "Each dot is a left-out point: its loss after one Newton step with the fold's own Hessian (across) and "
+        "by the expansion (up).",
     )
     record.differs += traffic.DIFFERS
     record.write()
 
 
-def _losses(fit: fo.Fit, folds: fo.Folds) -> tuple[np.ndarray, dict[str, np.ndarray], int]:
-    """Each point's loss by exact refits and by each method, where all of them succeeded; failed folds."""
+def _tell_failed(record: Record, reasons: list[str]) -> None:
+    why = f": {'; '.join(sorted(set(reasons)))}" if reasons else ""
+    record.say(
+        "Folds left out of the table and the figure, because a step was reported as failed: "
+        f"{len(reasons)} of {traffic.N * 2 * len(traffic.PERCENTS)}{why}."
+    )
+
+
+def _losses(fit: fo.Fit, folds: fo.Folds) -> tuple[np.ndarray, dict[str, np.ndarray], list[str]]:
+    """Each point's loss by exact refits and by each method, where all succeeded; why others failed."""
     every = {m: fo.cross_validate(fit, folds, method=m) for m in (*METHODS, "exact")}
     sound = np.all([cv.folds["ok"].to_numpy() for cv in every.values()], axis=0)
     rows = sound[every["exact"].pointwise["fold"].to_numpy()]
     losses = {m: cv.pointwise["loss"].to_numpy()[rows] for m, cv in every.items()}
-    return losses.pop("exact"), losses, int((~sound).sum())
+    failed = [
+        next(cv.folds["status"][fold] for cv in every.values() if not cv.folds["ok"][fold])
+        for fold in np.flatnonzero(~sound)
+    ]
+    return losses.pop("exact"), losses, failed
 
 
 def _panels(panels: dict[str, dict[str, np.ndarray]]) -> Any:

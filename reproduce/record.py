@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,23 +100,36 @@ class Record:
     def figure(self, figure: Any, file: str, caption: str) -> None:
         """Write a figure of matplotlib, small enough to be kept."""
         path = save_png(figure, FIGURES / file)
-        self.figures.append([file, caption])
-        print(f"figure: {path.relative_to(Path(__file__).parents[1])}", flush=True)
+        self.figures = [kept for kept in self.figures if kept[0] != file] + [[file, caption]]
+        print(f"figure: {path.name}", flush=True)
 
     def has_control(self) -> bool:
         """Whether a table has the control as a column or as a row."""
         cells = [cell for table in self.tables for row in (table.columns, *table.rows) for cell in row]
         return any(cell.split(",")[0].split(" ")[0] == CONTROL for cell in cells)
 
-    def write(self) -> Path:
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """While something long runs the record on disk says that it has not ended: true if it never does."""
+        line = f"{what}: had not ended when this was written."
+        self.lines.append(line)
+        self.save()
+        yield
+        self.lines.remove(line)
+
+    def save(self) -> Path:
         """To records/NAME.json, in place of what an earlier run wrote."""
-        for text in self.differs:
-            print(f"differs: {text}")
         FOLDER.mkdir(exist_ok=True)
         path = FOLDER / f"{self.name}.json"
         path.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        print(f"record: {path.relative_to(Path(__file__).parents[1])}", flush=True)
         return path
+
+    def write(self) -> Path:
+        """The same at the end of a run, with a word on what differs from the paper."""
+        for text in self.differs:
+            print(f"differs: {text}")
+        print(f"record: {self.name}.json", flush=True)
+        return self.save()
 
 
 def read(path: Path) -> Record:

@@ -31,7 +31,7 @@ def main() -> None:
             short += failed
         table.add(f"{kind} {percent} %", published.RELATIVE_ERROR[kind, percent].text, *cells)
     if short:
-        record.say("*: a fold whose step was reported as failed; it is not in the mean")
+        record.say("A star marks a fold whose step was reported as failed; it is not in the mean.")
     record.differs += traffic.DIFFERS
     record.write()
 

@@ -81,11 +81,15 @@ def test_settings_of_records_are_numbers_of_the_paper():
 
 def test_a_record_survives_its_file(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "FOLDER", tmp_path)
-    monkeypatch.setattr(record.Path, "relative_to", lambda self, other: self)
     made = record.Record("mocap6", "A title", [], machine="here")
     made.table("caption", ["method", "error"]).add("none", 1.5)
     made.differs.append("all of it")
+    with made.waiting("the last model"):
+        assert record.read(tmp_path / "mocap6.json").lines == [
+            "the last model: had not ended when this was written."
+        ]
     assert record.read(made.write()) == made
+    assert not made.lines
     assert made.has_control()
     assert "| none | 1.5 |" in page.section(made)
 
