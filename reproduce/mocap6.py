@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 import fitonce as fo
-from reproduce import mocap, traffic
+from reproduce import mocap, published, traffic
 from reproduce.record import Record
 
 STATES, RESTARTS = 8, 5
@@ -24,8 +24,8 @@ MODELS = tuple(os.environ.get("MOCAP_MODELS", "AR(0) AR(1) AR(2) NAR(1)").split(
 METHODS = ("none", "ij", "auto")
 SHOWN = "AR(1)"  # whose states are decoded
 DIFFERS = [
-    "Data: the paper has 124 trials of this database; these are the six that Fox et al. labelled, each left "
-    "out once.",
+    f"Data: the paper has {published.MOCAP_SEQUENCES.text} trials of this database; these are the six "
+    "that Fox et al. labelled, each left out once.",
     f"Definition: {STATES} states, and channels divided by their standard deviation.",
 ]
 
@@ -33,8 +33,8 @@ DIFFERS = [
 def main() -> None:
     record = Record("mocap6", "Six labelled sequences of motion capture", [], differs=list(DIFFERS))
     table = record.table(
-        f"Loss of a left-out sequence, {STATES} states; mean absolute error against certified refits, nats a "
-        "sequence",
+        f"Loss of a left-out sequence, {STATES} states; mean absolute error against certified refits, "
+        "nats a sequence",
         ["model", "parameters", "fit", "exact loss", "certified", *METHODS, "time, ij", "time, exact"],
     )
     sequences = _sequences()
@@ -88,8 +88,8 @@ def _actions(record: Record, fit: fo.Fit) -> None:
     right = np.mean([named[state] == label for state, label in zip(states, labels, strict=True)])
     most = counts.sum(axis=1).max() / len(labels)
     record.say(
-        f"Naming each state of {SHOWN} by its most frequent action explains {right:.1%} of the steps; always "
-        f"saying the most frequent action {most:.1%} (control)."
+        f"Naming each state of {SHOWN} by its most frequent action explains {right:.1%} of the steps; "
+        f"always saying the most frequent action {most:.1%} (control)."
     )
     record.figure(
         _plot(fit, states, labels), "mocap6.png", f"Labelled actions and decoded states, {SHOWN}."

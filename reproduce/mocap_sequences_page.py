@@ -12,13 +12,13 @@ from reproduce.record import Record
 Row = dict[str, Any]
 OLD_MACHINE = "one H200"  # of rows that do not say
 DIFFERS = [
-    f"Data: {mocap.TRAIN + mocap.TEST} trials of the same database with the same channels, chosen by us: the "
-    "paper's list is not at hand. Channels are divided by their standard deviation.",
-    "Definition: the noise variance is learned and shared by the states; the prior mean of B is the identity for "
-    "the latest step and zero for others. D counts emission parameters, as the paper does.",
-    "Definition: exact refits are certified minima reached from the full fit. The paper refits AR(0) and AR(1) on "
-    "all folds by EM, and others by BFGS on three folds, whose times it multiplies; our folds are in the "
-    "tables.",
+    f"Data: {mocap.TRAIN + mocap.TEST} trials of the same database with the same channels, chosen by "
+    "us: the paper's list is not at hand. Channels are divided by their standard deviation.",
+    "Definition: the noise variance is learned and shared by the states; the prior mean of B is the "
+    "identity for the latest step and zero for others. D counts emission parameters, as the paper does.",
+    "Definition: exact refits are certified minima reached from the full fit. The paper refits AR(0) "
+    "and AR(1) on all folds by EM, and others by BFGS on three folds, whose times it multiplies; our "
+    "folds are in the tables.",
     "Machine: the paper gives its losses and times in a figure only, without numbers.",
 ]
 
@@ -78,7 +78,8 @@ def _errors(record: Record, rows: list[Row]) -> None:
 
 def _times(record: Record, rows: list[Row]) -> None:
     table = record.table(
-        "Seconds: H, its factor, J with all folds and losses, these three together (ij), and 100 exact refits",
+        "Seconds: H, its factor, J with all folds and losses, these three together (ij), and 100 exact "
+        "refits",
         [
             "model",
             "fit",

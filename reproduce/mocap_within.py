@@ -35,12 +35,13 @@ COLUMNS = [
 DIFFERS = [
     "Data: a sequence of the same length and channels, of a trial chosen by us; channels are divided by "
     "their standard deviation. The paper's trial is not named.",
-    "Definition: AR(0) is the paper's Gaussian, with one noise variance that is learned and shared by the "
-    "states.",
-    f"Definition: where the future is left out, at most {MOST_STARTS} starts, evenly spread over the paper's "
-    "range, each scored on its first step.",
-    "Definition: for the autoregressions the step after a left-out one is dropped too (not scored), since "
-    "the left-out step is its regressor. The paper shows points and blocks for the Gaussian alone.",
+    "Definition: AR(0) is the paper's Gaussian, with one noise variance that is learned and shared by "
+    "the states.",
+    f"Definition: where the future is left out, at most {MOST_STARTS} starts, evenly spread over the "
+    "paper's range, each scored on its first step.",
+    "Definition: for the autoregressions the step after a left-out one is dropped too (not scored), "
+    "since the left-out step is its regressor. The paper shows points and blocks for the Gaussian "
+    "alone.",
 ]
 
 

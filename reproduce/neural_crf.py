@@ -31,9 +31,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 DIFFERS = [
-    "Data: Universal NER on English EWT in place of CoNLL-2003, which may not be passed on; word vectors of "
-    "100 dimensions in place of 300. Fewer tags give a smaller CRF layer.",
-    "Definition: a Gaussian prior of scale 3 on the CRF layer makes H positive definite without damping. 'ij, "
+    "Data: Universal NER on English EWT in place of CoNLL-2003, which may not be passed on; smaller "
+    "word vectors; fewer tags, which give a smaller CRF layer.",
+    "Definition: a Gaussian prior on the CRF layer makes H positive definite without damping. 'ij, "
     "paper' leaves the remaining gradient out and damps, as the paper does; 'ij' keeps it in.",
     "Definition: the exact refits are certified minima and do not depend on the epoch.",
     "Machine: the paper gives its errors in figures only, without numbers.",
@@ -72,8 +72,8 @@ def main() -> None:
     record.say(f"Exact: {exact.seconds:.0f} s, {exact.n_failed} folds without a certificate.")
     _times(record, model, data, fit, folds, exact)
     table = record.table(
-        "Mean absolute error of a held-out probability against exact refits, from where the CRF layer stands "
-        "after each epoch",
+        "Mean absolute error of a held-out probability against exact refits, from where the CRF layer "
+        "stands after each epoch",
         ["epoch", "trained for", "gradient norm", "se from stationary", *VARIANTS],
     )
     rows = [_at(table, model, data, layers[epoch], folds, exact) for epoch in CURVE]
@@ -93,6 +93,8 @@ def _tell_training(record: Record, tagger: neural.Tagger) -> None:
 def _sizes(record: Record, fit: fo.Fit) -> None:
     record.beside("training sentences", published.CRF_SENTENCES, f"{fit.data.n_sequences:,}")
     record.beside("parameters of the CRF layer", published.CRF_PARAMETERS, len(fit.theta))
+    size = ner.glove().vectors.shape[1]
+    record.beside("word vectors", published.CRF_VECTORS, f"{size} dimensional")
     record.beside("folds", published.CRF_FOLDS, FOLDS)
     record.beside("training of the CRF layer alone", published.CRF_EPOCHS, f"{max(CURVE)} epochs")
     record.beside("damping of H (ij, paper)", published.CRF_DAMPING, VARIANTS["ij, paper"]["damping"])
@@ -129,10 +131,10 @@ def _times(
     quick = fo.cross_validate(fit, folds, method="ij", check=False).seconds - cross
     again = fo.fit(model, data).refit_seconds
     record.say(
-        f"H and J {both:.2f} s warm (J {cross:.2f} s); {len(folds)} folds after that {quick:.2f} s; one refit "
-        f"from scratch {again:.1f} s, by refinement {exact.seconds / len(folds):.2f} s; {len(folds)} refits / (H, J "
-        f"and folds) {again * len(folds) / (both + quick):,.0f}, by refinement "
-        f"{exact.seconds / (both + quick):.0f}."
+        f"H and J {both:.2f} s warm (J {cross:.2f} s); {len(folds)} folds after that {quick:.2f} s; one "
+        f"refit from scratch {again:.1f} s, by refinement {exact.seconds / len(folds):.2f} s; "
+        f"{len(folds)} refits / (H, J and folds) {again * len(folds) / (both + quick):,.0f}, by "
+        f"refinement {exact.seconds / (both + quick):.0f}."
     )
 
 
@@ -172,9 +174,9 @@ def _draw(record: Record, rows: list[dict[str, Any]], exact: fo.CVResult) -> Non
     record.figure(
         figure,
         "neural-crf.png",
-        "Each dot is a left-out sentence: the probability of its labels after an exact refit (across) and "
-        "approximated (up), from the CRF layer as it stands after some epochs; above by the paper's expansion, "
-        "below with the gradient that is left.",
+        "Each dot is a left-out sentence: the probability of its labels after an exact refit (across) "
+        "and approximated (up), from the CRF layer as it stands after some epochs; above by the paper's "
+        "expansion, below with the gradient that is left.",
     )
     record.figure(
         _errors(rows), "neural-crf-errors.png", "Mean error against time and against the gradient norm."

@@ -37,8 +37,8 @@ def main() -> None:
     record.figure(
         _panels(panels),
         "newton-ij.png",
-        "Each dot is a left-out point: its loss after one Newton step with the fold's own Hessian (across) and "
-        "by the expansion (up).",
+        "Each dot is a left-out point: its loss after one Newton step with the fold's own Hessian "
+        "(across) and by the expansion (up).",
     )
     record.differs += traffic.DIFFERS
     record.write()

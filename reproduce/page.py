@@ -25,14 +25,14 @@ HEAD = """# The paper, run again
 
 <!-- Written by `python -m reproduce page` from reproduce/records; edits here are lost. -->
 
-Every table and figure of Ghosh et al., "Approximate Cross-Validation for Structured Models" (NeurIPS 2020), on the data
-that we may use. `make reproduce` runs them all and writes this page; `python -m reproduce NAME` runs one. No
-number below was typed by hand: ours are what the named command measured on the named machine, the paper's are
-looked up in its source.
+Every table and figure of Ghosh et al., "Approximate Cross-Validation for Structured Models" (NeurIPS
+2020), on the data that we may use. `make reproduce` runs them all and writes this page; `python -m
+reproduce NAME` runs one. No number below was typed by hand: ours are what the named command measured on
+the named machine, the paper's are looked up in its source.
 
-`ij` is the paper's approximation, `none` the control: the same folds, the same inference, parameters not adjusted
-at all. An approximation is worth its name where it is nearer to the exact refits than `none` is.
-`onestep`, `newton`, `auto` and `exact` are explained in [Folds, methods, schemes](choices.md).
+`ij` is the paper's approximation, `none` the control: the same folds, the same inference, parameters not
+adjusted at all. An approximation is worth its name where it is nearer to the exact refits than `none`
+is. `onestep`, `newton`, `auto` and `exact` are explained in [Folds, methods, schemes](choices.md).
 """
 
 

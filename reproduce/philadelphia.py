@@ -1,7 +1,7 @@
 """Every single tract of Philadelphia left out: `none`, `ij`, `onestep` and `loo` against exact refits.
 
-The paper's last experiment, on violent crimes and on all crimes of 2018 (PHILADELPHIA_KINDS="violent" runs
-one of them). The couplings are per edge; the paper's, which counts edges twice, are half of them.
+The paper's last experiment, on violent crimes and on all crimes of 2018 (PHILADELPHIA_KINDS="violent"
+runs one of them). The couplings are per edge; the paper's, which counts edges twice, are half of them.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ COMPARED = ("none", "ij", "onestep", "auto")
 TIMED = ("none", "ij", "onestep", "loo", "auto", "exact")
 PAPERS_STYLE = "B"
 DIFFERS = [
-    "Data: the paper does not say which crimes and which year it counts; ours are of 2018, violent ones and "
-    "all.",
-    "Definition: the paper does not give its four couplings. Ours are per edge of the graph; its double sum "
-    "counts every edge twice, so that its beta is half of ours.",
-    "Definition: the paper leaves out in style B (observation and latent state); style A, below it, keeps "
-    "the latent state. Losses are those of the paper in both.",
+    "Data: the paper does not say which crimes and which year it counts; ours are of 2018, violent ones "
+    "and all.",
+    "Definition: the paper does not give its four couplings. Ours are per edge of the graph; its double "
+    "sum counts every edge twice, so that its beta is half of ours.",
+    "Definition: the paper leaves out in style B (observation and latent state); style A, below it, "
+    "keeps the latent state. Losses are those of the paper in both.",
     "Definition: the paper refits by expectation maximisation; refits here are certified minima.",
     "Machine: the paper gives its times in a figure only, without numbers.",
 ]
@@ -41,8 +41,8 @@ def tell(record: Record, found: Found) -> None:
             kind, style, f"{beta:g}", *cells, f"{exact.estimate:.3f}", f"{sound} of {len(exact.folds)}"
         )
     times = record.table(
-        "Seconds for all folds with their losses, from a fit at hand (none, ij, onestep without checks; auto "
-        "and exact with them; loo keeps latent states in both styles)",
+        "Seconds for all folds with their losses, from a fit at hand (none, ij, onestep without checks; "
+        "auto and exact with them; loo keeps latent states in both styles)",
         [*columns, *TIMED],
     )
     for (kind, beta, style), results in _ordered(found):
@@ -60,14 +60,15 @@ def draw_all(record: Record, found: Found, data: fo.datasets.MapData) -> None:
     )
     record.figure(
         _times(found, kinds[0]), "philadelphia-times.png",
-        "Seconds for all folds against the coupling, left-out tracts with their latent states (style B).",
+        "Seconds for all folds against the coupling, left-out tracts with their latent states (style "
+        "B).",
     )  # fmt: skip
     for kind in kinds:
         record.figure(
             _panels(found, kind),
             f"philadelphia-{kind}.png",
-            f"Each dot is a tract left out of the {kind} crimes: its loss after an exact refit (across) and "
-            "approximated (up); style B above, A below.",
+            f"Each dot is a tract left out of the {kind} crimes: its loss after an exact refit (across) "
+            "and approximated (up); style B above, A below.",
         )
 
 

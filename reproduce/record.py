@@ -110,7 +110,7 @@ class Record:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """While something long runs the record on disk says that it has not ended: true if it never does."""
+        """While something long runs, the record on disk says that it has not ended."""
         line = f"{what}: had not ended when this was written."
         self.lines.append(line)
         self.save()

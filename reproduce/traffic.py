@@ -17,8 +17,8 @@ FOLDER = Path(os.environ.get("FITONCE_DATA", Path(__file__).parents[2] / "shared
 SUBSET, N, PERCENTS = 10_000, 10, (2, 5, 10)
 MAKERS = {"i.i.d.": fo.folds.iid, "contiguous": fo.folds.blocks}
 DIFFERS = [
-    "Data: the same series. Counts that are marked as missing are neither fitted nor scored; the paper does not "
-    "say what it did with them.",
+    "Data: the same series. Counts that are marked as missing are neither fitted nor scored; the paper "
+    "does not say what it did with them.",
     "Definition: the paper gives no numbers for its priors; ours are weak and written in `EventCounts`. "
     "Which steps are left out is drawn anew.",
     "Definition: a block of m % has floor(mT/100) steps, the paper's index set one more.",

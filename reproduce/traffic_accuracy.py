@@ -18,7 +18,8 @@ def main() -> None:
     record = Record("traffic-accuracy", "Time-varying Poisson process: accuracy", ["tab:dodgers"])
     fit = traffic.subset(record)
     table = record.table(
-        f"Mean relative error of the fold loss ± 2 sd over {traffic.N} folds, against certified exact refits",
+        f"Mean relative error of the fold loss ± 2 sd over {traffic.N} folds, against certified exact "
+        "refits",
         ["left out", "paper, ij", *METHODS],
     )
     short = 0

@@ -28,12 +28,13 @@ COLUMNS = [
     "measured", "peak", "estimate",
 ]  # fmt: skip
 DIFFERS = [
-    "Machine: the paper used a 2.5 GHz quad core Intel i7 with 16 GB; ours is named above, and other work "
+    f"Machine: the paper's is a {published.TRAFFIC_MACHINE.text}; ours is named above, and other work "
     "ran beside it.",
-    "Definition: the paper multiplied 10 folds by 100 for the Newton step and for exact CV; we scale from "
-    "the folds in the column 'measured'. `python -m reproduce exact` runs all of them.",
-    "Definition: our times have each fold's losses, control and error estimate in them. Our exact refits "
-    "start at the full fit and go on to a certified minimum; the paper does not say where its own start.",
+    f"Definition: for the Newton step and exact CV the paper runs {published.TRAFFIC_SCALED.text}; we "
+    "scale from the folds in the column 'measured'. `python -m reproduce exact` runs all of them.",
+    "Definition: our times have each fold's losses, control and error estimate in them. Our exact "
+    "refits start at the full fit and go on to a certified minimum; the paper does not say where its "
+    "own start.",
     *traffic.DIFFERS[:-1],
 ]
 Rows = dict[tuple[str, int, str], dict[str, float]]
@@ -47,8 +48,8 @@ def main() -> None:
     )
     record.beside("steps", published.TRAFFIC_STEPS, f"{SIZES[-1]:,}")
     table = record.table(
-        f"Time of cross-validation on {FOLDS:,} folds of {PERCENT} %, warm, scaled from the folds measured; "
-        "checks included; process, first call and warm are of the folds measured",
+        f"Time of cross-validation on {FOLDS:,} folds of {PERCENT} %, warm, scaled from the folds "
+        "measured; checks included; process, first call and warm are of the folds measured",
         COLUMNS,
     )
     rows: Rows = {}
@@ -73,8 +74,8 @@ def _cells(kind: str, steps: int, method: str, row: dict[str, float]) -> list[st
     ratio = "" if paper is None else f"{published.seconds(paper) / whole:,.0f}"
     return [
         kind, f"{steps:,}", method, paper.text if paper else "", f"{whole:.1f} s", ratio,
-        f"{row['process']:.1f} s", f"{row['first']:.1f} s", f"{row['warm']:.1f} s", f"{row['folds']:,.0f}",
-        f"{row['peak_gib']:.1f} GiB", f"{row['estimate']:.4f}",
+        f"{row['process']:.1f} s", f"{row['first']:.1f} s", f"{row['warm']:.1f} s",
+        f"{row['folds']:,.0f}", f"{row['peak_gib']:.1f} GiB", f"{row['estimate']:.4f}",
     ]  # fmt: skip
 
 
