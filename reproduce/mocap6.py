@@ -67,7 +67,7 @@ def _row(fit: fo.Fit) -> list[str]:
     errors, seconds = [], {}
     for method in METHODS:
         cv = fo.cross_validate(fit, folds, method=method)
-        off = np.abs(cv.folds["loss"] - exact.folds["loss"]).to_numpy()[sound]
+        off = (cv.folds["loss"] - exact.folds["loss"]).abs().to_numpy()[sound]
         errors.append(f"{off.mean():.2g}")
         seconds[method] = f"{cv.seconds:.0f} s"
     loss = f"{exact.folds['loss'].to_numpy()[sound].mean():.1f} ± {exact.se:.1f}"
@@ -98,6 +98,7 @@ def _actions(record: Record, fit: fo.Fit) -> None:
 
 def _plot(fit: fo.Fit, states: np.ndarray, labels: np.ndarray) -> Any:
     import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
 
     names, codes = np.unique(labels, return_inverse=True)
     figure, axes = plt.subplots(6, 1, figsize=(9, 7))
@@ -112,7 +113,7 @@ def _plot(fit: fo.Fit, states: np.ndarray, labels: np.ndarray) -> Any:
             part.set_xticks([])
         axis.set_axis_off()
     handles = [
-        plt.Line2D([], [], marker="s", ls="", color=plt.get_cmap("tab20")(code / 19), label=name)
+        Line2D([], [], marker="s", ls="", color=plt.get_cmap("tab20")(code / 19), label=name)
         for code, name in enumerate(names)
     ]
     figure.legend(handles=handles, loc="lower center", ncols=6, fontsize=7)

@@ -3,7 +3,8 @@
 For each model: parameters, the cross-validated loss per sequence by the paper's expansion, its error
 and that of `auto` (10 folds) against exact refits (all folds for AR(0) and AR(1), 10 for the others),
 the loss of 24 test sequences, and times. MOCAP_MODELS="AR(0) AR(1)" runs some of them,
-MOCAP_FOLDS=100 more refits; fits and rows are kept in out/mocap and read from there, and so are refits, a batch at a time.
+MOCAP_FOLDS=100 more refits; fits and rows are kept in out/mocap and read from there, and so are refits,
+a batch at a time.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def _losses(record: Record, rows: list[Row]) -> None:
         table.add(row["name"], *sizes, f"{row['none']:.1f}", ij, exact, row["refits"], test)
     whole = all(row["refits"] == mocap.TRAIN for row in rows)
     judges = ("none", "ij", *(["exact"] if whole else []), "test")  # folds that differ do not compare
-    least = {key: min(rows, key=lambda row, k=key: row[k])["name"] for key in judges}
+    least = {key: min(rows, key=itemgetter(key))["name"] for key in judges}
     told = ", ".join(f"{name} by {key}" for key, name in least.items())
     record.say(f"Least loss among the models measured: {told}.")
 
