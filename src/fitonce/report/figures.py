@@ -51,15 +51,15 @@ def scatter_section(shown: Pairs) -> Markup:
     """Two losses of each left-out point against each other."""
     across, up = shown.labels
     total, drawn = len(shown.table), int(shown.finite.sum())
-    said = f"{min(drawn, MOST_POINTS):,} of {total:,} left-out points are drawn"
+    said = f"{min(drawn, MOST_POINTS):,} of {total:,} dots are drawn"
     said += ", the extremes among them." if drawn > MOST_POINTS else "."
     if drawn < total:
         said += f" {total - drawn:,} have a loss that is not a finite number."
-    intro = f"Each dot is a left-out point: {up} against {across}. On the line, the two agree."
+    intro = f"Each dot is a {shown.noun}: {up} against {across}. On the line, the two agree."
     if not shown.exact:
         intro = (
-            "No exact refits were asked for. So each dot is a left-out point with its loss against "
-            "its control; how far dots are from the line is what adjusting the parameters did."
+            f"No exact refits were asked for. Each dot is a {shown.noun}: its loss against its control. "
+            "How far dots are from the line is what adjusting the parameters did."
         )
     switches = [checkbox("difference", "show differences")]
     if shown.exact:
@@ -72,7 +72,7 @@ def scatter_section(shown: Pairs) -> Markup:
     return join([paragraph(intro), table(header, rows, "Differences"), chart])
 
 
-def along_section(found: Along, on_map: bool, sequences: int, places: str) -> Markup:
+def along_section(found: Along, on_map: bool, sequences: int, places: str, folds: int) -> Markup:
     """Mean losses by place, with what folds left out."""
     skipped = ""
     if found.skipped:
@@ -94,6 +94,10 @@ def along_section(found: Along, on_map: bool, sequences: int, places: str) -> Ma
         hint += _ZOOM
         controls += [_sequence_choice(sequences)] if sequences > 1 and found.kind == "site" else []
         controls += [checkbox("control", "show the control"), zoom_buttons()]
+    if found.runs is not None and len(found.runs.folds) < folds:
+        keys += (
+            f" {len(found.runs.folds):,} of {folds:,} folds can be chosen; all would make a large file."
+        )
     name = "map" if on_map else "along"
     return join([paragraph(intro), figure(name, label, keys, hint, *controls)])
 

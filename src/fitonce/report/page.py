@@ -86,7 +86,7 @@ def html_report(
         "estimate": estimate_section(result),
         "verdicts": verdicts_section(result),
         "scatter": scatter_section(pairs),
-        "along": along_section(found, on_map, len(fitted.lengths), _places(polygons)),
+        "along": along_section(found, on_map, len(fitted.lengths), _places(polygons), len(result.folds)),
         "influence": influence_section(influence, spoken),
         "timings": timings_section(result, fitted, times),
         "reproduce": reproduce_section(result, asked, command),

@@ -31,6 +31,14 @@ class Pairs:
     exact: bool
 
     @property
+    def noun(self) -> str:
+        """What a dot is."""
+        if len(self.table) and (self.table["sequence"].to_numpy() < 0).all():
+            return "fold, all its points together"
+        whole = len(self.table) and (self.table["site"].to_numpy() < 0).all()
+        return "left-out sequence" if whole else "left-out point"
+
+    @property
     def finite(self) -> np.ndarray:
         """(points,) whether both are numbers."""
         return np.isfinite(self.table["x"].to_numpy()) & np.isfinite(self.table["y"].to_numpy())
@@ -40,7 +48,7 @@ def pairs(result: CVResult, scatter: pd.DataFrame | None, labels: tuple[str, str
     """The approximation against exact refits, or without these the losses against the control."""
     if scatter is None:
         renamed = result.pointwise.rename(columns={"loss": "y", "control": "x"})
-        return Pairs(renamed, ("control: parameters not adjusted", result.method), False)
+        return Pairs(renamed, ("control", result.method), False)
     lacking = [name for name in _COLUMNS if name not in scatter]
     if lacking:
         raise ValueError(f"scatter must have the columns {', '.join(_COLUMNS)}; lacking: {lacking[0]}")

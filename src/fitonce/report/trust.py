@@ -49,7 +49,8 @@ def verdicts_section(result: CVResult) -> Markup:
 
 
 def _sentence(counts: dict[str, int], total: int) -> str:
-    named = [f"{count:,} {name}" for name, count in counts.items() if count]
+    words = {_FAILED: "without a usable number"}
+    named = [f"{count:,} {words.get(name, name)}" for name, count in counts.items() if count]
     return f"Of {total:,} folds: " + ", ".join(named) + "."
 
 

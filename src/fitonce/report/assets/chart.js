@@ -63,8 +63,12 @@ class Chart {
     if (thing === this.picked && thing === null) return;
     this.picked = thing;
     this.redraw();
-    this.tip.hidden = thing === null;
-    if (thing === null) return;
+    if (thing === null) {
+      if (this.tip.chart === this) this.tip.hidden = true; // charts share it, and another may be using it by now
+      return;
+    }
+    this.tip.chart = this;
+    this.tip.hidden = false;
     const words = this.words(thing), box = this.canvas.getBoundingClientRect();
     this.tip.textContent = words;
     this.readout.textContent = words.replaceAll("\n", "; ");
@@ -128,6 +132,7 @@ class Chart {
 
   on(name, what) {
     const found = this.control(name);
-    if (found) found.addEventListener("input", () => { what(found); this.redraw(); });
+    const event = found && found.tagName === "SELECT" ? "change" : "input";
+    if (found) found.addEventListener(event, () => { what(found); this.redraw(); });
   }
 }

@@ -4,6 +4,7 @@ class Losses extends Series {
   constructor(figure, data) {
     super(figure, 0, data.loss.length, () => (data.values ? 400 : 290));
     this.data = data;
+    this.discrete = data.kind !== "site";
     this.control_ = false;
     this.sequence = -1;
     this.starts = [0];
@@ -27,7 +28,8 @@ class Losses extends Series {
     const seen = (values) => values.subarray(this.from, this.to);
     const drawn = this.control_ ? [seen(data.loss), seen(data.control)] : [seen(data.loss)];
     const losses = this.losses = this.panel(top, tall, range(...drawn));
-    this.axisY(losses, this.control_ ? "mean held-out loss, and in orange the control" : "mean held-out loss");
+    const label = data.kind === "fold" ? "joint loss of the fold" : "mean held-out loss";
+    this.axisY(losses, this.control_ ? `${label}, and in orange the control` : label);
     this.background(losses);
     this.inside(losses, () => {
       this.curve(losses, data.loss, "first", true);

@@ -101,7 +101,7 @@ class Series extends Chart {
   }
 
   polyline(panel, from, to, across, values, ink) {
-    const dots = panel.wide / (to - from) > 5;
+    const dots = this.discrete || panel.wide / (to - from) > 5, half = this.discrete ? 3 : 1.5;
     this.pen.strokeStyle = this.pen.fillStyle = colour(ink);
     this.pen.lineWidth = 1.5;
     this.pen.beginPath();
@@ -109,10 +109,10 @@ class Series extends Chart {
     for (let i = from; i < to; i++) {
       const known = Number.isFinite(values[i]), alone = !open && known && !Number.isFinite(values[i + 1]);
       if (known) this.pen[open ? "lineTo" : "moveTo"](across(i), this.up(panel, values[i]));
-      if (dots || alone) this.pen.fillRect(across(i) - 1.5, this.up(panel, values[i]) - 1.5, 3, 3);
+      if (dots || alone) this.pen.fillRect(across(i) - half, this.up(panel, values[i]) - half, 2 * half, 2 * half);
       open = known;
     }
-    this.pen.stroke();
+    if (!this.discrete) this.pen.stroke(); // between folds there is nothing
   }
 
   // Places within reach of a pointer.

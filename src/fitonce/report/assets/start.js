@@ -17,7 +17,7 @@ function begin() {
   addEventListener("beforeprint", () => { document.documentElement.classList.add("printing"); redraw(); });
   addEventListener("afterprint", () => { document.documentElement.classList.remove("printing"); redraw(); });
   redraw();
-  document.documentElement.dataset.ready = "yes"; // tests and benchmarks wait for it
+  performance.mark("ready"); // tests and benchmarks look for it
 }
 
 begin();

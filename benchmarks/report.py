@@ -1,0 +1,87 @@
+"""The HTML report of 50,400 points and 1,000 folds: how large it is, how long it takes to make and to open."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import time
+from pathlib import Path
+from shutil import which
+
+import numpy as np
+import pandas as pd
+
+import fitonce as fo
+from fitonce.portrait import portrait
+from fitonce.report import html_report
+from fitonce.result import CVResult
+
+SITES, FOLDS, SIZE = 50_400, 1_000, 5_040
+READY = "return performance.getEntriesByName('ready').length ? performance.getEntriesByName('ready')[0].startTime : -1"
+
+
+def stretched(small: CVResult, scattered: bool = False) -> CVResult:
+    """A result with as many rows as the traffic data has, without the days it would take to be real."""
+    rng = np.random.default_rng(0)
+    fold = np.repeat(np.arange(FOLDS), SIZE)
+    if scattered:
+        site = np.concatenate([np.sort(rng.choice(SITES, SIZE, replace=False)) for _ in range(FOLDS)])
+    else:
+        site = (rng.integers(0, SITES - SIZE, FOLDS)[:, None] + np.arange(SIZE)).ravel()
+    control = rng.gamma(2.0, 1.0, SITES)[site]
+    loss = control + rng.normal(0.0, 0.02, len(site))
+    rows = {"fold": fold, "sequence": 0, "time": site, "site": site, "loss": loss, "control": control}
+    folds = pd.concat([small.folds] * (FOLDS // len(small.folds) + 1), ignore_index=True).iloc[:FOLDS]
+    values = rng.poisson(4.0 + 3.0 * np.sin(np.arange(SITES) / 300.0)).astype(float)
+    values[20_000:20_400] = np.nan
+    fitted = dataclasses.replace(portrait(small.fit), lengths=np.array([SITES]), values=values)
+    return dataclasses.replace(small, pointwise=pd.DataFrame(rows), folds=folds, fit=fitted)
+
+
+def influence(result: CVResult) -> pd.DataFrame:
+    site = np.arange(SITES)
+    moved = np.random.default_rng(1).gamma(0.3, 0.01, SITES)
+    values = result.fit.values  # noqa: PD011 - of a portrait
+    rows = {
+        "sequence": 0,
+        "time": site,
+        "site": site,
+        "value": values,
+        "loss": moved,
+        "displacement": moved,
+    }
+    return pd.DataFrame(rows)
+
+
+def load_seconds(path: Path) -> float:
+    """From asking for the page until its charts are drawn, in headless Chromium."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = which("chromium") or ""
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+        options.add_argument(flag)
+    with webdriver.Chrome(options=options, service=Service(which("chromedriver"))) as browser:
+        browser.get(path.as_uri())
+        return browser.execute_script(READY) / 1000.0
+
+
+def main() -> None:
+    x = np.random.default_rng(0).poisson(np.repeat([2.0, 9.0], 100)).astype(float)
+    fit = fo.fit(fo.models.PoissonHMM(2), x, restarts=1)
+    small = fo.cross_validate(fit, fo.folds.blocks(x, percent=10, n=20, seed=0), method="none")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, scattered in (("blocks", False), ("single points", True)):
+            result = stretched(small, scattered)
+            begun = time.perf_counter()
+            page = html_report(result, influence=influence(result))
+            made = time.perf_counter() - begun
+            path = Path(folder) / "report.html"
+            path.write_text(page, encoding="utf-8")
+            size = path.stat().st_size / 1e6
+            print(f"{name}: {size:.2f} MB, made in {made:.1f} s, open in {load_seconds(path):.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,389 @@
+"""The HTML report: what is in it, that nothing escapes into it, and that a browser is content."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from shutil import which
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitonce as fo
+from fitonce.portrait import portrait
+from fitonce.report import html_report
+from fitonce.report.along import along
+from fitonce.report.layout import positions
+from fitonce.report.markup import number
+from fitonce.report.points import MOST_POINTS, packed, pairs
+
+SECTIONS = [
+    *("asked", "model", "estimate", "verdicts", "scatter"),
+    *("along", "influence", "timings", "reproduce", "glossary"),
+]
+RNG = np.random.default_rng(0)
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\"'&"
+
+
+def counts(length):
+    return RNG.poisson(np.repeat([2.0, 9.0], length // 2)).astype(float)
+
+
+@pytest.fixture(scope="module")
+def chain_fit():
+    x = counts(200)
+    x[50:60] = np.nan
+    return fo.fit(fo.models.PoissonHMM(2), x, restarts=1)
+
+
+@pytest.fixture(scope="module")
+def chain(chain_fit):
+    folds = fo.folds.blocks(chain_fit.data, percent=10, n=12, seed=3)
+    return fo.cross_validate(chain_fit, folds, method="none", check=False)
+
+
+@pytest.fixture(scope="module")
+def joint(chain_fit):
+    folds = fo.folds.blocks(chain_fit.data, percent=10, n=12, seed=3)
+    return fo.cross_validate(chain_fit, folds, method="none", check=False, loss="joint")
+
+
+@pytest.fixture(scope="module")
+def several():
+    data = fo.sequences([counts(30), counts(50), counts(20)])
+    fit = fo.fit(fo.models.PoissonHMM(2), data, restarts=1)
+    return fo.cross_validate(
+        fit, fo.folds.blocks(data, percent=10, n=6, seed=0), method="none", check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def graph():
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 5))
+    model = fo.models.PottsMixture(grid, n_classes=2, emission="poisson", beta=0.7)
+    x = counts(20)
+    x[3] = np.nan
+    folds = fo.folds.regions(model, percent=10, n=8, seed=0)
+    return fo.cross_validate(fo.fit(model, x), folds, method="none", check=False)
+
+
+@pytest.fixture(scope="module")
+def failed(chain):
+    """One fold without a number, one with a bad verdict, one with an impossible point."""
+    folds, points = chain.folds.copy(), chain.pointwise.copy()
+    folds.loc[3, ["loss", "error"]] = np.nan
+    folds.loc[3, "ok"] = False
+    folds.loc[3, "status"] = f"not a minimum: {HOSTILE}"
+    folds.loc[5, "verdict"] = "bad"
+    points.loc[points["fold"] == 3, "loss"] = np.nan
+    points.loc[0, "loss"] = np.inf
+    broken = {"se": np.nan, "error": np.nan, "refits_seconds": np.inf}
+    return dataclasses.replace(chain, folds=folds, pointwise=points, **broken)
+
+
+@pytest.fixture(scope="module")
+def large(chain):
+    """50,400 points, 1,000 folds of 5,040 of them, five million rows."""
+    rng = np.random.default_rng(0)
+    site = (rng.integers(0, 45_360, 1000)[:, None] + np.arange(5040)).ravel()
+    control = rng.gamma(2.0, 1.0, len(site))
+    loss = control + rng.normal(0.0, 0.01, len(site))
+    loss[1234] = 99.0
+    fold = np.repeat(np.arange(1000), 5040)
+    rows = {"fold": fold, "sequence": 0, "time": site, "site": site, "loss": loss, "control": control}
+    folds = pd.concat([chain.folds] * 84, ignore_index=True).iloc[:1000]
+    values = rng.poisson(5.0, 50_400).astype(float)
+    fitted = dataclasses.replace(portrait(chain.fit), lengths=np.array([50_400]), values=values)
+    return dataclasses.replace(chain, pointwise=pd.DataFrame(rows), folds=folds, fit=fitted)
+
+
+def against(result):
+    """A made-up comparison with exact refits."""
+    table = result.pointwise.rename(columns={"loss": "approximate"})
+    return table.assign(exact=table["approximate"] + 0.01 * np.sin(np.arange(len(table))))
+
+
+def moved(result):
+    """A made-up table of influence."""
+    sites = np.flatnonzero(np.isfinite(portrait(result.fit).values))
+    one = {"sequence": 0, "time": sites, "site": sites, "value": 1.0, "loss": 2.0}
+    return pd.DataFrame(one).assign(displacement=1.0 / (1 + sites), **{"rate<0>": 0.1})
+
+
+def embedded(page):
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    return json.loads(found.group(1))
+
+
+@pytest.mark.parametrize("name", ["chain", "joint", "several", "graph", "failed"])
+def test_every_section_is_there_and_the_page_is_alone(name, request):
+    page = html_report(request.getfixturevalue(name))
+    for section in SECTIONS:
+        assert page.count(f'<section id="{section}"') == 1
+    assert '<html lang="en">' in page
+    assert not re.search(r"https?://|(src|href)=\"(?!#|data:)|@import|url\(", page)
+    assert not re.search(r"\bnan\b|\binf\b", re.sub(r"<script.*?</script>", "", page, flags=re.S))
+    embedded(page)
+
+
+def test_the_same_input_gives_the_same_page(chain, graph):
+    assert html_report(chain) == html_report(chain)
+    assert html_report(graph) == html_report(graph)
+
+
+def test_text_of_others_is_escaped(failed):
+    asked = {"file": HOSTILE, HOSTILE: "key"}
+    page = html_report(failed, asked=asked, command=HOSTILE, title=HOSTILE, times={HOSTILE: 1.0})
+    labelled = html_report(failed, scatter=against(failed), scatter_labels=(HOSTILE, HOSTILE))
+    for text in (page, labelled):
+        assert "<img" not in text
+        assert "<script>alert" not in text
+        assert text.count("<script") == 2
+    assert embedded(labelled)["scatter"]["xlabel"] == HOSTILE
+
+
+def test_what_is_not_a_number_is_said_in_words(failed):
+    page = html_report(failed)
+    assert "standard error not available" in page
+    assert "no fold was checked" in page
+    assert "1 without a usable number" in page
+    assert [number(value) for value in (np.nan, -np.inf, None)] == ["not available"] * 3
+    assert [number(value) for value in (0.0, 1234.567, 2.5e-9)] == ["0", "1,235", "2.500e-09"]
+
+
+def test_what_was_not_asked_for_is_said(chain):
+    page = html_report(chain)
+    assert "No exact refits were asked for" in page
+    assert "fitonce.influence(fit).table" in page
+    assert "No exact refits" not in html_report(chain, scatter=against(chain))
+
+
+def test_means_leave_out_failed_folds(chain, failed):
+    found = along(failed, portrait(failed.fit))
+    used = failed.pointwise["loss"].map(np.isfinite) & (failed.pointwise["fold"] != 3)
+    means = failed.pointwise[used].groupby("site")["loss"].mean()
+    np.testing.assert_allclose(found.loss[means.index], means)
+    assert np.isnan(np.delete(found.loss, means.index)).all()
+    assert found.skipped == (~used).sum()
+
+
+def test_a_block_with_missing_points_is_one_stretch(chain):
+    runs = along(chain, portrait(chain.fit)).runs
+    assert len(runs.start) == len(chain.folds)
+    first = chain.pointwise.groupby("fold")["site"].agg(["min", "max"])
+    np.testing.assert_array_equal(runs.start, first["min"])
+    np.testing.assert_array_equal(runs.stop, first["max"] + 1)
+
+
+def test_blocks_of_different_sequences_stay_apart(several):
+    found = along(several, portrait(several.fit))
+    sequence = np.repeat(np.arange(3), found.lengths)
+    np.testing.assert_array_equal(sequence[found.runs.start], sequence[found.runs.stop - 1])
+
+
+def test_a_scatter_of_many_points_keeps_the_extremes(large):
+    shown = pairs(large, None, ("a", "b"))
+    drawn = np.frombuffer(__import__("base64").b64decode(packed(shown)["y"]["f"]), "<f4")
+    assert len(drawn) == MOST_POINTS
+    assert drawn.max() == 99.0
+
+
+def test_a_large_report_is_small(large):
+    page = html_report(large)
+    assert len(page.encode()) < 10e6
+    assert len(portrait(large.fit).values) == 50_400
+
+
+def test_graphs_in_parts_and_tiny_ones_are_drawn():
+    pieces = np.array([[0, 1], [1, 2], [3, 4]])
+    assert np.isfinite(positions(6, pieces)).all()
+    assert np.isfinite(positions(2, pieces[:1])).all()
+    path = np.column_stack([np.arange(1999), np.arange(1, 2000)])
+    np.testing.assert_array_equal(positions(2000, path), positions(2000, path))
+
+
+def test_tables_with_other_columns_are_refused(chain):
+    with pytest.raises(ValueError, match=r"scatter must have the columns .* lacking: exact"):
+        html_report(chain, scatter=chain.pointwise.assign(approximate=0.0))
+    with pytest.raises(ValueError, match=r"influence must have the columns .* lacking: displacement"):
+        html_report(chain, influence=moved(chain).drop(columns="displacement"))
+    with pytest.raises(ValueError, match="result must be a CVResult, got dict"):
+        html_report({})
+
+
+# In a browser
+
+needs_browser = pytest.mark.skipif(
+    not (which("chromium") and which("chromedriver")), reason="needs chromium and chromedriver"
+)
+SHOWN = "return document.getElementById('tip').hidden ? '' : document.getElementById('tip').textContent"
+SCROLL = """
+const [canvas, done] = arguments;
+canvas.scrollIntoView({block: 'center'}); // and wait: what is told is hidden while a page scrolls
+requestAnimationFrame(() => requestAnimationFrame(() => done()));
+"""
+TOO_WIDE = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+DARK_PIXELS = """
+const [canvas] = arguments;
+const found = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+return found.filter((value, i) => i % 4 === 3 && value > 0).length
+"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = which("chromium")
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    opened = webdriver.Chrome(options=options, service=Service(which("chromedriver")))
+    yield opened
+    opened.quit()
+
+
+def open_page(browser, folder, page, width=1280):
+    shape = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    browser.get((folder / "report.html").as_uri())
+
+
+def canvas(browser, name):
+    found = browser.find_element("css selector", f"#chart-{name} canvas")
+    browser.execute_async_script(SCROLL, found)
+    return found
+
+
+def press(browser, where, *keys):
+    from selenium.webdriver import ActionChains
+
+    browser.execute_script("arguments[0].focus()", where)
+    ActionChains(browser).send_keys(*keys).perform()
+    return browser.execute_script(SHOWN)
+
+
+def hover(browser, where, x, y=0, touch=False):
+    """What is told when one points so far from the middle."""
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.actions.pointer_input import PointerInput
+
+    kind = "touch" if touch else "mouse"
+    actions = ActionChains(browser, duration=0, devices=[PointerInput(kind, kind)])
+    actions.w3c_actions.pointer_action.move_to(where, x, y)
+    if touch:
+        actions.w3c_actions.pointer_action.pointer_down().pointer_up()
+    actions.perform()
+    return browser.execute_script(SHOWN)
+
+
+@needs_browser
+@pytest.mark.parametrize("name", ["chain", "joint", "several", "graph", "failed"])
+def test_a_browser_shows_every_section_without_complaint(browser, tmp_path, name, request):
+    result = request.getfixturevalue(name)
+    for width in (1280, 360):
+        open_page(browser, tmp_path, html_report(result, title=HOSTILE + "x" * 200), width)
+        for section in SECTIONS:
+            assert browser.find_element("id", section).is_displayed()
+        for drawn in browser.find_elements("tag name", "canvas"):
+            assert browser.execute_script(DARK_PIXELS, drawn) > 1000
+        assert browser.execute_script(TOO_WIDE) <= 0
+    assert browser.get_log("browser") == []
+
+
+@needs_browser
+def test_keys_go_through_the_points_of_the_scatter(browser, tmp_path, chain):
+    from selenium.webdriver import Keys
+
+    table = against(chain)
+    open_page(browser, tmp_path, html_report(chain, scatter=table))
+    said = press(browser, canvas(browser, "scatter"), Keys.ARROW_RIGHT)
+    worst = table.loc[(table["approximate"] - table["exact"]).abs().idxmax()]
+    assert f"fold {worst['fold']:.0f}, time {worst['time']:.0f}" in said
+    assert "exact: " in said
+    assert press(browser, canvas(browser, "scatter"), Keys.ESCAPE) == ""
+    assert browser.get_log("browser") == []
+
+
+@needs_browser
+@pytest.mark.parametrize("touch", [False, True])
+def test_pointing_tells_fold_and_point(browser, tmp_path, chain, touch):
+    rows = chain.pointwise.iloc[:3].assign(approximate=[1.0, 2.0, 3.0], exact=[1.0, 2.0, 3.0])
+    open_page(browser, tmp_path, html_report(chain, scatter=rows, influence=moved(chain)))
+    dot = canvas(browser, "scatter")
+    found = [hover(browser, dot, x, 0, touch) for x in range(-200, 201, 20)]
+    assert any(f"fold 0, time {rows['time'].iloc[1]}" in said for said in found)
+    assert "data: " in hover(browser, canvas(browser, "along"), 50, 0, touch)
+    assert "displacement: " in hover(browser, canvas(browser, "influence"), 50, 0, touch)
+    assert browser.get_log("browser") == []
+
+
+@needs_browser
+def test_the_chosen_fold_is_shaded_and_told(browser, tmp_path, chain):
+    from selenium.webdriver import Keys
+
+    open_page(browser, tmp_path, html_report(chain))
+    slider = browser.find_element("css selector", "#chart-along input[type=range]")
+    press(browser, slider, Keys.ARROW_RIGHT)
+    told = browser.find_element("css selector", "#chart-along output").text
+    assert told.startswith("1: loss ")
+    shown = canvas(browser, "along")
+    first = int(chain.pointwise.loc[chain.pointwise["fold"] == 1, "site"].iloc[0])
+    said = press(browser, shown, *[Keys.ARROW_RIGHT] * (first + 1))
+    assert f"time {first}" in said
+    assert "left out by fold 1" in said
+
+
+@needs_browser
+def test_sequences_can_be_chosen_and_zoomed(browser, tmp_path, several):
+    from selenium.webdriver import Keys
+    from selenium.webdriver.support.select import Select
+
+    open_page(browser, tmp_path, html_report(several))
+    Select(browser.find_element("name", "sequence")).select_by_value("1")
+    assert "sequence 1, time 0" in press(browser, canvas(browser, "along"), Keys.ARROW_RIGHT)
+    browser.find_element("css selector", "#chart-along [data-zoom=right]").click()
+    browser.find_element("css selector", "#chart-along [data-zoom=in]").click()
+    assert "sequence 1, time" in press(browser, canvas(browser, "along"), Keys.ARROW_RIGHT)
+    assert browser.get_log("browser") == []
+
+
+@needs_browser
+@pytest.mark.parametrize("drawn", ["graph", "polygons"])
+def test_a_map_tells_its_sites(browser, tmp_path, graph, drawn):
+    from selenium.webdriver import Keys
+
+    squares = [
+        {
+            "properties": {"name": f"tract {k}"},
+            "geometry": {"type": "Polygon", "coordinates": [square(k % 5, k // 5)]},
+        }
+        for k in range(20)
+    ]
+    outlines = {"type": "FeatureCollection", "features": squares} if drawn == "polygons" else None
+    open_page(browser, tmp_path, html_report(graph, polygons=outlines, influence=moved(graph)))
+    shown = canvas(browser, "map")
+    said = press(browser, shown, *[Keys.ARROW_RIGHT] * 4)
+    assert said.startswith("site 3: tract 3" if outlines else "site 3")
+    assert "data: missing" in said
+    places = [(x, y) for x in range(-240, 241, 60) for y in range(-120, 121, 40)]
+    pointed = [hover(browser, shown, *place) for place in places]
+    assert any(text.startswith("site ") for text in pointed)
+    assert browser.get_log("browser") == []
+
+
+def square(x, y):
+    return [[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1], [x, y]]
+
+
+@needs_browser
+def test_a_large_report_opens(browser, tmp_path, large):
+    open_page(browser, tmp_path, html_report(large), 360)
+    assert "loss: " in hover(browser, canvas(browser, "along"), 50)
+    assert browser.get_log("browser") == []
