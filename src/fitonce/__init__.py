@@ -24,6 +24,7 @@ from fitonce.parallel import Workers
 from fitonce.plan import plan
 from fitonce.predict import marginals, predict
 from fitonce.result import CVResult, load
+from fitonce.select import Selection, select
 from fitonce.status import Outcome, Status
 from fitonce.word_features import WordVectors, read_vectors, word_features
 
@@ -43,6 +44,7 @@ __all__ = [
     "LabelAudit",
     "Labelled",
     "Outcome",
+    "Selection",
     "Sequences",
     "Status",
     "Tagged",
@@ -70,6 +72,7 @@ __all__ = [
     "predict",
     "read_conll",
     "read_vectors",
+    "select",
     "sequences",
     "weighting",
     "word_features",

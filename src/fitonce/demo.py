@@ -17,7 +17,15 @@ STEPS_PER_DAY = 288
 
 
 def run(
-    *, data: Path | None, n_folds: int, percent: float, method: str, seed: int, plot: Path
+    *,
+    data: Path | None,
+    n_folds: int,
+    percent: float,
+    method: str,
+    seed: int,
+    plot: Path,
+    report: Path | None = None,
+    force: bool = False,
 ) -> CVResult:
     """Load or simulate, fit, cross-validate, print, draw."""
     if not plot.parent.is_dir():
@@ -36,6 +44,8 @@ def run(
     print(f"{result}\n")
     _draw(result, series, plot)
     print(f"picture: {plot}")
+    if report is not None:
+        print(f"report: {result.to_html(report, force=force, command='fitonce demo')}")
     return result
 
 

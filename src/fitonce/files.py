@@ -13,6 +13,7 @@ import pandas as pd
 from fitonce.data import Sequences, sequences
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
+_INDEX = ("", "index", "id", "row", "rownames", "row_id")  # names of columns that may number rows
 _MOST_ROWS = 50_000_000
 _MOST_INSERTED = 10.0  # times the rows there are: more than that are not gaps
 
@@ -56,8 +57,8 @@ class Reading:
 
 def read(path: str | Path, columns: Columns | None = None) -> Reading:
     """Read a table as sequences."""
-    columns, notes = columns or Columns(), []
-    table = _index_dropped(read_table(path), notes)
+    columns, notes = columns or Columns(), list[str]()
+    table = _index_dropped(read_table(path), columns, notes)
     if table.empty:
         raise ValueError(f"{Path(path).name} must have rows, got none")
     named = (columns.time, columns.group, *(columns.modelled or ()))
@@ -175,14 +176,25 @@ def _arrays(path: Path) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _index_dropped(table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def _index_dropped(table: pd.DataFrame, columns: Columns, notes: list[str]) -> pd.DataFrame:
     """Without what a DataFrame's index left in a file."""
-    extra = [name for name in table.columns if name == "" or name.startswith("Unnamed: ")]
-    extra = [name for name in extra if np.array_equal(table[name].to_numpy(), np.arange(len(table)))
-             or table[name].isna().all()]  # fmt: skip
+    extra = [name for name in table.columns if name.lower() in _INDEX or name.startswith("Unnamed: ")]
+    named = {columns.time, columns.group, *(columns.modelled or ())}
+    extra = [name for name in extra if name not in named and _numbers_rows(table[name])]
     if extra:
-        notes.append(f"left out {len(extra)} column(s) without a name, which only number the rows")
+        notes.append(
+            f"left out, only numbers the rows: {_listed(name or '(no name)' for name in extra)}"
+        )
     return table.drop(columns=extra)
+
+
+def _numbers_rows(column: pd.Series) -> bool:
+    """Whether it rises from row to row, in whole numbers; or is empty."""
+    if column.isna().all():
+        return True
+    if column.dtype.kind not in "iu":
+        return False
+    return bool((np.diff(column.to_numpy()) > 0).all())
 
 
 def _dates(table: pd.DataFrame, columns: Columns, notes: list[str]) -> str | None:

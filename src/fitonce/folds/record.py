@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -64,6 +64,13 @@ class Folds:
         number = np.repeat(np.arange(len(self)), sizes)
         gone = np.bincount(number, self.base[np.concatenate(self.dropped)])
         return 1.0 - gone / self.base.sum()
+
+    def some(self, which: Iterable[int]) -> Folds:
+        """The folds `which`, as folds of their own."""
+        chosen = [int(fold) for fold in which]
+        dropped, scored = ([part[fold] for fold in chosen] for part in (self.dropped, self.scored))
+        label = f"{len(chosen)} of {len(self):,}, {self.label}"
+        return replace(self, dropped=tuple(dropped), scored=tuple(scored), label=label)
 
     def rebased(self, base: np.ndarray) -> Folds:
         """The same index sets on data with these weights, whose missing sites are not scored."""

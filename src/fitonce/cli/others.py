@@ -1,0 +1,149 @@
+"""Commands that do not fit a file: compare, report, demo, models, data, reproduce."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fitonce.cli.options import CacheOption, ForceOption, JsonOption, PlotOption, QuietOption
+from fitonce.cli.speaking import spoken
+
+data_app = typer.Typer(no_args_is_help=True, help="Data sets by name.", pretty_exceptions_enable=False)
+Saved = Annotated[list[Path], typer.Argument(help="Saved results (JSON).", show_default=False)]
+
+
+def compare(
+    files: Saved,
+    by: Annotated[str, typer.Option(help="Pair by point or by fold.")] = "point",
+    plot: PlotOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare saved results on the same folds, with paired standard errors."""
+    from fitonce.cli import working
+    from fitonce.cli.showing import show_table
+    from fitonce.compare import compare as compare_results
+    from fitonce.result import load
+
+    if len(files) < 2:
+        raise ValueError(f"compare takes at least two saved results, got {len(files)}")
+    working.check_outputs([plot], force)
+    stems = [file.stem for file in files]
+    names = stems if len(set(stems)) == len(stems) else [str(file) for file in files]
+    found = compare_results({n: load(f) for n, f in zip(names, files, strict=True)}, by=by)
+    if plot is not None:
+        found.plot().figure.savefig(plot, dpi=150)
+    if json:
+        working.print_json({"best": found.best, "models": working.rows_of(found.table)})
+    elif quiet:
+        print(found.best)
+    else:
+        print(f"{found.left_out}; paired by {found.by}")
+        show_table(found.table)
+        print(found.sentence)
+
+
+def report(
+    file: Annotated[Path, typer.Argument(help="A saved result (JSON).", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="The HTML file to write.", show_default=False)],
+    force: ForceOption = False,
+) -> None:
+    """Write the HTML report of a saved result."""
+    from fitonce.result import load
+
+    result = load(file)
+    command = result.about.get("command")
+    result.to_html(out, force=force, command=None if command is None else str(command))
+    print(f"wrote {out}")
+
+
+def demo(
+    data: Annotated[
+        Path | None, typer.Option(help="A Dodgers.data file; default: simulate 25 weeks.")
+    ] = None,
+    folds: Annotated[int, typer.Option(help="How many folds.", min=1)] = 1000,
+    percent: Annotated[float, typer.Option(help="Share of the series in a fold, in %.")] = 10.0,
+    method: Annotated[str, typer.Option(help="none, ij, onestep, newton, exact or auto.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Of the simulation and the folds.", min=0)] = 0,
+    plot: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("fitonce-demo.png"),
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
+    force: ForceOption = False,
+    cache: CacheOption = True,
+) -> None:
+    """Fit 25 weeks of traffic once and cross-validate it on 1,000 blocks of time."""
+    from fitonce import compile_cache
+    from fitonce.archive import check_free
+    from fitonce.demo import run
+
+    if report is not None:
+        check_free(report, force)
+    if cache:
+        compile_cache.use()
+    run(
+        data=data, n_folds=folds, percent=percent, method=method, seed=seed, plot=plot, report=report,
+        force=force,
+    )  # fmt: skip
+
+
+def models(json: JsonOption = False) -> None:
+    """The models that --model knows."""
+    from fitonce.cli.choices import MODELS
+    from fitonce.cli.working import print_json
+
+    if json:
+        print_json(MODELS)
+        return
+    for name, words in MODELS.items():
+        print(f"{name:18} {words}")
+
+
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(help="Which; none: all of the paper.")] = None,
+) -> None:
+    """Run the paper's tables and figures; in a checkout of the repository, which holds them."""
+    root = Path(__file__).parents[3]
+    if not (root / "reproduce" / "__init__.py").is_file():
+        raise ValueError(
+            "the reproductions are in the repository, not in the package: clone it and run there"
+        )
+    sys.path.insert(0, str(root))
+    from reproduce import run
+
+    run(list(names or []))
+
+
+@data_app.command("list")
+@spoken
+def data_list(json: JsonOption = False) -> None:
+    """Which data sets there are, and which are on this machine."""
+    from fitonce.cli.working import print_json
+    from fitonce.fetching import SOURCES, here
+
+    rows = [
+        {
+            "name": name,
+            "here": str(here(name) or ""),
+            "fetch": source.url is not None,
+            "title": source.title,
+        }
+        for name, source in SOURCES.items()
+    ]
+    if json:
+        print_json(rows)
+        return
+    for row in rows:
+        state = "here" if row["here"] else "to fetch" if row["fetch"] else "not here"
+        print(f"{row['name']:18} {state:9} {row['title']}")
+
+
+@data_app.command("fetch")
+@spoken
+def data_fetch(name: Annotated[str, typer.Argument(help="Of `fitonce data list`.")]) -> None:
+    """Download a data set, with its checksum, unless it is here."""
+    from fitonce.fetching import fetch
+
+    print(fetch(name))

@@ -1,0 +1,120 @@
+"""select: ranges on the command line to a range of models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from fitonce.cli import working
+from fitonce.cli.choices import ModelChoice
+from fitonce.cli.running import Request, picture
+from fitonce.cli.showing import show_table
+from fitonce.select import Selection, select
+
+_MOST = 64  # models: a range that long is a slip
+
+
+def run_select(request: Request, ranges: dict[str, str]) -> None:
+    """Fit, cross-validate and compare."""
+    choices = chosen(request, ranges)
+    loaded = request.load()
+    candidates = {
+        name: replace(choice, edges=loaded.choice.edges, exposure=loaded.choice.exposure).build(
+            loaded.data
+        )
+        for name, choice in choices.items()
+    }
+    model = next(iter(candidates.values()))
+    found = select(
+        candidates,
+        loaded.data,
+        lambda data: request.fold_choice().build(model, data),
+        restarts=request.restarts,
+        seed=request.seed,
+        told=(lambda name: print(f"  {name} ...", flush=True)) if request.talks else (lambda name: None),
+        method=request.method,
+        scheme=request.scheme,
+        loss=request.loss,
+        progress=request.bars,
+    )
+    wrote = _written(request, found)
+    _shown(request, found, wrote)
+
+
+def chosen(request: Request, ranges: dict[str, str]) -> dict[str, ModelChoice]:
+    """All combinations, named by what varies."""
+    lists: dict[str, list[Any]] = {
+        "states": [int(v) for v in numbers(ranges["states"], "--states", 1)],
+        "order": [int(v) for v in numbers(ranges["order"], "--order", 0)],
+        "beta": [part.strip() for part in ranges["beta"].split(",")],
+    }
+    varying = [name for name, values in lists.items() if len(values) > 1] or ["states"]
+    made = {}
+    for states, order, beta in product(*lists.values()):
+        choice = replace(request.choice(), states=states, order=order, beta=beta)
+        values: dict[str, Any] = {"states": states, "order": order, "beta": beta}
+        made[", ".join(f"{values[name]} {name}" if name == "states" else f"{name} {values[name]}"
+                       for name in varying)] = choice  # fmt: skip
+    if len(made) > _MOST:
+        raise ValueError(f"select takes at most {_MOST} models, got {len(made)}")
+    return made
+
+
+def numbers(text: str, option: str, least: int) -> list[int]:
+    """'1..8', '2,3,5' or '4'."""
+    try:
+        if ".." in text:
+            first, last = (int(part) for part in text.split(".."))
+            found = list(range(first, last + 1)) if last - first < 10 * _MOST else [first, last]
+        else:
+            found = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} must be like 3, 1..8 or 2,3,5, got '{text}'") from None
+    if not found or min(found) < least:
+        raise ValueError(f"{option} must be numbers from {least} on, got '{text}'")
+    return sorted(set(found))
+
+
+def _written(request: Request, found: Selection) -> list[str]:
+    wrote = []
+    result = found.results[found.simplest]
+    command = working.command_line()
+    about = {"command": command, "seed": request.seed, "model": found.simplest}
+    if request.save is not None:
+        wrote.append(str(result.save(request.save, force=request.force, about=about)))
+    if request.plot is not None:
+        wrote.append(str(picture(request, found.plot().figure)))
+    if request.report is not None:
+        asked = {**request.asked(), "selected": f"{found.simplest}; {found.sentence}"}
+        wrote.append(
+            str(result.to_html(request.report, force=request.force, asked=asked, command=command))
+        )
+    return wrote
+
+
+def _shown(request: Request, found: Selection, wrote: list[str]) -> None:
+    if request.json:
+        document = {
+            "best": found.best,
+            "simplest": found.simplest,
+            "sentence": found.sentence,
+            "models": working.rows_of(found.table),
+            "skipped": found.skipped,
+            "wrote": wrote,
+        }
+        working.print_json(document)
+        return
+    if request.quiet:
+        print(found.simplest)
+        return
+    print(f"\n{found.comparison.left_out}")
+    shown = found.table[
+        ["parameters", "estimate", "se", "difference", "difference_se", "control", "aic", "bic", "worst"]
+    ]
+    show_table(shown.round({"aic": 1, "bic": 1}))
+    print(found.sentence)
+    for name, why in found.skipped.items():
+        print(f"{name} was skipped: {why}")
+    for path in wrote:
+        print(f"wrote {path}")

@@ -1,0 +1,64 @@
+"""Results on a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from fitonce.result import CVResult
+
+_STYLES = {"FOLDS": "bold red", "FIT": "bold red", "estimate": "bold", "control": "dim"}
+
+
+def show_cv(result: CVResult, quiet: bool) -> None:
+    """The result as it prints in Python, with colours; or one line."""
+    if quiet:
+        print(f"{result.estimate:.6g} +- {result.se:.3g} (control {result.control:.6g})")
+        return
+    console = Console()
+    console.print()
+    for line in repr(result).split("\n"):
+        style = _style(line)
+        console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
+def _style(line: str) -> str | None:
+    words = line.split()
+    if words and words[0] == "trust":
+        return "yellow" if " bad" in line or "not checked" in line else "green"
+    return _STYLES.get(words[0]) if words else None
+
+
+def show_table(table: pd.DataFrame, title: str = "") -> None:
+    """A DataFrame with aligned columns."""
+    shown = Table(title=title or None, title_justify="left", pad_edge=False)
+    table = table.reset_index()
+    for name in table.columns:
+        numeric = table[name].dtype.kind in "biuf"
+        shown.add_column(str(name), justify="right" if numeric else "left", no_wrap=numeric)
+    for row in table.itertuples(index=False):
+        shown.add_row(*(_cell(value) for value in row))
+    Console().print(shown, highlight=False)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, (float, np.floating)):
+        if not np.isfinite(value):
+            return ""
+        number = float(value)
+        return f"{number:.1e}" if number and abs(number) < 1e-3 else f"{number:,.4f}"
+    return str(value).replace("[", "\\[")
+
+
+def show_influence(found: Any, count: int, quiet: bool) -> None:
+    """The most influential points, or labels."""
+    top = found.top(count)
+    if quiet:
+        print(" ".join(str(site) for site in top["site"]))
+        return
+    names = [name for name in top.columns if name not in set(getattr(found, "names", ()))]
+    show_table(top[names].set_index(names[0]), "largest influence on the fit")

@@ -1,0 +1,191 @@
+"""What commands share: read, fit, cross-validate, and what is written of it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.archive import check_free
+from fitonce.cli.choices import FIELDS, ModelChoice
+from fitonce.cli.speaking import complain, stoppable
+from fitonce.conll import read_conll
+from fitonce.crossval import cross_validate
+from fitonce.files import Columns, read, read_table
+from fitonce.fit import Fit, fit
+from fitonce.folds import Folds
+from fitonce.graph import graph
+from fitonce.influence import Influence, influence
+from fitonce.labelled import labelled
+from fitonce.result import CVResult
+from fitonce.word_features import word_features
+
+CONLL = (".conll", ".iob2", ".bio", ".iob")
+_EXACT = 20  # folds of a report that are also refitted
+_FEW_PARAMETERS, _FEW_POINTS = 500, 200_000  # so that influence takes seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A file as a model can use it."""
+
+    data: Any
+    choice: ModelChoice
+    notes: list[str] = field(default_factory=list)
+
+
+def load_file(
+    path: Path, choice: ModelChoice, columns: Columns, edges: Path | None, exposure: str | None
+) -> Loaded:
+    """Read a file for a model."""
+    if path.suffix.lower() in CONLL:
+        return _tagged(path, choice)
+    if choice.name == "crf":
+        raise ValueError(f"--model crf reads CoNLL files ({', '.join(CONLL)}), got {path.name}")
+    if edges is not None and not choice.on_graph:
+        raise ValueError(f"--edges is for {', '.join(FIELDS)}, got --model {choice.name}")
+    if choice.on_graph:
+        return _on_graph(path, choice, columns, edges, exposure)
+    if exposure is not None:
+        raise ValueError(f"--exposure is for {', '.join(FIELDS)}, got --model {choice.name}")
+    found = read(path, columns)
+    return Loaded(found.data, choice, found.notes)
+
+
+def _tagged(path: Path, choice: ModelChoice) -> Loaded:
+    if choice.name != "crf":
+        raise ValueError(f"a CoNLL file is for --model crf, got --model {choice.name}")
+    found = read_conll(path)
+    data = labelled(word_features(found.words), found.tags, tags=found.tag_names, words=found.words)
+    return Loaded(data, choice, [str(found)])
+
+
+def _on_graph(
+    path: Path, choice: ModelChoice, columns: Columns, edges: Path | None, exposure: str | None
+) -> Loaded:
+    if edges is None:
+        raise ValueError(f"--model {choice.name} needs --edges, a file with two columns of sites")
+    table = read_table(path)
+    known = None
+    if exposure is not None:
+        if exposure not in table.columns:
+            raise ValueError(f"'{exposure}' is not a column; columns are {', '.join(table.columns)}")
+        known = pd.to_numeric(table[exposure], errors="coerce").to_numpy(float)
+    others = [c for c in table.columns if table[c].dtype.kind in "biuf" and c != exposure]
+    if columns.modelled is None and len(others) != 1:
+        raise ValueError(
+            f"a graph has one number for each site; choose its column with --columns, from "
+            f"{', '.join(others) or 'none'}"
+        )
+    found = read(path, replace(columns, modelled=columns.modelled or (others[0],), gaps=False))
+    pairs = read_table(edges)
+    if pairs.shape[1] < 2:
+        raise ValueError(f"{edges.name} must have two columns of sites, got {pairs.shape[1]}")
+    links = graph(pairs.iloc[:, :2].set_axis(["i", "j"], axis=1), found.data.n_sites)
+    return Loaded(found.data, replace(choice, edges=links, exposure=known), [*found.notes, str(links)])
+
+
+def check_outputs(paths: list[Path | None], force: bool) -> None:
+    """Say before the work what could not be written after it."""
+    for path in paths:
+        if path is not None:
+            check_free(path, force)
+
+
+def fitted(loaded: Loaded, restarts: int, seed: int, bars: bool | None) -> Fit:
+    """The fit of what was asked to what was read."""
+    model = loaded.choice.build(loaded.data)
+    return fit(model, loaded.data, restarts=restarts, seed=seed, progress=bars)
+
+
+def validated(fit: Fit, folds: Folds, bars: bool | None, **how: Any) -> tuple[CVResult, bool]:
+    """Cross-validate; Ctrl-C ends with what there is. Returns the result and whether that happened."""
+    with stoppable() as stop:
+        result = cross_validate(fit, folds, progress=bars, stop=stop, **how)
+        return result, stop()
+
+
+def made_for_report(fit: Fit, folds: Folds, result: CVResult) -> dict[str, Any]:
+    """A scatter of one step's work against exact refits of some folds, and influence."""
+    more: dict[str, Any] = {}
+    which = np.unique(np.linspace(0, len(folds) - 1, min(_EXACT, len(folds))).astype(int))
+    try:
+        more["scatter"] = _pairs(fit, folds, which, result)
+        more["scatter_labels"] = ("ij (from the one fit)", f"exact refits of {len(which)} folds")
+    except ValueError as error:
+        complain(f"the report has no exact refits: {error}")
+    if len(fit.theta) <= _FEW_PARAMETERS and len(fit.problem.base) <= _FEW_POINTS:
+        try:
+            found = influence(fit)
+            more["influence"] = found.table if isinstance(found, Influence) else None
+        except ValueError as error:
+            complain(f"the report has no influence: {error}")
+    return more
+
+
+def _pairs(fit: Fit, folds: Folds, which: np.ndarray, result: CVResult) -> pd.DataFrame:
+    some = folds.some(which)
+    how: dict[str, Any] = {"check": False, "progress": False, "loss": result.loss}
+    if folds.kind == "sites" and result.scheme in ("A", "B", "C"):
+        how["scheme"] = result.scheme
+    rough = cross_validate(fit, some, method="ij", **how).pointwise
+    exact = cross_validate(fit, some, method="exact", **how).pointwise
+    pairs = rough[["fold", "sequence", "time", "site", "control"]].assign(
+        approximate=rough["loss"], exact=exact["loss"]
+    )
+    return pairs.assign(fold=which[pairs["fold"].to_numpy()])
+
+
+def command_line() -> str:
+    """What was typed, with the program's name for its path."""
+    return shlex.join(["fitonce", *sys.argv[1:]])
+
+
+def summary(result: CVResult) -> dict[str, Any]:
+    """A result as plain numbers and words, for --json."""
+    counts = result.folds["verdict"].value_counts()
+    named = {
+        "estimate": result.estimate, "se": result.se, "control": result.control, "error": result.error,
+        "tolerance": result.tolerance, "seconds": result.seconds,
+    }  # fmt: skip
+    return {
+        **{name: _plain(value) for name, value in named.items()},
+        "method": result.method,
+        "scheme": result.scheme,
+        "loss": result.loss,
+        "folds": len(result.folds),
+        "left_out": result.left_out,
+        "verdicts": {str(name): int(count) for name, count in counts.items()},
+        "failed": result.n_failed,
+        "treatment": result.treatment,
+        "fit": {"status": str(result.fit.status), "ok": bool(result.fit.ok)},
+    }
+
+
+def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a table, for --json."""
+    return [
+        {str(key): _plain(value) for key, value in row.items()}
+        for row in table.reset_index().to_dict(orient="records")
+    ]
+
+
+def print_json(document: Any) -> None:
+    """To standard output, where nothing else goes with --json."""
+    print(json.dumps(document, indent=1, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else None
+    return str(value)

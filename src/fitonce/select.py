@@ -1,0 +1,148 @@
+"""select: a range of models on the same folds, and the simplest that is as good as the best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.compare import Comparison, compare
+from fitonce.crossval import cross_validate
+from fitonce.fit import fit
+from fitonce.folds import Folds
+from fitonce.portrait import portrait
+from fitonce.result import CVResult
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """A range of models, cross-validated.
+
+    Attributes:
+        table: one row per model, in the order given (simplest first): `parameters`, `estimate`, `se`,
+            `control`, `error`; `difference` from the best and its paired `difference_se`; `aic` and
+            `bic` of the full fit; `worst` verdict; `fit`, whether the fit is a certified minimum.
+        best: the model with the least held-out loss.
+        simplest: the first whose loss is within one paired standard error of the best.
+        skipped: models that could not be fitted, and why.
+        comparison: the same, best first.
+        results: by model.
+    """
+
+    table: pd.DataFrame
+    best: str
+    simplest: str
+    skipped: dict[str, str]
+    comparison: Comparison = field(repr=False)
+    results: dict[str, CVResult] = field(repr=False)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The table."""
+        return self.table.copy()
+
+    @property
+    def sentence(self) -> str:
+        """What it comes to."""
+        text = f"least held-out loss: {self.best}; simplest within one standard error: {self.simplest}"
+        usual = {name: self.table[name].astype(float) for name in ("aic", "bic")}
+        named = [
+            f"{name.upper()} {column.idxmin()}" for name, column in usual.items() if column.notna().any()
+        ]
+        return text + (f"; least {', '.join(named)}" if named else "")
+
+    def plot(self, ax: Any = None) -> Any:
+        """The curve with standard errors, and the control. Returns the matplotlib axes."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=(6.5, 4.0), layout="constrained")
+        rows, place = self.table, np.arange(len(self.table))
+        ax.errorbar(
+            place,
+            rows["estimate"],
+            rows["se"],
+            fmt="o-",
+            color="#1b4f8a",
+            capsize=3,
+            label="estimate",
+        )
+        ax.plot(place, rows["control"], "x--", color="#c2410c", lw=0.8, label="control (not adjusted)")
+        for name, mark in ((self.best, "best"), (self.simplest, "simplest within one se")):
+            at = rows.index.get_loc(name)
+            ax.annotate(
+                mark, (at, rows["estimate"].iloc[at]), textcoords="offset points",
+                xytext=(0, -28 if mark == "best" else 22), ha="center", fontsize=8,
+                arrowprops={"arrowstyle": "-", "lw": 0.6},
+            )  # fmt: skip
+        ax.set_xticks(place, [str(name) for name in rows.index])
+        ax.set_ylabel("held-out loss (less is better)")
+        ax.margins(y=0.25)
+        ax.legend(fontsize=8)
+        return ax
+
+    def __repr__(self) -> str:
+        text = self.table.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
+        lines = [f"Selection on {self.comparison.left_out}", text, self.sentence]
+        lines += [f"{name} was skipped: {why}" for name, why in self.skipped.items()]
+        return "\n".join(lines)
+
+
+def select(
+    candidates: Mapping[str, Any],
+    data: Any,
+    folds: Folds | Callable[[Any], Folds],
+    *,
+    restarts: int = 3,
+    seed: int = 0,
+    told: Callable[[str], None] = lambda name: None,
+    **how: Any,
+) -> Selection:
+    """Fit a range of models, cross-validate each on the same folds, and name the winner.
+
+    Args:
+        candidates: models by name, the simplest first.
+        data: what `fo.fit` reads.
+        folds: from `fo.folds`, or a function of a fit's data that makes them.
+        restarts, seed: of the fits.
+        told: called with a model's name before it is fitted.
+        **how: for `cross_validate`.
+    """
+    if not isinstance(candidates, Mapping) or not candidates:
+        raise ValueError("candidates must be a dict of models by name, the simplest first")
+    results: dict[str, CVResult] = {}
+    rows: dict[str, dict[str, Any]] = {}
+    skipped: dict[str, str] = {}
+    for name, model in candidates.items():
+        told(str(name))
+        try:
+            fitted = fit(model, data, restarts=restarts, seed=seed)
+            chosen = folds(fitted.data) if callable(folds) else folds
+            results[str(name)] = cross_validate(fitted, chosen, **how)
+        except ValueError as error:  # one that cannot be fitted does not take the others with it
+            skipped[str(name)] = str(error)
+            continue
+        rows[str(name)] = _criteria(fitted)
+    if not results:
+        raise ValueError(f"no model could be fitted: {next(iter(skipped.values()))}")
+    found = compare(results)
+    table = pd.DataFrame.from_dict(rows, orient="index").join(
+        found.table[["estimate", "se", "control", "error", "difference", "difference_se", "worst"]]
+    )
+    table.index.name = "model"
+    near = table["difference"] <= table["difference_se"].fillna(0.0)
+    return Selection(table, found.best, str(table.index[near][0]), skipped, found, results)
+
+
+def _criteria(fitted: Any) -> dict[str, Any]:
+    """Parameters, AIC and BIC; the count of observations is that of observed sites."""
+    size, likelihood = len(fitted.theta), portrait(fitted).log_likelihood
+    count = float(fitted.problem.base.sum())
+    return {
+        "parameters": size,
+        "aic": 2.0 * size - 2.0 * likelihood,
+        "bic": np.log(count) * size - 2.0 * likelihood,
+        "fit": fitted.status.outcome.value,
+    }
