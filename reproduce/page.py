@@ -32,7 +32,7 @@ the named machine, the paper's are looked up in its source.
 
 `ij` is the paper's approximation, `none` the control: the same folds, the same inference, parameters not
 adjusted at all. An approximation is worth its name where it is nearer to the exact refits than `none`
-is. `onestep`, `newton`, `auto` and `exact` are explained in [Folds, methods, schemes](choices.md).
+is. `onestep`, `newton`, `auto` and `exact` are explained in [methods](methods.md).
 """
 
 
