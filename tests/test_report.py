@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import re
@@ -52,12 +53,24 @@ def joint(chain_fit):
 
 
 @pytest.fixture(scope="module")
-def several():
-    data = fo.sequences([counts(30), counts(50), counts(20)])
-    fit = fo.fit(fo.models.PoissonHMM(2), data, restarts=1)
-    return fo.cross_validate(
-        fit, fo.folds.blocks(data, percent=10, n=6, seed=0), method="none", check=False
-    )
+def several(chain):
+    """The same points as if they came from three sequences; a second fit would take as long again."""
+    lengths = np.array([60, 90, 50])
+    sequence = np.repeat(np.arange(3), lengths)
+    time = np.concatenate([np.arange(length) for length in lengths])
+    site = chain.pointwise["site"].to_numpy()
+    rows = chain.pointwise.assign(sequence=sequence[site], time=time[site])
+    fitted = dataclasses.replace(portrait(chain.fit), lengths=lengths)
+    return dataclasses.replace(chain, pointwise=rows, fit=fitted)
+
+
+@pytest.fixture(scope="module")
+def structures(several):
+    """Whole sequences left out."""
+    rows = pd.DataFrame({"fold": range(3), "sequence": range(3), "time": -1, "site": -1})
+    rows = rows.assign(loss=[100.0, 250.0, 90.0], control=[99.0, 240.0, 90.0])
+    given = {"scheme": "structures", "folds": several.folds.iloc[:3], "pointwise": rows}
+    return dataclasses.replace(several, **given)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +131,7 @@ def embedded(page):
     return json.loads(found.group(1))
 
 
-@pytest.mark.parametrize("name", ["chain", "joint", "several", "graph", "failed"])
+@pytest.mark.parametrize("name", ["chain", "joint", "several", "structures", "graph", "failed"])
 def test_every_section_is_there_and_the_page_is_alone(name, request):
     page = html_report(request.getfixturevalue(name))
     for section in SECTIONS:
@@ -180,13 +193,14 @@ def test_a_block_with_missing_points_is_one_stretch(chain):
 
 def test_blocks_of_different_sequences_stay_apart(several):
     found = along(several, portrait(several.fit))
+    assert len(found.runs.start) > len(several.folds)
     sequence = np.repeat(np.arange(3), found.lengths)
     np.testing.assert_array_equal(sequence[found.runs.start], sequence[found.runs.stop - 1])
 
 
 def test_a_scatter_of_many_points_keeps_the_extremes(large):
     shown = pairs(large, None, ("a", "b"))
-    drawn = np.frombuffer(__import__("base64").b64decode(packed(shown)["y"]["f"]), "<f4")
+    drawn = np.frombuffer(base64.b64decode(packed(shown)["y"]["f"]), "<f4")
     assert len(drawn) == MOST_POINTS
     assert drawn.max() == 99.0
 
@@ -284,7 +298,7 @@ def hover(browser, where, x, y=0, touch=False):
 
 
 @needs_browser
-@pytest.mark.parametrize("name", ["chain", "joint", "several", "graph", "failed"])
+@pytest.mark.parametrize("name", ["chain", "joint", "several", "structures", "graph", "failed"])
 def test_a_browser_shows_every_section_without_complaint(browser, tmp_path, name, request):
     result = request.getfixturevalue(name)
     for width in (1280, 360):

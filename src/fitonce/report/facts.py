@@ -153,7 +153,10 @@ def timings_section(result: CVResult, fitted: Portrait, times: Mapping[str, floa
     refits = f"{len(result.folds):,} refits from scratch would take about"
     known[refits] = result.refits_seconds
     longest = max((value for value in known.values() if math.isfinite(value)), default=0.0)
-    rows = [(name, duration(value), _bar(value, longest)) for name, value in known.items()]
+    rows = [
+        (name, tag("span", duration(value), class_="nowrap"), _bar(value, longest))
+        for name, value in known.items()
+    ]
     note = "Times are of the machine and the moment; compiling is part of a first call."
     return join([table(("what", "time", ""), rows, "Timings"), paragraph(note, class_="small")])
 

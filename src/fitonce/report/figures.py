@@ -42,34 +42,37 @@ def figure(name: str, label: str, caption: str, hint: str, *controls: Markup) ->
     )
 
 
-def checkbox(name: str, words: str) -> Markup:
-    """A switch that starts off."""
-    return tag("label", tag("input", type="checkbox", name=name), " ", words)
+def checkbox(name: str, words: str, on: bool = False) -> Markup:
+    """A switch."""
+    return tag("label", tag("input", type="checkbox", name=name, checked=on or None), " ", words)
 
 
 def scatter_section(shown: Pairs) -> Markup:
     """Two losses of each left-out point against each other."""
     across, up = shown.labels
     total, drawn = len(shown.table), int(shown.finite.sum())
-    said = f"{min(drawn, MOST_POINTS):,} of {total:,} dots are drawn"
-    said += ", the extremes among them." if drawn > MOST_POINTS else "."
+    few = f"{MOST_POINTS:,} of {drawn:,} dots are drawn, the extremes among them."
+    said = few if drawn > MOST_POINTS else f"{drawn:,} dots."
     if drawn < total:
-        said += f" {total - drawn:,} have a loss that is not a finite number."
+        said += f" {total - drawn:,} more have a loss that is not a finite number."
     intro = f"Each dot is a {shown.noun}: {up} against {across}. On the line, the two agree."
     if not shown.exact:
         intro = (
             f"No exact refits were asked for. Each dot is a {shown.noun}: its loss against its control. "
             "How far dots are from the line is what adjusting the parameters did."
         )
-    switches = [checkbox("difference", "show differences")]
-    if shown.exact:
-        switches.append(checkbox("control", "show the control"))
-    label = f"Scatter plot of held-out losses: {up} against {across}"
-    rows = [(name, *apart) for name, *apart in summary(shown)]
+    switches = [checkbox("control", "show the control", on=True)] if shown.exact else []
+    against = f"Scatter plot of held-out losses: {up} against {across}"
+    apart = f"Scatter plot of differences: {up}, less {across}, by {across}"
+    rows = summary(shown)
     header = (f"difference from {across}", "mean absolute", "largest")
     hint = "Point at a dot, touch it, or use the arrow keys: from the largest difference down."
-    chart = figure("scatter", label, said, hint, *switches)
-    return join([paragraph(intro), table(header, rows, "Differences"), chart])
+    charts = [
+        figure("scatter", against, "", hint, *switches),
+        figure("differences", apart, "", "The same dots: how far they are from the line.", *switches),
+    ]
+    told = [paragraph(intro), table(header, rows, "Differences"), tag("div", *charts, class_="pair")]
+    return join([*told, paragraph(said, class_="small")])
 
 
 def along_section(found: Along, on_map: bool, sequences: int, places: str, folds: int) -> Markup:

@@ -93,13 +93,21 @@ def html_report(
         "glossary": glossary(),
     }
     data: dict[str, Any] = {"scatter": points.packed(pairs), "along": by_place.packed(found, result)}
-    data["spoken"] = list(spoken)
-    if on_map and fitted.edges is not None:
-        data["map"] = layout.packed(len(found.times), fitted.edges, polygons)
-    if influence is not None:
-        data["influence"] = packed_influence(influence)
+    data |= {"spoken": list(spoken)} | _if_asked(fitted, on_map, polygons, influence)
     name = title or f"Cross-validation of {fitted.model}"
     return _page(name, _lead(result, fitted), sections, data)
+
+
+def _if_asked(
+    fitted: Portrait, on_map: bool, polygons: dict[str, Any] | None, influence: pd.DataFrame | None
+) -> dict[str, Any]:
+    """Data of charts that not every page has."""
+    data = {}
+    if on_map and fitted.edges is not None:
+        data["map"] = layout.packed(int(fitted.lengths.sum()), fitted.edges, polygons)
+    if influence is not None:
+        data["influence"] = packed_influence(influence)
+    return data
 
 
 def _places(polygons: dict[str, Any] | None) -> str:

@@ -34,7 +34,10 @@ def verdicts_section(result: CVResult) -> Markup:
     """Counts of verdicts, folds that are not to be trusted, rungs."""
     called = result.folds["verdict"].where(result.folds["ok"], _FAILED)
     counts = {name: int((called == name).sum()) for name in _MEANING}
-    rows = [(join([_swatch(name), name]), counts[name], _MEANING[name]) for name in _MEANING]
+    rows = [
+        (tag("span", _swatch(name), name, class_="nowrap"), counts[name], _MEANING[name])
+        for name in _MEANING
+    ]
     return join(
         [
             paragraph(_sentence(counts, len(result.folds))),
@@ -74,6 +77,7 @@ def _bar(counts: dict[str, int]) -> Markup:
 def _untrusted(result: CVResult) -> Markup:
     folds = result.folds
     chosen = folds[~folds["ok"] | (folds["verdict"] == Verdict.BAD.value) | folds["away"]]
+    chosen = chosen.sort_values(["ok", "error"], ascending=[True, False], kind="stable")
     heading = tag("h3", "Folds not to be trusted")
     if chosen.empty:
         nobody = (folds["verdict"] == Verdict.UNCHECKED.value).all()

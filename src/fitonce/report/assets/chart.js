@@ -108,7 +108,7 @@ class Chart {
   up(panel, value) { return panel.top + panel.tall * (1 - (value - panel.y[0]) / (panel.y[1] - panel.y[0])); }
 
   axisY(panel, label) {
-    for (const [value, words] of ticks(...panel.y, panel.tall / 40)) {
+    for (const [value, words] of ticks(...panel.y, Math.min(panel.tall / 40, 7))) {
       const y = this.up(panel, value);
       this.line(panel.left, y, panel.left + panel.wide, y);
       this.text(words, panel.left - 6, y + 4, "right");
@@ -118,8 +118,7 @@ class Chart {
 
   axisX(panel, label, whole = false) {
     const bottom = panel.top + panel.tall;
-    for (const [value, words] of ticks(...panel.x, panel.wide / 80)) {
-      if (whole && value !== Math.round(value)) continue;
+    for (const [value, words] of ticks(...panel.x, panel.wide / 80, whole)) {
       const x = this.across(panel, value);
       this.line(x, bottom, x, bottom + 4, "soft");
       this.text(words, x, bottom + 17, "center");

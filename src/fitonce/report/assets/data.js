@@ -45,17 +45,21 @@ function range(...arrays) {
   return [low - margin, high + margin];
 }
 
-function ticks(low, high, about) {
-  const rough = (high - low) / Math.max(about, 1);
+function ticks(low, high, about, whole = false) {
+  const rough = Math.max((high - low) / Math.max(about, 1), whole ? 1 : 0);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= rough) || 10 * power;
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   const found = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) {
-    const value = k * step;
-    found.push([value, digits > 5 ? (k === 0 ? "0" : value.toExponential(1)) : value.toFixed(digits)]);
+    const value = k * step || 0; // and not -0
+    found.push([value, digits > 5 ? (k === 0 ? "0" : value.toExponential(1)) : grouped(value, digits)]);
   }
   return found;
+}
+
+function grouped(value, digits) {
+  return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
 // Viridis, which keeps its order for colour-blind readers and in grey.

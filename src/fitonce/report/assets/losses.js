@@ -29,11 +29,14 @@ class Losses extends Series {
     const drawn = this.control_ ? [seen(data.loss), seen(data.control)] : [seen(data.loss)];
     const losses = this.losses = this.panel(top, tall, range(...drawn));
     const label = data.kind === "fold" ? "joint loss of the fold" : "mean held-out loss";
-    this.axisY(losses, this.control_ ? `${label}, and in orange the control` : label);
+    this.axisY(losses, this.control_ ? `${label}, dashed: the control` : label);
     this.background(losses);
     this.inside(losses, () => {
       this.curve(losses, data.loss, "first", true);
-      if (this.control_) this.curve(losses, data.control, "second", false);
+      if (!this.control_) return;
+      this.pen.setLineDash([4, 4]); // so that what is below can be seen
+      this.curve(losses, data.control, "second", false);
+      this.pen.setLineDash([]);
     });
     let last = losses;
     if (data.kind === "site") last = this.strip(this.panel(top + tall + 6, 10, [0, 1]));
@@ -160,9 +163,11 @@ class FoldChoice {
     return found;
   }
 
-  has(site) { return this.runs().some(([start, stop]) => start <= site && site < stop); }
+  has(site) { return this.sites.has(site); }
 
   tell() {
+    this.sites = new Set();
+    for (const [start, stop] of this.runs()) for (let site = start; site < stop; site++) this.sites.add(site);
     const { data, k } = this, verdict = data.ok[k] ? data.verdicts[data.verdict[k]] : "no usable number";
     this.output.textContent = `${this.fold()}: loss ${say(data.loss[k])}, ${verdict}`;
   }

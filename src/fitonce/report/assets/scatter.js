@@ -1,16 +1,15 @@
-// Two losses of each left-out point, or their difference.
+// Two losses of each left-out point, and in a second chart their difference.
 
 class Scatter extends Chart {
-  constructor(figure, data) {
-    super(figure, (width) => Math.min(width, 576));
+  constructor(figure, data, difference) {
+    super(figure, (width) => Math.min(width, 480));
     this.data = data;
-    this.difference = false;
-    this.shown = false; // the control
+    this.difference = difference;
+    this.shown = "control" in data;
     const apart = Array.from(data.x, (x, i) => Math.abs(data.y[i] - x));
     this.order = Array.from(apart.keys()).sort((i, j) => apart[j] - apart[i] || i - j);
     this.rank = new Int32Array(apart.length);
     this.order.forEach((point, rank) => { this.rank[point] = rank; });
-    this.on("difference", (box) => { this.difference = box.checked; });
     this.on("control", (box) => { this.shown = box.checked; });
   }
 

@@ -8,7 +8,8 @@ function begin() {
     const figure = document.getElementById(`chart-${name}`);
     if (figure) charts.push(make(figure));
   };
-  add("scatter", (figure) => new Scatter(figure, data.scatter));
+  add("scatter", (figure) => new Scatter(figure, data.scatter, false));
+  add("differences", (figure) => new Scatter(figure, data.scatter, true));
   add("along", (figure) => new Losses(figure, data.along));
   add("map", (figure) => new SiteMap(figure, data.map, data.along, data.influence));
   add("influence", (figure) => new Stems(figure, data.influence));
