@@ -12,6 +12,7 @@ from benchmarks import (
     large,
     many_sequences,
     peers,
+    report,
     scaling,
 )
 
@@ -24,6 +25,7 @@ NAMES = {
     "large": large.main,
     "many-sequences": many_sequences.main,
     "autoregressive-peers": autoregressive_peers.main,
+    "report": report.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

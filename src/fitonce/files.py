@@ -158,8 +158,9 @@ def _parquet(path: Path) -> pd.DataFrame:
 def _arrays(path: Path) -> pd.DataFrame:
     """Arrays of one length are columns; one of two axes is as many columns as it has."""
     try:
-        found = np.load(path, allow_pickle=False)
-        arrays = dict(found) if hasattr(found, "files") else {"x": found}
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            arrays = dict(found) if hasattr(found, "files") else {"x": found}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, MemoryError, KeyError) as error:
         raise ValueError(f"{path.name} is not an array file that can be read: {error}") from None
     columns: dict[str, np.ndarray] = {}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fitonce.portrait import Portrait
+from fitonce.report.given import Result
 from fitonce.report.packing import floats, integers
-from fitonce.result import CVResult
 
 _MOST_RUNS = 100_000  # stretches that folds left out; more make the file large
 
@@ -49,7 +49,7 @@ class Runs:
     stop: np.ndarray
 
 
-def along(result: CVResult, fitted: Portrait) -> Along:
+def along(result: Result, fitted: Portrait) -> Along:
     """Gather the pointwise losses by place."""
     rows = result.pointwise
     fold, site = rows["fold"].to_numpy(), rows["site"].to_numpy()
@@ -106,7 +106,7 @@ def _within_budget(owner: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Ru
     return Runs(folds, offsets, start, stop)
 
 
-def packed(found: Along, result: CVResult) -> dict[str, Any]:
+def packed(found: Along, result: Result) -> dict[str, Any]:
     """What the page draws."""
     content: dict[str, Any] = {
         "kind": found.kind,
@@ -122,7 +122,7 @@ def packed(found: Along, result: CVResult) -> dict[str, Any]:
     return content
 
 
-def _packed_runs(runs: Runs, result: CVResult) -> dict[str, Any]:
+def _packed_runs(runs: Runs, result: Result) -> dict[str, Any]:
     folds = result.folds.iloc[runs.folds]
     names, codes = np.unique(folds["verdict"].to_numpy(str), return_inverse=True)
     return {

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pandas as pd
 
 from fitonce.portrait import Portrait
+from fitonce.report.given import Result
 from fitonce.report.markup import (
     NOT_AVAILABLE,
     Markup,
@@ -22,13 +23,12 @@ from fitonce.report.markup import (
     table,
     tag,
 )
-from fitonce.result import CVResult
 
 _SHORT = 12  # rows of a table that is shown open
 _LONGEST = 2000
 
 
-def asked_section(result: CVResult, fitted: Portrait, asked: Mapping[str, str] | None) -> Markup:
+def asked_section(result: Result, fitted: Portrait, asked: Mapping[str, str] | None) -> Markup:
     """What was asked, in the caller's words where there are any."""
     known = {
         "data": fitted.data,
@@ -70,7 +70,7 @@ def _parameters(known: pd.DataFrame) -> Markup:
     return shown if len(known) <= _SHORT else details(f"All {len(known):,} parameters", shown)
 
 
-def estimate_section(result: CVResult) -> Markup:
+def estimate_section(result: Result) -> Markup:
     """The estimate, its control beside it, and what stands between it and exact refits."""
     unit = "per sequence" if result.scheme == "structures" else "per point"
     spread = number(result.se, 3)
@@ -94,7 +94,7 @@ def _box(name: str, value: str, words: str) -> Markup:
     return tag("dl", *inside, class_="box")
 
 
-def _share(result: CVResult) -> str:
+def _share(result: Result) -> str:
     if not math.isfinite(result.error):
         return "no fold was checked"
     if not (math.isfinite(result.se) and result.se > 0):
@@ -103,7 +103,7 @@ def _share(result: CVResult) -> str:
     return f"{100 * share:.2g} % of the standard error" if share < 1 else f"{share:.1f} standard errors"
 
 
-def _interval(result: CVResult) -> Markup:
+def _interval(result: Result) -> Markup:
     """The estimate with its standard error, and the control, on one line."""
     known = (result.estimate, result.se, result.control)
     if not all(map(math.isfinite, known)) or result.se <= 0:
@@ -133,17 +133,17 @@ def _interval(result: CVResult) -> Markup:
     return join([picture, paragraph(key, class_="small")])
 
 
-def low_end(result: CVResult) -> float:
+def low_end(result: Result) -> float:
     """One standard error below the estimate."""
     return result.estimate - result.se
 
 
-def high_end(result: CVResult) -> float:
+def high_end(result: Result) -> float:
     """One standard error above the estimate."""
     return result.estimate + result.se
 
 
-def timings_section(result: CVResult, fitted: Portrait, times: Mapping[str, float] | None) -> Markup:
+def timings_section(result: Result, fitted: Portrait, times: Mapping[str, float] | None) -> Markup:
     """What took how long, with bars on one scale."""
     known = {
         "the fit, compiling included": fitted.seconds,
@@ -167,7 +167,7 @@ def _bar(value: float, longest: float) -> Markup:
     return tag("svg", inside, viewBox="0 0 100 10", class_="bar", aria_hidden="true")
 
 
-def reproduce_section(result: CVResult, asked: Mapping[str, str] | None, command: str | None) -> Markup:
+def reproduce_section(result: Result, asked: Mapping[str, str] | None, command: str | None) -> Markup:
     """The command, and what it ran on."""
     said = re.search(r"seed (\d+)", result.left_out)
     seed = (asked or {}).get("seed") or (said.group(1) if said else NOT_AVAILABLE)

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 from scipy import sparse
 
-from fitonce.maps import _polygons
+from fitonce.geojson import polygons_of
 from fitonce.report.packing import floats, integers
 
 _SPRINGS = 1500  # sites; each round of springs looks at all pairs
@@ -25,7 +25,7 @@ def packed(sites: int, edges: np.ndarray, polygons: dict[str, Any] | None) -> di
 
 def _outlines(polygons: dict[str, Any], sites: int) -> dict[str, Any]:
     """Rings of all sites one after another, with where each ring and each site begins."""
-    shapes = _polygons(polygons, sites, None, None)
+    shapes = polygons_of(polygons, sites, None, None)
     rings = [ring for shape in shapes for ring in shape]
     points = np.concatenate(rings)
     points = (points - points.min(0)) * [_east(points), 1.0]

@@ -26,11 +26,11 @@ from fitonce.report.figures import (
     packed_influence,
     scatter_section,
 )
+from fitonce.report.given import Result
 from fitonce.report.glossary import glossary
 from fitonce.report.markup import Markup, join, number, paragraph, tag
 from fitonce.report.packing import script_json
 from fitonce.report.trust import verdicts_section
-from fitonce.result import CVResult
 
 _SCRIPTS = ("data.js", "chart.js", "scatter.js", "series.js", "losses.js", "map.js", "start.js")
 _HEADINGS = {
@@ -48,7 +48,7 @@ _HEADINGS = {
 
 
 def html_report(
-    result: CVResult,
+    result: Result,
     *,
     scatter: pd.DataFrame | None = None,
     scatter_labels: tuple[str, str] = ("approximate", "exact"),
@@ -73,7 +73,7 @@ def html_report(
         polygons: the content of a GeoJSON file, one feature for each site of a graph, in order.
         times: seconds of further work, by name.
     """
-    if not isinstance(result, CVResult):
+    if not hasattr(result, "pointwise"):
         raise ValueError(f"result must be a CVResult, got {type(result).__name__}")
     fitted = portrait(result.fit)
     found = by_place.along(result, fitted)
@@ -123,7 +123,7 @@ def _spoken(fitted: Portrait) -> tuple[str, ...]:
     return ("time",) if len(fitted.lengths) == 1 else ("sequence", "time")
 
 
-def _lead(result: CVResult, fitted: Portrait) -> Markup:
+def _lead(result: Result, fitted: Portrait) -> Markup:
     """The whole report in two sentences."""
     counts = result.folds.loc[result.folds["ok"], "verdict"].value_counts()
     named = [

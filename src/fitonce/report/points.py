@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.report.given import Result
 from fitonce.report.packing import floats, integers
-from fitonce.result import CVResult
 
 MOST_POINTS = 4000
 _EXTREMES = 250  # kept of each kind
@@ -44,7 +44,7 @@ class Pairs:
         return np.isfinite(self.table["x"].to_numpy()) & np.isfinite(self.table["y"].to_numpy())
 
 
-def pairs(result: CVResult, scatter: pd.DataFrame | None, labels: tuple[str, str]) -> Pairs:
+def pairs(result: Result, scatter: pd.DataFrame | None, labels: tuple[str, str]) -> Pairs:
     """The approximation against exact refits, or without these the losses against the control."""
     if scatter is None:
         renamed = result.pointwise.rename(columns={"loss": "y", "control": "x"})

@@ -7,8 +7,8 @@ import pandas as pd
 
 from fitonce.diagnostics import Verdict
 from fitonce.fold_state import Rung
+from fitonce.report.given import Result
 from fitonce.report.markup import Markup, details, join, number, paragraph, table, tag
-from fitonce.result import CVResult
 
 _LISTED = 20
 _LONGEST = 2000
@@ -30,7 +30,7 @@ _RUNGS = {
 }
 
 
-def verdicts_section(result: CVResult) -> Markup:
+def verdicts_section(result: Result) -> Markup:
     """Counts of verdicts, folds that are not to be trusted, rungs."""
     called = result.folds["verdict"].where(result.folds["ok"], _FAILED)
     counts = {name: int((called == name).sum()) for name in _MEANING}
@@ -74,7 +74,7 @@ def _bar(counts: dict[str, int]) -> Markup:
     return tag("svg", *parts, **shape, role="img", aria_label=label, class_="verdicts")
 
 
-def _untrusted(result: CVResult) -> Markup:
+def _untrusted(result: Result) -> Markup:
     folds = result.folds
     chosen = folds[~folds["ok"] | (folds["verdict"] == Verdict.BAD.value) | folds["away"]]
     chosen = chosen.sort_values(["ok", "error"], ascending=[True, False], kind="stable")
@@ -106,7 +106,7 @@ def _all_folds(folds: pd.DataFrame) -> Markup:
     return join([paragraph(words), _fold_table(largest, "Folds with the largest loss")])
 
 
-def _rungs(result: CVResult) -> Markup:
+def _rungs(result: Result) -> Markup:
     counts = result.folds["rung"].value_counts()
     order = [*(name for name in _RUNGS if name in counts), *sorted(set(counts.index) - set(_RUNGS))]
     rows = [(name, int(counts[name]), _RUNGS.get(name, "")) for name in order]

@@ -1,0 +1,210 @@
+"""The command line on files: what is printed and written, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import fitonce as fo
+from fitonce.cli import app
+from fitonce.cli.choices import FoldChoice, ModelChoice
+from fitonce.cli.selecting import numbers
+
+QUICK = ["--restarts", "1", "--n", "6", "--no-cache"]
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "counts.csv"
+    rng = np.random.default_rng(0)
+    times = pd.date_range("2024-01-01", periods=80, freq="D")
+    frame = pd.DataFrame({"day": times, "count": rng.poisson(np.repeat([2, 9], 40)), "place": "x"})
+    frame.drop(index=[7, 8]).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def saved(table, tmp_path_factory):
+    """cv with everything that it can write."""
+    folder = tmp_path_factory.mktemp("out")
+    words = ["cv", table, "--model", "poisson-hmm", *QUICK, "--json"]
+    outputs = ["--save", folder / "a.json", "--report", folder / "a.html", "--plot", folder / "a.png"]
+    done = run(*words, *outputs)
+    assert done.exit_code == 0, done.output
+    return folder, json.loads(done.stdout)
+
+
+def test_cv_gives_what_the_library_gives(table, saved):
+    folder, printed = saved
+    counts = pd.read_csv(table).set_index("day")["count"]
+    counts.index = pd.to_datetime(counts.index)
+    x = counts.asfreq("D").to_numpy()
+    fit = fo.fit(fo.models.PoissonHMM(2), x, restarts=1)
+    cv = fo.cross_validate(fit, fo.folds.blocks(x, percent=10, n=6))
+    assert printed["estimate"] == pytest.approx(cv.estimate, rel=1e-9)
+    assert printed["control"] == pytest.approx(cv.control, rel=1e-9)
+    assert fo.load(folder / "a.json").estimate == printed["estimate"]
+    assert (folder / "a.png").stat().st_size > 1000
+
+
+def test_the_report_holds_exact_refits_and_influence(saved):
+    text = (saved[0] / "a.html").read_text()
+    for words in ("exact refits of 6 folds", 'id="influence"', "fitonce cv"):
+        assert words in text or words == "fitonce cv"
+    assert "how to get" not in text.lower()
+
+
+def test_nothing_is_replaced_without_force(table, saved):
+    folder, _ = saved
+    before = (folder / "a.json").read_bytes()
+    done = run("cv", table, "--model", "poisson-hmm", *QUICK, "--save", folder / "a.json")
+    assert done.exit_code == 2
+    assert "exists; pass force=True (--force)" in done.stderr
+    assert (folder / "a.json").read_bytes() == before
+
+
+def test_compare_and_report_read_a_saved_result(saved, tmp_path):
+    path = saved[0] / "a.json"
+    (tmp_path / "b.json").write_bytes(path.read_bytes())
+    done = run("compare", path, tmp_path / "b.json", "--plot", tmp_path / "c.png")
+    assert done.exit_code == 0, done.output
+    assert "within two standard errors of it: b" in done.stdout
+    assert run("report", path, tmp_path / "r.html").exit_code == 0
+    assert "</html>" in (tmp_path / "r.html").read_text()
+
+
+def test_quiet_is_one_line(table):
+    done = run("cv", table, "--model", "poisson-hmm", "--states", "1", *QUICK, "--quiet")
+    assert done.exit_code == 0, done.output
+    assert len(done.stdout.strip().split("\n")) == 1
+
+
+def test_select_names_a_winner(table, tmp_path):
+    words = ["select", table, "--model", "poisson-hmm", "--states", "1..2", *QUICK]
+    done = run(*words, "--json", "--plot", tmp_path / "p.png")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["best"] == "2 states"
+    assert [row["model"] for row in found["models"]] == ["1 states", "2 states"]
+    assert (tmp_path / "p.png").is_file()
+
+
+def test_loo_and_influence(table, tmp_path):
+    done = run("loo", table, "--model", "poisson-hmm", "--states", "1", "--restarts", "1", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["folds"] == 78
+    done = run(
+        "influence", table, "--model", "poisson-hmm", "--states", "1", "--restarts", "1", "--json",
+        "--n", "3", "--save", tmp_path / "i.csv",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert len(json.loads(done.stdout)) == 3
+    assert len(pd.read_csv(tmp_path / "i.csv")) == 78
+
+
+def test_a_graph_has_an_edge_list(tmp_path):
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"y": rng.poisson(np.repeat([2, 8], 12))}).to_csv(tmp_path / "y.csv", index=False)
+    pd.DataFrame({"from": range(23), "to": range(1, 24)}).to_csv(tmp_path / "e.csv", index=False)
+    words = ["cv", tmp_path / "y.csv", "--model", "potts-poisson", "--edges", tmp_path / "e.csv"]
+    done = run(*words, "--beta", "1", "--scheme", "B", *QUICK, "--json")
+    assert done.exit_code == 0, done.output
+    assert "regions" in json.loads(done.stdout)["left_out"]
+
+
+def test_a_conll_file_has_tags(tmp_path):
+    text = "Ada B-PER\nlives O\nin O\nParis B-LOC\n\nBob B-PER\nSmith I-PER\nsleeps O\n\n" * 6
+    (tmp_path / "x.conll").write_text(text)
+    done = run("cv", tmp_path / "x.conll", "--model", "crf", "--folds", "sequences", *QUICK, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["scheme"] == "structures"
+
+
+@pytest.mark.parametrize(("text", "expected"), [("3", [3]), ("1..4", [1, 2, 3, 4]), ("5,2,2", [2, 5])])
+def test_ranges(text, expected):
+    assert numbers(text, "--states", 1) == expected
+
+
+def test_every_model_and_fold_that_is_listed_can_be_made():
+    assert run("models").exit_code == 0
+    data = fo.sequences([np.arange(40.0) % 3, np.arange(30.0) % 3])
+    for name in ("blocks", "iid", "points", "kfold", "future", "sequences"):
+        assert len(FoldChoice(name, n=2).build(None, data)) >= 1
+    for name in ("poisson-hmm", "gaussian-hmm", "gaussian-hmm-full", "categorical-hmm", "ar-hmm",
+                 "neural-ar-hmm", "event-counts"):  # fmt: skip
+        assert ModelChoice(name).build(data) is not None
+    graph = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
+    for name in ("potts-poisson", "potts-gaussian", "potts-binomial"):
+        model = ModelChoice(name, edges=graph, exposure=np.full(6, 5.0)).build(None)
+        for folds in ("regions", "spatial-kfold", "buffered"):
+            assert len(FoldChoice(folds, k=2, percent=20).build(model, None)) >= 1
+
+
+def test_data_sets_are_listed(monkeypatch, tmp_path):
+    monkeypatch.setenv("FITONCE_DATA", str(tmp_path))
+    done = run("data", "list")
+    assert done.exit_code == 0
+    assert "dodgers" in done.stdout
+    done = run("data", "fetch", "philly")
+    assert done.exit_code in (0, 2)
+    (tmp_path / "mocap6").mkdir()
+    (tmp_path / "mocap6" / "dataset.npz").write_bytes(b"x")
+    assert run("data", "fetch", "mocap6").stdout.strip().endswith("dataset.npz")
+
+
+def test_compiled_programs_are_kept_where_the_environment_says(monkeypatch, tmp_path):
+    code = (
+        "import numpy as np, fitonce as fo\n"
+        "from fitonce import compile_cache\n"
+        "assert str(compile_cache.use()) == {!r}\n"
+        "fo.fit(fo.models.PoissonHMM(1), np.arange(9.0), restarts=1)\n"
+    ).format(str(tmp_path / "kept"))
+    environment = os.environ | {"FITONCE_CACHE": str(tmp_path / "kept")}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    assert any((tmp_path / "kept").iterdir())
+    monkeypatch.setenv("FITONCE_CACHE", "off")
+    from fitonce import compile_cache
+
+    assert compile_cache.use() is None
+
+
+def test_ctrl_c_leaves_a_partial_result(tmp_path):
+    """Interrupted in the middle of refits: what there is is printed, saved and called partial."""
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(np.tile(np.repeat([2, 9, 5], 50), 20))
+    pd.DataFrame({"count": counts}).to_csv(tmp_path / "x.csv", index=False)
+    words = ["cv", "x.csv", "--model", "poisson-hmm", "--states", "3", "--restarts", "1", "--n", "400"]
+    words += ["--method", "exact", "--save", "a.json", "--no-cache"]
+    code = (
+        "import sys; import fitonce.cli.working as w; old = w.cross_validate\n"
+        "def told(*a, **k):\n    print('READY', file=sys.stderr, flush=True); return old(*a, **k)\n"
+        "w.cross_validate = told\nfrom fitonce.cli import app; app(sys.argv[1:])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stderr is not None
+    while "READY" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert "partial result" in told
+    found = fo.load(tmp_path / "a.json")
+    assert found.about["interrupted"] is True
+    assert "the budget left" in found.treatment

@@ -1,0 +1,109 @@
+"""compare and select: paired differences, and refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fitonce as fo
+
+
+@pytest.fixture(scope="module")
+def data():
+    return np.random.default_rng(1).poisson(np.tile(np.repeat([2.0, 9.0], 25), 3)).astype(float)
+
+
+@pytest.fixture(scope="module")
+def folds(data):
+    return fo.folds.blocks(data, percent=10, n=12)
+
+
+@pytest.fixture(scope="module")
+def selection(data, folds):
+    range_ = {f"{k} states": fo.models.PoissonHMM(k) for k in (1, 2)}
+    return fo.select(range_, data, folds, restarts=1)
+
+
+def test_the_better_model_is_first_and_its_difference_is_paired(selection):
+    found = fo.compare(selection.results)
+    assert found.best == "2 states"
+    row = found.table.loc["1 states"]
+    a, b = (selection.results[name].folds["loss"] for name in ("1 states", "2 states"))
+    assert row["difference"] == pytest.approx((a - b).mean(), rel=1e-12)
+    assert found.table.loc["2 states", "se"] == pytest.approx(
+        selection.results["2 states"].se, rel=1e-12
+    )
+    assert row["ratio"] == pytest.approx(row["difference"] / row["difference_se"])
+    assert found.differences("1 states", "2 states")["difference"].mean() > 0
+
+
+def test_what_both_lose_cancels(selection):
+    """Adding the same to both results changes no difference and none of its standard errors."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0.0, 5.0, len(selection.results["1 states"].pointwise))
+    noisy = {}
+    for name, result in selection.results.items():
+        rows = result.pointwise.assign(loss=result.pointwise["loss"] + noise)
+        table = result.folds.assign(loss=rows.groupby("fold")["loss"].mean())
+        noisy[name] = replace(result, pointwise=rows, folds=table)
+    plain, shaken = fo.compare(selection.results).table, fo.compare(noisy).table
+    assert shaken.loc["1 states", "difference"] == pytest.approx(plain.loc["1 states", "difference"])
+    assert shaken.loc["1 states", "difference_se"] == pytest.approx(
+        plain.loc["1 states", "difference_se"]
+    )
+    assert shaken.loc["1 states", "se"] > 2 * plain.loc["1 states", "se"]
+
+
+def test_by_fold_is_the_standard_error_of_fold_differences(selection):
+    found = fo.compare(selection.results, by="fold").table.loc["1 states"]
+    a, b = (selection.results[name].folds["loss"] for name in ("1 states", "2 states"))
+    assert found["difference_se"] == pytest.approx((a - b).std() / np.sqrt(len(a)))
+
+
+def test_results_on_other_folds_are_refused(data, selection):
+    other = fo.cross_validate(
+        selection.results["1 states"].fit, fo.folds.blocks(data, percent=10, n=12, seed=9)
+    )
+    with pytest.raises(ValueError, match="'a' and 'b' cannot be compared: both results must be on"):
+        fo.compare({"a": selection.results["1 states"], "b": other})
+
+
+def test_a_fold_that_failed_in_one_is_left_out_of_all(selection):
+    first = selection.results["1 states"]
+    broken = replace(first, folds=first.folds.assign(ok=first.folds.index != 3))
+    found = fo.compare({"1": broken, "2": selection.results["2 states"]})
+    kept = selection.results["2 states"].folds["loss"].drop(index=3).mean()
+    assert found.table.loc["2", "estimate"] == pytest.approx(kept)
+    assert found.table.loc["1", "failed"] == 1
+    assert "not to be trusted in: 1" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [({}, "at least one"), (3, "must be a dict"), ({"a": 3}, "'a' must be a CVResult, got int")],
+)
+def test_bad_results_are_refused(results, words):
+    with pytest.raises(ValueError, match=words):
+        fo.compare(results)
+
+
+def test_a_selection_names_the_winner_beside_aic_and_bic(selection):
+    assert selection.best == selection.simplest == "2 states"
+    assert selection.table["bic"].idxmin() == "2 states"
+    assert "least held-out loss: 2 states" in selection.sentence
+    one = selection.results["1 states"].fit  # one rate: the likelihood is that of a Poisson sample
+    from scipy import stats
+
+    rate = float(np.ravel(one.params["rate"])[0])
+    likelihood = stats.poisson.logpmf(one.data.values[0, :, 0], rate).sum()
+    assert selection.table.loc["1 states", "aic"] == pytest.approx(2 * 1 - 2 * likelihood)
+    selection.plot()
+
+
+def test_a_model_that_cannot_be_fitted_does_not_take_the_others_with_it(data, folds):
+    range_ = {"counts": fo.models.PoissonHMM(1), "categories": fo.models.CategoricalHMM(1, 2)}
+    found = fo.select(range_, data, folds, restarts=1)
+    assert list(found.skipped) == ["categories"]
+    assert found.best == "counts"

@@ -1,0 +1,118 @@
+"""Files to data: what is read, what is said of it, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fitonce.files import Columns, read, read_table
+
+
+def written(tmp_path, table, name="x.csv", **how):
+    path = tmp_path / name
+    table.to_csv(path, **({"index": False} | how))
+    return path
+
+
+def hourly(n=48):
+    times = pd.date_range("2024-01-01", periods=n, freq="h")
+    return pd.DataFrame({"when": times, "count": np.arange(n) % 7})
+
+
+def test_gaps_of_a_regular_index_are_missing_steps(tmp_path):
+    table = hourly().drop(index=[3, 4, 20])
+    found = read(written(tmp_path, table))
+    assert found.data.n_sites == 48
+    assert np.flatnonzero(found.data.weights == 0).tolist() == [3, 4, 20]
+    assert any("3 steps that 'when' lacks" in note for note in found.notes)
+
+
+def test_gaps_can_be_ignored(tmp_path):
+    found = read(written(tmp_path, hourly().drop(index=[3])), Columns(gaps=False))
+    assert found.data.n_sites == 47
+    assert found.data.weights.all()
+
+
+def test_rows_are_put_in_the_order_of_their_time(tmp_path):
+    table = hourly()
+    found = read(written(tmp_path, table.sample(frac=1.0, random_state=0)))
+    assert found.data.values[0, :, 0].tolist() == table["count"].tolist()  # noqa: PD011
+
+
+def test_groups_are_sequences_each_with_its_own_times(tmp_path):
+    table = pd.concat([hourly(10).assign(who="b"), hourly(7).assign(who="a").drop(index=2)])
+    found = read(written(tmp_path, table), Columns(group="who"))
+    assert found.data.lengths.tolist() == [10, 7]
+    assert found.data.weights.sum() == 16
+
+
+def test_rows_are_chosen_by_time(tmp_path):
+    found = read(written(tmp_path, hourly()), Columns(first="2024-01-01 06:00", last="2024-01-01 11:00"))
+    assert found.data.n_sites == 6
+    with pytest.raises(ValueError, match="no row has a 'when' between 2030 and None"):
+        read(written(tmp_path, hourly()), Columns(first="2030"))
+
+
+def test_an_index_and_a_constant_are_left_out_and_said(tmp_path):
+    table = pd.DataFrame({"count": [1, 2, 3, 4], "always": 5, "what": list("abcd")})
+    found = read(written(tmp_path, table.drop(index=1), index=True))
+    assert found.data.channels == ("count",)
+    told = " ".join(found.notes)
+    for word in ("only numbers the rows", "always the same: always", "not numbers: what"):
+        assert word in told
+
+
+def test_a_constant_column_stays_when_named(tmp_path):
+    table = pd.DataFrame({"count": [1, 2, 3], "always": 5})
+    found = read(written(tmp_path, table), Columns(("count", "always")))
+    assert found.data.channels == ("count", "always")
+
+
+@pytest.mark.parametrize(("mark", "name"), [(";", "x.csv"), ("\t", "x.tsv"), ("\t", "x.txt")])
+def test_separators_are_found(tmp_path, mark, name):
+    path = written(tmp_path, pd.DataFrame({"a": [1.5, 2], "b": [3, 4]}), name, sep=mark)
+    assert read_table(path).shape == (2, 2)
+
+
+def test_a_file_without_a_header_has_numbered_columns(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("1,2\n3,4\n")
+    assert list(read_table(path).columns) == ["x0", "x1"]
+    assert len(read_table(path)) == 2
+
+
+def test_parquet_and_npz_hold_the_same_as_csv(tmp_path):
+    table = pd.DataFrame({"a": [1.0, np.nan, 3.0], "b": [4.0, 5.0, 6.0]})
+    table.to_parquet(tmp_path / "x.parquet")
+    np.savez(tmp_path / "x.npz", **{name: table[name].to_numpy() for name in table})
+    expected = read(written(tmp_path, table)).data
+    for name in ("x.parquet", "x.npz"):
+        found = read(tmp_path / name).data
+        np.testing.assert_array_equal(found.values, expected.values)
+        np.testing.assert_array_equal(found.observed, expected.observed)
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "words"),
+    [
+        (hourly(), Columns(("nope",)), "'nope' is not a column; columns are when, count"),
+        (hourly(), Columns(time="count"), "occurs twice"),
+        (hourly().assign(count="a"), None, "must have a column of numbers"),
+        (hourly().assign(count=["1"] * 47 + ["x"]), Columns(("count",)), "hold numbers, got 'x' in"),
+        (hourly().assign(who=None), Columns(group="who"), "must label every row, but row 0 has none"),
+        (pd.DataFrame({"t": [0, 1, 1000], "x": [1, 2, 3]}), Columns(time="t"), "more than gaps"),
+        (pd.DataFrame({"x": [1, 2]}), Columns(first="3"), "needs a column of times"),
+        (hourly().assign(count=np.nan), None, "at least one observation"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_in_words(tmp_path, table, columns, words):
+    with pytest.raises(ValueError, match=words):
+        read(written(tmp_path, table), columns)
+
+
+def test_irregular_times_are_taken_as_steps_and_said(tmp_path):
+    table = pd.DataFrame({"t": [0.0, 1.0, 2.0, 3.7, 4.1], "x": [1, 2, 1, 4, 5]})
+    found = read(written(tmp_path, table), Columns(time="t"))
+    assert found.data.n_sites == 5
+    assert any("not regular" in note for note in found.notes)

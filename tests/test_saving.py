@@ -1,0 +1,87 @@
+"""Saved results: what comes back is what was written, and damage is noticed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import fitonce as fo
+
+
+@pytest.fixture(scope="module")
+def cv():
+    x = np.random.default_rng(0).poisson(np.repeat([2.0, 9.0], 40)).astype(float)
+    x[5] = np.nan
+    fit = fo.fit(fo.models.PoissonHMM(2), x, restarts=1)
+    return fo.cross_validate(fit, fo.folds.blocks(x, percent=10, n=6))
+
+
+@pytest.fixture
+def saved(cv, tmp_path):
+    return cv.save(tmp_path / "cv.json", about={"command": "fitonce cv x.csv"})
+
+
+def test_all_of_a_result_comes_back(cv, saved):
+    found = fo.load(saved)
+    assert repr(found) == repr(cv)
+    assert found.pointwise.equals(cv.pointwise)
+    assert found.folds.equals(cv.folds)
+    np.testing.assert_array_equal(found.theta, cv.theta)
+    assert found.about == {"command": "fitonce cv x.csv"}
+    assert found.fit.parameters["value"].tolist() == cv.fit.to_dataframe()["value"].tolist()
+    np.testing.assert_array_equal(
+        found.fit.values, np.where(cv.fit.data.observed, cv.fit.data.values, np.nan)[0, :, 0]
+    )
+
+
+def test_what_was_read_can_be_written_again(saved, tmp_path):
+    again = fo.load(saved).save(tmp_path / "again.json")
+    assert again.read_bytes() == saved.read_bytes()
+
+
+def test_a_file_that_is_there_stays(cv, saved):
+    before = saved.read_bytes()
+    with pytest.raises(ValueError, match="exists; pass force=True"):
+        cv.save(saved)
+    assert saved.read_bytes() == before
+    cv.save(saved, force=True)
+
+
+def test_parameters_by_fold_need_the_model(saved):
+    with pytest.raises(ValueError, match="has no model"):
+        fo.load(saved).params(0)
+
+
+def changed(path, **new):
+    document = json.loads(path.read_text())
+    document.update(new)
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("new", "words"),
+    [
+        ({"version": 99}, "has version 99 of the format, this fitonce reads 1"),
+        ({"format": "x"}, "does not say 'fitonce result'"),
+        ({"estimate": "two"}, "expected a number"),
+        ({"method": 3}, "expected words"),
+        ({"folds": {}}, "folds lack"),
+        ({"theta": {"dtype": "<f8", "shape": [400_000_000], "zlib": ""}}, "claims the shape"),
+        ({"theta": {"dtype": "|O", "shape": [1], "zlib": ""}}, "not one of numbers"),
+        ({"theta": {"dtype": "<f8", "shape": [3], "zlib": "eJwDAAAAAAE="}}, "is not complete"),
+    ],
+)
+def test_damage_is_said(saved, new, words):
+    with pytest.raises(ValueError, match=words):
+        fo.load(changed(saved, **new))
+
+
+def test_the_log_likelihood_is_that_of_the_data_alone(cv):
+    flat = fo.models.PoissonHMM(2, initial_concentration=1.0, transition_concentration=1.0)
+    fit = fo.fit_at(flat, cv.fit.data, cv.fit.params)
+    from fitonce.portrait import portrait
+
+    assert portrait(cv.fit).log_likelihood == pytest.approx(-fit.value, abs=1e-8)
