@@ -98,7 +98,7 @@ def test_select_names_a_winner(table, tmp_path):
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["best"] == "2 states"
-    assert [row["model"] for row in found["models"]] == ["1 states", "2 states"]
+    assert [row["model"] for row in found["models"]] == ["1 state", "2 states"]
     assert (tmp_path / "p.png").is_file()
 
 

@@ -123,6 +123,7 @@ NO_FILE = [
     ["select", "nope.csv", "--model", "poisson-hmm", "--states", "1..5000"],
     ["select", "nope.csv", "--model", "poisson-hmm", "--states", ""],
     ["compare"], ["compare", "a.json"], ["compare", "a.json", "b.json"], ["compare", ".", "."],
+    ["compare", "a.json", "a.json"],
     ["report"], ["report", "nope.json", "x.html"], ["influence"], ["loo", "nope.csv"],
     ["data", "fetch", "nope"], ["data", "frob"], ["data", "fetch"], ["frob"], ["--frob"],
     ["reproduce", "nope"], ["demo", "--folds", "0"], ["demo", "--percent", "0"],

@@ -70,16 +70,17 @@ class Selection:
             label="estimate",
         )
         ax.plot(place, rows["control"], "x--", color="#c2410c", lw=0.8, label="control (not adjusted)")
-        for name, mark in ((self.best, "best"), (self.simplest, "simplest within one se")):
+        marks = (
+            (self.best, "*", 15, "#1b4f8a", f"best: {self.best}"),
+            (self.simplest, "o", 15, "none", f"simplest within one se: {self.simplest}"),
+        )
+        for name, mark, size, fill, label in marks:
             at = rows.index.get_loc(name)
-            ax.annotate(
-                mark, (at, rows["estimate"].iloc[at]), textcoords="offset points",
-                xytext=(0, -28 if mark == "best" else 22), ha="center", fontsize=8,
-                arrowprops={"arrowstyle": "-", "lw": 0.6},
-            )  # fmt: skip
+            height = rows["estimate"].iloc[at]
+            ax.plot(at, height, mark, ms=size, mfc=fill, mec="#0b2545", ls="none", label=label, zorder=3)
         ax.set_xticks(place, [str(name) for name in rows.index])
         ax.set_ylabel("held-out loss (less is better)")
-        ax.margins(y=0.25)
+        ax.margins(x=0.1, y=0.15)
         ax.legend(fontsize=8)
         return ax
 

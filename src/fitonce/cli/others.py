@@ -25,7 +25,7 @@ def compare(
 ) -> None:
     """Compare saved results on the same folds, with paired standard errors."""
     from fitonce.cli import working
-    from fitonce.cli.showing import show_table
+    from fitonce.cli.showing import show_models
     from fitonce.compare import compare as compare_results
     from fitonce.result import load
 
@@ -34,6 +34,8 @@ def compare(
     working.check_outputs([plot], force)
     stems = [file.stem for file in files]
     names = stems if len(set(stems)) == len(stems) else [str(file) for file in files]
+    if len(set(names)) < len(names):
+        raise ValueError(f"compare takes different results, got {names[0]} twice")
     found = compare_results({n: load(f) for n, f in zip(names, files, strict=True)}, by=by)
     if plot is not None:
         found.plot().figure.savefig(plot, dpi=150)
@@ -43,7 +45,7 @@ def compare(
         print(found.best)
     else:
         print(f"{found.left_out}; paired by {found.by}")
-        show_table(found.table)
+        show_models(found.table, ["worst", "failed"])
         print(found.sentence)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from fitonce.cli import working
 from fitonce.cli.choices import ModelChoice
 from fitonce.cli.running import Request, picture
-from fitonce.cli.showing import show_table
+from fitonce.cli.showing import show_models
 from fitonce.select import Selection, select
 
 _MOST = 64  # models: a range that long is a slip
@@ -54,11 +54,16 @@ def chosen(request: Request, ranges: dict[str, str]) -> dict[str, ModelChoice]:
     for states, order, beta in product(*lists.values()):
         choice = replace(request.choice(), states=states, order=order, beta=beta)
         values: dict[str, Any] = {"states": states, "order": order, "beta": beta}
-        made[", ".join(f"{values[name]} {name}" if name == "states" else f"{name} {values[name]}"
-                       for name in varying)] = choice  # fmt: skip
+        made[", ".join(_said(name, values[name]) for name in varying)] = choice
     if len(made) > _MOST:
         raise ValueError(f"select takes at most {_MOST} models, got {len(made)}")
     return made
+
+
+def _said(name: str, value: Any) -> str:
+    if name == "states":
+        return f"{value} state{'' if value == 1 else 's'}"
+    return f"{name} {value}"
 
 
 def numbers(text: str, option: str, least: int) -> list[int]:
@@ -109,10 +114,7 @@ def _shown(request: Request, found: Selection, wrote: list[str]) -> None:
         print(found.simplest)
         return
     print(f"\n{found.comparison.left_out}")
-    shown = found.table[
-        ["parameters", "estimate", "se", "difference", "difference_se", "control", "aic", "bic", "worst"]
-    ]
-    show_table(shown.round({"aic": 1, "bic": 1}))
+    show_models(found.table, ["parameters", "aic", "bic", "worst"])
     print(found.sentence)
     for name, why in found.skipped.items():
         print(f"{name} was skipped: {why}")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -35,11 +36,17 @@ def _style(line: str) -> str | None:
 
 def show_table(table: pd.DataFrame, title: str = "") -> None:
     """A DataFrame with aligned columns."""
-    shown = Table(title=title or None, title_justify="left", pad_edge=False)
+    shown = Table(
+        title=title or None,
+        title_justify="left",
+        pad_edge=False,
+        collapse_padding=True,
+        box=box.SIMPLE_HEAD,
+    )
     table = table.reset_index()
     for name in table.columns:
         numeric = table[name].dtype.kind in "biuf"
-        shown.add_column(str(name), justify="right" if numeric else "left", no_wrap=numeric)
+        shown.add_column(str(name), justify="right" if numeric else "left", no_wrap=True)
     for row in table.itertuples(index=False):
         shown.add_row(*(_cell(value) for value in row))
     Console().print(shown, highlight=False)
@@ -47,11 +54,30 @@ def show_table(table: pd.DataFrame, title: str = "") -> None:
 
 def _cell(value: Any) -> str:
     if isinstance(value, (float, np.floating)):
-        if not np.isfinite(value):
-            return ""
         number = float(value)
-        return f"{number:.1e}" if number and abs(number) < 1e-3 else f"{number:,.4f}"
+        if not np.isfinite(number):
+            return ""
+        if number and abs(number) < 1e-3:
+            return f"{number:.1e}"
+        return f"{number:,.4f}" if abs(number) < 1000 else f"{number:,.1f}"
     return str(value).replace("[", "\\[")
+
+
+def show_models(table: pd.DataFrame, more: list[str]) -> None:
+    """Models with their losses, how far each is behind the best, and columns `more`."""
+    behind = [_behind(row) for _, row in table.iterrows()]
+    shown = table[["estimate", "se"]].assign(behind=behind, control=table["control"])
+    for name in more:
+        short = table[name].dtype.kind == "f"
+        shown[name] = [f"{value:,.1f}" for value in table[name]] if short else table[name]
+    show_table(shown.rename(columns={"parameters": "D"}))
+    print("behind: how much more than the best it loses, with the paired standard error")
+
+
+def _behind(row: Any) -> str:
+    if not row["difference_se"] >= 0:
+        return "best"
+    return f"{row['difference']:.3g} ({row['difference_se']:.2g})"
 
 
 def show_influence(found: Any, count: int, quiet: bool) -> None:
