@@ -12,6 +12,7 @@ from rich.table import Table
 
 from fitonce.result import CVResult
 
+BOX = box.SIMPLE_HEAD
 _STYLES = {"FOLDS": "bold red", "FIT": "bold red", "estimate": "bold", "control": "dim"}
 
 
