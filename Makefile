@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test test-all bench reproduce lint docs clean
 
 demo: $(READY)
-	$(BIN)/fitonce demo
+	$(BIN)/fitonce demo --force
 
 test: $(READY)
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"

@@ -14,6 +14,7 @@ from benchmarks import (
     peers,
     report,
     scaling,
+    start,
 )
 
 NAMES = {
@@ -26,6 +27,7 @@ NAMES = {
     "many-sequences": many_sequences.main,
     "autoregressive-peers": autoregressive_peers.main,
     "report": report.main,
+    "start": start.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

@@ -89,6 +89,49 @@ def test_bad_results_are_refused(results, words):
         fo.compare(results)
 
 
+def test_joint_losses_on_other_folds_are_refused(data, selection):
+    """Their rows are folds, which look alike; what they drop does not."""
+    fit = selection.results["1 states"].fit
+    a, b = (
+        fo.cross_validate(fit, made, loss="joint", method="none", check=False)
+        for made in (fo.folds.blocks(data, percent=10, n=4), fo.folds.iid(data, percent=10, n=4))
+    )
+    with pytest.raises(ValueError, match="must be on the same folds"):
+        fo.compare({"a": a, "b": b})
+
+
+def test_a_difference_without_a_standard_error_is_called_that(data, selection):
+    results = {
+        name: fo.cross_validate(
+            result.fit, fo.folds.blocks(data, percent=30, n=6), loss="joint", method="none", check=False
+        )
+        for name, result in selection.results.items()
+    }
+    found = fo.compare(results)
+    assert found.table["difference_se"].isna().all()
+    assert "no standard error of the difference from" in found.sentence
+    assert "within two standard errors" not in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda s: fo.compare(s.results, by="x"), "by must be one of"),
+        (lambda s: fo.compare(s.results).differences("1 states", "x"), "expected one of"),
+        (lambda s: fo.select({}, [1.0], None), "candidates must be a dict"),
+        (
+            lambda s: fo.compare(
+                {"a": s.results["1 states"], "b": replace(s.results["2 states"], loss="own")}
+            ),
+            "both must have the same loss",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused(selection, call, words):
+    with pytest.raises(ValueError, match=words):
+        call(selection)
+
+
 def test_a_selection_names_the_winner_beside_aic_and_bic(selection):
     assert selection.best == selection.simplest == "2 states"
     assert selection.table["bic"].idxmin() == "2 states"
@@ -99,7 +142,7 @@ def test_a_selection_names_the_winner_beside_aic_and_bic(selection):
     rate = float(np.ravel(one.params["rate"])[0])
     likelihood = stats.poisson.logpmf(one.data.values[0, :, 0], rate).sum()
     assert selection.table.loc["1 states", "aic"] == pytest.approx(2 * 1 - 2 * likelihood)
-    selection.plot()
+    assert "best: 2 states" in selection.plot().get_legend_handles_labels()[1]
 
 
 def test_a_model_that_cannot_be_fitted_does_not_take_the_others_with_it(data, folds):

@@ -116,3 +116,27 @@ def test_irregular_times_are_taken_as_steps_and_said(tmp_path):
     found = read(written(tmp_path, table), Columns(time="t"))
     assert found.data.n_sites == 5
     assert any("not regular" in note for note in found.notes)
+
+
+def test_a_long_irregular_index_is_not_taken_for_a_regular_one(tmp_path):
+    """Past 50,000 steps a fraction of a step is small beside the place, and still no whole step."""
+    times = np.arange(60_000.0)
+    times[55_000] += 0.3
+    found = read(written(tmp_path, pd.DataFrame({"t": times, "x": times % 5})), Columns(time="t"))
+    assert any("not regular" in note for note in found.notes)
+
+
+def test_times_with_zones_are_compared_as_moments(tmp_path):
+    times = pd.date_range("2024-03-30 20:00", periods=12, freq="h", tz="Europe/Berlin")
+    table = pd.DataFrame({"when": times.map(str), "x": range(12)})
+    found = read(written(tmp_path, table), Columns(first="2024-03-30T22:00:00+00:00"))
+    assert found.data.n_sites == 9
+    assert found.data.weights.all()
+
+
+def test_what_was_inserted_is_said_once_for_all_groups(tmp_path):
+    table = pd.concat([hourly(10).drop(index=4).assign(who=name) for name in "abcde"])
+    notes = read(written(tmp_path, table), Columns(group="who")).notes
+    assert [note for note in notes if "inserted" in note] == [
+        "5 steps that 'when' lacks were inserted as missing (5 sequences)"
+    ]

@@ -102,7 +102,6 @@ FLAGS = [
     ["--save", "no/such/folder/a.json"], ["--report", "no/such/folder/a.html"], ["--save", "."],
     ["--plot", "no/such/folder/a.png"], ["--frobnicate"], ["--states"],
 ]  # fmt: skip
-ON_GRAPHS = ["--edges", "--beta", "--exposure"]
 
 
 @pytest.mark.parametrize("flags", FLAGS, ids=" ".join)

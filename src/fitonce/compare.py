@@ -90,12 +90,14 @@ class Comparison:
         """What it comes to."""
         if len(self.table) < 2:
             return f"{self.best} is alone"
-        close = [
-            str(name) for name, row in self.table.iloc[1:].iterrows() if not abs(row["ratio"]) >= 2.0
-        ]
+        behind = self.table.iloc[1:]
+        close = [str(name) for name in behind.index[behind["ratio"].abs() < 2.0]]
+        unknown = [str(name) for name in behind.index[behind["difference_se"].isna()]]
         text = f"{self.best} loses least"
         if close:
             text += f"; within two standard errors of it: {', '.join(close)}"
+        if unknown:
+            text += f"; no standard error of the difference from: {', '.join(unknown)}"
         doubtful = self.table.index[(self.table["worst"] == "bad") | (self.table["failed"] > 0)]
         if len(doubtful):
             text += f"; folds not to be trusted in: {', '.join(map(str, doubtful))}"
@@ -151,7 +153,8 @@ def _named(results: Any) -> dict[str, CVResult]:
 def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[str, Any]:
     apart = result.folds["loss"].to_numpy()[used] - best.folds["loss"].to_numpy()[used]
     difference, spread = float(apart.mean()), _se(result, best, used, by)
-    ratio = difference / spread if spread > 0 else float("nan")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = float(np.float64(difference) / spread) if difference else 0.0
     verdicts = set(result.folds["verdict"])
     return {
         "estimate": float(result.folds["loss"].to_numpy()[used].mean()),

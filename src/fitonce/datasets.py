@@ -1,6 +1,7 @@
 """Named data sets from a local folder, and a simulator.
 
-`load` looks in the folder named by the environment variable FITONCE_DATA, then in ./data.
+`load` looks in the folder named by the environment variable FITONCE_DATA, then in ./data, then where
+`fitonce data fetch` puts them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import platformdirs
 
 from fitonce.data import Sequences, sequences
 from fitonce.graph import Graph, graph
@@ -129,7 +131,7 @@ def _find(folder: Any, *parts: str) -> Path:
     places = [Path(folder)] if folder is not None else []
     if folder is None and os.environ.get("FITONCE_DATA"):
         places.append(Path(os.environ["FITONCE_DATA"]))
-    places.append(Path("data"))
+    places += [Path("data"), Path(platformdirs.user_cache_dir("fitonce")) / "data"]
     for place in places:
         for candidate in (place.joinpath(*parts), place / parts[-1]):
             if candidate.is_file():

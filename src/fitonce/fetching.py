@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ class Source:
         url: of the file, or of a zip archive that holds `member`; None: not to be had by a command.
         sha256: of what `url` gives.
         member: of the archive.
+        content: sha256 of the file itself, its lines ended as on Unix; for what comes in an archive.
     """
 
     title: str
@@ -27,14 +29,17 @@ class Source:
     url: str | None = None
     sha256: str | None = None
     member: str | None = None
+    content: str | None = None
 
 
 _BNPY = "https://raw.githubusercontent.com/bnpy/bnpy/master/bnpy/datasets/mocap6/dataset.npz"
 _UCI = "https://archive.ics.uci.edu/static/public/157/dodgers+loop+sensor.zip"
 
+_DODGERS = "62c3853294fd97d229a92bb321b2cc91b4141c8956d6e77ce88ce8eed9e8d46d"
+
 SOURCES = {
     "dodgers": Source("25 weeks of five-minute freeway counts (UCI 157)", "dodgers/Dodgers.data",
-                      _UCI, None, "Dodgers.data"),
+                      _UCI, None, "Dodgers.data", _DODGERS),
     "mocap6": Source("motion capture, six sequences of 12 channels (Fox et al.)", "mocap6/dataset.npz",
                      _BNPY, "50b15208e34dc2673a1a85beb2687fdc7b5db26534bd7a0f5adaed0a3118fc81"),
     "mocap124_standin": Source("motion capture, 124 trials (made from CMU's database)",
@@ -88,10 +93,13 @@ def fetch(name: str) -> Path:
             f"'{name}' could not be fetched ({type(error).__name__}); download it by hand from "
             f"{source.url} and name its folder with FITONCE_DATA"
         ) from None
-    if isinstance(got, list):
-        target.write_bytes(Path(got[0]).read_bytes())
-        return target
-    return Path(got)
+    if not isinstance(got, list):
+        return Path(got)
+    content = Path(got[0]).read_bytes()
+    if hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest() != source.content:
+        raise ValueError(f"'{name}' could not be fetched: what came does not have its checksum")
+    target.write_bytes(content)
+    return target
 
 
 def _source(name: str) -> Source:

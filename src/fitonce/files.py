@@ -14,6 +14,7 @@ from fitonce.data import Sequences, sequences
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
 _INDEX = ("", "index", "id", "row", "rownames", "row_id")  # names of columns that may number rows
+_INSERTED = "steps that"
 _MOST_ROWS = 50_000_000
 _MOST_INSERTED = 10.0  # times the rows there are: more than that are not gaps
 
@@ -66,6 +67,9 @@ def read(path: str | Path, columns: Columns | None = None) -> Reading:
         if name is not None and name not in table.columns:
             raise ValueError(f"'{name}' is not a column; columns are {_listed(table.columns)}")
     time = columns.time or _dates(table, columns, notes)
+    for name in table.columns:  # a gap would make them neither
+        if table[name].dtype.kind == "b":
+            table[name] = table[name].astype(float)
     parts = _groups(table, columns.group, notes)
     parts = [_in_time(part, time, columns, notes) for part in parts]
     if all(part.empty for part in parts):
@@ -73,7 +77,25 @@ def read(path: str | Path, columns: Columns | None = None) -> Reading:
     parts = [part for part in parts if len(part)]
     used = _chosen(pd.concat(parts), columns, time, notes)
     data = sequences([part[used] for part in parts], missing=columns.missing)
-    return Reading(data, pd.concat(parts, ignore_index=True), notes)
+    return Reading(data, pd.concat(parts, ignore_index=True), _once(notes))
+
+
+def _once(notes: list[str]) -> list[str]:
+    """Each note once, with how many sequences it is of where that is several."""
+    counts = pd.Series(notes, dtype=object).value_counts(sort=False)
+    kinds: dict[str, list[int]] = {}
+    for note, count in counts.items():
+        number, _, rest = str(note).partition(" ")
+        if rest.startswith(_INSERTED):
+            kinds.setdefault(rest, []).extend([int(number.replace(",", ""))] * int(count))
+        else:
+            kinds[str(note)] = []
+    return [
+        f"{sum(several):,} {rest}" + (f" ({len(several)} sequences)" if len(several) > 1 else "")
+        if several
+        else rest
+        for rest, several in kinds.items()
+    ]
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -237,7 +259,8 @@ def _in_time(part: pd.DataFrame, time: str | None, columns: Columns, notes: list
             raise ValueError("choosing rows by time needs a column of times; name it with --time")
         return part
     times = _as_times(part[time], time)
-    part, times = part[_between(times, columns)], times[_between(times, columns)]
+    kept = _between(times, columns)
+    part, times = part[kept], times[kept]
     order = np.argsort(times.to_numpy(), kind="stable")
     if (np.diff(order) < 0).any():
         notes.append(f"rows were put in the order of '{time}'")
@@ -255,7 +278,9 @@ def _as_times(column: pd.Series, time: str) -> pd.Series:
     if column.dtype.kind in "iuf" or column.dtype.kind == "M":
         found = column
     else:
-        found = pd.to_datetime(column, errors="coerce", format="mixed")
+        found = pd.to_datetime(column, errors="coerce", format="mixed", utc=_has_zones(column))
+    if isinstance(found.dtype, pd.DatetimeTZDtype):
+        found = found.dt.tz_convert("UTC").dt.tz_localize(None)
     bad = np.flatnonzero(found.isna())
     if bad.size:
         raise ValueError(
@@ -264,19 +289,28 @@ def _as_times(column: pd.Series, time: str) -> pd.Series:
     return found
 
 
+def _has_zones(column: pd.Series) -> bool:
+    """Whether times say their zone, so that they can be compared across a change of clocks."""
+    return bool(column.dropna().astype(str).str.contains(r"(?:Z|[+-]\d{2}:?\d{2})$").any())
+
+
 def _between(times: pd.Series, columns: Columns) -> np.ndarray:
     keep = np.ones(len(times), bool)
     for bound, is_first in ((columns.first, True), (columns.last, False)):
         if bound is None:
             continue
         try:
-            edge = pd.Timestamp(bound) if times.dtype.kind == "M" else float(bound)
+            edge = _naive(pd.Timestamp(bound)) if times.dtype.kind == "M" else float(bound)
         except (ValueError, TypeError):
             raise ValueError(
                 f"a time to choose rows by must be like those of the file, got '{bound}'"
             ) from None
         keep &= (times >= edge).to_numpy() if is_first else (times <= edge).to_numpy()
     return keep
+
+
+def _naive(moment: pd.Timestamp) -> pd.Timestamp:
+    return moment if moment.tz is None else moment.tz_convert("UTC").tz_localize(None)
 
 
 def _filled(part: pd.DataFrame, times: pd.Series, time: str, notes: list[str]) -> pd.DataFrame:
@@ -286,7 +320,8 @@ def _filled(part: pd.DataFrame, times: pd.Series, time: str, notes: list[str]) -
     steps = np.diff(ticks)
     step = np.median(steps) if (steps == np.median(steps)).mean() > 0.5 else steps.min()
     places = (ticks - ticks[0]) / step
-    if not np.allclose(places, np.round(places), atol=1e-6):
+    whole = np.round(places)
+    if np.abs(places - whole).max() > 1e-6 or (np.diff(whole) <= 0).any():
         notes.append(f"'{time}' is not regular: rows are taken as consecutive steps")
         return part
     places = np.round(places).astype(np.int64)
@@ -298,7 +333,7 @@ def _filled(part: pd.DataFrame, times: pd.Series, time: str, notes: list[str]) -
             f"'{time}' has {lacking:,} steps without a row and {len(part):,} with one, which is more "
             "than gaps; pass --no-gaps to take rows as consecutive steps"
         )
-    notes.append(f"{lacking:,} steps that '{time}' lacks were inserted as missing")
+    notes.append(f"{lacking:,} {_INSERTED} '{time}' lacks were inserted as missing")
     whole = part.set_index(pd.Index(places)).reindex(np.arange(places[-1] + 1))
     return whole.reset_index(drop=True)
 

@@ -5,7 +5,9 @@ A result that was read back from a file has one in place of its fit.
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -18,7 +20,7 @@ from fitonce.fit import Fit
 from fitonce.numerics import in_float64
 from fitonce.status import Status
 
-_MOST_PARAMETERS = 2000  # a table that nobody reads takes H^-1 of all of them
+_MOST_PARAMETERS = 2000  # of more, standard errors take too long
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,21 +68,29 @@ def portrait(fit: Fit | Portrait) -> Portrait:
         return fit
     data = fit.data
     known = isinstance(data, Collection)
-    table = fit.to_dataframe()[["name", "value", "se"]] if len(fit.theta) <= _MOST_PARAMETERS else None
-    if table is None:
-        table = pd.DataFrame({"name": fit.names, "value": np.nan, "se": np.nan})
+    several = len(fit.theta) > _MOST_PARAMETERS
+    table = _values(fit) if several else fit.to_dataframe()[["name", "value", "se"]]
     graph = getattr(fit.model, "graph", None)
     return Portrait(
         model=str(fit.model),
         data=str(data) if known else type(data).__name__,
         status=fit.status,
         parameters=table,
-        log_likelihood=_log_likelihood(fit),
+        log_likelihood=log_likelihood(fit),
         lengths=np.asarray(data.lengths if known else [len(fit.problem.base)]),
         values=_first_channel(data, fit),
         channels=tuple(getattr(data, "channels", ())),
         edges=None if graph is None else np.asarray(graph.edges),
         seconds=fit.seconds,
+    )
+
+
+@in_float64
+def _values(fit: Fit) -> pd.DataFrame:
+    """Without standard errors, each of which takes a solution with H."""
+    named = fit.problem.program.space.named_values
+    return pd.DataFrame(
+        {"name": fit.names, "value": np.asarray(named(jnp.asarray(fit.theta))), "se": np.nan}
     )
 
 
@@ -94,9 +104,16 @@ def _first_channel(data: Any, fit: Fit) -> np.ndarray:
 
 
 @in_float64
-def _log_likelihood(fit: Fit) -> float:
+def log_likelihood(fit: Fit) -> float:
+    """Of all data at the fit, without the prior; nan where a model does not tell them apart."""
     prior = getattr(fit.model, "log_prior_at", None)
     prepared = getattr(fit.problem, "prepared", None)
     if prior is None or prepared is None:
         return float("nan")
     return -fit.value - float(prior(jax.tree_util.tree_map(jnp.asarray, fit.params), prepared))
+
+
+def versions() -> dict[str, str]:
+    """Of what computes, here and now."""
+    named = {name: version(name) for name in ("fitonce", "jax", "numpy", "scipy", "pandas")}
+    return {"python": platform.python_version(), **named}

@@ -54,7 +54,8 @@ class CVResult:
         refits_seconds: what refitting every fold would take, from the time of the full fit.
         left_out: the folds, in words.
         fit: the fit; of a result that was read from a file, a portrait of it.
-        about: words kept with a saved result, such as the command that made it.
+        about: words kept with a saved result, such as the command that made it, and versions.
+        fingerprint: of what each fold drops and scores: only results with the same one are compared.
     """
 
     estimate: float
@@ -74,6 +75,7 @@ class CVResult:
     left_out: str
     fit: Fit | Portrait = field(repr=False)
     about: dict[str, Any] = field(default_factory=dict, repr=False)
+    fingerprint: str = field(default="", repr=False)
 
     @property
     def n_failed(self) -> int:
@@ -93,9 +95,10 @@ class CVResult:
             parts.append(f"{bad} folds with a bad verdict are included; without them {without:.4f}")
         elif bad:
             parts.append(f"{bad} of {len(self.folds)} folds have a bad verdict and are included")
+        ended = "an interruption" if self.about.get("interrupted") else "the budget"
         unfinished = int(self.folds["status"].str.contains("the budget ended").sum())
         if unfinished:
-            parts.append(f"the budget left {unfinished} of {len(self.folds)} folds unfinished")
+            parts.append(f"{ended} left {unfinished} of {len(self.folds)} folds unfinished")
         return "; ".join(parts) or f"all {len(self.folds)} folds are included"
 
     def params(self, fold: int) -> Any:
@@ -127,7 +130,8 @@ class CVResult:
     def require_same_folds(self, other: CVResult) -> None:
         """Refuse a result that scored other points, or the same ones in other folds."""
         points = ["fold", "sequence", "site"]
-        if not self.pointwise[points].equals(other.pointwise[points]):
+        same = self.pointwise[points].equals(other.pointwise[points])
+        if not (same and self.fingerprint == other.fingerprint):
             raise ValueError(
                 f"both results must be on the same folds, got '{self.left_out}' and '{other.left_out}'"
             )
@@ -154,7 +158,8 @@ class CVResult:
         from fitonce.report import html_report  # only who wants a report waits for it
 
         check_free(path, force)
-        return write_text(path, html_report(self, **more), force=force)
+        known = {key: self.about[key] for key in ("asked", "command") if key in self.about}
+        return write_text(path, html_report(self, **(known | more)), force=force)
 
     def __repr__(self) -> str:
         return "\n".join(_lines(self))

@@ -24,14 +24,14 @@ from fitonce.archive import (
     to_word,
     write_text,
 )
-from fitonce.portrait import Portrait, portrait
+from fitonce.portrait import Portrait, portrait, versions
 from fitonce.status import Outcome, Status
 
 FORMAT, VERSION = "fitonce result", 1
 _NUMBERS = (
     "estimate", "se", "control", "error", "tolerance", "damping", "seconds", "refits_seconds",
 )  # fmt: skip
-_WORDS = ("method", "scheme", "loss", "left_out")
+_WORDS = ("method", "scheme", "loss", "left_out", "fingerprint")
 
 
 def write(
@@ -41,7 +41,7 @@ def write(
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "about": {**result.about, **(about or {})},
+        "about": {"versions": versions(), **result.about, **(about or {})},
         **{name: getattr(result, name) for name in _WORDS},
         **{name: pack_number(getattr(result, name)) for name in _NUMBERS},
         "folds": pack_table(result.folds),

@@ -13,7 +13,7 @@ from fitonce.compare import Comparison, compare
 from fitonce.crossval import cross_validate
 from fitonce.fit import fit
 from fitonce.folds import Folds
-from fitonce.portrait import portrait
+from fitonce.portrait import log_likelihood
 from fitonce.result import CVResult
 
 
@@ -99,6 +99,7 @@ def select(
     restarts: int = 3,
     seed: int = 0,
     told: Callable[[str], None] = lambda name: None,
+    stop: Callable[[], bool] | None = None,
     **how: Any,
 ) -> Selection:
     """Fit a range of models, cross-validate each on the same folds, and name the winner.
@@ -109,6 +110,7 @@ def select(
         folds: from `fo.folds`, or a function of a fit's data that makes them.
         restarts, seed: of the fits.
         told: called with a model's name before it is fitted.
+        stop: once it says true, models that were not begun are skipped.
         **how: for `cross_validate`.
     """
     if not isinstance(candidates, Mapping) or not candidates:
@@ -117,11 +119,14 @@ def select(
     rows: dict[str, dict[str, Any]] = {}
     skipped: dict[str, str] = {}
     for name, model in candidates.items():
+        if results and stop is not None and stop():
+            skipped[str(name)] = "interrupted before it"
+            continue
         told(str(name))
         try:
-            fitted = fit(model, data, restarts=restarts, seed=seed)
+            fitted = fit(model, data, restarts=restarts, seed=seed, progress=how.get("progress"))
             chosen = folds(fitted.data) if callable(folds) else folds
-            results[str(name)] = cross_validate(fitted, chosen, **how)
+            results[str(name)] = cross_validate(fitted, chosen, stop=stop, **how)
         except ValueError as error:  # one that cannot be fitted does not take the others with it
             skipped[str(name)] = str(error)
             continue
@@ -133,13 +138,13 @@ def select(
         found.table[["estimate", "se", "control", "error", "difference", "difference_se", "worst"]]
     )
     table.index.name = "model"
-    near = table["difference"] <= table["difference_se"].fillna(0.0)
+    near = (table["difference"] <= table["difference_se"]) | (table.index == found.best)
     return Selection(table, found.best, str(table.index[near][0]), skipped, found, results)
 
 
 def _criteria(fitted: Any) -> dict[str, Any]:
     """Parameters, AIC and BIC; the count of observations is that of observed sites."""
-    size, likelihood = len(fitted.theta), portrait(fitted).log_likelihood
+    size, likelihood = len(fitted.theta), log_likelihood(fitted)
     count = float(fitted.problem.base.sum())
     return {
         "parameters": size,

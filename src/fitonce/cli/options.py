@@ -112,6 +112,12 @@ ReportOption = Annotated[
 SaveOption = Annotated[
     Path | None, typer.Option("--save", "-o", help="Write the result (JSON).", rich_help_panel=_OUT)
 ]
+TableOption = Annotated[
+    Path | None, typer.Option("--save", "-o", help="Write the whole table (CSV).", rich_help_panel=_OUT)
+]
+TopOption = Annotated[
+    int, typer.Option("--top", "--n", help="How many points to show.", min=1, rich_help_panel=_OUT)
+]
 PlotOption = Annotated[
     Path | None, typer.Option("--plot", help="Write a picture (PNG, PDF, SVG).", rich_help_panel=_OUT)
 ]

@@ -57,9 +57,7 @@ def report(
     """Write the HTML report of a saved result."""
     from fitonce.result import load
 
-    result = load(file)
-    command = result.about.get("command")
-    result.to_html(out, force=force, command=None if command is None else str(command))
+    load(file).to_html(out, force=force)
     print(f"wrote {out}")
 
 
@@ -78,11 +76,10 @@ def demo(
 ) -> None:
     """Fit 25 weeks of traffic once and cross-validate it on 1,000 blocks of time."""
     from fitonce import compile_cache
-    from fitonce.archive import check_free
+    from fitonce.cli.working import check_outputs
     from fitonce.demo import run
 
-    if report is not None:
-        check_free(report, force)
+    check_outputs([plot, report], force)
     if cache:
         compile_cache.use()
     run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,7 @@ class Request:
         choice = self.choice()
         self.fold_choice()
         working.check_outputs([self.report, self.save, self.plot], self.force)
+        working.check_picture(self.plot)
         if self.cache:
             compile_cache.use()
         names = None if self.columns is None else tuple(c.strip() for c in self.columns.split(","))
@@ -120,6 +121,8 @@ def run_cv(request: Request) -> None:
         complain(f"interrupted: this is a partial result; {result.treatment}")
     more: dict[str, Any] = {}
     if request.report is not None and not stopped:
+        if request.talks:
+            print("for the report: exact refits of some folds, and influence ...", flush=True)
         more = working.made_for_report(fit, folds, result)
     _finish(request, result, more, started, stopped)
 
@@ -132,8 +135,7 @@ def run_loo(request: Request) -> None:
     result = loo(fit, progress=request.bars)
     more: dict[str, Any] = {}
     if request.report is not None:
-        found = influence(fit)
-        more = {"influence": getattr(found, "table", None)}
+        more["influence"] = working.influence_for_report(fit)
     _finish(request, result, more, started, False)
 
 
@@ -141,14 +143,14 @@ def _finish(
     request: Request, result: CVResult, more: dict[str, Any], started: float, stopped: bool
 ) -> None:
     command = working.command_line()
-    about = {"command": command, "seed": request.seed, "interrupted": stopped}
+    about = {"command": command, "seed": request.seed, "interrupted": stopped, "asked": request.asked()}
+    result = replace(result, about={**result.about, **about})
     wrote = []
     if request.save is not None:
-        wrote.append(result.save(request.save, force=request.force, about=about))
+        wrote.append(result.save(request.save, force=request.force))
     if request.plot is not None:
         wrote.append(picture(request, result.plot().figure))
     if request.report is not None:
-        more |= {"asked": request.asked(), "command": command}
         more["times"] = {"from command to report": time.perf_counter() - started}
         wrote.append(result.to_html(request.report, force=request.force, **more))
     if request.json:
@@ -166,10 +168,7 @@ def _finish(
 def picture(request: Request, figure: Any) -> Path:
     """A figure to a file, by its ending."""
     assert request.plot is not None
-    try:
-        figure.savefig(request.plot, dpi=150)
-    except (ValueError, KeyError) as error:
-        raise ValueError(f"--plot must end in .png, .pdf or .svg: {error}") from None
+    figure.savefig(request.plot, dpi=150)
     return request.plot
 
 
@@ -178,12 +177,16 @@ def run_influence(request: Request) -> None:
     loaded = request.load()
     fit = working.fitted(loaded, request.restarts, request.seed, request.bars)
     found = influence(fit)
+    wrote = []
     if request.save is not None:
-        write_text(request.save, found.to_dataframe().to_csv(index=False), force=request.force)
+        table = found.to_dataframe().to_csv(index=False)
+        wrote.append(write_text(request.save, table, force=request.force))
     if request.plot is not None:
-        picture(request, found.plot().figure)
+        wrote.append(picture(request, found.plot().figure))
     count = 10 if request.n is None else request.n
     if request.json:
         working.print_json(working.rows_of(found.top(count)))
     else:
         show_influence(found, count, request.quiet)
+        for path in wrote if request.talks else ():
+            print(f"wrote {path}")

@@ -6,10 +6,15 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import typer
+
 from fitonce.cli import working
 from fitonce.cli.choices import ModelChoice
 from fitonce.cli.running import Request, picture
 from fitonce.cli.showing import show_models
+from fitonce.cli.speaking import STOPPED, complain, stoppable
+from fitonce.folds import Folds
+from fitonce.models.base import Conditions
 from fitonce.select import Selection, select
 
 _MOST = 64  # models: a range that long is a slip
@@ -25,21 +30,45 @@ def run_select(request: Request, ranges: dict[str, str]) -> None:
         )
         for name, choice in choices.items()
     }
-    model = next(iter(candidates.values()))
-    found = select(
-        candidates,
-        loaded.data,
-        lambda data: request.fold_choice().build(model, data),
-        restarts=request.restarts,
-        seed=request.seed,
-        told=(lambda name: print(f"  {name} ...", flush=True)) if request.talks else (lambda name: None),
-        method=request.method,
-        scheme=request.scheme,
-        loss=request.loss,
-        progress=request.bars,
-    )
+    folds = common_folds(request, candidates, loaded.data)
+    with stoppable() as stop:
+        found = select(
+            candidates,
+            loaded.data,
+            folds,
+            restarts=request.restarts,
+            seed=request.seed,
+            told=(lambda name: print(f"  {name} ...", flush=True))
+            if request.talks
+            else (lambda _: None),
+            stop=stop,
+            method=request.method,
+            scheme=request.scheme,
+            loss=request.loss,
+            progress=request.bars,
+        )
+        stopped = stop()
     wrote = _written(request, found)
     _shown(request, found, wrote)
+    if stopped:
+        complain("interrupted: this is of the models that were finished")
+        raise typer.Exit(STOPPED)
+
+
+def common_folds(request: Request, candidates: dict[str, Any], data: Any) -> Folds:
+    """Folds that score what every model has a density for: an autoregression only conditions on its
+    first steps, so those of the highest order count."""
+    widest = max(candidates.values(), key=_order)
+    seen = widest.modelled(data) if isinstance(widest, Conditions) else data
+    return request.fold_choice().build(widest, seen)
+
+
+def _order(model: Any) -> int:
+    return int(getattr(getattr(model, "emission", None), "order", 0))
+
+
+def _say(name: str) -> None:
+    print(f"  {name} ...", flush=True)
 
 
 def chosen(request: Request, ranges: dict[str, str]) -> dict[str, ModelChoice]:
@@ -85,16 +114,15 @@ def _written(request: Request, found: Selection) -> list[str]:
     wrote = []
     result = found.results[found.simplest]
     command = working.command_line()
-    about = {"command": command, "seed": request.seed, "model": found.simplest}
+    asked = {**request.asked(), "selected": f"{found.simplest}; {found.sentence}"}
+    about = {"command": command, "seed": request.seed, "asked": asked}
+    result = replace(result, about={**result.about, **about})
     if request.save is not None:
-        wrote.append(str(result.save(request.save, force=request.force, about=about)))
+        wrote.append(str(result.save(request.save, force=request.force)))
     if request.plot is not None:
         wrote.append(str(picture(request, found.plot().figure)))
     if request.report is not None:
-        asked = {**request.asked(), "selected": f"{found.simplest}; {found.sentence}"}
-        wrote.append(
-            str(result.to_html(request.report, force=request.force, asked=asked, command=command))
-        )
+        wrote.append(str(result.to_html(request.report, force=request.force)))
     return wrote
 
 

@@ -19,7 +19,12 @@ _STYLES = {"FOLDS": "bold red", "FIT": "bold red", "estimate": "bold", "control"
 def show_cv(result: CVResult, quiet: bool) -> None:
     """The result as it prints in Python, with colours; or one line."""
     if quiet:
-        print(f"{result.estimate:.6g} +- {result.se:.3g} (control {result.control:.6g})")
+        counts = result.folds["verdict"].value_counts()
+        told = [f"{counts[v]} {v}" for v in ("good", "fair", "bad", "unchecked") if v in counts]
+        told += [f"{result.n_failed} failed"] if result.n_failed else []
+        told += [] if result.fit.ok else [f"fit {result.fit.status.outcome.value}"]
+        line = f"{result.estimate:.6g} +- {result.se:.3g} (control {result.control:.6g}; "
+        print(line + ", ".join(told) + ")")
         return
     console = Console()
     console.print()
@@ -66,7 +71,8 @@ def _cell(value: Any) -> str:
 
 def show_models(table: pd.DataFrame, more: list[str]) -> None:
     """Models with their losses, how far each is behind the best, and columns `more`."""
-    behind = [_behind(row) for _, row in table.iterrows()]
+    best = table["estimate"].min()
+    behind = ["best" if row["estimate"] == best else _behind(row) for _, row in table.iterrows()]
     shown = table[["estimate", "se"]].assign(behind=behind, control=table["control"])
     for name in more:
         short = table[name].dtype.kind == "f"
@@ -76,9 +82,8 @@ def show_models(table: pd.DataFrame, more: list[str]) -> None:
 
 
 def _behind(row: Any) -> str:
-    if not row["difference_se"] >= 0:
-        return "best"
-    return f"{row['difference']:.3g} ({row['difference_se']:.2g})"
+    spread = f"{row['difference_se']:.2g}" if row["difference_se"] >= 0 else "no se"
+    return f"{row['difference']:.3g} ({spread})"
 
 
 def show_influence(found: Any, count: int, quiet: bool) -> None:

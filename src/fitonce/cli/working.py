@@ -72,11 +72,8 @@ def _on_graph(
     if edges is None:
         raise ValueError(f"--model {choice.name} needs --edges, a file with two columns of sites")
     table = read_table(path)
-    known = None
-    if exposure is not None:
-        if exposure not in table.columns:
-            raise ValueError(f"'{exposure}' is not a column; columns are {', '.join(table.columns)}")
-        known = pd.to_numeric(table[exposure], errors="coerce").to_numpy(float)
+    if exposure is not None and exposure not in table.columns:
+        raise ValueError(f"'{exposure}' is not a column; columns are {', '.join(table.columns)}")
     others = [c for c in table.columns if table[c].dtype.kind in "biuf" and c != exposure]
     if columns.modelled is None and len(others) != 1:
         raise ValueError(
@@ -84,6 +81,7 @@ def _on_graph(
             f"{', '.join(others) or 'none'}"
         )
     found = read(path, replace(columns, modelled=columns.modelled or (others[0],), gaps=False))
+    known = None if exposure is None else _exposures(found.table[exposure])
     pairs = read_table(edges)
     if pairs.shape[1] < 2:
         raise ValueError(f"{edges.name} must have two columns of sites, got {pairs.shape[1]}")
@@ -91,11 +89,30 @@ def _on_graph(
     return Loaded(found.data, replace(choice, edges=links, exposure=known), [*found.notes, str(links)])
 
 
+def _exposures(column: pd.Series) -> np.ndarray:
+    """Of the rows in the order in which they are modelled."""
+    found = pd.to_numeric(column, errors="coerce")
+    bad = np.flatnonzero(found.isna())
+    if bad.size:
+        got = column.iloc[bad[0]]
+        raise ValueError(f"'{column.name}' must be a number in every row, got {got!r} in row {bad[0]}")
+    return found.to_numpy(float)
+
+
 def check_outputs(paths: list[Path | None], force: bool) -> None:
     """Say before the work what could not be written after it."""
     for path in paths:
         if path is not None:
             check_free(path, force)
+
+
+def check_picture(path: Path | None) -> None:
+    """That matplotlib knows the ending."""
+    from matplotlib.figure import Figure
+
+    known = Figure().canvas.get_supported_filetypes()
+    if path is not None and path.suffix.lower().removeprefix(".") not in known:
+        raise ValueError(f"--plot must end in .png, .pdf or .svg, got {path.name}")
 
 
 def fitted(loaded: Loaded, restarts: int, seed: int, bars: bool | None) -> Fit:
@@ -120,13 +137,20 @@ def made_for_report(fit: Fit, folds: Folds, result: CVResult) -> dict[str, Any]:
         more["scatter_labels"] = ("ij (from the one fit)", f"exact refits of {len(which)} folds")
     except ValueError as error:
         complain(f"the report has no exact refits: {error}")
-    if len(fit.theta) <= _FEW_PARAMETERS and len(fit.problem.base) <= _FEW_POINTS:
-        try:
-            found = influence(fit)
-            more["influence"] = found.table if isinstance(found, Influence) else None
-        except ValueError as error:
-            complain(f"the report has no influence: {error}")
+    more["influence"] = influence_for_report(fit)
     return more
+
+
+def influence_for_report(fit: Fit) -> pd.DataFrame | None:
+    """The table, where it takes seconds."""
+    if len(fit.theta) > _FEW_PARAMETERS or len(fit.problem.base) > _FEW_POINTS:
+        return None
+    try:
+        found = influence(fit)
+    except ValueError as error:
+        complain(f"the report has no influence: {error}")
+        return None
+    return found.table if isinstance(found, Influence) else None
 
 
 def _pairs(fit: Fit, folds: Folds, which: np.ndarray, result: CVResult) -> pd.DataFrame:

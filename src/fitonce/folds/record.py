@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -64,6 +65,14 @@ class Folds:
         number = np.repeat(np.arange(len(self)), sizes)
         gone = np.bincount(number, self.base[np.concatenate(self.dropped)])
         return 1.0 - gone / self.base.sum()
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for folds that drop and score the same."""
+        digest = hashlib.sha256(self.kind.encode())
+        for part in (*self.dropped, *self.scored):
+            digest.update(np.asarray([len(part), *part], np.int64).tobytes())
+        return digest.hexdigest()[:32]
 
     def some(self, which: Iterable[int]) -> Folds:
         """The folds `which`, as folds of their own."""

@@ -6,11 +6,10 @@ import math
 import platform
 import re
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 
 import pandas as pd
 
-from fitonce.portrait import Portrait
+from fitonce.portrait import Portrait, versions
 from fitonce.report.given import Result
 from fitonce.report.markup import (
     NOT_AVAILABLE,
@@ -172,8 +171,7 @@ def reproduce_section(result: Result, asked: Mapping[str, str] | None, command: 
     said = re.search(r"seed (\d+)", result.left_out)
     seed = (asked or {}).get("seed") or (said.group(1) if said else NOT_AVAILABLE)
     rows = [
-        ("python", platform.python_version()),
-        *((name, _version(name)) for name in ("fitonce", "jax", "numpy", "pandas", "scipy")),
+        *(result.about.get("versions") or versions()).items(),
         ("seed of the folds", seed),
         ("platform", f"{platform.system()} {platform.machine()}"),
     ]
@@ -182,10 +180,3 @@ def reproduce_section(result: Result, asked: Mapping[str, str] | None, command: 
     else:
         shown = tag("pre", tag("code", command), tabindex=0, aria_label="Command")
     return join([shown, table(("what", "value"), rows, "Versions")])
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return NOT_AVAILABLE
