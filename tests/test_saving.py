@@ -29,7 +29,8 @@ def test_all_of_a_result_comes_back(cv, saved):
     assert found.pointwise.equals(cv.pointwise)
     assert found.folds.equals(cv.folds)
     np.testing.assert_array_equal(found.theta, cv.theta)
-    assert found.about == {"command": "fitonce cv x.csv"}
+    assert found.about["command"] == "fitonce cv x.csv"
+    assert found.about["versions"]["fitonce"] == fo.__version__
     assert found.fit.parameters["value"].tolist() == cv.fit.to_dataframe()["value"].tolist()
     np.testing.assert_array_equal(
         found.fit.values, np.where(cv.fit.data.observed, cv.fit.data.values, np.nan)[0, :, 0]

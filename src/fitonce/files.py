@@ -238,7 +238,7 @@ def _is_date(column: pd.Series) -> bool:
     sample = column.dropna().astype(str).head(20)
     if sample.empty or not sample.str.contains(r"\d[-/:.]\d").all():
         return False
-    return bool(pd.to_datetime(sample, errors="coerce", format="mixed").notna().all())
+    return bool(pd.to_datetime(sample, errors="coerce", format="mixed", utc=True).notna().all())
 
 
 def _groups(table: pd.DataFrame, group: str | None, notes: list[str]) -> list[pd.DataFrame]:
