@@ -100,6 +100,29 @@ def test_joint_losses_on_other_folds_are_refused(data, selection):
         fo.compare({"a": a, "b": b})
 
 
+def test_joint_losses_are_compared_in_the_units_of_the_estimate(data, selection):
+    folds = fo.folds.kfold(data, 6)
+    results = {
+        name: fo.cross_validate(result.fit, folds, loss="joint", method="none", check=False)
+        for name, result in selection.results.items()
+    }
+    found = fo.compare(results).table
+    for name, result in results.items():
+        assert found.loc[name, "se"] == pytest.approx(result.se, rel=0.2)
+    by_fold = fo.compare(results, by="fold").table
+    assert found.loc["1 states", "difference_se"] == pytest.approx(
+        by_fold.loc["1 states", "difference_se"]
+    )
+
+
+def test_the_same_folds_of_other_data_are_refused(data, folds, selection):
+    other = fo.cross_validate(
+        fo.fit(fo.models.PoissonHMM(1), data[::-1], restarts=1), folds, method="none", check=False
+    )
+    with pytest.raises(ValueError, match="of the same data"):
+        fo.compare({"a": selection.results["1 states"], "b": other})
+
+
 def test_a_difference_without_a_standard_error_is_called_that(data, selection):
     results = {
         name: fo.cross_validate(

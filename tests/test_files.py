@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fitonce.files import Columns, read, read_table
+from fitonce.files import Columns, read
+from fitonce.tables import read_table
 
 
 def written(tmp_path, table, name="x.csv", **how):
@@ -140,3 +141,54 @@ def test_what_was_inserted_is_said_once_for_all_groups(tmp_path):
     assert [note for note in notes if "inserted" in note] == [
         "5 steps that 'when' lacks were inserted as missing (5 sequences)"
     ]
+
+
+@pytest.mark.parametrize("form", ["%d/%m/%Y", "%d.%m.%Y", "%m/%d/%Y"])
+def test_days_and_months_are_read_one_way_for_all_rows(tmp_path, form):
+    times = pd.date_range("2024-01-01", periods=90)
+    table = pd.DataFrame({"when": times.strftime(form), "x": range(90)})
+    found = read(written(tmp_path, table))
+    assert found.data.n_sites == 90
+    assert found.data.values[0, :, 0].tolist() == list(range(90))  # noqa: PD011 - not a DataFrame
+
+
+def test_dates_that_could_be_either_are_refused(tmp_path):
+    table = pd.DataFrame({"when": ["03/02/2024", "01/02/2024", "02/01/2024"], "x": [1, 2, 3]})
+    with pytest.raises(ValueError, match="with the day or the month first, such as '03/02/2024'"):
+        read(written(tmp_path, table), Columns(time="when"))
+
+
+def test_labels_that_look_a_little_like_dates_are_none(tmp_path):
+    table = pd.DataFrame({"ages": ["1-5", "6-10", "11-12"], "version": ["1.2.3", "1.2.4", "1.3.0"]})
+    found = read(written(tmp_path, table.assign(x=[3, 1, 2])))
+    assert found.data.values[0, :, 0].tolist() == [3, 1, 2]  # noqa: PD011 - not a DataFrame
+
+
+def test_a_separator_at_the_end_of_rows_moves_no_column(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n1,2,\n3,4,\n")
+    assert read_table(tmp_path / "x.csv")["a"].tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("text", ["a\n1,5\n2,5\n", "a,b\n10,1,5\n20,2,6\n"])
+def test_rows_longer_than_the_header_are_refused(tmp_path, text):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(ValueError, match="rows with more cells than its first line"):
+        read(tmp_path / "x.csv")
+
+
+def test_empty_lines_are_missing_steps_but_not_at_the_end(tmp_path):
+    (tmp_path / "x.csv").write_text("a\n1\n\n3\n5\n\n\n")
+    found = read(tmp_path / "x.csv").data
+    assert found.weights.tolist() == [1, 0, 1, 1]
+
+
+def test_decimal_commas_are_read_when_said_and_hinted_at_when_not(tmp_path):
+    (tmp_path / "x.csv").write_text("a;b\n1,5;2,0\n2,5;3,0\n3,0;4,5\n")
+    found = read(tmp_path / "x.csv", Columns(decimal=",")).data
+    assert found.values[0, 0].tolist() == [1.5, 2.0]  # noqa: PD011 - not a DataFrame
+    with pytest.raises(ValueError, match="if that is a decimal comma, pass --decimal ,"):
+        read(tmp_path / "x.csv")
+
+
+def test_a_column_that_numbers_rows_stays_when_it_is_all_there_is(tmp_path):
+    assert read(written(tmp_path, pd.DataFrame({"id": [1, 2, 5]}))).data.n_sites == 3

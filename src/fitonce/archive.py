@@ -109,7 +109,7 @@ def pack_array(values: np.ndarray) -> dict[str, Any]:
 def to_array(found: dict[str, Any]) -> np.ndarray:
     """Back."""
     dtype = np.dtype(to_word(found["dtype"]))
-    if dtype.kind not in "biuf":
+    if dtype.kind not in "biuf" or not dtype.isnative:
         raise ValueError(f"an array of {dtype} is not one of numbers")
     shape = [int(size) for size in found["shape"]]
     size = int(np.prod(shape, dtype=object)) * dtype.itemsize

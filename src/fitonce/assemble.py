@@ -75,7 +75,7 @@ def assemble(
         refits_seconds=fit.refit_seconds * len(folds),
         left_out=folds.describe(),
         fit=fit,
-        fingerprint=folds.fingerprint,
+        fingerprint=f"{folds.fingerprint} {getattr(fit.data, 'fingerprint', '')}".strip(),
     )
 
 

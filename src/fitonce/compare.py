@@ -116,15 +116,15 @@ def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "
         raise ValueError(f"by must be one of {list(_LEVELS)}, got {by!r}")
     first_name, first = next(iter(named.items()))
     for name, other in named.items():
+        both = f"'{first_name}' and '{name}' cannot be compared"
+        if other.loss != first.loss:
+            raise ValueError(
+                f"{both}: both must have the same loss, got '{first.loss}' and '{other.loss}'"
+            )
         try:
             first.require_same_folds(other)
         except ValueError as error:
-            raise ValueError(f"'{first_name}' and '{name}' cannot be compared: {error}") from None
-        if other.loss != first.loss:
-            raise ValueError(
-                f"'{first_name}' and '{name}' cannot be compared: both must have the same loss, got "
-                f"'{first.loss}' and '{other.loss}'"
-            )
+            raise ValueError(f"{both}: {error}") from None
     used = np.all([result.folds["ok"].to_numpy(bool) for result in named.values()], axis=0)
     if not used.any():
         raise ValueError("no fold has a usable number in every result")
@@ -172,13 +172,18 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[st
 def _se(result: CVResult, other: CVResult | None, used: np.ndarray, by: str) -> float:
     """Of the mean loss, or of its difference from another's."""
     if by == "fold":
-        values = result.folds["loss"].to_numpy()[used]
-        values = values - (0.0 if other is None else other.folds["loss"].to_numpy()[used])
-        return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+        return _of_folds(result, other, used)
     rows = result.pointwise
+    if result.loss == "joint":  # rows are folds, and sums over them
+        return _of_folds(result, other, used) if np.isfinite(result.se) else float("nan")
     values = rows["loss"].to_numpy() - (0.0 if other is None else other.pointwise["loss"].to_numpy())
     fold = rows["fold"].to_numpy()
-    if result.loss == "joint" and not np.isfinite(result.se):  # folds that overlap
-        return float("nan")
     sizes = np.bincount(fold, minlength=len(used))[fold].astype(float)
     return clustered_error(values, fold, sizes, rows["cluster"].to_numpy(), used)
+
+
+def _of_folds(result: CVResult, other: CVResult | None, used: np.ndarray) -> float:
+    """Folds as independent observations."""
+    values = result.folds["loss"].to_numpy()[used]
+    values = values - (0.0 if other is None else other.folds["loss"].to_numpy()[used])
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

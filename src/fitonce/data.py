@@ -6,6 +6,7 @@ the second's. A site is missing when every one of its channels is; it has weight
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -79,6 +80,12 @@ class Sequences(Collection):
     def weights(self) -> np.ndarray:
         """(sites,): 1 where something was observed, 0 where it is missing from the start."""
         return np.any(self.observed, axis=-1)[self.valid].astype(float)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all values, also those that a model only conditions on."""
+        digest = hashlib.sha256(np.asarray(self.lengths, np.int64).tobytes())
+        return digest.hexdigest()[:16] + hashlib.sha256(self.values.tobytes()).hexdigest()[:16]
 
     def __repr__(self) -> str:
         span = (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import zipfile
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,9 +10,11 @@ import numpy as np
 import pandas as pd
 
 from fitonce.data import Sequences, sequences
+from fitonce.moments import as_times, between
+from fitonce.tables import read_table
 
-TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
 _INDEX = ("", "index", "id", "row", "rownames", "row_id")  # names of columns that may number rows
+_DATE = r"\d{4}-\d{1,2}-\d|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{1,2}:\d{2}|\d{4}/\d{1,2}/\d"
 _INSERTED = "steps that"
 _MOST_ROWS = 50_000_000
 _MOST_INSERTED = 10.0  # times the rows there are: more than that are not gaps
@@ -30,6 +31,7 @@ class Columns:
         missing: a number that means missing, too.
         first, last: keep rows with a time between these.
         gaps: whether steps that a regular index lacks are inserted as missing.
+        decimal: the mark in the numbers of a text file.
     """
 
     modelled: tuple[str, ...] | None = None
@@ -39,6 +41,7 @@ class Columns:
     first: str | None = None
     last: str | None = None
     gaps: bool = True
+    decimal: str = "."
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +62,7 @@ class Reading:
 def read(path: str | Path, columns: Columns | None = None) -> Reading:
     """Read a table as sequences."""
     columns, notes = columns or Columns(), list[str]()
-    table = _index_dropped(read_table(path), columns, notes)
+    table = _index_dropped(read_table(path, columns.decimal), columns, notes)
     if table.empty:
         raise ValueError(f"{Path(path).name} must have rows, got none")
     named = (columns.time, columns.group, *(columns.modelled or ()))
@@ -98,112 +101,13 @@ def _once(notes: list[str]) -> list[str]:
     ]
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """A table from a file, by its ending."""
-    path = Path(path)
-    if path.is_dir():
-        raise ValueError(f"expected a file, got the folder {path}")
-    if not path.is_file():
-        raise ValueError(f"found no file at {path}")
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path.name} must not be empty")
-    ending = path.suffix.lower()
-    if ending not in TABLES:
-        raise ValueError(f"a file must end in one of {', '.join(TABLES)}, got {path.name}")
-    if ending == ".parquet":
-        return _parquet(path)
-    if ending in (".npz", ".npy"):
-        return _arrays(path)
-    return _text(path, ending)
-
-
-def _text(path: Path, ending: str) -> pd.DataFrame:
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            head = file.read(65_536)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} must be UTF-8 text, but byte {error.start} is not") from None
-    if "\0" in head:
-        raise ValueError(f"{path.name} must be text, but has bytes that are zero")
-    separator = "\t" if ending == ".tsv" else _separator(head)
-    header: int | None = 0 if _has_header(head, separator) else None
-    try:
-        table = pd.read_csv(
-            path, sep=separator, header=header, encoding="utf-8-sig", skipinitialspace=True
-        )
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, csv.Error) as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise ValueError(f"{path.name} is not a table that can be read: {reason}") from None
-    if header is None:
-        table.columns = [f"x{k}" for k in range(table.shape[1])]
-    table.columns = [str(name).strip() for name in table.columns]
-    if table.columns.duplicated().any():
-        raise ValueError(
-            f"{path.name} has two columns named '{table.columns[table.columns.duplicated()][0]}'"
-        )
-    return table
-
-
-def _separator(head: str) -> str:
-    first = next((line for line in head.splitlines() if line.strip()), "")
-    counts = {mark: first.count(mark) for mark in ("\t", ";", ",")}
-    best = max(counts, key=lambda mark: counts[mark])
-    return best if counts[best] else ","
-
-
-def _has_header(head: str, separator: str) -> bool:
-    """Whether the first line is of names: it is unless every cell is a number."""
-    first = next((line for line in head.splitlines() if line.strip()), "")
-    for cell in first.split(separator):
-        try:
-            float(cell.strip().strip('"') or "nan")
-        except ValueError:
-            return True
-    return False
-
-
-def _parquet(path: Path) -> pd.DataFrame:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise ValueError("Parquet files need pyarrow: pip install 'fitonce[parquet]'") from None
-    try:
-        table = pd.read_parquet(path)
-    except Exception as error:  # pyarrow has many kinds
-        raise ValueError(f"{path.name} is not a Parquet file that can be read: {error}") from None
-    named = [name for name in table.index.names if name is not None]
-    table = table.reset_index() if named else table.reset_index(drop=True)
-    table.columns = [str(name) for name in table.columns]
-    return table
-
-
-def _arrays(path: Path) -> pd.DataFrame:
-    """Arrays of one length are columns; one of two axes is as many columns as it has."""
-    try:
-        with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            arrays = dict(found) if hasattr(found, "files") else {"x": found}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, MemoryError, KeyError) as error:
-        raise ValueError(f"{path.name} is not an array file that can be read: {error}") from None
-    columns: dict[str, np.ndarray] = {}
-    for name, array in arrays.items():
-        if array.ndim == 1:
-            columns[name] = array
-        elif array.ndim == 2:
-            columns |= {f"{name}{k}": array[:, k] for k in range(array.shape[1])}
-        else:
-            raise ValueError(f"array '{name}' must have one or two axes, got shape {array.shape}")
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"all arrays of {path.name} must have one length, got {lengths}")
-    return pd.DataFrame(columns)
-
-
 def _index_dropped(table: pd.DataFrame, columns: Columns, notes: list[str]) -> pd.DataFrame:
     """Without what a DataFrame's index left in a file."""
     extra = [name for name in table.columns if name.lower() in _INDEX or name.startswith("Unnamed: ")]
     named = {columns.time, columns.group, *(columns.modelled or ())}
     extra = [name for name in extra if name not in named and _numbers_rows(table[name])]
+    if not [name for name in table.columns if name not in extra]:  # then it is what there is
+        return table
     if extra:
         notes.append(
             f"left out, only numbers the rows: {_listed(name or '(no name)' for name in extra)}"
@@ -236,7 +140,7 @@ def _is_date(column: pd.Series) -> bool:
     if column.dtype.kind in "biufc":
         return False
     sample = column.dropna().astype(str).head(20)
-    if sample.empty or not sample.str.contains(r"\d[-/:.]\d").all():
+    if sample.empty or not sample.str.contains(_DATE).all():
         return False
     return bool(pd.to_datetime(sample, errors="coerce", format="mixed", utc=True).notna().all())
 
@@ -258,8 +162,8 @@ def _in_time(part: pd.DataFrame, time: str | None, columns: Columns, notes: list
         if columns.first is not None or columns.last is not None:
             raise ValueError("choosing rows by time needs a column of times; name it with --time")
         return part
-    times = _as_times(part[time], time)
-    kept = _between(times, columns)
+    times = as_times(part[time], time)
+    kept = between(times, columns.first, columns.last)
     part, times = part[kept], times[kept]
     order = np.argsort(times.to_numpy(), kind="stable")
     if (np.diff(order) < 0).any():
@@ -272,45 +176,6 @@ def _in_time(part: pd.DataFrame, time: str | None, columns: Columns, notes: list
             "name the column of groups with --group if there are several sequences"
         )
     return _filled(part, times, time, notes) if columns.gaps and len(part) > 2 else part
-
-
-def _as_times(column: pd.Series, time: str) -> pd.Series:
-    if column.dtype.kind in "iuf" or column.dtype.kind == "M":
-        found = column
-    else:
-        found = pd.to_datetime(column, errors="coerce", format="mixed", utc=_has_zones(column))
-    if isinstance(found.dtype, pd.DatetimeTZDtype):
-        found = found.dt.tz_convert("UTC").dt.tz_localize(None)
-    bad = np.flatnonzero(found.isna())
-    if bad.size:
-        raise ValueError(
-            f"'{time}' must be a number or a date in every row, got {column.iloc[bad[0]]!r}"
-        )
-    return found
-
-
-def _has_zones(column: pd.Series) -> bool:
-    """Whether times say their zone, so that they can be compared across a change of clocks."""
-    return bool(column.dropna().astype(str).str.contains(r"(?:Z|[+-]\d{2}:?\d{2})$").any())
-
-
-def _between(times: pd.Series, columns: Columns) -> np.ndarray:
-    keep = np.ones(len(times), bool)
-    for bound, is_first in ((columns.first, True), (columns.last, False)):
-        if bound is None:
-            continue
-        try:
-            edge = _naive(pd.Timestamp(bound)) if times.dtype.kind == "M" else float(bound)
-        except (ValueError, TypeError):
-            raise ValueError(
-                f"a time to choose rows by must be like those of the file, got '{bound}'"
-            ) from None
-        keep &= (times >= edge).to_numpy() if is_first else (times <= edge).to_numpy()
-    return keep
-
-
-def _naive(moment: pd.Timestamp) -> pd.Timestamp:
-    return moment if moment.tz is None else moment.tz_convert("UTC").tz_localize(None)
 
 
 def _filled(part: pd.DataFrame, times: pd.Series, time: str, notes: list[str]) -> pd.DataFrame:
@@ -348,7 +213,8 @@ def _chosen(table: pd.DataFrame, columns: Columns, time: str | None, notes: list
     others = [name for name in table.columns if name not in (time, columns.group)]
     numeric = [name for name in others if table[name].dtype.kind in "biuf"]
     if not numeric:
-        raise ValueError(f"the file must have a column of numbers, got {_listed(others) or 'none'}")
+        got = f"'{others[0]}' with {_example(table[others[0]])}" if others else "none"
+        raise ValueError(f"the file must have a column of numbers, got {got}")
     if len(numeric) < len(others):
         left = [name for name in others if name not in numeric]
         notes.append(f"left out, not numbers: {_listed(left)}")
@@ -371,6 +237,8 @@ def _example(column: pd.Series) -> str:
     cells = column.dropna()
     numbers = pd.to_numeric(cells, errors="coerce")
     bad = cells[numbers.isna()]
+    if len(bad) and re.fullmatch(r"-?\d+,\d+", str(bad.iloc[0]).strip()):
+        return f"{bad.iloc[0]!r} in row {bad.index[0]}; if that is a decimal comma, pass --decimal ,"
     return f"{bad.iloc[0]!r} in row {bad.index[0]}" if len(bad) else f"{column.dtype}"
 
 

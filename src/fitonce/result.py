@@ -55,7 +55,8 @@ class CVResult:
         left_out: the folds, in words.
         fit: the fit; of a result that was read from a file, a portrait of it.
         about: words kept with a saved result, such as the command that made it, and versions.
-        fingerprint: of what each fold drops and scores: only results with the same one are compared.
+        fingerprint: of the data and of what each fold drops and scores: only results with the same one
+            are compared.
     """
 
     estimate: float
@@ -133,7 +134,8 @@ class CVResult:
         same = self.pointwise[points].equals(other.pointwise[points])
         if not (same and self.fingerprint == other.fingerprint):
             raise ValueError(
-                f"both results must be on the same folds, got '{self.left_out}' and '{other.left_out}'"
+                "both results must be on the same folds of the same data, got "
+                f"'{self.left_out}' and '{other.left_out}'"
             )
 
     def save(

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from fitonce.archive import (
     pack_array,
     pack_number,
@@ -32,6 +34,18 @@ _NUMBERS = (
     "estimate", "se", "control", "error", "tolerance", "damping", "seconds", "refits_seconds",
 )  # fmt: skip
 _WORDS = ("method", "scheme", "loss", "left_out", "fingerprint")
+
+
+_FOLDS = {
+    **dict.fromkeys(("loss", "control", "error", "distance", "rate", "move"), "f"),
+    **dict.fromkeys(("ok", "away"), "b"),
+    **dict.fromkeys(("gradients", "hessians", "size"), "iu"),
+    **dict.fromkeys(("verdict", "rung", "status"), ""),
+}  # columns, and the kinds of numbers that they hold; none: words
+_POINTWISE = {
+    **dict.fromkeys(("fold", "sequence", "time", "site", "cluster"), "iu"),
+    **dict.fromkeys(("loss", "control"), "f"),
+}
 
 
 def write(
@@ -59,7 +73,9 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     document = _document(path)
     try:
         return _fields(document)
-    except (KeyError, TypeError, ValueError, AttributeError, zlib.error, binascii.Error) as error:
+    except (
+        KeyError, TypeError, ValueError, AttributeError, OverflowError, zlib.error, binascii.Error,
+    ) as error:  # fmt: skip
         raise ValueError(f"{path.name} is a damaged result: {_reason(error)}") from None
 
 
@@ -68,7 +84,7 @@ def _document(path: Path) -> dict[str, Any]:
         raise ValueError(f"expected a saved result, found no file at {path}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # not JSON, not UTF-8, or a number of 6,000 digits
         raise ValueError(f"{path.name} must be a saved result (JSON), which it is not") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"{path.name} must be a saved result, but does not say '{FORMAT}'")
@@ -86,11 +102,14 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
     folds, pointwise = to_table(document["folds"]), to_table(document["pointwise"])
     folds.index.name = "fold"
     theta = to_array(document["theta"])
-    needed = {"loss", "control", "ok", "verdict", "status", "error", "rung", "away"}
-    if not needed <= set(folds.columns):
-        raise ValueError(f"folds lack {sorted(needed - set(folds.columns))}")
-    if not {"fold", "sequence", "site", "loss", "control", "cluster"} <= set(pointwise.columns):
-        raise ValueError("pointwise lacks columns")
+    _require(folds, "folds", _FOLDS)
+    _require(pointwise, "pointwise", _POINTWISE)
+    if folds.empty or pointwise.empty:
+        raise ValueError("it has no folds")
+    if not pointwise["fold"].between(0, len(folds) - 1).all():
+        raise ValueError("pointwise has rows of folds that are not there")
+    if not pointwise["cluster"].between(0, max(len(pointwise), 10**6)).all():
+        raise ValueError("pointwise has clusters that cannot be")
     if theta.ndim != 2 or len(theta) != len(folds):
         raise ValueError(f"theta has shape {theta.shape} for {len(folds)} folds")
     return {
@@ -102,6 +121,16 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         "fit": _to_portrait(document["fit"]),
         "about": dict(document["about"]),
     }
+
+
+def _require(table: pd.DataFrame, name: str, columns: dict[str, str]) -> None:
+    """That a table has columns of these kinds."""
+    for column, kinds in columns.items():
+        if column not in table:
+            raise ValueError(f"{name} lack '{column}'")
+        kind = table[column].dtype.kind
+        if (kind not in kinds) if kinds else kind in "biuf":
+            raise ValueError(f"'{column}' of {name} has the wrong kind, {table[column].dtype}")
 
 
 def _of_portrait(shown: Portrait) -> dict[str, Any]:
@@ -121,16 +150,24 @@ def _of_portrait(shown: Portrait) -> dict[str, Any]:
 
 
 def _to_portrait(found: dict[str, Any]) -> Portrait:
+    lengths, values = to_array(found["lengths"]), to_array(found["values"])
+    if lengths.ndim != 1 or values.shape != (int(lengths.sum()),):
+        raise ValueError(f"{values.shape} values for sequences of {int(lengths.sum())} sites")
+    edges = None if found["edges"] is None else to_array(found["edges"])
+    if edges is not None and (edges.ndim != 2 or edges.shape[1] != 2):
+        raise ValueError(f"edges have shape {edges.shape}")
+    parameters = to_table(found["parameters"])
+    _require(parameters, "parameters", {"name": "", "value": "f", "se": "f"})
     return Portrait(
         model=to_word(found["model"]),
         data=to_word(found["data"]),
         status=Status(Outcome(found["outcome"]), to_word(found["message"])),
-        parameters=to_table(found["parameters"]),
+        parameters=parameters,
         log_likelihood=to_number(found["log_likelihood"]),
-        lengths=to_array(found["lengths"]),
-        values=to_array(found["values"]),
+        lengths=lengths,
+        values=values,
         channels=tuple(map(str, found["channels"])),
-        edges=None if found["edges"] is None else to_array(found["edges"]),
+        edges=edges,
         seconds=to_number(found["seconds"]),
     )
 

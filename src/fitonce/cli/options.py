@@ -35,6 +35,9 @@ FirstOption = Annotated[
 LastOption = Annotated[
     str | None, typer.Option("--to", help="Keep rows up to this time.", rich_help_panel=_DATA)
 ]
+DecimalOption = Annotated[
+    str, typer.Option("--decimal", help="The mark in numbers: . or ,", rich_help_panel=_DATA)
+]
 GapsOption = Annotated[
     bool,
     typer.Option(

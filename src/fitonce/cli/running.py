@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ class Request:
     first: str | None = None
     last: str | None = None
     gaps: bool = True
+    decimal: str = "."
     edges: Path | None = None
     exposure: str | None = None
     folds: str | None = None
@@ -85,11 +87,15 @@ class Request:
         if self.cache:
             compile_cache.use()
         names = None if self.columns is None else tuple(c.strip() for c in self.columns.split(","))
-        columns = Columns(names, self.time, self.group, self.missing, self.first, self.last, self.gaps)
+        if self.decimal not in (".", ","):
+            raise ValueError(f"--decimal must be . or , and not '{self.decimal}'")
+        columns = Columns(
+            names, self.time, self.group, self.missing, self.first, self.last, self.gaps, self.decimal
+        )
         loaded = working.load_file(self.file, choice, columns, self.edges, self.exposure)
         if self.talks:
             console = Console()
-            console.print(f"[bold]{self.file.name}[/bold]: {loaded.data}", highlight=False)
+            console.print(f"{self.file.name}: {loaded.data}", highlight=False, markup=False)
             for note in loaded.notes:
                 console.print(f"  {note}", style="dim", highlight=False, markup=False)
         return loaded
@@ -119,12 +125,7 @@ def run_cv(request: Request) -> None:
     result, stopped = working.validated(fit, folds, request.bars, **how)
     if stopped:
         complain(f"interrupted: this is a partial result; {result.treatment}")
-    more: dict[str, Any] = {}
-    if request.report is not None and not stopped:
-        if request.talks:
-            print("for the report: exact refits of some folds, and influence ...", flush=True)
-        more = working.made_for_report(fit, folds, result)
-    _finish(request, result, more, started, stopped)
+    _finish(request, result, lambda: working.made_for_report(fit, folds, result), started, stopped)
 
 
 def run_loo(request: Request) -> None:
@@ -133,15 +134,18 @@ def run_loo(request: Request) -> None:
     loaded = request.load()
     fit = working.fitted(loaded, request.restarts, request.seed, request.bars)
     result = loo(fit, progress=request.bars)
-    more: dict[str, Any] = {}
-    if request.report is not None:
-        more["influence"] = working.influence_for_report(fit)
+    more = lambda: {"influence": working.influence_for_report(fit)}  # noqa: E731
     _finish(request, result, more, started, False)
 
 
 def _finish(
-    request: Request, result: CVResult, more: dict[str, Any], started: float, stopped: bool
+    request: Request,
+    result: CVResult,
+    more: Callable[[], dict[str, Any]],
+    started: float,
+    stopped: bool,
 ) -> None:
+    """Write and print; `more` is what a report takes beside the result, made once that is safe."""
     command = working.command_line()
     about = {"command": command, "seed": request.seed, "interrupted": stopped, "asked": request.asked()}
     result = replace(result, about={**result.about, **about})
@@ -151,8 +155,11 @@ def _finish(
     if request.plot is not None:
         wrote.append(picture(request, result.plot().figure))
     if request.report is not None:
-        more["times"] = {"from command to report": time.perf_counter() - started}
-        wrote.append(result.to_html(request.report, force=request.force, **more))
+        if request.talks:
+            print("for the report: exact refits of some folds, influence ...", flush=True)
+        extra = {} if stopped else more()
+        extra["times"] = {"from command to report": time.perf_counter() - started}
+        wrote.append(result.to_html(request.report, force=request.force, **extra))
     if request.json:
         working.print_json(
             {**working.summary(result), "command": command, "wrote": list(map(str, wrote))}

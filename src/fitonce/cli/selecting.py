@@ -24,12 +24,15 @@ def run_select(request: Request, ranges: dict[str, str]) -> None:
     """Fit, cross-validate and compare."""
     choices = chosen(request, ranges)
     loaded = request.load()
-    candidates = {
-        name: replace(choice, edges=loaded.choice.edges, exposure=loaded.choice.exposure).build(
-            loaded.data
-        )
-        for name, choice in choices.items()
-    }
+    graph: dict[str, Any] = {"edges": loaded.choice.edges, "exposure": loaded.choice.exposure}
+    candidates, impossible = {}, {}
+    for name, choice in choices.items():
+        try:
+            candidates[name] = replace(choice, **graph).build(loaded.data)
+        except ValueError as error:
+            impossible[name] = str(error)
+    if not candidates:
+        raise ValueError(next(iter(impossible.values())))
     folds = common_folds(request, candidates, loaded.data)
     with stoppable() as stop:
         found = select(
@@ -48,6 +51,7 @@ def run_select(request: Request, ranges: dict[str, str]) -> None:
             progress=request.bars,
         )
         stopped = stop()
+    found = replace(found, skipped={**impossible, **found.skipped})
     wrote = _written(request, found)
     _shown(request, found, wrote)
     if stopped:

@@ -17,13 +17,14 @@ from fitonce.cli.choices import FIELDS, ModelChoice
 from fitonce.cli.speaking import complain, stoppable
 from fitonce.conll import read_conll
 from fitonce.crossval import cross_validate
-from fitonce.files import Columns, read, read_table
+from fitonce.files import Columns, read
 from fitonce.fit import Fit, fit
 from fitonce.folds import Folds
 from fitonce.graph import graph
 from fitonce.influence import Influence, influence
 from fitonce.labelled import labelled
 from fitonce.result import CVResult
+from fitonce.tables import read_table
 from fitonce.word_features import word_features
 
 CONLL = (".conll", ".iob2", ".bio", ".iob")
@@ -71,7 +72,7 @@ def _on_graph(
 ) -> Loaded:
     if edges is None:
         raise ValueError(f"--model {choice.name} needs --edges, a file with two columns of sites")
-    table = read_table(path)
+    table = read_table(path, columns.decimal)
     if exposure is not None and exposure not in table.columns:
         raise ValueError(f"'{exposure}' is not a column; columns are {', '.join(table.columns)}")
     others = [c for c in table.columns if table[c].dtype.kind in "biuf" and c != exposure]
@@ -85,8 +86,27 @@ def _on_graph(
     pairs = read_table(edges)
     if pairs.shape[1] < 2:
         raise ValueError(f"{edges.name} must have two columns of sites, got {pairs.shape[1]}")
-    links = graph(pairs.iloc[:, :2].set_axis(["i", "j"], axis=1), found.data.n_sites)
-    return Loaded(found.data, replace(choice, edges=links, exposure=known), [*found.notes, str(links)])
+    numbered, note = _numbered(pairs.iloc[:, :2], found.table, edges.name)
+    links = graph(numbered, found.data.n_sites)
+    notes = [*found.notes, *note, str(links)]
+    return Loaded(found.data, replace(choice, edges=links, exposure=known), notes)
+
+
+def _numbered(pairs: pd.DataFrame, table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
+    """Edges as row numbers; names are looked up in the column of the file that has them all."""
+    pairs = pairs.set_axis(["i", "j"], axis=1)
+    if all(dtype.kind in "iuf" for dtype in pairs.dtypes):
+        return pairs, []
+    names = pd.unique(pairs.astype(str).to_numpy().ravel())
+    for column in table.columns:
+        place = {str(label): row for row, label in enumerate(table[column])}
+        if len(place) == len(table) and set(names) <= set(place):
+            found = pairs.astype(str).map(place.__getitem__)
+            return found, [f"sites of {name} are named by '{column}'"]
+    raise ValueError(
+        f"{name} must have row numbers from 0, or names that one column of the data has all of; "
+        f"no column has all of {', '.join(names[:3])}, ..."
+    )
 
 
 def _exposures(column: pd.Series) -> np.ndarray:
@@ -129,12 +149,12 @@ def validated(fit: Fit, folds: Folds, bars: bool | None, **how: Any) -> tuple[CV
 
 
 def made_for_report(fit: Fit, folds: Folds, result: CVResult) -> dict[str, Any]:
-    """A scatter of one step's work against exact refits of some folds, and influence."""
+    """What the result says of some folds beside exact refits of them, and influence."""
     more: dict[str, Any] = {}
     which = np.unique(np.linspace(0, len(folds) - 1, min(_EXACT, len(folds))).astype(int))
     try:
         more["scatter"] = _pairs(fit, folds, which, result)
-        more["scatter_labels"] = ("ij (from the one fit)", f"exact refits of {len(which)} folds")
+        more["scatter_labels"] = (result.method, f"exact refits of {len(which)} folds")
     except ValueError as error:
         complain(f"the report has no exact refits: {error}")
     more["influence"] = influence_for_report(fit)
@@ -158,12 +178,10 @@ def _pairs(fit: Fit, folds: Folds, which: np.ndarray, result: CVResult) -> pd.Da
     how: dict[str, Any] = {"check": False, "progress": False, "loss": result.loss}
     if folds.kind == "sites" and result.scheme in ("A", "B", "C"):
         how["scheme"] = result.scheme
-    rough = cross_validate(fit, some, method="ij", **how).pointwise
     exact = cross_validate(fit, some, method="exact", **how).pointwise
-    pairs = rough[["fold", "sequence", "time", "site", "control"]].assign(
-        approximate=rough["loss"], exact=exact["loss"]
-    )
-    return pairs.assign(fold=which[pairs["fold"].to_numpy()])
+    rows = result.pointwise[result.pointwise["fold"].isin(which)].reset_index(drop=True)
+    pairs = rows[["fold", "sequence", "time", "site", "control"]]
+    return pairs.assign(approximate=rows["loss"], exact=exact["loss"])
 
 
 def command_line() -> str:
