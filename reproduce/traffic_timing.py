@@ -3,7 +3,8 @@
 Each method has a process of its own. Process: from its start to the result, imports, reading, making
 folds and compilation included, less the fit; first call: `cross_validate` alone, which compiles; warm:
 the same call again. As in the paper, no time includes the fit (which compiles H and J on its way). Time of
-the processor hardly depends on what else runs. TIMING_FOLDS=100 measures fewer folds, scaled to 1,000.
+the processor hardly depends on what else runs. TIMING_FOLDS=100 measures fewer folds, scaled to 1,000;
+TIMING_RESUME=1 keeps the rows of a run that was cut short.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import fitonce as fo
 from reproduce import draw, published, traffic
-from reproduce.record import Record
+from reproduce.record import Record, read_all
 
 FOLDS, PERCENT = 1000, 10
 SIZES = (5_000, 10_000, 50_400)
@@ -39,7 +40,7 @@ DIFFERS = [
     "own start.",
     *traffic.DIFFERS[:-1],
 ]
-Rows = dict[tuple[str, int, str], dict[str, float]]
+Rows = dict[tuple[str, str, str], list[str]]  # cells by kind of folds, steps, method
 
 
 def main() -> None:
@@ -47,7 +48,9 @@ def main() -> None:
         "traffic-timing",
         "Time-varying Poisson process: time",
         ["fig:dodgers_withinseq", "tab:dodgers_timing"],
+        differs=list(DIFFERS),
     )
+    rows = _kept(record) if os.environ.get("TIMING_RESUME") == "1" else {}
     record.beside("steps", published.TRAFFIC_STEPS, f"{SIZES[-1]:,}")
     table = record.table(
         f"Time of cross-validation on {FOLDS:,} folds of {PERCENT} %, warm, scaled from the folds "
@@ -55,17 +58,26 @@ def main() -> None:
         "changes. Process, first call and warm are of the folds measured",
         COLUMNS,
     )
-    rows: Rows = {}
-    record.differs += DIFFERS
     for steps in SIZES:
         for kind in traffic.MAKERS:
             with record.waiting(f"{steps:,} steps, {kind}"):
                 for method in METHODS:
-                    rows[kind, steps, method] = row = _fresh(kind, steps, method)
-                    table.add(*_cells(kind, steps, method, row))
+                    key = (kind, f"{steps:,}", method)
+                    if key not in rows:
+                        rows[key] = _cells(kind, steps, method, _fresh(kind, steps, method))
+                    table.add(*rows[key])
         _draw(record, rows)
     record.say(f"Load at the end: {os.getloadavg()[0]:.1f}, this run's own two cores among it.")
     record.write()
+
+
+def _kept(record: Record) -> Rows:
+    """Rows of a run that was cut short, told from the new ones by the machine line."""
+    earlier = read_all().get(record.name)
+    if earlier is None:
+        return {}
+    record.machine = f"{earlier.machine}; resumed: {record.machine}"
+    return {(row[0], row[1], row[2]): row for row in earlier.tables[0].rows}
 
 
 def _cells(kind: str, steps: int, method: str, row: dict[str, float]) -> list[str]:
@@ -82,7 +94,8 @@ def _cells(kind: str, steps: int, method: str, row: dict[str, float]) -> list[st
 def _draw(record: Record, rows: Rows) -> None:
     """The sizes that are there."""
     caption = f"Time of {FOLDS:,} folds against the length of the series; crosses are the paper's."
-    sizes = sorted({steps for _, steps, _ in rows})
+    sizes = sorted({int(steps.replace(",", "")) for _, steps, _ in rows})
+    sizes = [steps for steps in sizes if all((k, f"{steps:,}", "exact") in rows for k in traffic.MAKERS)]
     record.figure(_panels(rows, sizes), "traffic-timing.png", caption)
 
 
@@ -91,8 +104,8 @@ def _panels(rows: Rows, sizes: list[int]) -> Any:
     colours = {"none": "0.6", "ij": "#c0392b", "auto": "#2c6fbb", "newton": "#7b3294", "exact": "black"}
     for axis, kind in zip(axes.flat, traffic.MAKERS, strict=True):
         for method, colour in colours.items():
-            ours = [rows[kind, steps, method] for steps in sizes]
-            seconds = [row["warm"] * FOLDS / row["folds"] for row in ours]
+            ours = [rows[kind, f"{steps:,}", method] for steps in sizes]
+            seconds = [float(cells[COLUMNS.index("1,000 folds")].split()[0]) for cells in ours]
             axis.plot(sizes, seconds, "o-", ms=4, color=colour, label=draw.label(method))
             if (kind, sizes[0], method) in published.TIMES:
                 paper = [published.seconds(published.TIMES[kind, steps, method]) for steps in sizes]
