@@ -118,24 +118,23 @@ def test_demo_answers_bad_words_in_one_sentence(words, sentence):
     assert "Traceback" not in done.output
 
 
+QUICK_PAGES = ["README.md", "docs/tutorial.md", "docs/own-model.md", "docs/how-it-works.md"]
+PAGES = [
+    "docs/index.md",
+    "docs/folds.md",
+    "docs/methods.md",
+    "docs/schemes.md",
+    "docs/missing.md",
+    "docs/performance.md",
+    "docs/graphs.md",
+    "docs/labels.md",
+    "docs/motion.md",
+    "CONTRIBUTING.md",
+]
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        "README.md",
-        "docs/index.md",
-        "docs/tutorial.md",
-        "docs/folds.md",
-        "docs/methods.md",
-        "docs/schemes.md",
-        "docs/own-model.md",
-        "docs/missing.md",
-        "docs/performance.md",
-        "docs/how-it-works.md",
-        "docs/graphs.md",
-        "docs/labels.md",
-        "docs/motion.md",
-        "CONTRIBUTING.md",
-    ],
+    "name", [*QUICK_PAGES, *(pytest.param(page, marks=pytest.mark.slow) for page in PAGES)]
 )
 def test_code_in_documents_runs(name, tmp_path, tmp_path_factory):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)
