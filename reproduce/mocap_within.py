@@ -135,7 +135,7 @@ def _row(fit: fo.Fit, name: str, label: str, folds: fo.Folds) -> tuple[list[str]
         errors.append(f"{off.mean():.1e}")
         found[method] = cv.pointwise["loss"].to_numpy()[usable]
         if method == "ij":
-            good = f"{int((cv.folds['verdict'] == 'good').sum())} of {len(off)}"
+            good = f"{int((cv.folds['verdict'] == 'good').to_numpy()[sound].sum())} of {len(off)}"
             seconds = f"{cv.seconds:.0f} s"
     loss = f"{exact.folds['loss'].to_numpy()[sound].mean():.3f}"
     cells = [loss, f"{sound.sum()} of {len(sound)}", *errors, good, seconds, f"{exact.seconds:.0f} s"]

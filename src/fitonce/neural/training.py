@@ -127,7 +127,7 @@ def _resumed(
     tagger = from_contents(found)
     if "now" not in training:
         raise ValueError(f"{Path(path).name} is a saved tagger, not a checkpoint of its training")
-    if tagger.settings != fresh.settings or training["digest"] != digest:
+    if tagger.settings != fresh.settings or training.get("digest") != digest:
         raise ValueError(
             f"{Path(path).name} is of another network, other data or another seed; give another "
             "checkpoint= or resume=False"
