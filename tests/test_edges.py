@@ -108,10 +108,11 @@ def test_demo_prints_the_result_and_draws(tmp_path):
     ("words", "sentence"),
     [
         (["--data", "no-such-file"], "found none at no-such-file"),
-        (["--plot", "no/such/folder/x.png"], "the picture's folder must exist"),
+        (["--plot", "no/such/folder/x.png"], "the folder no/such/folder does not exist"),
     ],
 )
-def test_demo_answers_bad_words_in_one_sentence(words, sentence):
+def test_demo_answers_bad_words_in_one_sentence(words, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["demo", *words])
     assert done.exit_code == 2
     assert sentence in done.output
