@@ -13,7 +13,7 @@ from reproduce.cases import machine
 
 COMMANDS = {
     "fitonce --help": ["--help"],
-    "fitonce demo (50,400 points, 1,000 folds)": ["demo", "--plot", "demo.png"],
+    "fitonce demo (50,400 points, 1,000 folds)": ["demo", "--plot", "demo.png", "--force"],
     "fitonce cv (300 counts, 2 states, 100 folds)": [
         "cv", "counts.csv", "--model", "poisson-hmm", "--n", "100", "--quiet",
     ],

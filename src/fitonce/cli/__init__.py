@@ -1,4 +1,4 @@
-"""The command line: words to calls."""
+"""The command line."""
 
 from fitonce.cli.app import app
 

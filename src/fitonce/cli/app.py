@@ -1,4 +1,4 @@
-"""The commands. Imports that take time wait until a command runs, so that --help answers at once."""
+"""The commands: words to calls."""
 
 from __future__ import annotations
 
