@@ -16,6 +16,7 @@ import fitonce as fo
 from reproduce import traffic
 
 STATES, TRAIN, TEST, LONGEST = 16, 100, 24, 100
+WEIGHTS = 0.3  # prior standard deviation of a network's weights; the paper does not give its own
 ORDERS = ("AR(0)", "AR(1)", "AR(2)", "AR(3)", "AR(4)", "AR(5)", "NAR(1)")
 
 
@@ -45,7 +46,7 @@ def model(name: str, states: int = STATES) -> fo.models.HMM:
     """ "AR(p)" or "NAR(1)"."""
     order = int(name[name.index("(") + 1 : -1])
     if name.startswith("NAR"):
-        return fo.models.NeuralARHMM(states, order)
+        return fo.models.NeuralARHMM(states, order, weight_scale=WEIGHTS)
     return fo.models.ARHMM(states, order)
 
 

@@ -22,6 +22,9 @@ class Solution(NamedTuple):
             is not positive definite its sign alone counts, and nan where A is not finite.
         iterations: (m,) products with A.
         down: (m, D) a direction of negative curvature where one was met, zeros elsewhere.
+        sizes: (m,) of x, in the norm of the preconditioner's inverse.
+        edges: (m,) whether x ended on the edge of where it may go.
+        falls: (m,) by how much x lowers x'Ax/2 - b'x.
     """
 
     x: np.ndarray
@@ -29,6 +32,9 @@ class Solution(NamedTuple):
     lowest: np.ndarray
     iterations: np.ndarray
     down: np.ndarray
+    sizes: np.ndarray
+    edges: np.ndarray
+    falls: np.ndarray
 
 
 def conjugate_gradients(
@@ -38,12 +44,14 @@ def conjugate_gradients(
     *,
     tolerance: float | np.ndarray,
     most: int,
+    radii: float | np.ndarray = np.inf,
     certify: bool = False,
 ) -> Solution:
-    """Solve A_i x_i = b_i.
+    """Solve A_i x_i = b_i, or go as far towards it as a radius allows (Steihaug's way).
 
-    A row that meets a direction of negative curvature stops where it is, at the preconditioned
-    right-hand side if that was the first one; its `lowest` says so.
+    A row that meets a direction of negative curvature follows it to the edge and stops; its `lowest`
+    says so. Without an edge it stops where it is, at the preconditioned right-hand side if that was the
+    first direction.
 
     Args:
         product: vectors (n, D) and the rows (n,) that they belong to, to A times them.
@@ -51,6 +59,8 @@ def conjugate_gradients(
         precondition: the same for an approximate inverse, symmetric and positive definite.
         tolerance: of the residual relative to the right-hand side; a number, or one for each row.
         most: products.
+        radii: how long x may be, in the norm of the preconditioner's inverse; a number, or one for each
+            row.
         certify: take one more product each to compute residuals.
     """
     count = len(rhs)
@@ -59,8 +69,9 @@ def conjugate_gradients(
     z = precondition(residual, np.arange(count))
     direction, power = z.copy(), _dots(residual, z)
     begin = power.copy()
+    room = _Room(np.broadcast_to(np.asarray(radii, float), (count,)), power)
     lowest, iterations = np.full(count, np.nan), np.zeros(count, int)
-    failed = np.zeros(count, bool)
+    failed, falls = np.zeros(count, bool), np.zeros(count)
     ritz: list[list[tuple[float, float]]] = [[] for _ in range(count)]
     active = np.flatnonzero((begin > 0) & (tolerance < 1))
     for _ in range(most):
@@ -70,16 +81,21 @@ def conjugate_gradients(
         iterations[active] += 1
         curved = _dots(direction[active], image)
         down = ~(curved > 0)
-        for row in active[down]:
-            bent = float(curved[down][active[down] == row][0])
+        for row, bent in zip(active[down], curved[down], strict=True):
             failed[row] = not np.isfinite(bent)
             lowest[row] = np.nan if failed[row] else min(bent / max(power[row], 1e-300), 0.0)
             below[row] = direction[row]
-            if not ritz[row]:
-                x[row] = direction[row]
-        active, image, curved = active[~down], image[~down], curved[~down]
-        step = power[active] / curved
+        # A step that would leave the room, or that nothing else ends, goes to the edge.
+        wanted = np.where(down, np.inf, power[active] / np.where(down, 1.0, curved))
+        step = np.minimum(wanted, room.to_edge(active))
+        lost = down & (failed[active] | ~np.isfinite(step))
+        first = lost & (iterations[active] == 1) & ~failed[active]
+        step[lost], step[first] = 0.0, 1.0
+        falls[active] += step * (power[active] - 0.5 * step * np.where(lost, 0.0, curved))
         x[active] += step[:, None] * direction[active]
+        inside = step == wanted
+        room.move(active, step, ~inside & ~lost)
+        active, image, step = active[inside], image[inside], step[inside]
         residual[active] -= step[:, None] * image
         z = precondition(residual[active], active)
         after = np.maximum(_dots(residual[active], z), 0.0)
@@ -87,6 +103,7 @@ def conjugate_gradients(
         for row, a, b in zip(active, step, ratio, strict=True):
             ritz[row].append((float(a), float(b)))
         direction[active] = z + ratio[:, None] * direction[active]
+        room.turn(active, ratio, after)
         power[active] = after
         active = active[after > tolerance[active] ** 2 * begin[active]]
     for row in np.flatnonzero(np.isnan(lowest) & ~failed):
@@ -94,7 +111,32 @@ def conjugate_gradients(
     left = np.sqrt(power / np.where(begin > 0, begin, 1.0))
     if certify:
         left = _residuals(product, precondition, rhs, x, begin)
-    return Solution(x, left, lowest, iterations, below)
+    return Solution(x, left, lowest, iterations, below, np.sqrt(room.size), room.edge, falls)
+
+
+class _Room:
+    """How long solutions are, by recursions: the norm itself is never at hand, its inverse is."""
+
+    def __init__(self, radii: np.ndarray, power: np.ndarray) -> None:
+        self.radii = radii
+        self.size, self.along = np.zeros((2, len(radii)))  # x'Mx and x'Md
+        self.stride = power.copy()  # d'Md
+        self.edge = np.zeros(len(radii), bool)
+
+    def to_edge(self, rows: np.ndarray) -> np.ndarray:
+        """How many directions there are from x to the edge."""
+        stride, along = np.maximum(self.stride[rows], 1e-300), self.along[rows]
+        left = np.maximum(self.radii[rows] ** 2 - self.size[rows], 0.0)
+        return (np.sqrt(along**2 + stride * left) - along) / stride
+
+    def move(self, rows: np.ndarray, step: np.ndarray, edge: np.ndarray) -> None:
+        self.size[rows] += step * (2.0 * self.along[rows] + step * self.stride[rows])
+        self.along[rows] += step * self.stride[rows]
+        self.edge[rows] = edge
+
+    def turn(self, rows: np.ndarray, ratio: np.ndarray, power: np.ndarray) -> None:
+        self.along[rows] *= ratio
+        self.stride[rows] = power + ratio**2 * self.stride[rows]
 
 
 def _residuals(

@@ -2,8 +2,9 @@
 
 Each step solves H_o s = -g by conjugate gradients, preconditioned by something close to H_o^-1: for
 folds the full fit's factor, which makes it a handful of products. A step must lower the value, or
-near the end halve the gradient, as in `newton`. The curvature that the last solves met is the evidence
-that the end is a minimum.
+near the end halve the gradient, as in `newton`. How far steps may go is learned from how well the last
+ones kept what they promised: valleys of networks bend, and a solve that goes farther is lost there.
+The curvature that the last solves met is the evidence that the end is a minimum.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fitonce.krylov import Map, conjugate_gradients
+from fitonce.krylov import Map, Solution, conjugate_gradients
 from fitonce.status import Outcome, Status
 
 _MOST_STEPS = 60
@@ -22,7 +23,11 @@ _FAR_PRODUCTS = 40  # far from the optimum a better direction is not worth more
 _NEAR = 0.1  # standard errors: inside, Newton's method converges quadratically
 _MOST_HALVINGS = 20
 _MAX_STEP = 10.0  # free coordinates, or times the value of a large one
+_AHEAD = 10.0  # times the preconditioned gradient: how far a first step may go
+_KEPT, _BROKEN = 0.75, 0.25  # shares of a promised fall: steps may be longer, must be shorter
+_LONGER, _SHORTER = 2.5, 0.5
 _ASIDE = 0.1  # free coordinates
+_TELLING = 1e-9  # relative: a promised fall that is this small cannot be checked
 _ROUNDING = 1e-13  # relative: values that differ by less are equal
 FLOOR = 1e-6  # standard errors: a fold this close that can get no closer is at rounding level
 
@@ -41,6 +46,7 @@ class Ends(NamedTuple):
         lowest: (F,) smallest eigenvalue met of the fold's H relative to the preconditioner.
         products: (F,) with the fold's H, in all.
         done: (F,) within the tolerance, or at rounding level.
+        radii: (F,) how far a next step might go, as the preconditioner measures it.
     """
 
     thetas: np.ndarray
@@ -50,6 +56,7 @@ class Ends(NamedTuple):
     lowest: np.ndarray
     products: np.ndarray
     done: np.ndarray
+    radii: np.ndarray
 
 
 def newton_cg(
@@ -60,6 +67,7 @@ def newton_cg(
     *,
     tolerance: float,
     most_steps: int = _MOST_STEPS,
+    radii: np.ndarray | None = None,
     spent: Callable[[], bool] = lambda: False,
 ) -> Ends:
     """From thetas (F, D) to each fold's minimum.
@@ -71,6 +79,7 @@ def newton_cg(
         thetas: where to start.
         tolerance: standard errors.
         most_steps: of Newton's method.
+        radii: of another `Ends`, to go on from it.
         spent: whether a budget is; folds stay where they are then.
     """
     thetas = np.array(thetas, float)
@@ -81,6 +90,10 @@ def newton_cg(
     done = np.zeros(count, bool)
     active = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(1))
     seen = np.zeros(count, bool)  # whether `lowest` was met near the end, so that it tells of it
+    if radii is None:
+        radii = np.full(count, _AHEAD)
+        radii[active] *= np.maximum(_guess(precondition, gradients, lowest, active), _NEAR)
+    radii = radii.copy()
     for _ in range(most_steps):
         if active.size == 0 or spent():
             break
@@ -101,21 +114,31 @@ def newton_cg(
             lambda v, rows: precondition(v, active[rows]),  # noqa: B023
             tolerance=np.clip(1e-2 * guess, 1e-5, 0.1),
             most=_MOST_PRODUCTS if (guess < 1.0).any() else _FAR_PRODUCTS,
+            radii=np.where(still, np.inf, radii[active]),
         )
         used[active] += found.iterations
         lowest[active] = found.lowest
         squares = -np.einsum("md,md->m", gradients[active], found.x)
-        squares = np.where(still, guess**2, squares)
+        squares = np.where(still | found.edges, guess**2, squares)  # steps cut short are no distance
         definite = found.lowest > 0
         distances[active] = np.sqrt(np.where(definite & (squares >= 0), squares, np.nan))
         seen[active] = distances[active] < _NEAR
-        steps = np.where((still & definite)[:, None], 0.0, _limited(thetas[active], found.x))
-        steps = np.where(definite[:, None], steps, _aside(steps, found.down, gradients[active]))
-        moved = _move(evaluate, thetas, values, gradients, active, steps, distances[active])
+        share = _limits(thetas[active], found.x)
+        steps = np.where(still[:, None], 0.0, share[:, None] * found.x)
+        aside = still & ~definite
+        steps[aside] = _aside(found.down[aside], gradients[active[aside]])
+        before = values[active]
+        scale = _move(evaluate, thetas, values, gradients, active, steps, distances[active])
+        moved = scale > 0
+        radii[active] = np.where(
+            still,
+            radii[active],
+            _learned(radii[active], found, share, scale, before - values[active], before),
+        )
         at_rounding = ~moved & ~still & (distances[active] <= max(tolerance, FLOOR))
         done[active[at_rounding]] = True
         active = active[~at_rounding & (moved | (still & definite))]
-    return Ends(thetas, gradients, values, distances, lowest, used, done)
+    return Ends(thetas, gradients, values, distances, lowest, used, done, radii)
 
 
 def _guess(
@@ -128,17 +151,35 @@ def _guess(
     return np.sqrt(np.maximum(squares, 0.0) / share)
 
 
-def _aside(steps: np.ndarray, down: np.ndarray, gradients: np.ndarray) -> np.ndarray:
-    """Steps that also go along directions of negative curvature, the way that the gradient falls: at a
-    saddle there is no other way down."""
+def _aside(down: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+    """Steps along directions of negative curvature, the way that the gradient falls: where it is zero,
+    at a saddle, there is no other way down."""
     size = np.maximum(np.abs(down).max(1, keepdims=True), 1e-300)
     sign = np.where(np.einsum("md,md->m", down, gradients) > 0, -1.0, 1.0)[:, None]
-    return steps + sign * _ASIDE * down / size
+    return sign * _ASIDE * down / size
 
 
-def _limited(thetas: np.ndarray, steps: np.ndarray) -> np.ndarray:
+def _limits(thetas: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Shares of steps that are not longer than any step may be."""
     size = np.max(np.abs(steps) / np.maximum(np.abs(thetas), 1.0), 1, initial=1e-300)
-    return steps * np.minimum(1.0, _MAX_STEP / size)[:, None]
+    return np.minimum(1.0, _MAX_STEP / size)
+
+
+def _learned(
+    radii: np.ndarray,
+    found: Solution,
+    share: np.ndarray,
+    scale: np.ndarray,
+    fall: np.ndarray,
+    values: np.ndarray,
+) -> np.ndarray:
+    """Radii after steps that were solved for, cut to a share, halved to a scale, and fell by so much."""
+    told = found.falls > _TELLING * np.abs(values)  # less is rounding, and says nothing
+    kept = fall / np.where(told, found.falls, 1.0)
+    gone = np.maximum(scale, 0.5**_MOST_HALVINGS) * share * found.sizes
+    longer = np.where((kept > _KEPT) & found.edges & (share == 1.0), _LONGER, 1.0)
+    new = np.where(kept < _BROKEN, _SHORTER * np.minimum(radii, gone), longer * radii)
+    return np.where(told, np.where(scale < 1.0, gone, new), radii)
 
 
 def _move(
@@ -150,7 +191,8 @@ def _move(
     steps: np.ndarray,
     distances: np.ndarray,
 ) -> np.ndarray:
-    """Steps of the folds `active`, halved until they go down, in place. Returns which moved."""
+    """Steps of the folds `active`, halved until they go down, in place. Returns how much of each step
+    was made: zero where there was no way down."""
     moved, scale = np.zeros(len(active), bool), np.ones(len(active))
     near = distances < _NEAR
     for halving in range(_MOST_HALVINGS):
@@ -172,7 +214,7 @@ def _move(
         if moved.all() or (halving > 2 and near[~moved].all()):
             break
         scale[~moved] *= 0.5
-    return moved
+    return np.where(moved, scale, 0.0)
 
 
 def told(gradient: np.ndarray, distance: float, lowest: float, done: bool) -> Status:
