@@ -14,22 +14,27 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import numpy as np
+import pandas as pd
 
 import fitonce as fo
 from fitonce.hessian import Dense
 from reproduce import cases, mocap, mocap_sequences_page
+from reproduce.mocap_sequences_page import Row
 
 FOLDER = cases.OUT / "mocap"
 FEW = int(os.environ.get("MOCAP_FOLDS", "10"))
+AUTO = 10  # folds of `auto`, among those that are refitted
+EVERY_FOLD = ("AR(0)", "AR(1)")  # models whose folds are all refitted
 
 
 def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    mocap_sequences_page.tell([measure(name) for name in mocap.chosen_orders()])
+    rows = [measure(name) for name in mocap.chosen_orders()]
+    mocap_sequences_page.tell([row | cores(row["name"]) for row in rows])
 
 
 def fitted(name: str, data: mocap.Trials) -> tuple[fo.Fit, float]:
@@ -45,74 +50,79 @@ def fitted(name: str, data: mocap.Trials) -> tuple[fo.Fit, float]:
     return fit, fit.seconds
 
 
-def measure(name: str) -> dict[str, Any]:
-    """One row of the tables; kept as it is once it is there."""
-    kept = FOLDER / f"{_plain(name)}-{FEW}-{jax.default_backend()}.json"
-    others = sorted(FOLDER.glob(f"{_plain(name)}-*.json"))
-    for path in (kept, *others):  # also what another machine measured
+def measure(name: str) -> Row:
+    """One row of the tables; kept as it is once it is there, also if another machine measured it."""
+    kept = [FOLDER / f"{_plain(name)}-{FEW}-{backend}.json" for backend in ("cpu", "gpu")]
+    for path in kept:
         if path.exists():
             return json.loads(path.read_text())
     data = mocap.trials()
     fit, seconds = fitted(name, data)
     print(f"{name}: {fit.status}", flush=True)
-    everyone = fo.folds.structures(fit.data)
-    every = name in ("AR(0)", "AR(1)") or len(everyone) <= FEW
-    chosen = everyone if every else fo.folds.structures(fit.data, n=FEW, seed=0)
-    which = np.array([dropped[0] for dropped in chosen.dropped])
-    few = fo.folds.structures(fit.data, n=10, seed=0)
-    started = time.perf_counter()
-    auto = fo.cross_validate(fit, few)
-    auto_s = time.perf_counter() - started
-    ij = fo.cross_validate(fit, everyone, method="ij", check="all")
-    started = time.perf_counter()
-    exact = fo.cross_validate(fit, chosen, method="exact", check=False, journal=FOLDER / "journal")
-    exact_s = time.perf_counter() - started
-    times = _times(fit, everyone)
     test = -fit.log_likelihood_of(data.test)
-    truth = exact.folds["loss"].to_numpy()
-    sound = exact.folds["ok"].to_numpy()
-    quiet = (ij.folds["verdict"].to_numpy()[which] == "good") & sound
-
-    def off(column: str, rows: np.ndarray = sound) -> float:
-        gap = np.abs(ij.folds[column].to_numpy()[which] - truth)[rows]
-        return float(gap.mean()) if gap.size else float("nan")
-
-    ours = [int(dropped[0]) for dropped in few.dropped]
-    among = [int(np.flatnonzero(which == number)[0]) for number in ours]
-    auto_off = np.abs(auto.folds["loss"].to_numpy() - truth[among])
-
     row = {
         "name": name,
         "D": mocap.emission_parameters(fit),
         "all": len(fit.theta),
+        "test": float(test.mean()),
+        "test_se": float(test.std(ddof=1) / np.sqrt(len(test))),
+        "fit_s": seconds,
+        "machine": _machine(),
+        **_against_refits(fit, FEW if name not in EVERY_FOLD else mocap.TRAIN),
+        **_times(fit, fo.folds.structures(fit.data)),
+    }
+    kept[jax.default_backend() != "cpu"].write_text(json.dumps(row))
+    return row
+
+
+def _against_refits(fit: fo.Fit, refits: int) -> Row:
+    """Estimates from all folds, and their errors on those that are refitted."""
+    everyone = fo.folds.structures(fit.data)
+    chosen = everyone if refits >= len(everyone) else fo.folds.structures(fit.data, n=refits, seed=0)
+    few = chosen.some(np.arange(min(AUTO, len(chosen))))
+    auto, auto_s = _timed(lambda: fo.cross_validate(fit, few))
+    ij = fo.cross_validate(fit, everyone, method="ij", check="all")
+    exact, exact_s = _timed(
+        lambda: fo.cross_validate(fit, chosen, method="exact", check=False, journal=FOLDER / "journal")
+    )
+    which = [dropped[0] for dropped in chosen.dropped]
+    told = ij.folds.iloc[which].reset_index(drop=True)
+    truth, sound = exact.folds["loss"], exact.folds["ok"]
+    good = (told["verdict"] == "good") & sound
+    return {
         "none": ij.control,
         "ij": ij.estimate,
         "ij_se": ij.se,
         "exact": float(truth[sound].mean()),
         "exact_se": exact.se,
-        "test": float(test.mean()),
-        "test_se": float(test.std(ddof=1) / np.sqrt(len(test))),
         "refits": len(chosen),
         "certified": int(sound.sum()),
-        "none_off": off("control"),
-        "ij_off": off("loss"),
-        "auto_off": float(auto_off.mean()),
-        "quiet": int(quiet.sum()),
-        "quiet_off": off("loss", quiet),
-        "ij_some": float(ij.folds["loss"].to_numpy()[which].mean()),
-        "fit_s": seconds,
-        **times,
-        "one_core_s": _one_core(name),
-        "machine": f"{cases.machine()}, {jax.default_backend()}",
+        "none_off": _off(told["control"], truth, sound),
+        "ij_off": _off(told["loss"], truth, sound),
+        "auto_off": _off(auto.folds["loss"], truth[: len(few)], sound[: len(few)]),
+        "quiet": int(good.sum()),
+        "quiet_off": _off(told["loss"], truth, good),
         "auto_s": auto_s,
         "refit_s": exact_s / len(chosen),
-        "all_refits_s": exact_s / len(chosen) * 100,
-        "scatter": np.stack(
-            [truth, *(ij.folds[c].to_numpy()[which] for c in ("loss", "control"))]
-        ).tolist(),
+        "all_refits_s": exact_s / len(chosen) * mocap.TRAIN,
+        "scatter": [truth.tolist(), told["loss"].tolist(), told["control"].tolist()],
     }
-    kept.write_text(json.dumps(row))
-    return row
+
+
+def _off(found: pd.Series, truth: pd.Series, rows: pd.Series) -> float:
+    """Mean absolute error on some rows; nan where there are none."""
+    return float((found - truth).abs()[rows].mean())
+
+
+def _timed(work: Callable[[], fo.CVResult]) -> tuple[fo.CVResult, float]:
+    started = time.perf_counter()
+    return work(), time.perf_counter() - started
+
+
+def _machine() -> str:
+    """With the accelerator's name, where one was used."""
+    device = jax.devices()[0]
+    return cases.machine() if device.platform == "cpu" else f"{device.device_kind}, {cases.machine()}"
 
 
 def _plain(name: str) -> str:
@@ -139,17 +149,31 @@ def _times(fit: fo.Fit, folds: fo.Folds) -> dict[str, float]:
     }
 
 
-def _one_core(name: str) -> float:
-    """The same in a process that may use one core."""
-    if jax.default_backend() != "cpu" or os.environ.get("MOCAP_ONE_CORE") == "0":
-        return float("nan")
+def cores(name: str) -> Row:
+    """The same from a process on one core, and from one on all cores of this machine; measured once."""
+    kept = FOLDER / f"{_plain(name)}-cores.json"
+    if jax.default_backend() == "cpu" and not kept.exists():
+        every = sorted(os.sched_getaffinity(0))
+        seconds = {
+            "one_core_s": _on_cores(name, every[:1]),
+            "all_cores_s": _on_cores(name, every),
+            "cores": len(every),
+            "cores_machine": cases.machine(),
+        }
+        kept.write_text(json.dumps(seconds))
+    return json.loads(kept.read_text()) if kept.exists() else {}
+
+
+def _on_cores(name: str, which: list[int]) -> float:
     code = f"from reproduce import mocap_sequences as m; m.print_times({name!r})"
-    command = ["taskset", "-c", "0", sys.executable, "-c", code]
-    env = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    command = ["taskset", "-c", ",".join(map(str, which)), sys.executable, "-c", code]
+    threads = str(len(which))
+    env = os.environ | {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 
 def print_times(name: str) -> None:
+    """For a process of its own."""
     fit, _ = fitted(name, mocap.trials())
     print(_times(fit, fo.folds.structures(fit.data))["acv_s"])
