@@ -24,8 +24,8 @@ import fitonce as fo
 from fitonce import fetching
 from fitonce.cli import app
 from fitonce.cli.choices import FoldChoice, ModelChoice
+from fitonce.cli.loading import load_file
 from fitonce.cli.selecting import numbers
-from fitonce.cli.working import load_file
 from fitonce.files import Columns
 
 ROOT = Path(__file__).parents[1]
@@ -254,7 +254,7 @@ def test_ctrl_c_leaves_a_partial_result(tmp_path):
     words = ["cv", "x.csv", "--model", "poisson-hmm", "--states", "3", "--restarts", "1", "--n", "400"]
     words += ["--method", "exact", "--save", "a.json", "--no-cache"]
     code = (
-        "import sys; import fitonce.cli.working as w; old = w.cross_validate\n"
+        "import sys; import fitonce.cli.fitting as w; old = w.cross_validate\n"
         "def told(*a, **k):\n    print('READY', file=sys.stderr, flush=True); return old(*a, **k)\n"
         "w.cross_validate = told\nfrom fitonce.cli import app; app(sys.argv[1:])"
     )

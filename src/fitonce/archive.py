@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import io
 import os
-import tempfile
+import secrets
 import zlib
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,29 @@ _MOST_BYTES = 2**31  # of one array: a header that claims more is not believed
 
 def write_text(path: str | os.PathLike[str], text: str, *, force: bool = False) -> Path:
     """Write a whole file or none of it; one that is there stays unless `force`."""
+    return write_bytes(path, text.encode("utf-8"), force=force)
+
+
+def write_figure(
+    path: str | os.PathLike[str], figure: Any, *, force: bool = False, dpi: int = 150
+) -> Path:
+    """The same for a figure of matplotlib; the ending says as what."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=dpi, format=Path(path).suffix.lower().removeprefix("."))
+    return write_bytes(path, drawn.getvalue(), force=force)
+
+
+def write_bytes(path: str | os.PathLike[str], content: bytes, *, force: bool = False) -> Path:
+    """The same for bytes."""
     path = Path(path)
     check_free(path, force)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    beside = path.parent / f".{path.name}.{secrets.token_hex(4)}"
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(beside, 0o666 & ~_umask())
+        with open(beside, "xb") as file:
+            file.write(content)
         os.replace(beside, path)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise
     return path
 
@@ -42,12 +56,6 @@ def check_free(path: str | os.PathLike[str], force: bool = False) -> None:
         raise ValueError(f"{path} exists; pass force=True (--force) to replace it")
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"the folder {path.parent} may not be written to")
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def pack_number(value: float) -> float | None:

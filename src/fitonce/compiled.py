@@ -65,6 +65,11 @@ class CompiledObjective:
         return isinstance(self.program.scheme, (A, Structures)) and applies(self.program, self.prepared)
 
     @property
+    def bends(self) -> bool:
+        """Networks, whose second derivatives have no closed form: what there is of one is a stand-in."""
+        return hasattr(getattr(self.program.model, "emission", None), "metric")
+
+    @property
     def cheap_cross(self) -> bool:
         """Slopes of sequences are one gradient each."""
         return isinstance(self.program.scheme, Structures) and hasattr(self.prepared, "take")
@@ -186,12 +191,14 @@ class CompiledObjective:
         return found
 
     @in_float64
-    def preconditioner(self, theta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    def preconditioner(
+        self, theta: np.ndarray, weights: np.ndarray | None = None
+    ) -> Callable[[np.ndarray], np.ndarray] | None:
         """An approximate H^-1, as a function of columns (D, m): that of all states seen, state by state.
-        The identity where a model has no such blocks."""
+        None where a model has no such blocks."""
         if not (self.layout is not None and applies(self.program, self.prepared)):
-            return lambda columns: np.array(columns)
-        return preconditioner(self.sample(self.base), theta)
+            return None
+        return preconditioner(self.sample(self.base if weights is None else weights), theta)
 
     @in_float64
     def expectations(self, theta: np.ndarray, weights: np.ndarray) -> tuple[float, Chain]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fitonce import datasets, folds, models
+from fitonce.archive import check_free, write_figure
 from fitonce.crossval import cross_validate
 from fitonce.data import Sequences
 from fitonce.fit import fit
@@ -28,8 +29,7 @@ def run(
     force: bool = False,
 ) -> CVResult:
     """Load or simulate, fit, cross-validate, print, draw."""
-    if not plot.parent.is_dir():
-        raise ValueError(f"the picture's folder must exist, got {plot.parent}")
+    check_free(plot, force)
     if data is None:
         series = datasets.simulate_events(seed=seed)
         print("25 weeks of five-minute traffic counts, simulated from the event-count model")
@@ -42,14 +42,13 @@ def run(
     chosen = folds.blocks(series, percent=percent, n=n_folds, seed=seed)
     result = cross_validate(fitted, chosen, method=method)
     print(f"{result}\n")
-    _draw(result, series, plot)
-    print(f"picture: {plot}")
+    print(f"picture: {write_figure(plot, _drawn(result, series), force=force, dpi=130)}")
     if report is not None:
         print(f"report: {result.to_html(report, force=force, command='fitonce demo')}")
     return result
 
 
-def _draw(result: CVResult, series: Sequences, path: Path) -> None:
+def _drawn(result: CVResult, series: Sequences) -> Any:
     """Counts and daily held-out loss along time; point by point against the control."""
     from matplotlib.figure import Figure
 
@@ -68,4 +67,4 @@ def _draw(result: CVResult, series: Sequences, path: Path) -> None:
     bottom.set_ylabel("held-out loss, daily mean")
     bottom.set_xlabel("day")
     result.plot(ax=right.subplots())
-    figure.savefig(path, dpi=130)
+    return figure

@@ -17,7 +17,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from fitonce.hessian import LARGE, PRODUCTS_PAY, Dense, Free, Hessian, IndefiniteError, OnDevice
 from fitonce.krylov import conjugate_gradients
 from fitonce.newton import minimise, placed
-from fitonce.newton_cg import newton_cg, told
+from fitonce.newton_cg import newton_cg_afresh, told
 from fitonce.numerics import is_number
 from fitonce.objective import Objective
 from fitonce.status import Outcome, Status
@@ -26,7 +26,6 @@ _MOST_SADDLES = 3
 _ASIDE = 0.1  # free coordinates: how far off a saddle to start again
 _SOLVED = 1e-3  # relative residual
 _BY_PRODUCTS = 8  # times as many steps: each is cheaper, and networks have a long way
-_FRESH = 10  # steps, after which a preconditioner is one of another place
 _LOOK = 60  # products that look for a direction downhill
 
 
@@ -103,23 +102,15 @@ def _with_matrix(
 
 
 def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int) -> np.ndarray:
-    everyone, radii = objective.base[None], None
-    for _ in range(_BY_PRODUCTS * max_steps // _FRESH):
-        inverse = objective.preconditioner(theta)
-        end = newton_cg(
-            lambda t, _: objective.values_and_gradients(t, everyone),
-            lambda t, v, _: objective.products(t, v, everyone)[0],
-            lambda v, _: inverse(v.T).T,  # noqa: B023
-            theta[None],
-            tolerance=tolerance,
-            most_steps=_FRESH,
-            radii=radii,
-        )
-        still = np.array_equal(end.thetas[0], theta)
-        theta, radii = end.thetas[0], end.radii
-        if end.done[0] or still:
-            break
-    return theta
+    everyone = objective.base[None]
+    return newton_cg_afresh(
+        lambda t, _: objective.values_and_gradients(t, everyone),
+        lambda t, v, _: objective.products(t, v, everyone)[0],
+        lambda place: objective.preconditioner(place) or np.array,
+        theta,
+        tolerance=tolerance,
+        most_steps=_BY_PRODUCTS * max_steps,
+    ).thetas[0]
 
 
 def _off_saddles(

@@ -22,6 +22,7 @@ _MOST_PRODUCTS = 100
 _FAR_PRODUCTS = 40  # far from the optimum a better direction is not worth more
 _NEAR = 0.1  # standard errors: inside, Newton's method converges quadratically
 _MOST_HALVINGS = 20
+_FRESH = 10  # steps, after which a preconditioner is one of another place
 _MAX_STEP = 10.0  # free coordinates, or times the value of a large one
 _AHEAD = 10.0  # times the preconditioned gradient: how far a first step may go
 _KEPT, _BROKEN = 0.75, 0.25  # shares of a promised fall: steps may be longer, must be shorter
@@ -139,6 +140,38 @@ def newton_cg(
         done[active[at_rounding]] = True
         active = active[~at_rounding & (moved | (still & definite))]
     return Ends(thetas, gradients, values, distances, lowest, used, done, radii)
+
+
+def newton_cg_afresh(
+    evaluate: Evaluate,
+    products: Products,
+    renew: Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]],
+    theta: np.ndarray,
+    *,
+    tolerance: float,
+    most_steps: int,
+    spent: Callable[[], bool] = lambda: False,
+) -> Ends:
+    """The same for one fold, theta (D,), whose preconditioner is made anew every few steps: `renew`
+    takes a place to an approximate inverse of H there, a function of columns."""
+    radii = None
+    for _ in range(max(most_steps // _FRESH, 1)):
+        inverse = renew(theta)
+        end = newton_cg(
+            evaluate,
+            products,
+            lambda v, _: inverse(v.T).T,  # noqa: B023
+            theta[None],
+            tolerance=tolerance,
+            most_steps=_FRESH,
+            radii=radii,
+            spent=spent,
+        )
+        still = np.array_equal(end.thetas[0], theta)
+        theta, radii = end.thetas[0], end.radii
+        if end.done[0] or still or spent():
+            break
+    return end
 
 
 def _guess(

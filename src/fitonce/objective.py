@@ -37,6 +37,7 @@ class WithoutProducts:
     """Objectives that only know whole Hessians."""
 
     has_products = False
+    bends = False
 
     def products(
         self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray
@@ -49,7 +50,9 @@ class WithoutProducts:
     def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
         raise NotImplementedError("this objective has no products with its J")
 
-    def preconditioner(self, theta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    def preconditioner(
+        self, theta: np.ndarray, weights: np.ndarray | None = None
+    ) -> Callable[[np.ndarray], np.ndarray] | None:
         raise NotImplementedError("this objective has no products to precondition")
 
     def run_on(self, parallel: Parallel) -> Self:
@@ -123,8 +126,15 @@ class Objective(Protocol):
         """(F, D) J times changes (F, P) of the path coordinates."""
         ...
 
-    def preconditioner(self, theta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    def preconditioner(
+        self, theta: np.ndarray, weights: np.ndarray | None = None
+    ) -> Callable[[np.ndarray], np.ndarray] | None:
         """An approximate H^-1 as a function of columns (D, m)."""
+        ...
+
+    @property
+    def bends(self) -> bool:
+        """Whether F has bent valleys, as networks have: secants that start far off leave them."""
         ...
 
     @property

@@ -2,7 +2,7 @@
 
 The full fit's H, factored once, preconditions every fold's own: where a fold leaves out little, the two
 differ in a few directions, and conjugate gradients need about as many products. A fold that is far from
-its optimum first goes near it by secants.
+its optimum first goes near it by secants; one that has gone far goes on with blocks of its own.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from fitonce.curvature import Curvature
 from fitonce.fold_state import Descent, Rung
 from fitonce.krylov import Solution, conjugate_gradients
 from fitonce.lbfgs import descend
-from fitonce.newton_cg import newton_cg, told
+from fitonce.newton_cg import Ends, newton_cg, newton_cg_afresh, told
 from fitonce.status import Outcome, Status
 
 _TOLERANCE = 1e-7  # standard errors
 _FAR = 1.0  # standard errors: beyond, a quadratic model of the fold's objective is a guess
 _NEAR = 0.01  # standard errors: where products with the fold's own Hessian take over
 _MOST_SECANTS = 300
+_TOGETHER, _MOST_ALONE = 8, 300  # steps with the full fit's factor, and then with a fold's own
 _SOLVED = 1e-10
 _MOST_PRODUCTS = 200
 
@@ -56,7 +57,7 @@ def refine_by_products(batches: Batches, state: Descent, which: np.ndarray, curv
 
 def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
     far = which[~(state.distances[which] < _FAR)]
-    if far.size:
+    if far.size and not batches.objective.bends:
         place = descend(
             lambda t, rows: batches.values_and_gradients(t, far[rows]),
             lambda v, rows: _precondition(curve, batches, v, far[rows]),
@@ -72,19 +73,45 @@ def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvatur
         lambda v, rows: _precondition(curve, batches, v, which[rows]),
         state.thetas[which],
         tolerance=_TOLERANCE,
+        most_steps=_TOGETHER,
         spent=batches.spent,
     )
+    for row in np.flatnonzero(~ends.done & np.isfinite(ends.values)):
+        _alone(batches, which[row], ends, row)
     state.thetas[which], state.gradients[which] = ends.thetas, ends.gradients
     state.values[which], state.rungs[which] = ends.values, Rung.REFINE
     state.own[which] = state.certain[which] = ends.done
     state.rates[which[ends.done]], state.lowest[which] = 0.0, ends.lowest
     state.changed(which)
-    for row, fold in enumerate(which):
+    for fold, gradient, distance, lowest, done in zip(
+        which, ends.gradients, ends.distances, ends.lowest, ends.done, strict=True
+    ):
+        unfinished = batches.spent() and not done
         state.status[fold] = (
             out_of_budget(state.distances[fold])
-            if batches.spent() and not ends.done[row]
-            else told(ends.gradients[row], ends.distances[row], ends.lowest[row], ends.done[row])
+            if unfinished
+            else told(gradient, distance, lowest, done)
         )
+
+
+def _alone(batches: Batches, fold: np.intp, ends: Ends, row: np.intp) -> None:
+    """Go on with one fold, in place: so far from the full fit its factor says little, and what replaces
+    it is made at the fold's own weights."""
+    objective, number = batches.objective, np.array([fold])
+    weights = batches.weights_of(number)[0]
+    if batches.spent() or objective.preconditioner(ends.thetas[row], weights) is None:
+        return
+    found = newton_cg_afresh(
+        lambda t, _: batches.values_and_gradients(t, number),
+        lambda t, v, _: batches.products(t, v, number),
+        lambda place: objective.preconditioner(place, weights) or np.array,
+        ends.thetas[row],
+        tolerance=_TOLERANCE,
+        most_steps=_MOST_ALONE,
+        spent=batches.spent,
+    )
+    for kept, new in zip(ends, found, strict=True):
+        kept[row] = new[0]
 
 
 def out_of_budget(distance: float) -> Status:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,29 @@ FOLDS = (
     "blocks", "iid", "points", "kfold", "future", "sequences", "regions", "spatial-kfold", "buffered",
 )  # fmt: skip
 
+# What an option is for: with others it would be ignored, and what is ignored was a slip.
+_FOR_MODELS: dict[str, tuple[str, ...]] = {
+    "states": tuple(name for name in MODELS if name not in ("event-counts", "crf")),
+    "order": ("ar-hmm", "neural-ar-hmm"),
+    "beta": tuple(FIELDS),
+    "steps_per_day": ("event-counts",),
+}
+_FOR_FOLDS: dict[str, tuple[str, ...]] = {
+    "percent": ("blocks", "iid", "future", "regions"),
+    "n": ("blocks", "iid", "future", "sequences", "regions"),
+    "k": ("kfold", "spatial-kfold"),
+    "hops": ("regions", "buffered"),
+    "horizon": ("future",),
+}
+
+
+def _check_used(asked: Any, uses: dict[str, tuple[str, ...]], option: str, name: str) -> None:
+    for field in fields(asked):
+        given = getattr(asked, field.name) != field.default
+        if field.name in uses and given and name not in uses[field.name]:
+            known = ", ".join(uses[field.name])
+            raise ValueError(f"--{field.name.replace('_', '-')} is for {known}, got {option} {name}")
+
 
 @dataclass(frozen=True)
 class ModelChoice:
@@ -49,6 +72,7 @@ class ModelChoice:
     def __post_init__(self) -> None:
         if self.name not in MODELS:
             raise ValueError(f"--model must be one of {', '.join(MODELS)}, got '{self.name}'")
+        _check_used(self, _FOR_MODELS, "--model", self.name)
 
     @property
     def on_graph(self) -> bool:
@@ -114,11 +138,14 @@ class FoldChoice:
     def __post_init__(self) -> None:
         if self.name is not None and self.name not in FOLDS:
             raise ValueError(f"--folds must be one of {', '.join(FOLDS)}, got '{self.name}'")
+        if self.name is not None:
+            _check_used(self, _FOR_FOLDS, "--folds", self.name)
 
     def build(self, model: Any, data: Any) -> Folds:
         """The folds, for the data as a fit has them."""
         graph = getattr(model, "graph", None)
         name = self.name or ("regions" if graph is not None else "blocks")
+        _check_used(self, _FOR_FOLDS, "--folds", name)
         on_graph = name in ("regions", "spatial-kfold", "buffered")
         if on_graph and graph is None:
             raise ValueError(f"--folds {name} is for models on a graph, got one without --edges")

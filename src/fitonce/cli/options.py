@@ -66,6 +66,17 @@ BetaOption = Annotated[
     str,
     typer.Option("--beta", help="Coupling of neighbours, or 'learned'.", rich_help_panel=_MODEL),
 ]
+StatesRange = Annotated[
+    str, typer.Option("--states", "-k", help="Such as 1..8 or 2,3,5.", rich_help_panel=_MODEL)
+]
+OrderRange = Annotated[
+    str,
+    typer.Option("--order", help="Of an autoregression, such as 0..3.", rich_help_panel=_MODEL),
+]
+BetaRange = Annotated[
+    str,
+    typer.Option("--beta", help="Couplings, such as 0,0.5,1,learned.", rich_help_panel=_MODEL),
+]
 DayOption = Annotated[
     int,
     typer.Option("--steps-per-day", help="Of event-counts.", rich_help_panel=_MODEL),

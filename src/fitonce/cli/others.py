@@ -8,8 +8,17 @@ from typing import Annotated
 
 import typer
 
+from fitonce import compile_cache
+from fitonce.archive import write_figure
+from fitonce.cli.choices import MODELS
 from fitonce.cli.options import CacheOption, ForceOption, JsonOption, PlotOption, QuietOption
+from fitonce.cli.outputs import check_outputs, check_picture, print_json, rows_of
+from fitonce.cli.showing import show_models
 from fitonce.cli.speaking import spoken
+from fitonce.compare import compare as compare_results
+from fitonce.demo import run as run_demo
+from fitonce.fetching import SOURCES, fetch, here
+from fitonce.result import load
 
 data_app = typer.Typer(no_args_is_help=True, help="Data sets by name.", pretty_exceptions_enable=False)
 Saved = Annotated[list[Path], typer.Argument(help="Saved results (JSON).", show_default=False)]
@@ -24,23 +33,19 @@ def compare(
     quiet: QuietOption = False,
 ) -> None:
     """Compare saved results on the same folds, with paired standard errors."""
-    from fitonce.cli import working
-    from fitonce.cli.showing import show_models
-    from fitonce.compare import compare as compare_results
-    from fitonce.result import load
-
     if len(files) < 2:
         raise ValueError(f"compare takes at least two saved results, got {len(files)}")
-    working.check_outputs([plot], force)
+    check_outputs([plot], force)
+    check_picture(plot)
     stems = [file.stem for file in files]
     names = stems if len(set(stems)) == len(stems) else [str(file) for file in files]
     if len(set(names)) < len(names):
         raise ValueError(f"compare takes different results, got {names[0]} twice")
     found = compare_results({n: load(f) for n, f in zip(names, files, strict=True)}, by=by)
     if plot is not None:
-        found.plot().figure.savefig(plot, dpi=150)
+        write_figure(plot, found.plot().figure, force=force)
     if json:
-        working.print_json({"best": found.best, "models": working.rows_of(found.table)})
+        print_json({"best": found.best, "models": rows_of(found.table)})
     elif quiet:
         print(found.best)
     else:
@@ -55,8 +60,6 @@ def report(
     force: ForceOption = False,
 ) -> None:
     """Write the HTML report of a saved result."""
-    from fitonce.result import load
-
     load(file).to_html(out, force=force)
     print(f"wrote {out}")
 
@@ -75,14 +78,11 @@ def demo(
     cache: CacheOption = True,
 ) -> None:
     """Fit 25 weeks of traffic once and cross-validate it on 1,000 blocks of time."""
-    from fitonce import compile_cache
-    from fitonce.cli.working import check_outputs
-    from fitonce.demo import run
-
     check_outputs([plot, report], force)
+    check_picture(plot)
     if cache:
         compile_cache.use()
-    run(
+    run_demo(
         data=data, n_folds=folds, percent=percent, method=method, seed=seed, plot=plot, report=report,
         force=force,
     )  # fmt: skip
@@ -90,9 +90,6 @@ def demo(
 
 def models(json: JsonOption = False) -> None:
     """The models that --model knows."""
-    from fitonce.cli.choices import MODELS
-    from fitonce.cli.working import print_json
-
     if json:
         print_json(MODELS)
         return
@@ -119,9 +116,6 @@ def reproduce(
 @spoken
 def data_list(json: JsonOption = False) -> None:
     """Which data sets there are, and which are on this machine."""
-    from fitonce.cli.working import print_json
-    from fitonce.fetching import SOURCES, here
-
     rows = [
         {
             "name": name,
@@ -143,6 +137,4 @@ def data_list(json: JsonOption = False) -> None:
 @spoken
 def data_fetch(name: Annotated[str, typer.Argument(help="Of `fitonce data list`.")]) -> None:
     """Download a data set, with its checksum, unless it is here."""
-    from fitonce.fetching import fetch
-
     print(fetch(name))

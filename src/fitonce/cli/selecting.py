@@ -8,9 +8,10 @@ from typing import Any
 
 import typer
 
-from fitonce.cli import working
+from fitonce.archive import write_figure
+from fitonce.cli import outputs
 from fitonce.cli.choices import ModelChoice
-from fitonce.cli.running import Request, picture
+from fitonce.cli.request import Request
 from fitonce.cli.showing import show_models
 from fitonce.cli.speaking import STOPPED, complain, stoppable
 from fitonce.folds import Folds
@@ -20,9 +21,10 @@ from fitonce.select import Selection, select
 _MOST = 64  # models: a range that long is a slip
 
 
-def run_select(request: Request, ranges: dict[str, str]) -> None:
-    """Fit, cross-validate and compare."""
-    choices = chosen(request, ranges)
+def run_select(request: Request, states: str, order: str, beta: str) -> None:
+    """Cross-validate a range of models on the same folds, and name the winner. --report and --save are
+    of the simplest model within one standard error."""
+    choices = chosen(request, {"states": states, "order": order, "beta": beta})
     loaded = request.load()
     graph: dict[str, Any] = {"edges": loaded.choice.edges, "exposure": loaded.choice.exposure}
     candidates, impossible = {}, {}
@@ -41,9 +43,7 @@ def run_select(request: Request, ranges: dict[str, str]) -> None:
             folds,
             restarts=request.restarts,
             seed=request.seed,
-            told=(lambda name: print(f"  {name} ...", flush=True))
-            if request.talks
-            else (lambda _: None),
+            told=_say if request.talks else lambda _: None,
             stop=stop,
             method=request.method,
             scheme=request.scheme,
@@ -117,14 +117,14 @@ def numbers(text: str, option: str, least: int) -> list[int]:
 def _written(request: Request, found: Selection) -> list[str]:
     wrote = []
     result = found.results[found.simplest]
-    command = working.command_line()
+    command = outputs.command_line()
     asked = {**request.asked(), "selected": f"{found.simplest}; {found.sentence}"}
     about = {"command": command, "seed": request.seed, "asked": asked}
     result = replace(result, about={**result.about, **about})
     if request.save is not None:
         wrote.append(str(result.save(request.save, force=request.force)))
     if request.plot is not None:
-        wrote.append(str(picture(request, found.plot().figure)))
+        wrote.append(str(write_figure(request.plot, found.plot().figure, force=request.force)))
     if request.report is not None:
         wrote.append(str(result.to_html(request.report, force=request.force)))
     return wrote
@@ -136,11 +136,11 @@ def _shown(request: Request, found: Selection, wrote: list[str]) -> None:
             "best": found.best,
             "simplest": found.simplest,
             "sentence": found.sentence,
-            "models": working.rows_of(found.table),
+            "models": outputs.rows_of(found.table),
             "skipped": found.skipped,
             "wrote": wrote,
         }
-        working.print_json(document)
+        outputs.print_json(document)
         return
     if request.quiet:
         print(found.simplest)

@@ -12,7 +12,6 @@ from rich.table import Table
 
 from fitonce.result import CVResult
 
-BOX = box.SIMPLE_HEAD
 _STYLES = {"FOLDS": "bold red", "FIT": "bold red", "estimate": "bold", "control": "dim"}
 
 

@@ -87,7 +87,7 @@ def along_section(found: Along, on_map: bool, sequences: int, places: str, folds
     if found.kind == "fold":
         intro = f"The joint loss of each fold.{skipped}"
     hint = "Point at the chart, touch it, or use the arrow keys."
-    controls = [_fold_slider(found)] if found.runs is not None else []
+    controls = [_fold_slider(len(found.runs.folds))] if found.runs is not None else []
     if on_map:
         controls.insert(0, _choice("show", "colour by"))
         label, keys = "Map of mean held-out losses", f"{places} Grey: no score. Crossed: missing."
@@ -105,10 +105,10 @@ def along_section(found: Along, on_map: bool, sequences: int, places: str, folds
     return join([paragraph(intro), figure(name, label, keys, hint, *controls)])
 
 
-def _fold_slider(found: Along) -> Markup:
-    assert found.runs is not None
-    last = len(found.runs.folds) - 1
-    slider = tag("input", type="range", name="fold", min=0, max=last, value=0, step=1, aria_label="fold")
+def _fold_slider(count: int) -> Markup:
+    slider = tag(
+        "input", type="range", name="fold", min=0, max=count - 1, value=0, step=1, aria_label="fold"
+    )
     return tag("label", "fold ", slider, " ", tag("output", ""), class_="wide")
 
 

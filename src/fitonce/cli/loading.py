@@ -1,0 +1,107 @@
+"""A file to data and the model that they are for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.cli.choices import FIELDS, ModelChoice
+from fitonce.conll import read_conll
+from fitonce.files import Columns, read
+from fitonce.graph import graph
+from fitonce.labelled import labelled
+from fitonce.tables import read_table
+from fitonce.word_features import word_features
+
+CONLL = (".conll", ".iob2", ".bio", ".iob")
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A file as a model can use it."""
+
+    data: Any
+    choice: ModelChoice
+    notes: list[str] = field(default_factory=list)
+
+
+def load_file(
+    path: Path, choice: ModelChoice, columns: Columns, edges: Path | None, exposure: str | None
+) -> Loaded:
+    """Read a file for a model."""
+    if path.suffix.lower() in CONLL:
+        return _tagged(path, choice)
+    if choice.name == "crf":
+        raise ValueError(f"--model crf reads CoNLL files ({', '.join(CONLL)}), got {path.name}")
+    if edges is not None and not choice.on_graph:
+        raise ValueError(f"--edges is for {', '.join(FIELDS)}, got --model {choice.name}")
+    if choice.on_graph:
+        return _on_graph(path, choice, columns, edges, exposure)
+    if exposure is not None:
+        raise ValueError(f"--exposure is for {', '.join(FIELDS)}, got --model {choice.name}")
+    found = read(path, columns)
+    return Loaded(found.data, choice, found.notes)
+
+
+def _tagged(path: Path, choice: ModelChoice) -> Loaded:
+    if choice.name != "crf":
+        raise ValueError(f"a CoNLL file is for --model crf, got --model {choice.name}")
+    found = read_conll(path)
+    data = labelled(word_features(found.words), found.tags, tags=found.tag_names, words=found.words)
+    return Loaded(data, choice, [str(found)])
+
+
+def _on_graph(
+    path: Path, choice: ModelChoice, columns: Columns, edges: Path | None, exposure: str | None
+) -> Loaded:
+    if edges is None:
+        raise ValueError(f"--model {choice.name} needs --edges, a file with two columns of sites")
+    table = read_table(path, columns.decimal)
+    if exposure is not None and exposure not in table.columns:
+        raise ValueError(f"'{exposure}' is not a column; columns are {', '.join(table.columns)}")
+    others = [c for c in table.columns if table[c].dtype.kind in "biuf" and c != exposure]
+    if columns.modelled is None and len(others) != 1:
+        raise ValueError(
+            f"a graph has one number for each site; choose its column with --columns, from "
+            f"{', '.join(others) or 'none'}"
+        )
+    found = read(path, replace(columns, modelled=columns.modelled or (others[0],), gaps=False))
+    known = None if exposure is None else _exposures(found.table[exposure])
+    pairs = read_table(edges)
+    if pairs.shape[1] < 2:
+        raise ValueError(f"{edges.name} must have two columns of sites, got {pairs.shape[1]}")
+    numbered, note = _numbered(pairs.iloc[:, :2], found.table, edges.name)
+    links = graph(numbered, found.data.n_sites)
+    notes = [*found.notes, *note, str(links)]
+    return Loaded(found.data, replace(choice, edges=links, exposure=known), notes)
+
+
+def _numbered(pairs: pd.DataFrame, table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
+    """Edges as row numbers; names are looked up in the column of the file that has them all."""
+    pairs = pairs.set_axis(["i", "j"], axis=1)
+    if all(dtype.kind in "iuf" for dtype in pairs.dtypes):
+        return pairs, []
+    names = pd.unique(pairs.astype(str).to_numpy().ravel())
+    for column in table.columns:
+        place = {str(label): row for row, label in enumerate(table[column])}
+        if len(place) == len(table) and set(names) <= set(place):
+            found = pairs.astype(str).map(place.__getitem__)
+            return found, [f"sites of {name} are named by '{column}'"]
+    raise ValueError(
+        f"{name} must have row numbers from 0, or names that one column of the data has all of; "
+        f"no column has all of {', '.join(names[:3])}, ..."
+    )
+
+
+def _exposures(column: pd.Series) -> np.ndarray:
+    """Of the rows in the order in which they are modelled."""
+    found = pd.to_numeric(column, errors="coerce")
+    bad = np.flatnonzero(found.isna())
+    if bad.size:
+        got = column.iloc[bad[0]]
+        raise ValueError(f"'{column.name}' must be a number in every row, got {got!r} in row {bad[0]}")
+    return found.to_numpy(float)
