@@ -25,9 +25,9 @@ HEAD = """# The paper, run again
 
 <!-- Written by `python -m reproduce page` from reproduce/records; edits here are lost. -->
 
-Every table and figure of Ghosh et al., "Approximate Cross-Validation for Structured Models" (NeurIPS
+The tables and figures of Ghosh et al., "Approximate Cross-Validation for Structured Models" (NeurIPS
 2020), on the data that we may use. `make reproduce` runs them all and writes this page; `python -m
-reproduce NAME` runs one. No number below was typed by hand: ours are what the named command measured on
+reproduce NAME` runs one. {absent} No number below was typed by hand: ours are what the named command measured on
 the named machine, the paper's are looked up in its source.
 
 `ij` is the paper's approximation, `none` the control: the same folds, the same inference, parameters not
@@ -43,7 +43,9 @@ def main() -> None:
 
 def text(records: dict[str, Record]) -> str:
     """The whole page."""
-    parts = [HEAD, _overview(records)]
+    absent = [f"`{name}`" for name in PAPER if name not in records]
+    told = f"Not run yet: {', '.join(absent)}." if absent else "All of them have been run."
+    parts = [HEAD.format(absent=told), _overview(records)]
     parts += [section(records[name]) if name in records else _missing(name) for name in PAPER]
     return "\n".join(parts).rstrip() + "\n"
 

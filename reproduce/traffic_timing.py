@@ -31,8 +31,8 @@ COLUMNS = [
     "measured", "peak", "estimate",
 ]  # fmt: skip
 DIFFERS = [
-    f"Machine: the paper's is a {published.TRAFFIC_MACHINE.text}; ours is named above, and other work "
-    "ran beside it.",
+    f"Machine: the paper's is a {published.TRAFFIC_MACHINE.text}; ours is named above, with its "
+    "load before the run (at 0 nothing ran beside it).",
     f"Definition: for the Newton step and exact CV the paper runs {published.TRAFFIC_SCALED.text}; we "
     "scale from the folds in the column 'measured'. `python -m reproduce exact` runs all of them.",
     "Definition: our times have each fold's losses, control and error estimate in them. Our exact "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from functools import cache
 
+import jax
 import numpy as np
 import pytest
 
@@ -51,6 +52,58 @@ def test_each_row_is_the_solution_of_its_own_system(systems):
     expected = np.linalg.solve(matrices, rhs[..., None])[..., 0]
     np.testing.assert_allclose(found.x, expected, atol=1e-9)
     assert (found.lowest > 0).all()
+
+
+def test_a_radius_ends_the_solution_on_its_edge(systems):
+    """Steihaug: never longer than the radius, on it where the whole solution would be, and better than
+    the step along the gradient that ends there."""
+    matrices, rhs = systems
+    whole = solve(matrices, rhs)
+    weights = np.geomspace(0.5, 3.0, 12)
+    sized = lambda v: np.sqrt((v**2 / weights).sum(1))  # noqa: E731 - the norm of the preconditioner's inverse
+    scaled = lambda v, rows: v * weights  # noqa: E731
+    radii = np.array([0.1, 0.5, 1.0, 10.0]) * sized(whole.x)
+    found = solve(matrices, rhs, scaled, radii=radii)
+    np.testing.assert_allclose(found.sizes, sized(found.x), rtol=1e-9)
+    np.testing.assert_array_equal(found.edges, [True, True, False, False])
+    np.testing.assert_allclose(found.sizes[:2], radii[:2], rtol=1e-9)
+    np.testing.assert_allclose(found.x[2:], whole.x[2:], atol=1e-8)
+    model = lambda x: 0.5 * np.einsum("ni,nij,nj->n", x, matrices, x) - (rhs * x).sum(1)  # noqa: E731
+    np.testing.assert_allclose(found.falls, -model(found.x), rtol=1e-9)
+    down = rhs * weights
+    slope, bend = (rhs * down).sum(1), np.einsum("ni,nij,nj->n", down, matrices, down)
+    along = np.minimum(slope / bend, radii / sized(down))
+    assert (model(found.x) <= model(along[:, None] * down) + 1e-12).all()
+
+
+def test_negative_curvature_is_followed_to_the_edge():
+    matrix, rhs = np.diag([1.0, 2.0, -1.0])[None], np.array([[1.0, 1.0, 1.0]])
+    found = solve(matrix, rhs, radii=5.0)
+    np.testing.assert_allclose(np.linalg.norm(found.x), 5.0)
+    assert found.edges[0]
+    assert found.lowest[0] < 0
+    assert found.falls[0] > 0
+
+
+def test_bent_valleys_are_followed_to_their_end():
+    """Rosenbrock's function from its usual start, preconditioned by nothing; two folds at once, one of
+    which starts elsewhere."""
+
+    def value(x):
+        return (100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2).sum()
+
+    first, second = jax.jit(jax.value_and_grad(value)), jax.jit(jax.hessian(value))
+    with jax.enable_x64(True):
+        ends = newton_cg(
+            lambda t, _: tuple(np.array(part) for part in jax.vmap(first)(t)),
+            lambda t, v, _: np.einsum("nij,nj->ni", np.array(jax.vmap(second)(t)), v),
+            same,
+            np.array([[-1.2, 1.0], [3.0, -4.0]]),
+            tolerance=1e-9,
+            most_steps=200,
+        )
+    assert ends.done.all()
+    np.testing.assert_allclose(ends.thetas, 1.0, atol=1e-7)
 
 
 def test_certified_residuals_are_those_of_the_solution(systems):

@@ -247,7 +247,7 @@ class Batches:
             yield from self._compute(work, what, tasks)
             return
         made = [task() for task in tasks]
-        known = [self.journal.look(what, (knows, inputs)) for inputs in made]
+        known = [self.journal.look(what, (knows, inputs), len(inputs[1])) for inputs in made]
         missing = [partial(tuple, i) for i, found in zip(made, known, strict=True) if found is None]
         fresh = self._compute(work, what, missing)
         for inputs, found in zip(made, known, strict=True):

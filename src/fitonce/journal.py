@@ -44,12 +44,20 @@ class Journal:
         path = Path(folder)
         if path.exists() and not path.is_dir():
             raise ValueError(f"journal must be a folder, but {path} is a file")
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"journal must be a folder that can be made: {error}") from None
+        if not os.access(path, os.W_OK):
+            raise ValueError(f"journal must be a folder that may be written to, got {path}")
         return cls(path, _digest(_identity(objective)))
 
-    def look(self, what: str, inputs: Any) -> tuple[np.ndarray, ...] | None:
-        """What is there for these inputs; None where there is nothing, or not all of it."""
+    def look(self, what: str, inputs: Any, rows: int) -> tuple[np.ndarray, ...] | None:
+        """What is there for these inputs, arrays of so many rows; None where there is nothing, or
+        something else."""
         known = _read(self._path(what, inputs))
+        if known is not None and not (known and all(len(part) == rows for part in known if part.ndim)):
+            known = None
         self.counts["found"] += known is not None
         return known
 
