@@ -13,6 +13,7 @@ import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ from fitonce.cli import app
 from fitonce.cli.choices import FoldChoice, ModelChoice
 from fitonce.cli.loading import load_file
 from fitonce.cli.selecting import numbers
+from fitonce.cli.speaking import stoppable
 from fitonce.files import Columns
 
 ROOT = Path(__file__).parents[1]
@@ -134,6 +136,49 @@ def test_a_graph_has_an_edge_list(tmp_path):
     assert "regions" in json.loads(done.stdout)["left_out"]
 
 
+def test_edges_may_be_names_of_a_column(tmp_path):
+    rng = np.random.default_rng(0)
+    names = [f"site {letter}" for letter in "abcdefghijkl"]
+    frame = pd.DataFrame({"name": names[::-1], "y": rng.poisson(4, 12)})
+    frame.to_csv(tmp_path / "y.csv", index=False)
+    pairs = pd.DataFrame({"from": names[:-1], "to": names[1:]})
+    pairs.to_csv(tmp_path / "e.csv", index=False)
+    choice = ModelChoice("potts-poisson", 2)
+    found = load_file(tmp_path / "y.csv", choice, Columns(("y",)), tmp_path / "e.csv", None)
+    expected = {(11 - i, 10 - i) for i in range(11)}  # rows are in the other order
+    assert {tuple(sorted(map(int, pair))) for pair in found.choice.edges.edges} == {
+        tuple(sorted(pair)) for pair in expected
+    }
+    pairs.assign(to="nowhere").to_csv(tmp_path / "bad.csv", index=False)
+    with pytest.raises(ValueError, match="no column has all of"):
+        load_file(tmp_path / "y.csv", choice, Columns(("y",)), tmp_path / "bad.csv", None)
+
+
+def test_a_model_that_cannot_be_made_is_skipped_in_a_range(tmp_path):
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"y": rng.poisson(np.repeat([2, 8], 8))}).to_csv(tmp_path / "y.csv", index=False)
+    pd.DataFrame({"i": range(15), "j": range(1, 16)}).to_csv(tmp_path / "e.csv", index=False)
+    words = ["select", tmp_path / "y.csv", "--model", "potts-poisson", "--edges", tmp_path / "e.csv"]
+    done = run(*words, "--states", "1..2", *QUICK, "--method", "ij", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["best"] == "2 states"
+    assert list(found["skipped"]) == ["1 state"]
+
+
+def test_ctrl_c_twice_ends_at_once():
+    def interrupted():
+        with stoppable() as stop:
+            assert not stop()
+            signal.raise_signal(signal.SIGINT)
+            assert stop()
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_a_conll_file_has_tags(tmp_path):
     text = "Ada B-PER\nlives O\nin O\nParis B-LOC\n\nBob B-PER\nSmith I-PER\nsleeps O\n\n" * 6
     (tmp_path / "x.conll").write_text(text)
@@ -151,16 +196,17 @@ def test_every_model_and_fold_that_is_listed_can_be_made():
     assert run("models").exit_code == 0
     data = fo.sequences([np.arange(40.0) % 3, np.arange(30.0) % 3])
     for name in ("blocks", "iid", "points", "kfold", "future", "sequences"):
-        assert len(FoldChoice(name, n=2).build(None, data)) >= 1
+        assert len(FoldChoice(name, n=None if name in ("points", "kfold") else 2).build(None, data)) >= 1
     for name in ("poisson-hmm", "gaussian-hmm", "gaussian-hmm-full", "categorical-hmm", "ar-hmm",
                  "neural-ar-hmm", "event-counts"):  # fmt: skip
         assert ModelChoice(name).build(data) is not None
+    numbers_of: dict[str, Any] = {"regions": {"percent": 20}, "spatial-kfold": {"k": 2}, "buffered": {}}
     graph = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
     for name in ("potts-poisson", "potts-gaussian", "potts-binomial"):
         exposure = None if name == "potts-gaussian" else np.full(6, 5.0)
         model = ModelChoice(name, edges=graph, exposure=exposure).build(None)
         for folds in ("regions", "spatial-kfold", "buffered"):
-            assert len(FoldChoice(folds, k=2, percent=20).build(model, None)) >= 1
+            assert len(FoldChoice(folds, **numbers_of[folds]).build(model, None)) >= 1
 
 
 def test_data_sets_are_listed(monkeypatch, tmp_path):

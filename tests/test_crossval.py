@@ -367,3 +367,16 @@ def test_things_that_are_not_fits_or_folds(fit, folds):
         fo.cross_validate(fit, folds).plot(against="exact")
     with pytest.raises(ValueError, match="fold must be between 0 and 6, got 7"):
         fo.cross_validate(fit, folds).params(7)
+
+
+def test_stop_ends_with_what_there_is():
+    x = np.random.default_rng(0).poisson(np.tile(np.repeat([2, 9], 20), 3)).astype(float)
+    fit = fo.fit(fo.models.PoissonHMM(2), x, restarts=1)
+    folds = fo.folds.blocks(fit.data, percent=10, n=8)
+    asked = []
+    found = fo.cross_validate(fit, folds, method="exact", stop=lambda: bool(asked.append(1)) or True)
+    assert asked
+    assert len(found.folds) == 8
+    assert (found.folds["rung"] != "refine").any() or found.folds["status"].str.contains("budget").any()
+    whole = fo.cross_validate(fit, folds, method="exact", stop=lambda: False)
+    assert not whole.folds["status"].str.contains("budget").any()

@@ -272,3 +272,12 @@ SPARSE = np.r_[1.0, np.full(10**6, NAN), 1.0]  # blocks of 10 % all but never me
 def test_folds_that_cannot_be_are_refused_in_words(make, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         make()
+
+
+def test_some_folds_are_those_folds():
+    folds = fo.folds.blocks(40, percent=10, n=6, seed=1)
+    some = folds.some([4, 1])
+    np.testing.assert_array_equal(some.weights, folds.weights[[4, 1]])
+    assert [list(d) for d in some.dropped] == [list(folds.dropped[4]), list(folds.dropped[1])]
+    with pytest.raises((IndexError, ValueError)):
+        folds.some([6])
