@@ -104,19 +104,8 @@ def newton_cg(
         active, guess = active[~arrived], guess[~arrived]
         if active.size == 0:
             break
-        # Where the gradient is at rounding level already, only curvature is left to look at.
         still = guess <= tolerance
-        random = np.random.default_rng(0).normal(size=(int(still.sum()), thetas.shape[1]))
-        rhs = -gradients[active]
-        rhs[still] = random
-        found = conjugate_gradients(
-            lambda v, rows: products(thetas[active[rows]], v, active[rows]),  # noqa: B023
-            rhs,
-            lambda v, rows: precondition(v, active[rows]),  # noqa: B023
-            tolerance=np.clip(1e-2 * guess, 1e-5, 0.1),
-            most=_MOST_PRODUCTS if (guess < 1.0).any() else _FAR_PRODUCTS,
-            radii=np.where(still, np.inf, radii[active]),
-        )
+        found = _solved(products, precondition, thetas, gradients, active, guess, still, radii)
         used[active] += found.iterations
         lowest[active] = found.lowest
         squares = -np.einsum("md,md->m", gradients[active], found.x)
@@ -140,6 +129,30 @@ def newton_cg(
         done[active[at_rounding]] = True
         active = active[~at_rounding & (moved | (still & definite))]
     return Ends(thetas, gradients, values, distances, lowest, used, done, radii)
+
+
+def _solved(
+    products: Products,
+    precondition: Map,
+    thetas: np.ndarray,
+    gradients: np.ndarray,
+    active: np.ndarray,
+    guess: np.ndarray,
+    still: np.ndarray,
+    radii: np.ndarray,
+) -> Solution:
+    """Newton's steps of the folds `active`, as far as their radii allow. Where a fold stands still, its
+    gradient at rounding level already, only curvature is left to look at, along a random direction."""
+    rhs = -gradients[active]
+    rhs[still] = np.random.default_rng(0).normal(size=(int(still.sum()), thetas.shape[1]))
+    return conjugate_gradients(
+        lambda v, rows: products(thetas[active[rows]], v, active[rows]),
+        rhs,
+        lambda v, rows: precondition(v, active[rows]),
+        tolerance=np.clip(1e-2 * guess, 1e-5, 0.1),
+        most=_MOST_PRODUCTS if (guess < 1.0).any() else _FAR_PRODUCTS,
+        radii=np.where(still, np.inf, radii[active]),
+    )
 
 
 def newton_cg_afresh(
