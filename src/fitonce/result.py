@@ -17,6 +17,7 @@ from fitonce.diagnostics import sound
 from fitonce.fit import Fit
 from fitonce.fold_state import Rung
 from fitonce.portrait import Portrait
+from fitonce.progress import duration
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,11 +188,11 @@ def _lines(cv: CVResult) -> list[str]:
     if len(untrusted) or not cv.treatment.startswith("all"):
         lines.append(f"  FOLDS     {cv.treatment}")
         lines += [f"            {_sentence(cv, fold)}" for fold in untrusted.index[:5]]
-    times = f"  time      {_duration(cv.seconds)}"
+    times = f"  time      {duration(cv.seconds)}"
     if cv.method != "exact" and np.isfinite(cv.refits_seconds):
         times += (
-            f"; {len(cv.folds):,} refits would take about {_duration(cv.refits_seconds)} "
-            f"(the fit took {_duration(cv.refits_seconds / len(cv.folds))}, compiled)"
+            f"; {len(cv.folds):,} refits would take about {duration(cv.refits_seconds)} "
+            f"(the fit took {duration(cv.refits_seconds / len(cv.folds))}, compiled)"
         )
     lines.append(times)
     if not cv.fit.ok:
@@ -239,9 +240,3 @@ def _sentence(cv: CVResult, fold: int) -> str:
     if np.isfinite(row["error"]):
         text += f"; loss error estimated {row['error']:.2g}"
     return text
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.progress import duration as said
+
 NOT_AVAILABLE = "not available"
 
 
@@ -95,9 +97,5 @@ def datum(value: Any) -> str:
 
 
 def duration(seconds: Any) -> str:
-    """A time that people can read."""
-    if seconds is None or not math.isfinite(seconds):
-        return NOT_AVAILABLE
-    if seconds < 120:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    """The same, where there is one."""
+    return NOT_AVAILABLE if seconds is None or not math.isfinite(seconds) else said(seconds)
