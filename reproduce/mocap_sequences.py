@@ -44,7 +44,10 @@ def fitted(name: str, data: mocap.Trials) -> tuple[fo.Fit, float]:
     if path.exists():
         with np.load(path) as file:
             params = {key: file[key] for key in file.files if key != "seconds"}
-            return fo.fit_at(model, data.train, params), float(file["seconds"])
+            seconds = float(file["seconds"])
+        fit = fo.fit_at(model, data.train, params)
+        if fit.ok:  # else the file is of another definition
+            return fit, seconds
     fit = fo.fit(model, data.train, restarts=2, seed=0)
     np.savez(path, seconds=fit.seconds, **fit.params)
     return fit, fit.seconds

@@ -44,10 +44,17 @@ def main() -> None:
 def text(records: dict[str, Record]) -> str:
     """The whole page."""
     absent = [f"`{name}`" for name in PAPER if name not in records]
+    partly = [f"`{name}`" for name in PAPER if name in records and not _whole(records[name])]
     told = f"Not run yet: {', '.join(absent)}." if absent else "All of them have been run."
+    told += f" In part, as the section says: {', '.join(partly)}." if partly else ""
     parts = [HEAD.format(absent=told), _overview(records)]
     parts += [section(records[name]) if name in records else _missing(name) for name in PAPER]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _whole(record: Record) -> bool:
+    """Whether a run had ended, with all of its models."""
+    return not any("Not measured yet" in line or "had not ended" in line for line in record.lines)
 
 
 def _overview(records: dict[str, Record]) -> str:

@@ -174,3 +174,17 @@ def test_a_file_is_not_a_folder(tmp_path, fit, folds):
     with pytest.raises(ValueError, match=r"journal must be a folder, but .* is a file"):
         validate(fit, folds, place)
     assert place.read_text() == "something else"
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(()), np.zeros((1, 1)), np.zeros((9, 4))], ids=str)
+def test_entries_of_another_shape_are_not_there(tmp_path, fit, folds, wrong):
+    expected = validate(fit, folds, tmp_path, "onestep")
+    for path in tmp_path.glob("*.npz"):
+        np.savez(path, wrong)
+    assert_identical(validate(fit, folds, tmp_path, "onestep"), expected)
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, fit, folds):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="journal must be a folder that can be made"):
+        validate(fit, folds, tmp_path / "file" / "below")

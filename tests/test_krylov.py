@@ -16,7 +16,7 @@ from fitonce.ending import matrix_bytes
 from fitonce.hessian import Dense, Free, IndefiniteError, UnsolvedError
 from fitonce.krylov import conjugate_gradients
 from fitonce.lbfgs import descend
-from fitonce.newton_cg import newton_cg, told
+from fitonce.newton_cg import newton_cg, newton_cg_afresh, told
 from fitonce.status import Outcome
 
 pytestmark = pytest.mark.xdist_group("krylov")  # one worker fits and compiles once
@@ -104,6 +104,83 @@ def test_bent_valleys_are_followed_to_their_end():
         )
     assert ends.done.all()
     np.testing.assert_allclose(ends.thetas, 1.0, atol=1e-7)
+
+
+def quadratic(matrix, centre, height=0.0):
+    """Values, gradients and products of folds that share one quadratic."""
+
+    def evaluate(thetas, _):
+        off = thetas - centre
+        slopes = off @ matrix
+        return height + 0.5 * np.einsum("nd,nd->n", off, slopes), slopes
+
+    return evaluate, lambda t, v, _: v @ matrix
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_done_is_as_near_as_it_says(seed):
+    """Random quadratics, some nearly flat, from random radii: the certificate against the truth."""
+    rng = np.random.default_rng(seed)
+    matrix = definite(6, seed, condition=10.0 ** rng.uniform(0, 10)) * 10.0 ** rng.uniform(-8, 4)
+    centre, tolerance = rng.normal(size=6), 1e-7
+    evaluate, products = quadratic(matrix, centre)
+    start = centre + rng.normal(size=(4, 6)) * 10.0 ** rng.uniform(-6, 1)
+    ends = newton_cg(
+        evaluate, products, same, start, tolerance=tolerance, radii=10.0 ** rng.uniform(-4, 3, 4)
+    )
+    off = ends.thetas - centre
+    true = np.sqrt(np.einsum("nd,de,ne->n", off, matrix, off))
+    assert (true[ends.done] <= 10 * tolerance).all()
+    assert np.isfinite(ends.lowest).all()
+
+
+def test_an_edge_hides_no_flat_direction():
+    matrix = np.diag([1.0, 1e-10])
+    evaluate, products = quadratic(matrix, np.zeros(2))
+    start = np.array([[1e-3, 900.0]])
+    ends = newton_cg(
+        evaluate, products, same, start, tolerance=1e-6, radii=np.array([1.1e-3]), most_steps=3
+    )
+    assert not ends.done[0]  # 9e-3 standard errors away
+
+
+def test_an_edge_at_once_is_no_failure(systems):
+    matrices, rhs = systems
+    found = solve(matrices, rhs, radii=1e-6)
+    assert (found.iterations == 1).all()
+    assert (found.lowest > 0).all()
+
+
+@pytest.mark.parametrize("height", [0.0, 1e8])
+def test_radii_grow_where_steps_keep_their_word(height):
+    evaluate, products = quadratic(definite(6), np.full(6, 50.0), height)
+    ends = newton_cg(evaluate, products, same, np.zeros((1, 6)), tolerance=1e-4, radii=np.array([1e-3]))
+    assert ends.done[0]
+    np.testing.assert_allclose(ends.thetas, 50.0, atol=1e-3)
+
+
+def test_a_preconditioner_made_anew_follows_a_valley():
+    def value(x):
+        return 100.0 * (x[1] - x[0] ** 2) ** 2 + (1.0 - x[0]) ** 2
+
+    first, second = jax.value_and_grad(value), jax.hessian(value)
+
+    def renew(place):
+        bent, turn = np.linalg.eigh(np.array(second(place)))
+        return lambda columns: (turn / np.maximum(np.abs(bent), 1e-3)) @ (turn.T @ columns)
+
+    with jax.enable_x64(True):
+        end = newton_cg_afresh(
+            lambda t, _: tuple(np.array(part) for part in jax.vmap(first)(t)),
+            lambda t, v, _: np.einsum("nij,nj->ni", np.array(jax.vmap(second)(t)), v),
+            renew,
+            np.array([-1.2, 1.0]),
+            tolerance=1e-9,
+            most_steps=45,
+        )
+    assert end.done[0]
+    assert end.products[0] > 10  # of all rounds
+    np.testing.assert_allclose(end.thetas[0], 1.0, atol=1e-7)
 
 
 def test_certified_residuals_are_those_of_the_solution(systems):

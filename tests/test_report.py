@@ -207,7 +207,7 @@ def test_a_scatter_of_many_points_keeps_the_extremes(large):
 
 def test_a_large_report_is_small(large):
     page = html_report(large)
-    assert 1e6 < len(page.encode()) < 10e6  # all points are in it
+    assert 1e6 < len(page.encode()) < 10e6
 
 
 def test_graphs_in_parts_and_tiny_ones_are_drawn():

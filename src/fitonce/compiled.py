@@ -65,6 +65,10 @@ class CompiledObjective:
         return isinstance(self.program.scheme, (A, Structures)) and applies(self.program, self.prepared)
 
     @property
+    def has_blocks(self) -> bool:
+        return self.layout is not None and applies(self.program, self.prepared)
+
+    @property
     def bends(self) -> bool:
         """Networks, whose second derivatives have no closed form: what there is of one is a stand-in."""
         return hasattr(getattr(self.program.model, "emission", None), "metric")
@@ -193,11 +197,11 @@ class CompiledObjective:
     @in_float64
     def preconditioner(
         self, theta: np.ndarray, weights: np.ndarray | None = None
-    ) -> Callable[[np.ndarray], np.ndarray] | None:
+    ) -> Callable[[np.ndarray], np.ndarray]:
         """An approximate H^-1, as a function of columns (D, m): that of all states seen, state by state.
-        None where a model has no such blocks."""
-        if not (self.layout is not None and applies(self.program, self.prepared)):
-            return None
+        The identity where a model has no such blocks."""
+        if not self.has_blocks:
+            return np.array
         return preconditioner(self.sample(self.base if weights is None else weights), theta)
 
     @in_float64

@@ -106,7 +106,7 @@ def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_step
     return newton_cg_afresh(
         lambda t, _: objective.values_and_gradients(t, everyone),
         lambda t, v, _: objective.products(t, v, everyone)[0],
-        lambda place: objective.preconditioner(place) or np.array,
+        objective.preconditioner,
         theta,
         tolerance=tolerance,
         most_steps=_BY_PRODUCTS * max_steps,

@@ -40,7 +40,7 @@ class Descent:
         certain: (F,) whether that was taken near the optimum, so that it can certify it, or the
             objective is convex and nothing else can be there.
         lowest: (F,) smallest eigenvalue of that Hessian scaled to a unit diagonal, or met by products
-            relative to the full fit's; nan without.
+            relative to the preconditioner; nan without.
         shares: (F,) by how much the next step is shortened.
         rungs: (F,) how each fold was obtained.
         status: of each fold.

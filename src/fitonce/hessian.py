@@ -243,7 +243,7 @@ class Free:
         damping: float = 0.0,
     ) -> None:
         self.objective, self.theta, self.damping = objective, theta, damping
-        self._inverse = precondition or objective.preconditioner(theta) or np.array
+        self._inverse = precondition or objective.preconditioner(theta)
         self.iterations, self.residual = 0, 0.0
 
     def with_damping(self, damping: float) -> Free:

@@ -56,7 +56,7 @@ class Journal:
         """What is there for these inputs, arrays of so many rows; None where there is nothing, or
         something else."""
         known = _read(self._path(what, inputs))
-        if known is not None and not (known and all(len(part) == rows for part in known if part.ndim)):
+        if known is not None and not (known and all(part.ndim and len(part) == rows for part in known)):
             known = None
         self.counts["found"] += known is not None
         return known

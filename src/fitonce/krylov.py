@@ -24,7 +24,8 @@ class Solution(NamedTuple):
         down: (m, D) a direction of negative curvature where one was met, zeros elsewhere.
         sizes: (m,) of x, in the norm of the preconditioner's inverse.
         edges: (m,) whether x ended on the edge of where it may go.
-        falls: (m,) by how much x lowers x'Ax/2 - b'x.
+        falls: (m,) by how much x lowers x'Ax/2 - b'x; without its curvature where that is negative and x
+            has no edge to go to.
     """
 
     x: np.ndarray
@@ -94,6 +95,8 @@ def conjugate_gradients(
         falls[active] += step * (power[active] - 0.5 * step * np.where(lost, 0.0, curved))
         x[active] += step[:, None] * direction[active]
         inside = step == wanted
+        for row, a in zip(active[~inside & ~down], wanted[~inside & ~down], strict=True):
+            ritz[row].append((float(a), 0.0))  # what was met there counts, though it was not gone along
         room.move(active, step, ~inside & ~lost)
         active, image, step = active[inside], image[inside], step[inside]
         residual[active] -= step[:, None] * image

@@ -27,6 +27,7 @@ _MAX_STEP = 10.0  # free coordinates, or times the value of a large one
 _AHEAD = 10.0  # times the preconditioned gradient: how far a first step may go
 _KEPT, _BROKEN = 0.75, 0.25  # shares of a promised fall: steps may be longer, must be shorter
 _LONGER, _SHORTER = 2.5, 0.5
+_NO_WAY = 0.25  # of a step along which there was no way down
 _ASIDE = 0.1  # free coordinates
 _TELLING = 1e-9  # relative: a promised fall that is this small cannot be checked
 _ROUNDING = 1e-13  # relative: values that differ by less are equal
@@ -105,14 +106,21 @@ def newton_cg(
         if active.size == 0:
             break
         still = guess <= tolerance
-        found = _solved(products, precondition, thetas, gradients, active, guess, still, radii)
+        tolerances = np.clip(1e-2 * guess, 1e-5, 0.1)
+        most = _MOST_PRODUCTS if (guess < 1.0).any() else _FAR_PRODUCTS
+        found = _solved(
+            products, precondition, thetas, gradients, active, still, radii, tolerances, most
+        )
         used[active] += found.iterations
         lowest[active] = found.lowest
-        squares = -np.einsum("md,md->m", gradients[active], found.x)
-        squares = np.where(still | found.edges, guess**2, squares)  # steps cut short are no distance
+        slopes = -np.einsum("md,md->m", gradients[active], found.x)
         definite = found.lowest > 0
+        # A step that was cut short is no distance: at most what the smallest curvature met allows.
+        bound = _guess(precondition, gradients, lowest, active)
+        short = found.edges | (found.residuals > tolerances)
+        squares = np.where(still | short, bound**2, slopes)
         distances[active] = np.sqrt(np.where(definite & (squares >= 0), squares, np.nan))
-        seen[active] = distances[active] < _NEAR
+        seen[active] = (distances[active] < _NEAR) & ~found.edges
         share = _limits(thetas[active], found.x)
         steps = np.where(still[:, None], 0.0, share[:, None] * found.x)
         aside = still & ~definite
@@ -120,12 +128,12 @@ def newton_cg(
         before = values[active]
         scale = _move(evaluate, thetas, values, gradients, active, steps, distances[active])
         moved = scale > 0
-        radii[active] = np.where(
-            still,
-            radii[active],
-            _learned(radii[active], found, share, scale, before - values[active], before),
+        learned = _learned(
+            radii[active], found, slopes, share, scale, before - values[active], np.abs(before)
         )
-        at_rounding = ~moved & ~still & (distances[active] <= max(tolerance, FLOOR))
+        radii[active] = np.where(still, radii[active], learned)
+        near = distances[active] <= max(tolerance, FLOOR)
+        at_rounding = ~moved & ~still & ~found.edges & near
         done[active[at_rounding]] = True
         active = active[~at_rounding & (moved | (still & definite))]
     return Ends(thetas, gradients, values, distances, lowest, used, done, radii)
@@ -137,9 +145,10 @@ def _solved(
     thetas: np.ndarray,
     gradients: np.ndarray,
     active: np.ndarray,
-    guess: np.ndarray,
     still: np.ndarray,
     radii: np.ndarray,
+    tolerances: np.ndarray,
+    most: int,
 ) -> Solution:
     """Newton's steps of the folds `active`, as far as their radii allow. Where a fold stands still, its
     gradient at rounding level already, only curvature is left to look at, along a random direction."""
@@ -149,8 +158,8 @@ def _solved(
         lambda v, rows: products(thetas[active[rows]], v, active[rows]),
         rhs,
         lambda v, rows: precondition(v, active[rows]),
-        tolerance=np.clip(1e-2 * guess, 1e-5, 0.1),
-        most=_MOST_PRODUCTS if (guess < 1.0).any() else _FAR_PRODUCTS,
+        tolerance=tolerances,
+        most=most,
         radii=np.where(still, np.inf, radii[active]),
     )
 
@@ -167,8 +176,8 @@ def newton_cg_afresh(
 ) -> Ends:
     """The same for one fold, theta (D,), whose preconditioner is made anew every few steps: `renew`
     takes a place to an approximate inverse of H there, a function of columns."""
-    radii = None
-    for _ in range(max(most_steps // _FRESH, 1)):
+    radii, left, products_used = None, most_steps, 0
+    while True:
         inverse = renew(theta)
         end = newton_cg(
             evaluate,
@@ -176,15 +185,15 @@ def newton_cg_afresh(
             lambda v, _: inverse(v.T).T,  # noqa: B023
             theta[None],
             tolerance=tolerance,
-            most_steps=_FRESH,
+            most_steps=min(_FRESH, left),
             radii=radii,
             spent=spent,
         )
         still = np.array_equal(end.thetas[0], theta)
-        theta, radii = end.thetas[0], end.radii
-        if end.done[0] or still or spent():
-            break
-    return end
+        theta, radii, left = end.thetas[0], end.radii, left - _FRESH
+        products_used += int(end.products[0])
+        if end.done[0] or still or left <= 0 or spent():
+            return end._replace(products=np.array([products_used]))
 
 
 def _guess(
@@ -214,18 +223,23 @@ def _limits(thetas: np.ndarray, steps: np.ndarray) -> np.ndarray:
 def _learned(
     radii: np.ndarray,
     found: Solution,
+    slopes: np.ndarray,
     share: np.ndarray,
     scale: np.ndarray,
     fall: np.ndarray,
-    values: np.ndarray,
+    size: np.ndarray,
 ) -> np.ndarray:
-    """Radii after steps that were solved for, cut to a share, halved to a scale, and fell by so much."""
-    told = found.falls > _TELLING * np.abs(values)  # less is rounding, and says nothing
-    kept = fall / np.where(told, found.falls, 1.0)
-    gone = np.maximum(scale, 0.5**_MOST_HALVINGS) * share * found.sizes
-    longer = np.where((kept > _KEPT) & found.edges & (share == 1.0), _LONGER, 1.0)
-    new = np.where(kept < _BROKEN, _SHORTER * np.minimum(radii, gone), longer * radii)
-    return np.where(told, np.where(scale < 1.0, gone, new), radii)
+    """Radii after steps that were solved for, cut to a share, halved to a scale, and fell by so much,
+    where values have this size."""
+    part = share * scale
+    promised = part * slopes - part**2 * (slopes - found.falls)
+    telling = promised > _TELLING * size  # less is rounding
+    kept = np.where(telling, fall / np.where(telling, promised, 1.0), 1.0)
+    gone = np.where(scale > 0, part, _NO_WAY) * found.sizes
+    grown = np.where((kept > _KEPT) & found.edges & (part == 1.0), _LONGER * radii, radii)
+    shrunk = np.minimum(radii, gone)
+    whole = np.where(kept < _BROKEN, _SHORTER * shrunk, grown)
+    return np.where(scale < 1.0, shrunk, whole)
 
 
 def _move(

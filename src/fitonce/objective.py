@@ -37,6 +37,7 @@ class WithoutProducts:
     """Objectives that only know whole Hessians."""
 
     has_products = False
+    has_blocks = False
     bends = False
 
     def products(
@@ -52,7 +53,7 @@ class WithoutProducts:
 
     def preconditioner(
         self, theta: np.ndarray, weights: np.ndarray | None = None
-    ) -> Callable[[np.ndarray], np.ndarray] | None:
+    ) -> Callable[[np.ndarray], np.ndarray]:
         raise NotImplementedError("this objective has no products to precondition")
 
     def run_on(self, parallel: Parallel) -> Self:
@@ -128,8 +129,14 @@ class Objective(Protocol):
 
     def preconditioner(
         self, theta: np.ndarray, weights: np.ndarray | None = None
-    ) -> Callable[[np.ndarray], np.ndarray] | None:
-        """An approximate H^-1 as a function of columns (D, m)."""
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """An approximate H^-1, at the full fit's weights or others, as a function of columns (D, m)."""
+        ...
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether `preconditioner` is better than nothing: parameters belong to states that tell of
+        themselves."""
         ...
 
     @property

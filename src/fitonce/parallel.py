@@ -70,7 +70,7 @@ class Workers:
 
         if self.backend == "dask":
             _require_client()
-        with parallel_config(backend=self.backend, n_jobs=min(self.n, len(tasks))):
+        with parallel_config(backend=self.backend, n_jobs=self.n):
             yield from Parallel(return_as="generator", batch_size=1)(
                 delayed(_in_float64)(cloudpickle.dumps((work, task))) for task in tasks
             )

@@ -21,7 +21,8 @@ _TOLERANCE = 1e-7  # standard errors
 _FAR = 1.0  # standard errors: beyond, a quadratic model of the fold's objective is a guess
 _NEAR = 0.01  # standard errors: where products with the fold's own Hessian take over
 _MOST_SECANTS = 300
-_TOGETHER, _MOST_ALONE = 8, 300  # steps with the full fit's factor, and then with a fold's own
+_MOST_STEPS = 60
+_TOGETHER, _MOST_ALONE = 8, 300  # steps with the full fit's factor, and then with a fold's own blocks
 _SOLVED = 1e-10
 _MOST_PRODUCTS = 200
 
@@ -73,10 +74,11 @@ def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvatur
         lambda v, rows: _precondition(curve, batches, v, which[rows]),
         state.thetas[which],
         tolerance=_TOLERANCE,
-        most_steps=_TOGETHER,
+        most_steps=_TOGETHER if batches.objective.has_blocks else _MOST_STEPS,
         spent=batches.spent,
     )
-    for row in np.flatnonzero(~ends.done & np.isfinite(ends.values)):
+    unfinished = ~ends.done & np.isfinite(ends.values) & batches.objective.has_blocks
+    for row in np.flatnonzero(unfinished):
         _alone(batches, which[row], ends, row)
     state.thetas[which], state.gradients[which] = ends.thetas, ends.gradients
     state.values[which], state.rungs[which] = ends.values, Rung.REFINE
@@ -99,17 +101,18 @@ def _alone(batches: Batches, fold: np.intp, ends: Ends, row: np.intp) -> None:
     it is made at the fold's own weights."""
     objective, number = batches.objective, np.array([fold])
     weights = batches.weights_of(number)[0]
-    if batches.spent() or objective.preconditioner(ends.thetas[row], weights) is None:
+    if batches.spent():
         return
     found = newton_cg_afresh(
         lambda t, _: batches.values_and_gradients(t, number),
         lambda t, v, _: batches.products(t, v, number),
-        lambda place: objective.preconditioner(place, weights) or np.array,
+        lambda place: objective.preconditioner(place, weights),
         ends.thetas[row],
         tolerance=_TOLERANCE,
         most_steps=_MOST_ALONE,
         spent=batches.spent,
     )
+    found.products[0] += ends.products[row]
     for kept, new in zip(ends, found, strict=True):
         kept[row] = new[0]
 

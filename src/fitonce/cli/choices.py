@@ -47,6 +47,7 @@ _FOR_FOLDS: dict[str, tuple[str, ...]] = {
     "hops": ("regions", "buffered"),
     "horizon": ("future",),
 }
+_PERCENT = 10.0
 
 
 def _check_used(asked: Any, uses: dict[str, tuple[str, ...]], option: str, name: str) -> None:
@@ -128,7 +129,7 @@ class FoldChoice:
     """What was asked for: a name from `FOLDS`, None for what suits the data, and its numbers."""
 
     name: str | None = None
-    percent: float = 10.0
+    percent: float = _PERCENT
     n: int | None = None
     k: int = 10
     hops: int | None = None
@@ -139,13 +140,20 @@ class FoldChoice:
         if self.name is not None and self.name not in FOLDS:
             raise ValueError(f"--folds must be one of {', '.join(FOLDS)}, got '{self.name}'")
         if self.name is not None:
-            _check_used(self, _FOR_FOLDS, "--folds", self.name)
+            self.kind(False)
+
+    def kind(self, on_graph: bool) -> str:
+        """Its name, or that of what suits the data; other options must be for it."""
+        name = self.name or ("regions" if on_graph else "blocks")
+        _check_used(self, _FOR_FOLDS, "--folds", name)
+        if name == "regions" and self.hops is not None and self.percent != _PERCENT:
+            raise ValueError("--percent and --hops both say how large a region is; give one of them")
+        return name
 
     def build(self, model: Any, data: Any) -> Folds:
         """The folds, for the data as a fit has them."""
         graph = getattr(model, "graph", None)
-        name = self.name or ("regions" if graph is not None else "blocks")
-        _check_used(self, _FOR_FOLDS, "--folds", name)
+        name = self.kind(graph is not None)
         on_graph = name in ("regions", "spatial-kfold", "buffered")
         if on_graph and graph is None:
             raise ValueError(f"--folds {name} is for models on a graph, got one without --edges")

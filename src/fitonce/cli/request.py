@@ -77,7 +77,7 @@ class Request:
     def load(self) -> Loaded:
         """Check what can be checked at once, then read the file."""
         choice = self.choice()
-        self.fold_choice()
+        self.fold_choice().kind(choice.on_graph)  # said before the fit, not after it
         check_outputs([self.report, self.save, self.plot], self.force)
         check_picture(self.plot)
         if self.cache:

@@ -77,6 +77,9 @@ class Folds:
     def some(self, which: Iterable[int]) -> Folds:
         """The folds `which`, as folds of their own."""
         chosen = [int(fold) for fold in which]
+        for fold in chosen:
+            if not 0 <= fold < len(self):
+                raise ValueError(f"folds must be between 0 and {len(self) - 1}, got {fold}")
         dropped, scored = ([part[fold] for fold in chosen] for part in (self.dropped, self.scored))
         label = f"{len(chosen)} of {len(self):,}, {self.label}"
         return replace(self, dropped=tuple(dropped), scored=tuple(scored), label=label)
