@@ -119,8 +119,10 @@ def test_demo_answers_bad_words_in_one_sentence(words, sentence, tmp_path, monke
     assert "Traceback" not in done.output
 
 
-QUICK_PAGES = ["README.md", "docs/tutorial.md", "docs/own-model.md", "docs/how-it-works.md"]
+QUICK_PAGES = ["README.md", "docs/tutorial.md"]
 PAGES = [
+    "docs/own-model.md",
+    "docs/how-it-works.md",
     "docs/index.md",
     "docs/folds.md",
     "docs/methods.md",
