@@ -8,6 +8,7 @@ database, with the same channels and preprocessing.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,28 @@ def model(name: str, states: int = STATES) -> fo.models.HMM:
     if name.startswith("NAR"):
         return fo.models.NeuralARHMM(states, order, weight_scale=WEIGHTS)
     return fo.models.ARHMM(states, order)
+
+
+def fitted(
+    path: Path, definition: fo.models.HMM, sequences: list[np.ndarray], restarts: int
+) -> tuple[fo.Fit, float]:
+    """The fit, from its file where there is one, and the time that it took."""
+    if path.exists():
+        with np.load(path) as file:
+            params = {key: file[key] for key in file.files if key != "seconds"}
+            seconds = float(file["seconds"])
+        fit = fo.fit_at(definition, sequences, params)
+        if fit.ok:  # else the file is of another definition
+            return fit, seconds
+    fit = fo.fit(definition, sequences, restarts=restarts, seed=0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, seconds=fit.seconds, **fit.params)
+    return fit, fit.seconds
+
+
+def plain(name: str) -> str:
+    """Of a model, for files."""
+    return name.replace("(", "").replace(")", "")
 
 
 def emission_parameters(fit: fo.Fit) -> int:

@@ -38,24 +38,13 @@ def main() -> None:
 
 
 def fitted(name: str, data: mocap.Trials) -> tuple[fo.Fit, float]:
-    """The fit, from its file where there is one, and the time that it took."""
-    path = FOLDER / f"{_plain(name)}.npz"
-    model = mocap.model(name)
-    if path.exists():
-        with np.load(path) as file:
-            params = {key: file[key] for key in file.files if key != "seconds"}
-            seconds = float(file["seconds"])
-        fit = fo.fit_at(model, data.train, params)
-        if fit.ok:  # else the file is of another definition
-            return fit, seconds
-    fit = fo.fit(model, data.train, restarts=2, seed=0)
-    np.savez(path, seconds=fit.seconds, **fit.params)
-    return fit, fit.seconds
+    """The fit, and the time that it took."""
+    return mocap.fitted(FOLDER / f"{mocap.plain(name)}.npz", mocap.model(name), data.train, restarts=2)
 
 
 def measure(name: str) -> Row:
     """One row of the tables; kept as it is once it is there, also if another machine measured it."""
-    kept = [FOLDER / f"{_plain(name)}-{FEW}-{backend}.json" for backend in ("cpu", "gpu")]
+    kept = [FOLDER / f"{mocap.plain(name)}-{FEW}-{backend}.json" for backend in ("cpu", "gpu")]
     for path in kept:
         if path.exists():
             return json.loads(path.read_text())
@@ -128,11 +117,6 @@ def _machine() -> str:
     return cases.machine() if device.platform == "cpu" else f"{device.device_kind}, {cases.machine()}"
 
 
-def _plain(name: str) -> str:
-    """A name for files."""
-    return name.replace("(", "").replace(")", "")
-
-
 def _times(fit: fo.Fit, folds: fo.Folds) -> dict[str, float]:
     """ACV from a fit at hand, compiled: H, its factor, and J with all folds and losses."""
     objective, theta, base = fit.problem, fit.theta, fit.problem.base
@@ -154,7 +138,7 @@ def _times(fit: fo.Fit, folds: fo.Folds) -> dict[str, float]:
 
 def cores(name: str) -> Row:
     """The same from a process on one core, and from one on all cores of this machine; measured once."""
-    kept = FOLDER / f"{_plain(name)}-cores.json"
+    kept = FOLDER / f"{mocap.plain(name)}-cores.json"
     if jax.default_backend() == "cpu" and not kept.exists():
         every = sorted(os.sched_getaffinity(0))
         seconds = {

@@ -62,7 +62,7 @@ def test_a_radius_ends_the_solution_on_its_edge(systems):
     weights = np.geomspace(0.5, 3.0, 12)
     sized = lambda v: np.sqrt((v**2 / weights).sum(1))  # noqa: E731 - the norm of the preconditioner's inverse
     scaled = lambda v, rows: v * weights  # noqa: E731
-    radii = np.array([0.1, 0.5, 1.0, 10.0]) * sized(whole.x)
+    radii = np.array([0.1, 0.5, 1.001, 10.0]) * sized(whole.x)
     found = solve(matrices, rhs, scaled, radii=radii)
     np.testing.assert_allclose(found.sizes, sized(found.x), rtol=1e-9)
     np.testing.assert_array_equal(found.edges, [True, True, False, False])
