@@ -156,7 +156,7 @@ GROUPED = Frame({"g": ["a", None], "x": [1.0, 2.0]})
         (Frame({"x": [1]}), {"group": "g"}, "group='g' is not a column; columns are ['x']"),
         (GROUPED, {"group": "g"}, "group='g' must label every row, but row 1 has none"),
         ([1.0, [2.0]], {}, "a list must hold numbers or sequences, got a mixture of both"),
-        ({"x": [1]}, {}, "data must be an array, a DataFrame or a list of arrays, got dict"),
+        ({"x": [1]}, {}, "data must be an array, a DataFrame, a list of arrays or a dict of Data"),
         (Frame({"x": [1], "y": ["a"]}), {}, "data must be numeric, but column 'y' is "),
         (Frame({"x": [1j]}), {}, "data must be numeric, but column 'x' is complex128"),
         (pd.Series(pd.date_range("2020", periods=2), name="day"), {}, "but column 'day' is datetime64"),

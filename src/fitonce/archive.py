@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import os
 import secrets
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +114,19 @@ def pack_array(values: np.ndarray) -> dict[str, Any]:
         "shape": list(values.shape),
         "zlib": base64.b64encode(packed).decode("ascii"),
     }
+
+
+def pack_words(words: Sequence[str]) -> str:
+    """Many words in little room: JSON, compressed, in base64."""
+    packed = zlib.compress(json.dumps(list(words)).encode("utf-8"), 6)
+    return base64.b64encode(packed).decode("ascii")
+
+
+def to_words(found: Any) -> tuple[str, ...]:
+    """Back."""
+    packed = base64.b64decode(to_word(found), validate=True)
+    unpacked = zlib.decompressobj().decompress(packed, _MOST_BYTES)
+    return tuple(to_word(word) for word in json.loads(unpacked.decode("utf-8")))
 
 
 def to_array(found: dict[str, Any]) -> np.ndarray:

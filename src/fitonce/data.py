@@ -7,7 +7,8 @@ the second's. A site is missing when every one of its channels is; it has weight
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -15,12 +16,19 @@ import jax
 import numpy as np
 import pandas as pd
 
+from fitonce.names import Names, names_of
+
 
 class Collection:
     """Sites in sequences, whatever was observed at them. A subclass has `lengths` (N,), how many sites
     each sequence has, and `weights` (sites,): 1 where something was observed, 0 where it is missing."""
 
     lengths: np.ndarray
+
+    @property
+    def names(self) -> Names | None:
+        """What the user calls sequences and sites; None: they have numbers only."""
+        return None
 
     @property
     def weights(self) -> np.ndarray:
@@ -46,10 +54,13 @@ class Collection:
 
     @property
     def sites(self) -> pd.DataFrame:
-        """One row per site: `sequence`, `time` (within the sequence) and `observed`."""
+        """One row per site: `sequence`, `time` (within the sequence), `observed`, and `place`, what the
+        user calls it, where data have names."""
         sequence = np.repeat(np.arange(self.n_sequences), self.lengths)
-        time = np.arange(self.n_sites) - self.offsets[sequence]
-        return pd.DataFrame({"sequence": sequence, "time": time, "observed": self.weights > 0})
+        site = np.arange(self.n_sites)
+        time = site - self.offsets[sequence]
+        named = {} if self.names is None else {"place": self.names.places(sequence, time, site)}
+        return pd.DataFrame({"sequence": sequence, "time": time, "observed": self.weights > 0, **named})
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +74,7 @@ class Sequences(Collection):
         channels: C names.
         conditioned: (N, T, C) bools, what is known and only conditioned on, such as the first steps of
             an autoregression: it has a value and counts as not observed; None: nothing.
+        names: of sequences and sites, from keys, groups and indices; None: numbers only.
     """
 
     values: np.ndarray
@@ -70,6 +82,7 @@ class Sequences(Collection):
     lengths: np.ndarray
     channels: tuple[str, ...]
     conditioned: np.ndarray | None = None
+    names: Names | None = None
 
     @property
     def valid(self) -> np.ndarray:
@@ -103,7 +116,10 @@ class Sequences(Collection):
 
 # So that a user's own loss can be given the data inside a compiled program.
 jax.tree_util.register_dataclass(
-    Sequences, data_fields=["values", "observed", "lengths", "conditioned"], meta_fields=["channels"]
+    Sequences,
+    data_fields=["values", "observed", "lengths", "conditioned"],
+    meta_fields=["channels"],
+    drop_fields=["names"],
 )
 
 
@@ -112,7 +128,9 @@ def sequences(data: Any, *, missing: float | None = None, group: str | None = No
 
     Args:
         data: (T,) or (T, C) for one sequence; (N, T, C), or a list of (T_n,) or (T_n, C) arrays or
-            DataFrames, for several. NaN means missing, for whole steps and for single channels.
+            DataFrames, or a dict of DataFrames by name, for several. NaN means missing, for whole steps
+            and for single channels. Dates, words or a named index of a DataFrame name its steps in
+            tables and reports.
         missing: a value that means missing too, such as -1.
         group: a column of a DataFrame that says which sequence a row belongs to.
     """
@@ -124,6 +142,7 @@ def sequences(data: Any, *, missing: float | None = None, group: str | None = No
         return data
     if group is not None:
         data = _split_groups(data, group)
+    called = list(data) if isinstance(data, Mapping) else None
     parts = _as_list(data)
     if not parts:
         raise ValueError("data must hold at least one sequence, got none")
@@ -141,10 +160,11 @@ def sequences(data: Any, *, missing: float | None = None, group: str | None = No
         arrays = [np.where(array == missing, np.nan, array) for array in arrays]
     if not any(np.isfinite(array).any() for array in arrays):
         raise ValueError("data must hold at least one observation, got only missing values")
-    return _pad(arrays, _channel_names(parts[0], arrays[0].shape[1]))
+    found = _pad(arrays, _channel_names(parts[0], arrays[0].shape[1]))
+    return replace(found, names=names_of(parts, called))
 
 
-def _split_groups(data: Any, group: str) -> list[pd.DataFrame]:
+def _split_groups(data: Any, group: str) -> dict[Any, pd.DataFrame]:
     if not isinstance(data, pd.DataFrame):
         raise ValueError(f"group='{group}' needs a DataFrame, got {type(data).__name__}")
     if group not in data.columns:
@@ -153,10 +173,12 @@ def _split_groups(data: Any, group: str) -> list[pd.DataFrame]:
     if unlabelled.size:
         raise ValueError(f"group='{group}' must label every row, but row {unlabelled[0]} has none")
     grouped = data.groupby(group, sort=False, observed=True)
-    return [part.drop(columns=group) for _, part in grouped]
+    return {name: part.drop(columns=group) for name, part in grouped}
 
 
 def _as_list(data: Any) -> list[Any]:
+    if isinstance(data, Mapping) and all(isinstance(part, pd.DataFrame) for part in data.values()):
+        return list(data.values())
     if isinstance(data, (list, tuple)):
         numbers = [pd.api.types.is_scalar(item) for item in data]
         if not any(numbers):
@@ -168,7 +190,8 @@ def _as_list(data: Any) -> list[Any]:
         return [data]
     if not hasattr(data, "shape"):
         raise ValueError(
-            f"data must be an array, a DataFrame or a list of arrays, got {type(data).__name__}"
+            "data must be an array, a DataFrame, a list of arrays or a dict of DataFrames, "
+            f"got {type(data).__name__}"
         )
     return list(data) if len(data.shape) == 3 else [data]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from fitonce.moments import as_times, between
 from fitonce.tables import read_table
 
 _INDEX = ("", "index", "id", "row", "rownames", "row_id")  # names of columns that may number rows
+_TIMES = ("time", "t", "step", "timestep", "time_step", "tick", "period", "second", "minute", "hour",
+          "day", "week", "month", "quarter", "year")  # fmt: skip
 _DATE = r"\d{4}-\d{1,2}-\d|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{1,2}:\d{2}|\d{4}/\d{1,2}/\d"
 _INSERTED = "steps that"
 _MOST_ROWS = 50_000_000
@@ -69,18 +72,20 @@ def read(path: str | Path, columns: Columns | None = None) -> Reading:
     for name in named:
         if name is not None and name not in table.columns:
             raise ValueError(f"'{name}' is not a column; columns are {_listed(table.columns)}")
-    time = columns.time or _dates(table, columns, notes)
+    time = columns.time or _clock(table, columns, notes)
     for name in table.columns:  # a gap would make them neither
         if table[name].dtype.kind == "b":
             table[name] = table[name].astype(float)
-    parts = _groups(table, columns.group, notes)
-    parts = [_in_time(part, time, columns, notes) for part in parts]
-    if all(part.empty for part in parts):
+    groups = _groups(table, columns.group, notes)
+    parts = {name: _in_time(part, time, columns, notes) for name, part in groups.items()}
+    parts = {name: part for name, part in parts.items() if len(part)}
+    if not parts:
         raise ValueError(f"no row has a '{time}' between {columns.first} and {columns.last}")
-    parts = [part for part in parts if len(part)]
-    used = _chosen(pd.concat(parts), columns, time, notes)
-    data = sequences([part[used] for part in parts], missing=columns.missing)
-    return Reading(data, pd.concat(parts, ignore_index=True), _once(notes))
+    together = pd.concat(list(parts.values()), ignore_index=True)
+    used = _chosen(together, columns, time, notes)
+    chosen = {name: part[used] for name, part in parts.items()}
+    several = chosen if columns.group is not None else list(chosen.values())
+    return Reading(sequences(several, missing=columns.missing), together, _once(notes))
 
 
 def _once(notes: list[str]) -> list[str]:
@@ -124,14 +129,23 @@ def _numbers_rows(column: pd.Series) -> bool:
     return bool((np.diff(column.to_numpy()) > 0).all())
 
 
-def _dates(table: pd.DataFrame, columns: Columns, notes: list[str]) -> str | None:
-    """The one column of dates, if there is one."""
+def _clock(table: pd.DataFrame, columns: Columns, notes: list[str]) -> str | None:
+    """The one column of dates, or else of numbers with the name of a time that rise in each sequence."""
     taken = {columns.group, *(columns.modelled or ())}
-    found = [name for name in table.columns if name not in taken and _is_date(table[name])]
-    if len(found) != 1:
+    free = [name for name in table.columns if name not in taken]
+    found = [name for name in free if _is_date(table[name])]
+    found = found or [name for name in free if name.lower() in _TIMES and _rises(table, name, columns)]
+    if len(found) != 1 or (len(free) == 1 and not columns.modelled):
         return None
     notes.append(f"'{found[0]}' is read as the time of each row")
     return str(found[0])
+
+
+def _rises(table: pd.DataFrame, name: str, columns: Columns) -> bool:
+    if table[name].dtype.kind not in "iuf":
+        return False
+    parts = [table] if columns.group is None else [part for _, part in table.groupby(columns.group)]
+    return all((np.diff(part[name].to_numpy(float)) > 0).all() for part in parts)
 
 
 def _is_date(column: pd.Series) -> bool:
@@ -145,19 +159,20 @@ def _is_date(column: pd.Series) -> bool:
     return bool(pd.to_datetime(sample, errors="coerce", format="mixed", utc=True).notna().all())
 
 
-def _groups(table: pd.DataFrame, group: str | None, notes: list[str]) -> list[pd.DataFrame]:
+def _groups(table: pd.DataFrame, group: str | None, notes: list[str]) -> dict[Any, pd.DataFrame]:
     if group is None:
-        return [table]
+        return {None: table}
     unlabelled = np.flatnonzero(table[group].isna())
     if unlabelled.size:
         raise ValueError(f"group '{group}' must label every row, but row {unlabelled[0]} has none")
-    parts = [part for _, part in table.groupby(group, sort=False, observed=True)]
+    parts = dict(iter(table.groupby(group, sort=False, observed=True)))
     notes.append(f"{len(parts)} sequences by '{group}'")
     return parts
 
 
 def _in_time(part: pd.DataFrame, time: str | None, columns: Columns, notes: list[str]) -> pd.DataFrame:
-    """Rows in the order of their time, with missing steps where a regular index has gaps."""
+    """Rows in the order of their time, which becomes their index, with missing steps where it is regular
+    and has gaps."""
     if time is None:
         if columns.first is not None or columns.last is not None:
             raise ValueError("choosing rows by time needs a column of times; name it with --time")
@@ -175,6 +190,7 @@ def _in_time(part: pd.DataFrame, time: str | None, columns: Columns, notes: list
             f"'{time}' must tell the rows of a sequence apart, but {twice.iloc[0]} occurs twice; "
             "name the column of groups with --group if there are several sequences"
         )
+    part = part.set_index(pd.Index(times, name=time))
     return _filled(part, times, time, notes) if columns.gaps and len(part) > 2 else part
 
 
@@ -199,8 +215,11 @@ def _filled(part: pd.DataFrame, times: pd.Series, time: str, notes: list[str]) -
             "than gaps; pass --no-gaps to take rows as consecutive steps"
         )
     notes.append(f"{lacking:,} {_INSERTED} '{time}' lacks were inserted as missing")
+    every = ticks[0] + step.astype(ticks.dtype) * np.arange(places[-1] + 1)
+    every[places] = ticks  # as they stand in the file
+    kind = "datetime64[ns]" if times.dtype.kind == "M" else times.dtype
     whole = part.set_index(pd.Index(places)).reindex(np.arange(places[-1] + 1))
-    return whole.reset_index(drop=True)
+    return whole.set_index(pd.Index(every.astype(kind), name=time))
 
 
 def _chosen(table: pd.DataFrame, columns: Columns, time: str | None, notes: list[str]) -> list[str]:

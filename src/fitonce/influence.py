@@ -16,7 +16,7 @@ from fitonce.labels import LabelObjective
 from fitonce.loo import sweep
 from fitonce.models.base import FieldModel
 
-_COMMON = ("sequence", "time", "site", "value", "loss", "displacement")
+_COMMON = ("sequence", "time", "site", "place", "value", "loss", "displacement")
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,10 +24,11 @@ class Influence:
     """What leaving a point out does, to first order, one row per observed point.
 
     Attributes:
-        table: `sequence`, `time`, `site`; `value`, the first channel; `loss`, -log p(x_t | x_-t) at the
-            fit's parameters, how surprising the point is; `displacement`, by how much twice the log
-            posterior of all data would drop at the parameters fitted without the point; and a column
-            for each parameter: how far it moves when the point is left out, in its own standard errors.
+        table: `sequence`, `time`, `site`, and `place` in words where the data have names; `value`, the
+            first channel; `loss`, -log p(x_t | x_-t) at the fit's parameters, how surprising the point
+            is; `displacement`, by how much twice the log posterior of all data would drop at the
+            parameters fitted without the point; and a column for each parameter: how far it moves when
+            the point is left out, in its own standard errors.
         names: of the parameters.
         damping: what was added to the diagonal of H.
     """
@@ -47,7 +48,8 @@ class Influence:
         if not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"n must be an integer of at least 1, got {n!r}")
         order = self.column(by).abs().sort_values(ascending=False, kind="stable").index[:n]
-        shown = [*_COMMON, *([by] if by in self.names else self.names)]
+        common = [name for name in _COMMON if name in self.table]
+        shown = [*common, *([by] if by in self.names else self.names)]
         return self.table.loc[order, shown]
 
     def plot(self, by: str = "displacement", ax: Any = None) -> Any:
@@ -69,7 +71,8 @@ class Influence:
         shown = self.top(5)
         several = self.table["sequence"].iloc[-1] > 0
         place = "site" if isinstance(self.fit.model, FieldModel) else "time"
-        columns = [*(["sequence"] if several else []), place, "value", "loss", "displacement"]
+        where = ["place"] if "place" in shown else [*(["sequence"] if several else []), place]
+        columns = [*where, "value", "loss", "displacement"]
         moves = shown[self.names].to_numpy()
         most = np.abs(moves).argmax(1)
         text = shown[columns].assign(
@@ -108,6 +111,7 @@ def influence(fit: Fit, *, damping: float = 0.0) -> Influence | LabelAudit:
             "sequence": sites["sequence"].to_numpy(),
             "time": sites["time"].to_numpy(),
             "site": observed,
+            **({"place": sites["place"].to_numpy()} if "place" in sites else {}),
             "value": _first_channel(fit)[observed],
             "loss": losses,
             "displacement": np.einsum("td,td->t", slopes, moves),

@@ -17,6 +17,7 @@ import pandas as pd
 
 from fitonce.data import Collection, Sequences
 from fitonce.fit import Fit
+from fitonce.names import Names
 from fitonce.numerics import in_float64
 from fitonce.status import Status
 
@@ -37,6 +38,7 @@ class Portrait:
         channels: names.
         edges: (E, 2) of a graph; None where there is none.
         seconds: that the fit took.
+        places: what the user calls sequences and sites; None: they have numbers only.
     """
 
     model: str
@@ -49,6 +51,7 @@ class Portrait:
     channels: tuple[str, ...]
     edges: np.ndarray | None
     seconds: float
+    places: Names | None = None
 
     @property
     def ok(self) -> bool:
@@ -60,6 +63,13 @@ class Portrait:
             "a result read from a file has no model; its theta and names are there, "
             "cross-validate again for params"
         )
+
+
+def places(fit: Fit | Portrait) -> Names | None:
+    """What the user calls sequences and sites."""
+    if isinstance(fit, Portrait):
+        return fit.places
+    return fit.data.names if isinstance(fit.data, Collection) else None
 
 
 def portrait(fit: Fit | Portrait) -> Portrait:
@@ -82,6 +92,7 @@ def portrait(fit: Fit | Portrait) -> Portrait:
         channels=tuple(getattr(data, "channels", ())),
         edges=None if graph is None else np.asarray(graph.edges),
         seconds=fit.seconds,
+        places=places(fit),
     )
 
 

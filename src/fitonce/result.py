@@ -16,7 +16,7 @@ from fitonce.archive import check_free, write_text
 from fitonce.diagnostics import sound
 from fitonce.fit import Fit
 from fitonce.fold_state import Rung
-from fitonce.portrait import Portrait
+from fitonce.portrait import Portrait, places
 from fitonce.progress import duration
 
 
@@ -110,11 +110,17 @@ class CVResult:
         return self.fit.params_at(self.theta[fold])
 
     def to_dataframe(self, level: str = "folds") -> pd.DataFrame:
-        """`level="folds"`: one row per fold. `level="pointwise"`: one row per left-out point."""
+        """`level="folds"`: one row per fold. `level="pointwise"`: one row per left-out point, with its
+        `place` in words where the data have names, such as dates or groups."""
         tables = {"folds": self.folds, "pointwise": self.pointwise}
         if level not in tables:
             raise ValueError(f"level must be 'folds' or 'pointwise', got {level!r}")
-        return tables[level].copy()
+        table, names = tables[level].copy(), places(self.fit)
+        if level == "pointwise" and names is not None:
+            table["place"] = names.places(
+                *(table[name].to_numpy() for name in ("sequence", "time", "site"))
+            )
+        return table
 
     def plot(self, against: CVResult | None = None, ax: Any = None) -> Any:
         """Held-out losses point by point against the control, or against another result (such as

@@ -14,18 +14,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fitonce.archive import (
     pack_array,
     pack_number,
     pack_table,
+    pack_words,
     to_array,
     to_number,
     to_table,
     to_word,
+    to_words,
     write_text,
 )
+from fitonce.names import Names
 from fitonce.portrait import Portrait, portrait, versions
 from fitonce.status import Outcome, Status
 
@@ -146,7 +150,23 @@ def _of_portrait(shown: Portrait) -> dict[str, Any]:
         "channels": list(shown.channels),
         "edges": None if shown.edges is None else pack_array(shown.edges),
         "seconds": pack_number(shown.seconds),
+        "places": None if shown.places is None else _of_names(shown.places),
     }
+
+
+def _of_names(names: Names) -> dict[str, Any]:
+    sites = None if names.sites is None else pack_words(names.sites)
+    return {"sequences": pack_words(names.sequences), "sites": sites}
+
+
+def _to_names(found: dict[str, Any] | None, lengths: np.ndarray) -> Names | None:
+    if found is None:
+        return None
+    sites = None if found["sites"] is None else to_words(found["sites"])
+    names = Names(to_words(found["sequences"]), sites)
+    if len(names.sequences) != len(lengths) or (sites is not None and len(sites) != lengths.sum()):
+        raise ValueError("its names are not as many as its sequences and sites")
+    return names
 
 
 def _to_portrait(found: dict[str, Any]) -> Portrait:
@@ -169,6 +189,7 @@ def _to_portrait(found: dict[str, Any]) -> Portrait:
         channels=tuple(map(str, found["channels"])),
         edges=edges,
         seconds=to_number(found["seconds"]),
+        places=_to_names(found.get("places"), lengths),
     )
 
 

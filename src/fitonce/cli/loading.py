@@ -14,6 +14,7 @@ from fitonce.conll import read_conll
 from fitonce.files import Columns, read
 from fitonce.graph import graph
 from fitonce.labelled import labelled
+from fitonce.names import Names
 from fitonce.tables import read_table
 from fitonce.word_features import word_features
 
@@ -27,6 +28,12 @@ class Loaded:
     data: Any
     choice: ModelChoice
     notes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        if not self.choice.on_graph:
+            return str(self.data)
+        missing = int((self.data.weights == 0).sum())
+        return f"{self.data.n_sites:,} sites, {missing:,} missing"
 
 
 def load_file(
@@ -74,23 +81,28 @@ def _on_graph(
     pairs = read_table(edges)
     if pairs.shape[1] < 2:
         raise ValueError(f"{edges.name} must have two columns of sites, got {pairs.shape[1]}")
-    numbered, note = _numbered(pairs.iloc[:, :2], found.table, edges.name)
+    numbered, column = _numbered(pairs.iloc[:, :2], found.table, edges.name)
     links = graph(numbered, found.data.n_sites)
-    notes = [*found.notes, *note, str(links)]
-    return Loaded(found.data, replace(choice, edges=links, exposure=known), notes)
+    notes = [*found.notes, str(links)]
+    data = found.data
+    if column is not None:
+        notes.append(f"sites are named by '{column}'")
+        data = replace(data, names=Names(("the graph",), tuple(map(str, found.table[column]))))
+    return Loaded(data, replace(choice, edges=links, exposure=known), notes)
 
 
-def _numbered(pairs: pd.DataFrame, table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
-    """Edges as row numbers; names are looked up in the column of the file that has them all."""
+def _numbered(pairs: pd.DataFrame, table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, str | None]:
+    """Edges as row numbers, and the column that names sites, if one does. Names are looked up in the
+    column of the file that has them all."""
     pairs = pairs.set_axis(["i", "j"], axis=1)
     if all(dtype.kind in "iuf" for dtype in pairs.dtypes):
-        return pairs, []
+        words = [c for c in table.columns if table[c].dtype.kind not in "biuf" and table[c].is_unique]
+        return pairs, (words[0] if words else None)
     names = pd.unique(pairs.astype(str).to_numpy().ravel())
     for column in table.columns:
         place = {str(label): row for row, label in enumerate(table[column])}
         if len(place) == len(table) and set(names) <= set(place):
-            found = pairs.astype(str).map(place.__getitem__)
-            return found, [f"sites of {name} are named by '{column}'"]
+            return pairs.astype(str).map(place.__getitem__), column
     raise ValueError(
         f"{name} must have row numbers from 0, or names that one column of the data has all of; "
         f"no column has all of {', '.join(names[:3])}, ..."

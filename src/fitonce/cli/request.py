@@ -91,7 +91,7 @@ class Request:
         loaded = load_file(self.file, choice, columns, self.edges, self.exposure)
         if self.talks:
             console = Console()
-            console.print(f"{self.file.name}: {loaded.data}", highlight=False, markup=False)
+            console.print(f"{self.file.name}: {loaded}", highlight=False, markup=False)
             for note in loaded.notes:
                 console.print(f"  {note}", style="dim", highlight=False, markup=False)
         return loaded

@@ -91,5 +91,6 @@ def show_influence(found: Any, count: int, quiet: bool) -> None:
     if quiet:
         print(" ".join(str(site) for site in top["site"]))
         return
-    names = [name for name in top.columns if name not in set(getattr(found, "names", ()))]
+    hidden = {*getattr(found, "names", ()), *(("sequence", "time") if "place" in top else ())}
+    names = [name for name in top.columns if name not in hidden]
     show_table(top[names].set_index(names[0]), "largest influence on the fit")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from fitonce.report.markup import Markup, datum, join, number, paragraph, table,
 from fitonce.report.packing import floats, integers
 from fitonce.report.points import MOST_POINTS, Pairs, summary
 
-_COMMON = ("sequence", "time", "site", "value", "loss", "displacement")
+_NEEDED = ("sequence", "time", "site", "value", "loss", "displacement")
+_COMMON = (*_NEEDED, "place")
 _TOP = 10
 _LEGEND = (
     "Shaded: what the chosen fold left out. Hatched: missing. The strip below the losses: in how many "
@@ -75,7 +77,9 @@ def scatter_section(shown: Pairs) -> Markup:
     return join([*told, paragraph(said, class_="small")])
 
 
-def along_section(found: Along, on_map: bool, sequences: int, places: str, folds: int) -> Markup:
+def along_section(
+    found: Along, on_map: bool, sequences: Sequence[str], places: str, folds: int
+) -> Markup:
     """Mean losses by place, with what folds left out."""
     skipped = ""
     if found.skipped:
@@ -95,7 +99,8 @@ def along_section(found: Along, on_map: bool, sequences: int, places: str, folds
         label = f"Mean held-out loss along {'time' if found.kind == 'site' else found.kind + 's'}"
         keys = _LEGEND if found.kind == "site" else ""
         hint += _ZOOM
-        controls += [_sequence_choice(sequences)] if sequences > 1 and found.kind == "site" else []
+        several = len(sequences) > 1 and found.kind == "site"
+        controls += [_sequence_choice(sequences)] if several else []
         controls += [checkbox("control", "show the control"), zoom_buttons()]
     if found.runs is not None and len(found.runs.folds) < folds:
         keys += (
@@ -116,9 +121,9 @@ def _choice(name: str, words: str) -> Markup:
     return tag("label", words, " ", tag("select", name=name))
 
 
-def _sequence_choice(count: int) -> Markup:
+def _sequence_choice(names: Sequence[str]) -> Markup:
     options = [tag("option", "all, one after another", value=-1)]
-    options += [tag("option", f"sequence {k}", value=k) for k in range(count)]
+    options += [tag("option", name, value=k) for k, name in enumerate(names)]
     return tag("label", "show ", tag("select", *options, name="sequence"))
 
 
@@ -141,8 +146,9 @@ def influence_section(found: pd.DataFrame | None, spoken: tuple[str, ...]) -> Ma
     order = found["displacement"].abs().sort_values(ascending=False, kind="stable").index[:_TOP]
     top = found.loc[order]
     moves = [name for name in found.columns if name not in _COMMON]
-    header = (*spoken, "value", "loss", "displacement", *(["moves most"] if moves else []))
-    columns: list[list[Any]] = [[str(int(v)) for v in top[name]] for name in spoken]
+    where = ("place",) if "place" in found else spoken
+    header = (*where, "value", "loss", "displacement", *(["moves most"] if moves else []))
+    columns: list[list[Any]] = [top[name].astype(str).tolist() for name in where]
     columns.append([datum(value) for value in top["value"]])
     columns += [top[name].astype(float).tolist() for name in ("loss", "displacement")]
     columns += [_moves_most(top[moves])] if moves else []
@@ -156,9 +162,9 @@ def influence_section(found: pd.DataFrame | None, spoken: tuple[str, ...]) -> Ma
 
 def check_influence(found: pd.DataFrame) -> None:
     """Refuse a table that is not one of influence."""
-    lacking = [name for name in _COMMON if name not in found]
+    lacking = [name for name in _NEEDED if name not in found]
     if lacking:
-        raise ValueError(f"influence must have the columns {', '.join(_COMMON)}; lacking: {lacking[0]}")
+        raise ValueError(f"influence must have the columns {', '.join(_NEEDED)}; lacking: {lacking[0]}")
 
 
 def _moves_most(moves: pd.DataFrame) -> list[str]:

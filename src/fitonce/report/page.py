@@ -30,6 +30,7 @@ from fitonce.report.given import Result
 from fitonce.report.glossary import glossary
 from fitonce.report.markup import Markup, join, number, paragraph, tag
 from fitonce.report.packing import script_json
+from fitonce.report.spans import sequence_names, spans
 from fitonce.report.trust import verdicts_section
 
 _SCRIPTS = ("data.js", "chart.js", "scatter.js", "series.js", "losses.js", "map.js", "start.js")
@@ -84,9 +85,11 @@ def html_report(
         "asked": asked_section(result, fitted, asked),
         "model": model_section(fitted),
         "estimate": estimate_section(result),
-        "verdicts": verdicts_section(result),
+        "verdicts": verdicts_section(result, spans(result, fitted)),
         "scatter": scatter_section(pairs),
-        "along": along_section(found, on_map, len(fitted.lengths), _places(polygons), len(result.folds)),
+        "along": along_section(
+            found, on_map, sequence_names(fitted), _places(polygons), len(result.folds)
+        ),
         "influence": influence_section(influence, spoken),
         "timings": timings_section(result, fitted, times),
         "reproduce": reproduce_section(result, asked, command),
@@ -102,11 +105,13 @@ def _if_asked(
     fitted: Portrait, on_map: bool, polygons: dict[str, Any] | None, influence: pd.DataFrame | None
 ) -> dict[str, Any]:
     """Data of charts that not every page has."""
-    data = {}
+    data: dict[str, Any] = {}
     if on_map and fitted.edges is not None:
         data["map"] = layout.packed(int(fitted.lengths.sum()), fitted.edges, polygons)
     if influence is not None:
         data["influence"] = packed_influence(influence)
+    if fitted.places is not None:
+        data["names"] = {"sequences": fitted.places.sequences, "sites": fitted.places.sites}
     return data
 
 

@@ -30,8 +30,9 @@ _RUNGS = {
 }
 
 
-def verdicts_section(result: Result) -> Markup:
-    """Counts of verdicts, folds that are not to be trusted, rungs."""
+def verdicts_section(result: Result, spans: pd.Series) -> Markup:
+    """Counts of verdicts, folds that are not to be trusted, rungs; `spans`: what each fold scored."""
+    folds = result.folds.assign(span=spans.reindex(result.folds.index, fill_value=""))
     called = result.folds["verdict"].where(result.folds["ok"], _FAILED)
     counts = {name: int((called == name).sum()) for name in _MEANING}
     rows = [
@@ -44,9 +45,9 @@ def verdicts_section(result: Result) -> Markup:
             _bar(counts),
             table(("verdict", "folds", "what it means"), rows, "Verdicts"),
             paragraph(f"The tolerance is {number(result.tolerance, 3)}, in units of the loss."),
-            _untrusted(result),
+            _untrusted(folds),
             _rungs(result),
-            details(f"All folds ({len(result.folds):,})", _all_folds(result.folds)),
+            details(f"All folds ({len(result.folds):,})", _all_folds(folds)),
         ]
     )
 
@@ -74,8 +75,7 @@ def _bar(counts: dict[str, int]) -> Markup:
     return tag("svg", *parts, **shape, role="img", aria_label=label, class_="verdicts")
 
 
-def _untrusted(result: Result) -> Markup:
-    folds = result.folds
+def _untrusted(folds: pd.DataFrame) -> Markup:
     chosen = folds[~folds["ok"] | (folds["verdict"] == Verdict.BAD.value) | folds["away"]]
     chosen = chosen.sort_values(["ok", "error"], ascending=[True, False], kind="stable")
     heading = tag("h3", "Folds not to be trusted")
@@ -91,11 +91,11 @@ def _untrusted(result: Result) -> Markup:
 
 
 def _fold_table(folds: pd.DataFrame, label: str) -> Markup:
-    columns = ("fold", "verdict", "loss", "control", "error", "points", "rung", "status")
+    columns = ("fold", "scored", "verdict", "loss", "control", "error", "points", "rung", "status")
     called = np.where(folds["ok"], folds["verdict"], _FAILED)
     values = (folds[name] for name in ("loss", "control", "error", "size", "rung", "status"))
     fold_names = (str(name) for name in folds.index)
-    return table(columns, zip(fold_names, called, *values, strict=True), label)
+    return table(columns, zip(fold_names, folds["span"], called, *values, strict=True), label)
 
 
 def _all_folds(folds: pd.DataFrame) -> Markup:

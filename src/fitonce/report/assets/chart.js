@@ -116,12 +116,13 @@ class Chart {
     this.text(label, panel.left, panel.top - 8);
   }
 
-  axisX(panel, label, whole = false) {
+  axisX(panel, label, whole = false, names = null) {
     const bottom = panel.top + panel.tall;
-    for (const [value, words] of ticks(...panel.x, panel.wide / 80, whole)) {
+    for (const [value, words] of ticks(...panel.x, panel.wide / (names ? 130 : 80), whole)) {
       const x = this.across(panel, value);
+      if (names && !(value in names)) continue;
       this.line(x, bottom, x, bottom + 4, "soft");
-      this.text(words, x, bottom + 17, "center");
+      this.text(names ? brief(names[value]) : words, x, bottom + 17, "center");
     }
     this.line(panel.left, bottom, panel.left + panel.wide, bottom, "soft");
     this.text(label, panel.left + panel.wide, bottom + 34, "right");

@@ -1,6 +1,17 @@
 // Reads the arrays of the page, writes numbers, looks up colours.
 
 let SPOKEN = ["sequence", "time", "site"]; // what tells a point from others
+let NAMES = {}; // what the user calls sequences and sites, where that is known
+
+// A place in words; -1: all of a sequence, or of the data.
+function called(sequence, time, site) {
+  const said = {
+    sequence: () => (NAMES.sequences ? NAMES.sequences[sequence] : `sequence ${sequence}`),
+    time: () => (NAMES.sites ? NAMES.sites[site] : `time ${time}`),
+    site: () => (NAMES.sites ? `site ${site}: ${NAMES.sites[site]}` : `site ${site}`),
+  }, numbers = { sequence, time, site };
+  return SPOKEN.filter((name) => numbers[name] >= 0).map((name) => said[name]());
+}
 
 function unpack(content) {
   if (Array.isArray(content) || content === null || typeof content !== "object") return content;
@@ -26,6 +37,8 @@ function say(value, digits = 4) {
 function datum(value) { // no digits that it does not have
   return Number.isFinite(value) ? String(Number(value.toPrecision(6))) : "not available";
 }
+
+function brief(name) { return name.length > 16 ? `${name.slice(0, 15)}…` : name; }
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();

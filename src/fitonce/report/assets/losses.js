@@ -86,8 +86,9 @@ class Losses extends Series {
 
   labels(panel) {
     const { kind } = this.data;
-    if (kind !== "site") { this.axisX(panel, kind, true); return; }
+    if (kind !== "site") { this.axisX(panel, kind, true, kind === "sequence" ? NAMES.sequences : null); return; }
     if (this.sequence < 0 && this.starts.length > 2) { this.axisX(panel, "point, through all sequences", true); return; }
+    if (NAMES.sites) { this.axisX(panel, "", true, NAMES.sites); return; }
     const start = this.sequence < 0 ? 0 : this.starts[this.sequence];
     this.axisX({ ...panel, x: panel.x.map((value) => value - start) }, "time", true);
   }
@@ -114,7 +115,7 @@ class Losses extends Series {
 
   words(i) {
     const { data } = this;
-    const lines = [data.kind === "site" ? this.point(i) : `${data.kind} ${i}`];
+    const lines = [this.point(i)];
     if (data.times[i]) {
       const many = data.kind === "fold" ? "" : `, mean over ${data.times[i]} fold${data.times[i] > 1 ? "s" : ""}`;
       lines.push(`loss: ${say(data.loss[i])}${many}`, `control: ${say(data.control[i])}`);
@@ -125,10 +126,11 @@ class Losses extends Series {
   }
 
   point(i) {
+    if (this.data.kind === "fold") return `fold ${i}`;
+    if (this.data.kind === "sequence") return called(i, -1, -1).join(", ") || `sequence ${i}`;
     let sequence = 0;
     while (this.starts[sequence + 1] <= i) sequence++;
-    const time = `time ${i - this.starts[sequence]}`;
-    return SPOKEN.includes("sequence") ? `sequence ${sequence}, ${time}` : time;
+    return called(sequence, i - this.starts[sequence], i).join(", ");
   }
 }
 

@@ -130,7 +130,7 @@ class SiteMap extends Chart {
 
   words(i) {
     const { along, where } = this;
-    const lines = [where.names ? `site ${i}: ${where.names[i]}` : `site ${i}`];
+    const lines = [where.names ? `site ${i}: ${where.names[i]}` : called(0, i, i).join(", ")];
     if (along.times[i]) lines.push(`loss: ${say(along.loss[i])}, mean over ${along.times[i]} folds`, `control: ${say(along.control[i])}`);
     else lines.push("no fold gives a number here");
     if (along.values) lines.push(this.gone(i) ? "data: missing" : `data: ${datum(along.values[i])}`);

@@ -102,6 +102,6 @@ class Scatter extends Chart {
 }
 
 function where(data, i) {
-  const known = SPOKEN.filter((name) => data[name][i] >= 0).map((name) => `${name} ${data[name][i]}`);
+  const known = called(data.sequence[i], data.time[i], data.site[i]);
   return ("fold" in data ? [`fold ${data.fold[i]}`, ...known] : known).join(", ");
 }

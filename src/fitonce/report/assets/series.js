@@ -139,7 +139,8 @@ class Stems extends Series {
   draw() {
     const panel = this.shown = this.panel(26, this.tall - 26 - 44, range(this.values, [0]));
     this.axisY(panel, "displacement");
-    this.axisX(panel, SPOKEN.includes("sequence") ? "point, through all sequences" : SPOKEN[0], true);
+    const several = SPOKEN.includes("sequence");
+    this.axisX(panel, several ? "point, through all sequences" : SPOKEN[0], true, several ? null : NAMES.sites);
     const { low, high } = this.columns(panel, this.values), zero = this.up(panel, 0);
     const dense = (this.to - this.from) > panel.wide;
     this.inside(panel, () => {

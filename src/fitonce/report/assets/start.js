@@ -3,6 +3,7 @@
 function begin() {
   const data = unpack(JSON.parse(document.getElementById("data").textContent));
   SPOKEN = data.spoken;
+  NAMES = data.names || {};
   const charts = [];
   const add = (name, make) => {
     const figure = document.getElementById(`chart-${name}`);
