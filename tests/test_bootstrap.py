@@ -98,6 +98,7 @@ def test_the_mean_of_independent_draws_has_the_usual_standard_error():
     assert width == pytest.approx(2 * 1.645 * expected, rel=0.06)
 
 
+@pytest.mark.slow
 def test_draws_are_near_exact_refits(fit):
     boot = fo.bootstrap(fit, "block", n=60, block=10, check=20)
     assert boot.n_failed == 0

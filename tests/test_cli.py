@@ -105,10 +105,14 @@ def test_quiet_is_one_line(table):
 
 def test_select_names_a_winner(table, tmp_path):
     words = ["select", table, "--model", "poisson-hmm", "--states", "1..2", *QUICK]
-    done = run(*words, "--json", "--plot", tmp_path / "p.png")
+    done = run(*words, "--json", "--plot", tmp_path / "p.png", "--report", tmp_path / "r.html")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["best"] == "2 states"
+    page = (tmp_path / "r.html").read_text()
+    assert "The choice" in page
+    assert "paired se" in page
+    assert "Not in this report" not in page
     assert [row["model"] for row in found["models"]] == ["1 state", "2 states"]
     assert (tmp_path / "p.png").is_file()
 
@@ -149,9 +153,38 @@ def test_edges_may_be_names_of_a_column(tmp_path):
     assert {tuple(sorted(map(int, pair))) for pair in found.choice.edges.edges} == {
         tuple(sorted(pair)) for pair in expected
     }
+    pairs.to_csv(tmp_path / "e.csv", index=False, header=False)  # the first line is an edge
+    again = load_file(tmp_path / "y.csv", choice, Columns(("y",)), tmp_path / "e.csv", None)
+    np.testing.assert_array_equal(again.choice.edges.edges, found.choice.edges.edges)
+    assert again.data.names.sites == tuple(names[::-1])
     pairs.assign(to="nowhere").to_csv(tmp_path / "bad.csv", index=False)
-    with pytest.raises(ValueError, match="no column has all of"):
+    with pytest.raises(ValueError, match="'name' lacks 'nowhere'"):
         load_file(tmp_path / "y.csv", choice, Columns(("y",)), tmp_path / "bad.csv", None)
+
+
+def test_rows_of_a_graph_stay_in_their_order(tmp_path):
+    """Edges count them, whatever dates a file has."""
+    days = pd.date_range("2024-01-01", periods=6)[::-1]
+    pd.DataFrame({"founded": days, "y": np.arange(6)}).to_csv(tmp_path / "y.csv", index=False)
+    pd.DataFrame({"i": range(5), "j": range(1, 6)}).to_csv(tmp_path / "e.csv", index=False)
+    choice = ModelChoice("potts-poisson", 2)
+    found = load_file(tmp_path / "y.csv", choice, Columns(), tmp_path / "e.csv", None)
+    assert found.data.values[0, :, 0].tolist() == [0, 1, 2, 3, 4, 5]  # noqa: PD011 - not a DataFrame
+    with pytest.raises(ValueError, match="--time is for sequences"):
+        load_file(tmp_path / "y.csv", choice, Columns(time="founded"), tmp_path / "e.csv", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("a,b\n", "a row for each edge, got none"), ("s0,s1\n,s2\n", "two sites in every row, but row 1"),
+     ("p,q\nr,s\n", "no column has 'p', 'q', 'r'")],
+)  # fmt: skip
+def test_edges_that_are_none_are_refused(tmp_path, text, said):
+    pd.DataFrame({"name": ["s0", "s1", "s2"], "y": [1, 2, 3]}).to_csv(tmp_path / "y.csv", index=False)
+    (tmp_path / "e.csv").write_text(text)
+    choice = ModelChoice("potts-poisson", 2)
+    with pytest.raises(ValueError, match=said):
+        load_file(tmp_path / "y.csv", choice, Columns(), tmp_path / "e.csv", None)
 
 
 def test_a_model_that_cannot_be_made_is_skipped_in_a_range(tmp_path):
@@ -184,12 +217,15 @@ def test_ctrl_c_twice_ends_at_once():
 def test_a_conll_file_has_tags(tmp_path):
     text = "Ada B-PER\nlives O\nin O\nParis B-LOC\n\nBob B-PER\nSmith I-PER\nsleeps O\n\n" * 6
     (tmp_path / "x.conll").write_text(text)
-    done = run("cv", tmp_path / "x.conll", "--model", "crf", "--folds", "sequences", *QUICK, "--json")
+    done = run("cv", tmp_path / "x.conll", "--model", "crf", *QUICK, "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["scheme"] == "structures"
 
 
-@pytest.mark.parametrize(("text", "expected"), [("3", [3]), ("1..4", [1, 2, 3, 4]), ("5,2,2", [2, 5])])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("3", [3]), ("1..4", [1, 2, 3, 4]), ("2-3", [2, 3]), ("5,2,2", [2, 5])],
+)
 def test_ranges(text, expected):
     assert numbers(text, "--states", 1) == expected
 
@@ -260,6 +296,7 @@ def test_exposures_follow_their_rows(tmp_path):
     assert (loaded.choice.exposure == seen + 1).all()
 
 
+@pytest.mark.slow
 def test_orders_are_compared_on_what_all_of_them_score(tmp_path):
     x = np.cumsum(np.random.default_rng(0).normal(size=40))
     pd.DataFrame({"x": x}).to_csv(tmp_path / "x.csv", index=False)
@@ -269,6 +306,14 @@ def test_orders_are_compared_on_what_all_of_them_score(tmp_path):
     found = json.loads(done.stdout)
     assert found["best"] in ("order 1", "order 2")
     assert not found["skipped"]
+
+
+def test_outputs_have_files_of_their_own(table, tmp_path):
+    words = ["cv", table, "--model", "poisson-hmm", *QUICK]
+    done = run(*words, "--save", tmp_path / "a", "--report", tmp_path / "a")
+    assert done.exit_code == 2
+    assert "each output needs a file of its own" in done.stderr
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_picture_of_no_kind_is_refused_before_the_work(table, tmp_path):

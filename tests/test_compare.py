@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import fitonce as fo
+from fitonce.portrait import portrait
+from fitonce.status import Outcome, Status
 
 
 @pytest.fixture(scope="module")
@@ -173,3 +175,30 @@ def test_a_model_that_cannot_be_fitted_does_not_take_the_others_with_it(data, fo
     found = fo.select(range_, data, folds, restarts=1)
     assert list(found.skipped) == ["categories"]
     assert found.best == "counts"
+
+
+def test_what_is_not_to_be_trusted_is_said(selection):
+    """A fit that is no minimum and folds that nobody finished stand beside the numbers."""
+    assert fo.compare(selection.results).doubts == []
+    first, second = selection.results.values()
+    off = Status(Outcome.NOT_STATIONARY, "stopped")
+    unfinished = first.folds.assign(status="approximate: the budget ended 0.1 standard errors from it")
+    doubtful = fo.compare(
+        {
+            "one": replace(first, fit=replace(portrait(first.fit), status=off)),
+            "two": replace(second, folds=second.folds.assign(status=unfinished["status"])),
+        }
+    )
+    assert doubtful.table.loc["two", "unfinished"] == len(second.folds)
+    assert doubtful.table.loc["one", "fit"] == "not stationary"
+    for words in ("unfinished folds in: two", "fit not at a certified minimum: one"):
+        assert words in doubtful.sentence
+        assert words in replace(selection, comparison=doubtful).sentence
+
+
+def test_missing_and_zero_are_other_data(data):
+    pair = np.stack([data, data], 1)
+    zero, gone = pair.copy(), pair.copy()
+    zero[10:20, 1], gone[10:20, 1] = 0.0, np.nan
+    assert fo.sequences(zero).fingerprint != fo.sequences(gone).fingerprint
+    assert fo.sequences(gone).fingerprint == fo.sequences(gone.copy()).fingerprint

@@ -128,7 +128,7 @@ def test_files_that_are_refused(read, text, sentence):
 
 
 def test_columns_and_schemes_that_are_refused(read, tmp_path):
-    with pytest.raises(ValueError, match=r"lines of \[2, 3\] columns, too few for word=0, tag=2"):
+    with pytest.raises(ValueError, match=r"line 2: expected 3 columns as in most lines, got 'b O'"):
         read("a X O\nb O\n", tag=2)
     with pytest.raises(ValueError, match=r"too few for word=5, tag=-1"):
         read("a O\n", word=5)

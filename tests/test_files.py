@@ -182,12 +182,73 @@ def test_empty_lines_are_missing_steps_but_not_at_the_end(tmp_path):
     assert found.weights.tolist() == [1, 0, 1, 1]
 
 
-def test_decimal_commas_are_read_when_said_and_hinted_at_when_not(tmp_path):
-    (tmp_path / "x.csv").write_text("a;b\n1,5;2,0\n2,5;3,0\n3,0;4,5\n")
-    found = read(tmp_path / "x.csv", Columns(decimal=",")).data
-    assert found.values[0, 0].tolist() == [1.5, 2.0]  # noqa: PD011 - not a DataFrame
+@pytest.mark.parametrize("head", ["a;b\n", ""])
+@pytest.mark.parametrize("decimal", [",", None])
+def test_decimal_commas_are_read(tmp_path, head, decimal):
+    (tmp_path / "x.csv").write_text(f"{head}1,5;2,0\n2,5;3,0\n3,0;4,5\n")
+    found = read(tmp_path / "x.csv", Columns(decimal=decimal))
+    assert found.data.values[0].tolist() == [[1.5, 2.0], [2.5, 3.0], [3.0, 4.5]]  # noqa: PD011
+    assert ("numbers are read with decimal commas" in found.notes) == (decimal is None)
+
+
+def test_commas_that_may_be_thousands_are_not_guessed_at_but_hinted_at(tmp_path):
+    (tmp_path / "x.csv").write_text("a;b\n1,500;ok\n2,500;ok\n3,000;ok\n")
     with pytest.raises(ValueError, match="if that is a decimal comma, pass --decimal ,"):
         read(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("text", ["a,a\n1,2\n3,4\n", "a;b;a \n1;2;3\n"])
+def test_two_columns_of_one_name_are_refused(tmp_path, text):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(ValueError, match="has two columns named 'a'"):
+        read(tmp_path / "x.csv")
+
+
+def test_a_column_has_one_meaning(tmp_path):
+    path = written(tmp_path, hourly())
+    for columns in (Columns(modelled=("count", "count")), Columns(modelled=("count",), group="count")):
+        with pytest.raises(ValueError, match="'count' is named twice"):
+            read(path, columns)
+
+
+def test_arrays_that_would_have_one_name_are_refused(tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.ones((5, 2)), x0=np.arange(5.0))
+    with pytest.raises(ValueError, match="two columns named 'x0'"):
+        read(tmp_path / "x.npz")
+
+
+def test_dates_in_the_index_of_parquet_are_times(tmp_path):
+    days = pd.to_datetime(["2024-01-05", "2024-01-01", "2024-01-02", "2024-01-03"])
+    pd.DataFrame({"c": [5, 1, 2, 3]}, index=days).to_parquet(tmp_path / "x.parquet")
+    found = read(tmp_path / "x.parquet").data
+    assert np.where(found.observed, found.values, np.nan)[0, :, 0].tolist()[:3] == [1, 2, 3]
+    assert found.sites["observed"].tolist() == [True, True, True, False, True]
+    pd.DataFrame({"c": [5]}, index=pd.Index([1], name="c")).to_parquet(tmp_path / "y.parquet")
+    with pytest.raises(ValueError, match="two columns named 'c', one of them its index"):
+        read(tmp_path / "y.parquet")
+
+
+@pytest.mark.parametrize(
+    ("freq", "form"),
+    [("MS", "%Y-%m-%d"), ("MS", "%Y-%m"), ("MS", "%b %Y"), ("ME", "%Y-%m-%d"), ("QS", "%Y-%m-%d"),
+     ("YS", "%Y-%m-%d"), ("MS", "%Y-%m-15")],
+)  # fmt: skip
+def test_months_quarters_and_years_are_regular(tmp_path, freq, form):
+    times = pd.date_range("2010-01-01", periods=30, freq=freq)
+    lacking = [4, 11, 12]
+    table = pd.DataFrame({"month": times.strftime(form), "x": np.arange(30.0)}).drop(lacking)
+    found = read(written(tmp_path, table))
+    assert "3 steps that 'month' lacks were inserted as missing" in found.notes
+    assert np.flatnonzero(~found.data.sites["observed"]).tolist() == lacking
+    day = "15" if form.endswith("15") else "%d"
+    assert found.data.names.sites == tuple(times.strftime(f"%Y-%m-{day}"))
+
+
+@pytest.mark.parametrize(("cell", "said"), [("", "an empty cell in row 2"), ("inf", "'inf'")])
+def test_a_time_that_is_none_is_refused(tmp_path, cell, said):
+    (tmp_path / "x.csv").write_text(f"t,x\n1,5\n2,6\n{cell},7\n")
+    with pytest.raises(ValueError, match=f"'t' must be a number or a date in every row, got {said}"):
+        read(tmp_path / "x.csv", Columns(time="t"))
 
 
 def test_a_column_that_numbers_rows_stays_when_it_is_all_there_is(tmp_path):

@@ -125,6 +125,7 @@ def test_units_do_not_change_a_gaussian_fit_but_for_scale(fit):
     np.testing.assert_allclose(small.params["variance"], 1e-6 * fit.params["variance"], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_day_concentration_makes_a_fit_of_a_few_days_a_minimum():
     flat, held = (
         fo.fit(fo.models.EventCounts(70, day_concentration=c), _events(), restarts=1) for c in (1.0, 2.0)

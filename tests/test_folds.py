@@ -130,6 +130,12 @@ def test_kfold_leaves_every_site_out_once(blocks):
     assert (sets(made) == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]) is blocks
 
 
+def test_sequences_with_nothing_to_score_are_no_folds():
+    found = folds.structures(FIVE)
+    assert sets(found) == [[0], [1], [3], [4]]
+    assert "but for 1 with nothing to score" in found.describe()
+
+
 def test_structures_one_at_a_time_in_k_and_by_group():
     assert sets(folds.structures(3)) == [[0], [1], [2]]
     halves = folds.structures(7, k=2)
@@ -235,7 +241,7 @@ SPARSE = np.r_[1.0, np.full(10**6, NAN), 1.0]  # blocks of 10 % all but never me
             "every sequence, but sequence 1 has none",
         ),
         (
-            lambda: folds.structures(FIVE),
+            lambda: folds.structures(FIVE, groups=[0, 1, 2, 3, 4]),
             "fold 2 has nothing to score: all sequences it would score are",
         ),
         (lambda: folds.sites(9, [[1]]), "a list of index sets and then the data, got int first"),

@@ -96,7 +96,7 @@ FLAGS = [
     ["--seed", "-1"], ["--seed", "x"], ["--restarts", "0"], ["--restarts", "-2"],
     ["--columns", "nope"], ["--columns", ""], ["--columns", "count,count2"], ["--columns", "who"],
     ["--time", "nope"], ["--time", "who"], ["--time", "count"], ["--group", "nope"],
-    ["--from", "5"], ["--to", "x", "--time", "t"], ["--from", "99", "--time", "t"],
+    ["--from", "soon"], ["--to", "x", "--time", "t"], ["--from", "99", "--time", "t"],
     ["--missing", "x"], ["--edges", "nope.csv"], ["--exposure", "count"], ["--beta", "x"],
     ["--save", "no/such/folder/a.json"], ["--report", "no/such/folder/a.html"], ["--save", "."],
     ["--plot", "no/such/folder/a.png"], ["--frobnicate"], ["--states"],

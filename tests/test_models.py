@@ -24,11 +24,11 @@ from solving import solve
 ENTRIES = {entry.name: entry for entry in entries()}
 
 
-def parameters(chosen=lambda entry: True):
+def parameters(chosen=lambda entry: True, slow=()):
     """One worker holds all tests of a model, so that what they share is fitted and compiled once."""
     marks = {name: [pytest.mark.xdist_group(name)] for name in ENTRIES}
     for name, entry in ENTRIES.items():
-        marks[name] += [pytest.mark.slow] if entry.slow else []
+        marks[name] += [pytest.mark.slow] if entry.slow or name in slow else []
     return [pytest.param(n, marks=marks[n]) for n, entry in ENTRIES.items() if chosen(entry)]
 
 
@@ -268,7 +268,8 @@ def test_increments_add_up_to_the_objective(name):
 
 
 @pytest.mark.parametrize(
-    "name", parameters(lambda e: not e.sequences and leaves_no_regressors_behind(e))
+    "name",
+    parameters(lambda e: not e.sequences and leaves_no_regressors_behind(e), slow=("events",)),
 )
 def test_left_out_data_has_no_influence_on_the_exact_refit(name):
     """Replacing what a fold leaves out by something else changes nothing."""
@@ -284,6 +285,7 @@ def test_left_out_data_has_no_influence_on_the_exact_refit(name):
     np.testing.assert_allclose(*ends, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", parameters(lambda entry: entry.name in SHAPES))
 def test_kernels_agree(name):
     entry = ENTRIES[name]

@@ -137,11 +137,3 @@ def test_names_that_are_not_as_many_as_sites_are_damage(cv, tmp_path):
     path.write_text(json.dumps(document))
     with pytest.raises(ValueError, match="damaged result: its names are not as many"):
         fo.load(path)
-
-
-def test_a_result_without_names_is_read_as_before(cv, tmp_path):
-    path = cv.save(tmp_path / "cv.json")
-    document = json.loads(path.read_text())
-    del document["fit"]["places"]
-    path.write_text(json.dumps(document))
-    assert "place" not in fo.load(path).to_dataframe("pointwise")

@@ -58,7 +58,7 @@ def test_value_to_free_and_back(case):
     np.testing.assert_array_equal(back == 0, value == 0)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(cases(), st.integers(0, 2**32 - 1))
 def test_free_to_value_and_back_with_a_finite_jacobian_of_full_rank(case, seed):
     space = ParameterSpace(case[0])

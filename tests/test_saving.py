@@ -89,3 +89,14 @@ def test_the_log_likelihood_is_that_of_the_data_alone(cv):
     from fitonce.portrait import portrait
 
     assert portrait(cv.fit).log_likelihood == pytest.approx(-fit.value, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("estimate", 0.001), ("se", -1.0), ("left_out", "all of it"), ("fingerprint", "other"),
+     ("about", {"command": "another"})],
+)  # fmt: skip
+def test_a_file_that_was_changed_is_refused(saved, name, value):
+    changed(saved, **{name: value})
+    with pytest.raises(ValueError, match="damaged result: it was changed after it was written"):
+        fo.load(saved)

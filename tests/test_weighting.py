@@ -150,6 +150,7 @@ def test_a_and_b_have_different_refits_inside_the_chain(fit):
     assert np.abs(a - b).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_paths_of_b_have_the_same_exact_refit(fit):
     weights = fo.folds.sites([range(25, 35), [0, 5, 59]], 60).weights
     ends = [solve("exact", fo.curvature(fit, scheme), weights).thetas for scheme in SCHEMES[1:]]

@@ -32,7 +32,7 @@ def assemble(
     evidence: Evidence,
     tolerance: float | None,
     work: np.ndarray,
-    seconds: float,
+    seconds: tuple[float, float],
 ) -> CVResult:
     """Put the parts together; `work` (2, F) counts gradients and Hessians."""
     folds, objective = scoring.folds, curve.objective
@@ -71,7 +71,8 @@ def assemble(
         scheme="own" if objective.layout is None else objective.program.scheme.name,
         loss=scoring.loss if isinstance(scoring.loss, str) else getattr(scoring.loss, "__name__", "own"),
         damping=curve.damping,
-        seconds=seconds,
+        seconds=seconds[0],
+        compiling=seconds[1],
         refits_seconds=fit.refit_seconds * len(folds),
         left_out=folds.describe(),
         fit=fit,

@@ -11,6 +11,7 @@ import pandas as pd
 
 from fitonce.result import CVResult
 from fitonce.scoring import clustered_error
+from fitonce.status import Outcome
 
 _LEVELS = ("point", "fold")
 
@@ -24,7 +25,8 @@ class Comparison:
             `difference_se`, of what the two lose on the same points (or folds), so that what is hard
             for both cancels; `ratio` of the two; `control`; `error` of the estimate as its own result
             has it; `worst`, the worst verdict of its folds; `failed`, folds without a usable number,
-            which are left out of all.
+            which are left out of all; `unfinished`, folds that a budget or an interruption ended;
+            `fit`, the outcome of the fit.
         by: "point": standard errors from sums over stretches of the data, as those of estimates; "fold":
             as if folds were independent observations, which those that overlap are not.
         left_out: the folds, in words.
@@ -98,10 +100,22 @@ class Comparison:
             text += f"; within two standard errors of it: {', '.join(close)}"
         if unknown:
             text += f"; no standard error of the difference from: {', '.join(unknown)}"
-        doubtful = self.table.index[(self.table["worst"] == "bad") | (self.table["failed"] > 0)]
-        if len(doubtful):
-            text += f"; folds not to be trusted in: {', '.join(map(str, doubtful))}"
-        return text
+        return "; ".join([text, *self.doubts])
+
+    @property
+    def doubts(self) -> list[str]:
+        """What speaks against trusting the numbers, each with the models it is said of."""
+        rows = self.table
+        found = {
+            "folds not to be trusted in": (rows["worst"] == "bad") | (rows["failed"] > 0),
+            "unfinished folds in": rows["unfinished"] > 0,
+            "fit not at a certified minimum": rows["fit"] != Outcome.STATIONARY.value,
+        }
+        return [
+            f"{words}: {', '.join(map(str, rows.index[said]))}"
+            for words, said in found.items()
+            if said.any()
+        ]
 
 
 def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "point") -> Comparison:
@@ -166,6 +180,8 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[st
         "error": result.error,
         "worst": next((v for v in ("bad", "unchecked", "fair", "good") if v in verdicts), "unchecked"),
         "failed": result.n_failed,
+        "unfinished": result.n_unfinished,
+        "fit": result.fit.status.outcome.value,
     }
 
 

@@ -76,9 +76,9 @@ def read_conll(
         words = [[columns[column] for columns in sentence] for sentence in sentences]
         tags = [[columns[tag] for columns in sentence] for sentence in sentences]
     except IndexError:
-        widths = sorted({len(columns) for sentence in sentences for columns in sentence})
+        width = len(sentences[0][0])
         raise ValueError(
-            f"{path.name} has lines of {widths} columns, too few for word={column}, tag={tag}"
+            f"{path.name} has lines of {width} columns, too few for word={column}, tag={tag}"
         ) from None
     if scheme == "iob1" or (scheme == "auto" and any(map(_begins_inside, tags))):
         tags = [to_iob2(sentence) for sentence in tags]
@@ -110,6 +110,10 @@ def _sentences(lines: list[str], name: str) -> list[list[list[str]]]:
             continue
         elif len(columns) < 2 or not columns[-1]:
             raise ValueError(f"{name}, line {number}: expected a word and a tag, got {line!r:.60}")
+        elif len(columns) != usual[1]:
+            raise ValueError(
+                f"{name}, line {number}: expected {usual[1]} columns as in most lines, got {line!r:.60}"
+            )
         else:
             sentences[-1].append(columns)
     return [sentence for sentence in sentences if sentence]

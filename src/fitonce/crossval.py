@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ from fitonce import weighting
 from fitonce.assemble import assemble
 from fitonce.batches import Batches, chunk_size
 from fitonce.checking import Evidence, check
+from fitonce.compiling import Stopwatch
 from fitonce.curvature import Curvature, curvature
 from fitonce.data import Collection
 from fitonce.fit import Fit
@@ -85,7 +85,7 @@ def cross_validate(
         stop: a function that "auto" and "exact" ask between rounds; once it says true, it is as if the
             budget had ended.
     """
-    started = time.perf_counter()
+    watch = Stopwatch()
     if not isinstance(method, str) or method not in ("auto", *METHODS):
         raise ValueError(f"method must be 'auto' or one of {list(METHODS)}, got {method!r}")
     loss = resolve_loss(loss)
@@ -102,15 +102,14 @@ def cross_validate(
     curve = curvature(fit, along, damping=damping, residual=residual)
     curve = replace(curve, objective=curve.objective.run_on(place))
     which = _checked(check, method, len(folds))
-    budget = _budget(method, max_gradients, max_seconds, started)
+    budget = _budget(method, max_gradients, max_seconds, watch.started)
     batches = _batches(fit, folds, curve, chunk, progress, budget)
     kept = None if journal is None else Journal.of(journal, curve.objective)
     batches = replace(batches, parallel=place, journal=kept, stop=stop)
     scoring = Scoring(folds, batches, loss, fit.data)
     found, evidence = _solve(curve, scoring, method, tolerance, which)
     work = np.stack([batches.gradients_used + 2 * batches.products_used, batches.hessians_used])
-    seconds = time.perf_counter() - started
-    return assemble(fit, scoring, method, curve, found, evidence, tolerance, work, seconds)
+    return assemble(fit, scoring, method, curve, found, evidence, tolerance, work, watch.read())
 
 
 def _solve(

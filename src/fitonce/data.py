@@ -96,9 +96,11 @@ class Sequences(Collection):
 
     @property
     def fingerprint(self) -> str:
-        """Of all values, also those that a model only conditions on."""
+        """Of all values, also those that a model only conditions on, and of which are missing."""
         digest = hashlib.sha256(np.asarray(self.lengths, np.int64).tobytes())
-        return digest.hexdigest()[:16] + hashlib.sha256(self.values.tobytes()).hexdigest()[:16]
+        known = self.observed if self.conditioned is None else self.observed | self.conditioned
+        content = hashlib.sha256(self.values.tobytes() + known.tobytes())
+        return digest.hexdigest()[:16] + content.hexdigest()[:16]
 
     def __repr__(self) -> str:
         span = (

@@ -11,13 +11,20 @@ import numpy as np
 import pandas as pd
 
 from fitonce.data import Sequences, sequences
+from fitonce.grids import regular_grid
 from fitonce.moments import as_times, between
 from fitonce.tables import read_table
 
 _INDEX = ("", "index", "id", "row", "rownames", "row_id")  # names of columns that may number rows
 _TIMES = ("time", "t", "step", "timestep", "time_step", "tick", "period", "second", "minute", "hour",
           "day", "week", "month", "quarter", "year")  # fmt: skip
-_DATE = r"\d{4}-\d{1,2}-\d|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{1,2}:\d{2}|\d{4}/\d{1,2}/\d"
+_MONTH = r"(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_DATE = "|".join(
+    [
+        r"\d{4}-\d{1,2}-\d", r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}", r"\d{1,2}:\d{2}", r"\d{4}/\d{1,2}/\d",
+        r"^\d{4}-\d{2}$", rf"^{_MONTH}[a-z]*[ -]\d{{4}}$", rf"^\d{{4}}[ -]{_MONTH}[a-z]*$",
+    ]
+)  # fmt: skip
 _INSERTED = "steps that"
 _MOST_ROWS = 50_000_000
 _MOST_INSERTED = 10.0  # times the rows there are: more than that are not gaps
@@ -34,7 +41,9 @@ class Columns:
         missing: a number that means missing, too.
         first, last: keep rows with a time between these.
         gaps: whether steps that a regular index lacks are inserted as missing.
-        decimal: the mark in the numbers of a text file.
+        decimal: the mark in the numbers of a text file; None: found out.
+        ordered: whether a column of times orders the rows; it does not order sites of a graph, which
+            edges count.
     """
 
     modelled: tuple[str, ...] | None = None
@@ -44,7 +53,8 @@ class Columns:
     first: str | None = None
     last: str | None = None
     gaps: bool = True
-    decimal: str = "."
+    decimal: str | None = None
+    ordered: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +75,20 @@ class Reading:
 def read(path: str | Path, columns: Columns | None = None) -> Reading:
     """Read a table as sequences."""
     columns, notes = columns or Columns(), list[str]()
-    table = _index_dropped(read_table(path, columns.decimal), columns, notes)
+    table = read_table(path, columns.decimal)
+    if "decimal" in table.attrs:
+        notes.append("numbers are read with decimal commas")
+    table = _index_dropped(table, columns, notes)
     if table.empty:
         raise ValueError(f"{Path(path).name} must have rows, got none")
-    named = (columns.time, columns.group, *(columns.modelled or ()))
+    asked = (columns.time, columns.group, *(columns.modelled or ()))
+    named = [name for name in asked if name is not None]
     for name in named:
+        if named.count(name) > 1:
+            raise ValueError(f"column '{name}' is named twice; it can have one meaning")
         if name is not None and name not in table.columns:
             raise ValueError(f"'{name}' is not a column; columns are {_listed(table.columns)}")
-    time = columns.time or _clock(table, columns, notes)
+    time = columns.time or (_clock(table, columns, notes) if columns.ordered else None)
     for name in table.columns:  # a gap would make them neither
         if table[name].dtype.kind == "b":
             table[name] = table[name].astype(float)
@@ -195,17 +211,11 @@ def _in_time(part: pd.DataFrame, time: str | None, columns: Columns, notes: list
 
 
 def _filled(part: pd.DataFrame, times: pd.Series, time: str, notes: list[str]) -> pd.DataFrame:
-    ticks = times.to_numpy().astype("datetime64[ns]").astype(np.int64) if times.dtype.kind == "M" else (
-        times.to_numpy(float)
-    )  # fmt: skip
-    steps = np.diff(ticks)
-    step = np.median(steps) if (steps == np.median(steps)).mean() > 0.5 else steps.min()
-    places = (ticks - ticks[0]) / step
-    whole = np.round(places)
-    if np.abs(places - whole).max() > 1e-6 or (np.diff(whole) <= 0).any():
+    grid = regular_grid(times)
+    if grid is None:
         notes.append(f"'{time}' is not regular: rows are taken as consecutive steps")
         return part
-    places = np.round(places).astype(np.int64)
+    places = grid.places
     lacking = int(places[-1]) + 1 - len(part)
     if not lacking:
         return part
@@ -215,11 +225,8 @@ def _filled(part: pd.DataFrame, times: pd.Series, time: str, notes: list[str]) -
             "than gaps; pass --no-gaps to take rows as consecutive steps"
         )
     notes.append(f"{lacking:,} {_INSERTED} '{time}' lacks were inserted as missing")
-    every = ticks[0] + step.astype(ticks.dtype) * np.arange(places[-1] + 1)
-    every[places] = ticks  # as they stand in the file
-    kind = "datetime64[ns]" if times.dtype.kind == "M" else times.dtype
     whole = part.set_index(pd.Index(places)).reindex(np.arange(places[-1] + 1))
-    return whole.set_index(pd.Index(every.astype(kind), name=time))
+    return whole.set_index(grid.times().rename(time))
 
 
 def _chosen(table: pd.DataFrame, columns: Columns, time: str | None, notes: list[str]) -> list[str]:

@@ -67,19 +67,19 @@ class Influence:
             raise ValueError(f"by must be one of {allowed}, got {by!r}")
         return self.table[by]
 
+    def moves_most(self, rows: pd.DataFrame) -> list[str]:
+        """Of rows of the table, the parameter that moves most, and how far, in words."""
+        moves = rows[self.names].to_numpy()
+        most = np.abs(moves).argmax(1)
+        return [f"{self.names[k]} ({row[k]:+.2f} se)" for row, k in zip(moves, most, strict=True)]
+
     def __repr__(self) -> str:
         shown = self.top(5)
         several = self.table["sequence"].iloc[-1] > 0
         place = "site" if isinstance(self.fit.model, FieldModel) else "time"
         where = ["place"] if "place" in shown else [*(["sequence"] if several else []), place]
         columns = [*where, "value", "loss", "displacement"]
-        moves = shown[self.names].to_numpy()
-        most = np.abs(moves).argmax(1)
-        text = shown[columns].assign(
-            moves_most=[
-                f"{self.names[k]} ({row[k]:+.2f} se)" for row, k in zip(moves, most, strict=True)
-            ]
-        )
+        text = shown[columns].assign(moves_most=self.moves_most(shown))
         head = f"Influence of {len(self.table):,} points on {len(self.names)} parameters; the largest:"
         lines = [head, text.to_string(index=False, float_format=lambda v: f"{v:.3g}")]
         if self.damping:

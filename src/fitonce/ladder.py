@@ -63,7 +63,7 @@ def climb(
         _finish(curvature, scoring, state, evidence, climbing)
         settle(state.status, state.distances)
         thetas[climbing] = state.thetas[climbing]
-    for fold in climbing:
+    for fold in climbing if batches.spent() else ():
         if state.status[fold].outcome is Outcome.APPROXIMATE:
             state.status[fold] = out_of_budget(state.distances[fold])
     judge_failures(scoring, state.status, evidence)

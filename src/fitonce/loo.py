@@ -17,13 +17,12 @@ does for PSIS-LOO.
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from fitonce.assemble import assemble
 from fitonce.batches import Batches, chunk_size
 from fitonce.checking import Evidence, check, distrust, fold_steps
+from fitonce.compiling import Stopwatch
 from fitonce.curvature import Curvature, curvature
 from fitonce.diagnostics import Verdict, sound, verdicts
 from fitonce.fit import Fit
@@ -61,7 +60,7 @@ def loo(
         progress: a progress bar; None: only on a terminal.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
     """
-    started = time.perf_counter()
+    watch = Stopwatch()
     if not (is_number(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
     if not isinstance(refine, (bool, int, np.integer)) or refine < 0:
@@ -85,8 +84,7 @@ def loo(
         worst = worst[: int(refine)]
     if worst.size:
         _refit(fit, curve, folds, worst, found, evidence, work, progress)
-    seconds = time.perf_counter() - started
-    return assemble(fit, scoring, "loo", curve, found, evidence, tolerance, work, seconds)
+    return assemble(fit, scoring, "loo", curve, found, evidence, tolerance, work, watch.read())
 
 
 def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:

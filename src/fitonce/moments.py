@@ -13,11 +13,12 @@ def as_times(column: pd.Series, time: str) -> pd.Series:
     found = column if column.dtype.kind in "iufM" else _moments(column, time)
     if isinstance(found.dtype, pd.DatetimeTZDtype):
         found = found.dt.tz_convert("UTC").dt.tz_localize(None)
-    bad = np.flatnonzero(found.isna())
+    finite = np.isfinite(found.to_numpy(float)) if found.dtype.kind == "f" else found.notna()
+    bad = np.flatnonzero(~finite)
     if bad.size:
-        raise ValueError(
-            f"'{time}' must be a number or a date in every row, got {column.iloc[bad[0]]!r}"
-        )
+        cell = column.iloc[bad[0]]
+        got = f"an empty cell in row {bad[0]}" if pd.isna(cell) else f"{str(cell)!r}"
+        raise ValueError(f"'{time}' must be a number or a date in every row, got {got}")
     return found
 
 

@@ -96,6 +96,12 @@ def portrait(fit: Fit | Portrait) -> Portrait:
     )
 
 
+def loss_in_words(scheme: str, loss: str) -> str:
+    """What a result averages over folds."""
+    whole = "minus the log-likelihood of a whole sequence"
+    return whole if scheme == "structures" else f"the {loss} loss per point"
+
+
 @in_float64
 def _values(fit: Fit) -> pd.DataFrame:
     """Without standard errors, each of which takes a solution with H."""

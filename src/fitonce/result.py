@@ -16,7 +16,7 @@ from fitonce.archive import check_free, write_text
 from fitonce.diagnostics import sound
 from fitonce.fit import Fit
 from fitonce.fold_state import Rung
-from fitonce.portrait import Portrait, places
+from fitonce.portrait import Portrait, loss_in_words, places
 from fitonce.progress import duration
 
 
@@ -52,6 +52,7 @@ class CVResult:
         theta: (folds, D) free parameters of each fold.
         method, scheme, loss, damping: how it was done.
         seconds: wall time of the call.
+        compiling: how much of that was compiling, which a second call of the same shape does not need.
         refits_seconds: what refitting every fold would take, from the time of the full fit.
         left_out: the folds, in words.
         fit: the fit; of a result that was read from a file, a portrait of it.
@@ -73,6 +74,7 @@ class CVResult:
     loss: str
     damping: float
     seconds: float
+    compiling: float
     refits_seconds: float
     left_out: str
     fit: Fit | Portrait = field(repr=False)
@@ -83,6 +85,11 @@ class CVResult:
     def n_failed(self) -> int:
         """How many folds have no usable number."""
         return int((~self.folds["ok"]).sum())
+
+    @property
+    def n_unfinished(self) -> int:
+        """How many folds a budget or an interruption left before their end."""
+        return int(self.folds["status"].str.contains("the budget ended").sum())
 
     @property
     def treatment(self) -> str:
@@ -98,9 +105,8 @@ class CVResult:
         elif bad:
             parts.append(f"{bad} of {len(self.folds)} folds have a bad verdict and are included")
         ended = "an interruption" if self.about.get("interrupted") else "the budget"
-        unfinished = int(self.folds["status"].str.contains("the budget ended").sum())
-        if unfinished:
-            parts.append(f"{ended} left {unfinished} of {len(self.folds)} folds unfinished")
+        if self.n_unfinished:
+            parts.append(f"{ended} left {self.n_unfinished} of {len(self.folds)} folds unfinished")
         return "; ".join(parts) or f"all {len(self.folds)} folds are included"
 
     def params(self, fold: int) -> Any:
@@ -180,12 +186,12 @@ def load(path: str | os.PathLike[str]) -> CVResult:
 
 
 def _lines(cv: CVResult) -> list[str]:
-    unit = "per sequence" if cv.scheme == "structures" else "per point"
     spread = f"+- {cv.se:.4f}" if np.isfinite(cv.se) else "(no se)  "
     damped = f", H damped by {cv.damping:g}" if cv.damping else ""
+    averaged = loss_in_words(cv.scheme, cv.loss)
     lines = [
         f"Cross-validation: {cv.left_out}",
-        f"  estimate  {cv.estimate:.4f} {spread}   mean over folds of the {cv.loss} loss {unit}",
+        f"  estimate  {cv.estimate:.4f} {spread}   mean over folds of {averaged}",
         f"  control   {cv.control:.4f}            same folds, parameters not adjusted",
         f"  method    {cv.method}, scheme {cv.scheme}{damped}{_rungs(cv)}",
         f"  trust     {_trust(cv)}",
@@ -195,6 +201,8 @@ def _lines(cv: CVResult) -> list[str]:
         lines.append(f"  FOLDS     {cv.treatment}")
         lines += [f"            {_sentence(cv, fold)}" for fold in untrusted.index[:5]]
     times = f"  time      {duration(cv.seconds)}"
+    if cv.compiling > 0.2 * cv.seconds:
+        times += f", of which compiling {duration(cv.compiling)}"
     if cv.method != "exact" and np.isfinite(cv.refits_seconds):
         times += (
             f"; {len(cv.folds):,} refits would take about {duration(cv.refits_seconds)} "

@@ -7,6 +7,7 @@ written beside its place and then moved there, so that no half of one is ever fo
 from __future__ import annotations
 
 import binascii
+import hashlib
 import json
 import os
 import zlib
@@ -35,7 +36,8 @@ from fitonce.status import Outcome, Status
 
 FORMAT, VERSION = "fitonce result", 1
 _NUMBERS = (
-    "estimate", "se", "control", "error", "tolerance", "damping", "seconds", "refits_seconds",
+    "estimate", "se", "control", "error", "tolerance", "damping", "seconds", "compiling",
+    "refits_seconds",
 )  # fmt: skip
 _WORDS = ("method", "scheme", "loss", "left_out", "fingerprint")
 
@@ -67,6 +69,7 @@ def write(
         "theta": pack_array(result.theta),
         "fit": _of_portrait(portrait(result.fit)),
     }
+    document["digest"] = _digest(document)
     text = json.dumps(document, allow_nan=False, indent=1)
     return write_text(path, text, force=force)
 
@@ -76,11 +79,20 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(path)
     document = _document(path)
     try:
-        return _fields(document)
+        found = _fields(document)
+        if document.pop("digest") != _digest(document):
+            raise ValueError("it was changed after it was written")
+        return found
     except (
         KeyError, TypeError, ValueError, AttributeError, OverflowError, zlib.error, binascii.Error,
     ) as error:  # fmt: skip
         raise ValueError(f"{path.name} is a damaged result: {_reason(error)}") from None
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    """Of all that is in a file: it tells damage from what was written."""
+    text = json.dumps(document, allow_nan=False, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _document(path: Path) -> dict[str, Any]:

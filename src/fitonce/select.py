@@ -24,7 +24,7 @@ class Selection:
     Attributes:
         table: one row per model, in the order given (simplest first): `parameters`, `estimate`, `se`,
             `control`, `error`; `difference` from the best and its paired `difference_se`; `aic` and
-            `bic` of the full fit; `worst` verdict; `fit`, whether the fit is a certified minimum.
+            `bic` of the full fit; `worst` verdict; `failed` and `unfinished` folds; `fit`, its outcome.
         best: the model with the least held-out loss.
         simplest: the first whose loss is within one paired standard error of the best.
         skipped: models that could not be fitted, and why.
@@ -46,15 +46,17 @@ class Selection:
     @property
     def sentence(self) -> str:
         """What it comes to."""
-        text = f"least held-out loss: {self.best}; simplest within one standard error: {self.simplest}"
+        text = f"least held-out loss: {self.best}; simplest within one paired se: {self.simplest}"
         usual = {name: self.table[name].astype(float) for name in ("aic", "bic")}
         named = [
             f"{name.upper()} {column.idxmin()}" for name, column in usual.items() if column.notna().any()
         ]
-        return text + (f"; least {', '.join(named)}" if named else "")
+        text += f"; least {', '.join(named)}" if named else ""
+        return "; ".join([text, *self.comparison.doubts])
 
     def plot(self, ax: Any = None) -> Any:
-        """The curve with standard errors, and the control. Returns the matplotlib axes."""
+        """The curve with standard errors, those of differences from the best, which say what is as good,
+        and the control. Returns the matplotlib axes."""
         if ax is None:
             import matplotlib.pyplot as plt
 
@@ -69,10 +71,21 @@ class Selection:
             capsize=3,
             label="estimate",
         )
+        others = rows.index != self.best
+        ax.errorbar(
+            place[others] + 0.12,
+            rows["estimate"][others],
+            rows["difference_se"][others],
+            fmt="none",
+            ecolor="0.35",
+            elinewidth=2.5,
+            label="paired with the best, se",
+        )
+        ax.axhline(rows["estimate"][self.best], ls="--", lw=0.8, color="0.5")
         ax.plot(place, rows["control"], "x--", color="#c2410c", lw=0.8, label="control (not adjusted)")
         marks = (
             (self.best, "*", 15, "#1b4f8a", f"best: {self.best}"),
-            (self.simplest, "o", 15, "none", f"simplest within one se: {self.simplest}"),
+            (self.simplest, "o", 15, "none", f"simplest within one paired se: {self.simplest}"),
         )
         for name, mark, size, fill, label in marks:
             at = rows.index.get_loc(name)
@@ -81,7 +94,7 @@ class Selection:
         ax.set_xticks(place, [str(name) for name in rows.index])
         ax.set_ylabel("held-out loss (less is better)")
         ax.margins(x=0.1, y=0.15)
-        ax.legend(fontsize=8)
+        ax.legend(fontsize=8, labelspacing=0.9)
         return ax
 
     def __repr__(self) -> str:
@@ -134,9 +147,7 @@ def select(
     if not results:
         raise ValueError(f"no model could be fitted: {next(iter(skipped.values()))}")
     found = compare(results)
-    table = pd.DataFrame.from_dict(rows, orient="index").join(
-        found.table[["estimate", "se", "control", "error", "difference", "difference_se", "worst"]]
-    )
+    table = pd.DataFrame.from_dict(rows, orient="index").join(found.table.drop(columns="ratio"))
     table.index.name = "model"
     near = (table["difference"] <= table["difference_se"]) | (table.index == found.best)
     return Selection(table, found.best, str(table.index[near][0]), skipped, found, results)
@@ -150,5 +161,4 @@ def _criteria(fitted: Any) -> dict[str, Any]:
         "parameters": size,
         "aic": 2.0 * size - 2.0 * likelihood,
         "bic": np.log(count) * size - 2.0 * likelihood,
-        "fit": fitted.status.outcome.value,
     }

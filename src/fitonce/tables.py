@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import warnings
-import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,8 +13,18 @@ import pandas as pd
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
 
 
-def read_table(path: str | Path, decimal: str = ".") -> pd.DataFrame:
-    """A table from a file, by its ending; `decimal` is the mark in the numbers of a text file."""
+def read_table(
+    path: str | Path, decimal: str | None = None, names_first: bool | None = None
+) -> pd.DataFrame:
+    """A table from a file, by its ending.
+
+    Args:
+        path: the file.
+        decimal: the mark in the numbers of a text file; None: a comma where columns are full of such
+            numbers and something else parts them; then `attrs` of the table have "decimal".
+        names_first: whether the first line of a text file names the columns; None: unless it is all
+            numbers.
+    """
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"expected a file, got the folder {path}")
@@ -29,10 +39,10 @@ def read_table(path: str | Path, decimal: str = ".") -> pd.DataFrame:
         return _parquet(path)
     if ending in (".npz", ".npy"):
         return _arrays(path)
-    return _text(path, ending, decimal)
+    return _text(path, ending, decimal, names_first)
 
 
-def _text(path: Path, ending: str, decimal: str) -> pd.DataFrame:
+def _text(path: Path, ending: str, decimal: str | None, names_first: bool | None) -> pd.DataFrame:
     try:
         with path.open(encoding="utf-8-sig") as file:
             head = file.read(65_536)
@@ -41,29 +51,56 @@ def _text(path: Path, ending: str, decimal: str) -> pd.DataFrame:
     if "\0" in head:
         raise ValueError(f"{path.name} must be text, but has bytes that are zero")
     separator = "\t" if ending == ".tsv" else _separator(head)
-    header: int | None = 0 if _has_header(head, separator) else None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-            table = pd.read_csv(
-                path, sep=separator, header=header, encoding="utf-8-sig", skipinitialspace=True,
-                index_col=False, skip_blank_lines=not head.split("\n")[0].strip(), decimal=decimal,
-            )  # fmt: skip
-    except pd.errors.ParserWarning:
-        raise ValueError(f"{path.name} has rows with more cells than its first line has names") from None
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, csv.Error) as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise ValueError(f"{path.name} is not a table that can be read: {reason}") from None
+    cells = _first_cells(head, separator)
+    marks = [decimal] if decimal else [".", *([","] if separator != "," else [])]
+    numbers = any(_all_numbers(cells, mark) for mark in marks)
+    named = not numbers if names_first is None else names_first
+    header: int | None = 0 if named else None
+    twice = pd.Series([cell for cell in cells if cell]) if named else pd.Series(dtype=str)
+    if twice.duplicated().any():
+        raise ValueError(f"{path.name} has two columns named '{twice[twice.duplicated()].iloc[0]}'")
+    how = {
+        "sep": separator,
+        "header": header,
+        "encoding": "utf-8-sig",
+        "skipinitialspace": True,
+        "index_col": False,
+        "skip_blank_lines": not head.split("\n")[0].strip(),
+    }
+    table = _parsed(path, decimal=marks[0], **how)
+    if len(marks) > 1 and any(_has_commas(table[name]) for name in table.columns):
+        table = _parsed(path, decimal=",", **how)
+        table.attrs["decimal"] = ","
     while len(table) and table.iloc[-1].isna().all() and head.endswith(("\n\n", "\r\n\r\n")):
         table = table.iloc[:-1]  # empty lines at the end are no steps
     if header is None:
         table.columns = [f"x{k}" for k in range(table.shape[1])]
     table.columns = [str(name).strip() for name in table.columns]
-    if table.columns.duplicated().any():
-        raise ValueError(
-            f"{path.name} has two columns named '{table.columns[table.columns.duplicated()][0]}'"
-        )
     return table
+
+
+def _parsed(path: Path, **how: Any) -> pd.DataFrame:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
+            return pd.read_csv(path, **how)
+    except pd.errors.ParserWarning:
+        raise ValueError(f"{path.name} has rows with more cells than its first line has names") from None
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, csv.Error) as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise ValueError(f"{path.name} is not a table that can be read: {reason}") from None
+
+
+def _has_commas(column: pd.Series) -> bool:
+    """Whether a column is one of numbers with decimal commas; 1,234 alone could be a thousand."""
+    if column.dtype.kind in "biufM":
+        return False
+    cells = column.dropna().astype(str).str.strip()
+    return bool(
+        len(cells)
+        and cells.str.fullmatch(r"[+-]?\d*(,\d+)?([eE][+-]?\d+)?").all()
+        and cells.str.contains(r",(?:\d{1,2}|\d{4,})(?!\d)").any()
+    )
 
 
 def _separator(head: str) -> str:
@@ -71,15 +108,19 @@ def _separator(head: str) -> str:
     return next((mark for mark in ("\t", ";") if mark in first), ",")
 
 
-def _has_header(head: str, separator: str) -> bool:
-    """Whether the first line is of names: it is unless every cell is a number."""
+def _first_cells(head: str, separator: str) -> list[str]:
     first = next((line for line in head.splitlines() if line.strip()), "")
-    for cell in first.split(separator):
+    row = next(csv.reader([first], delimiter=separator, skipinitialspace=True), [])
+    return [cell.strip() for cell in row]
+
+
+def _all_numbers(cells: list[str], decimal: str) -> bool:
+    for cell in cells:
         try:
-            float(cell.strip().strip('"') or "nan")
+            float(cell.replace(decimal, ".") or "nan")
         except ValueError:
-            return True
-    return False
+            return False
+    return True
 
 
 def _parquet(path: Path) -> pd.DataFrame:
@@ -91,10 +132,14 @@ def _parquet(path: Path) -> pd.DataFrame:
         table = pd.read_parquet(path)
     except Exception as error:  # pyarrow has many kinds
         raise ValueError(f"{path.name} is not a Parquet file that can be read: {error}") from None
-    named = [name for name in table.index.names if name is not None]
-    table = table.reset_index() if named else table.reset_index(drop=True)
     table.columns = [str(name) for name in table.columns]
-    return table
+    named = any(name is not None for name in table.index.names)
+    if not named and table.index.dtype.kind in "iuf":  # numbers the rows
+        return table.reset_index(drop=True)
+    both = [str(name) for name in table.index.names if str(name) in table.columns]
+    if both:
+        raise ValueError(f"{path.name} has two columns named '{both[0]}', one of them its index")
+    return table.reset_index().rename(columns=str)
 
 
 def _arrays(path: Path) -> pd.DataFrame:
@@ -103,16 +148,19 @@ def _arrays(path: Path) -> pd.DataFrame:
         with path.open("rb") as file:
             found = np.load(file, allow_pickle=False)
             arrays = dict(found) if hasattr(found, "files") else {"x": found}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, MemoryError, KeyError) as error:
+    except Exception as error:  # numpy, zipfile and the parser of headers have many kinds
         raise ValueError(f"{path.name} is not an array file that can be read: {error}") from None
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise ValueError(f"{path.name} is not an array file that can be read: a part is no array")
     columns: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
-        if array.ndim == 1:
-            columns[name] = array
-        elif array.ndim == 2:
-            columns |= {f"{name}{k}": array[:, k] for k in range(array.shape[1])}
-        else:
+        if array.ndim not in (1, 2):
             raise ValueError(f"array '{name}' must have one or two axes, got shape {array.shape}")
+        parts = {name: array} if array.ndim == 1 else {f"{name}{k}": c for k, c in enumerate(array.T)}
+        both = columns.keys() & parts.keys()
+        if both:
+            raise ValueError(f"{path.name} has two columns named '{min(both)}'")
+        columns |= parts
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"all arrays of {path.name} must have one length, got {lengths}")

@@ -124,6 +124,11 @@ def _support(data: Any) -> str | None:
     return "iob2" if any(str(tag).startswith("I-") for tag in tags) else None
 
 
+def usual_folds(on_graph: bool, of_labels: bool) -> str:
+    """What is left out where nobody says: regions, whole sentences, or blocks of time."""
+    return "regions" if on_graph else "sequences" if of_labels else "blocks"
+
+
 @dataclass(frozen=True)
 class FoldChoice:
     """What was asked for: a name from `FOLDS`, None for what suits the data, and its numbers."""
@@ -140,11 +145,11 @@ class FoldChoice:
         if self.name is not None and self.name not in FOLDS:
             raise ValueError(f"--folds must be one of {', '.join(FOLDS)}, got '{self.name}'")
         if self.name is not None:
-            self.kind(False)
+            self.kind()
 
-    def kind(self, on_graph: bool) -> str:
-        """Its name, or that of what suits the data; other options must be for it."""
-        name = self.name or ("regions" if on_graph else "blocks")
+    def kind(self, usual: str = "blocks") -> str:
+        """Its name, or what is usual for the model; other options must be for it."""
+        name = self.name or usual
         _check_used(self, _FOR_FOLDS, "--folds", name)
         if name == "regions" and self.hops is not None and self.percent != _PERCENT:
             raise ValueError("--percent and --hops both say how large a region is; give one of them")
@@ -153,7 +158,8 @@ class FoldChoice:
     def build(self, model: Any, data: Any) -> Folds:
         """The folds, for the data as a fit has them."""
         graph = getattr(model, "graph", None)
-        name = self.kind(graph is not None)
+        labels = isinstance(model, models.LinearChainCRF)
+        name = self.kind(usual_folds(graph is not None, labels))
         on_graph = name in ("regions", "spatial-kfold", "buffered")
         if on_graph and graph is None:
             raise ValueError(f"--folds {name} is for models on a graph, got one without --edges")

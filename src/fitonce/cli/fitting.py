@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fitonce.cli.choices import FoldChoice
 from fitonce.cli.loading import Loaded
 from fitonce.cli.speaking import complain, stoppable
 from fitonce.crossval import cross_validate
 from fitonce.fit import Fit, fit
 from fitonce.folds import Folds
 from fitonce.influence import Influence, influence
+from fitonce.models.base import Conditions
 from fitonce.result import CVResult
 
 _EXACT = 20  # folds of a report that are also refitted
@@ -23,6 +26,18 @@ def fitted(loaded: Loaded, restarts: int, seed: int, bars: bool | None) -> Fit:
     """The fit of what was asked to what was read."""
     model = loaded.choice.build(loaded.data)
     return fit(model, loaded.data, restarts=restarts, seed=seed, progress=bars)
+
+
+def folds_for(choice: FoldChoice, models: Collection[Any], data: Any) -> Folds:
+    """Folds that score what every model has a density for: an autoregression only conditions on its
+    first steps, so those of the highest order count."""
+    widest = max(models, key=_order)
+    seen = widest.modelled(data) if isinstance(widest, Conditions) else data
+    return choice.build(widest, seen)
+
+
+def _order(model: Any) -> int:
+    return int(getattr(getattr(model, "emission", None), "order", 0))
 
 
 def validated(fit: Fit, folds: Folds, bars: bool | None, **how: Any) -> tuple[CVResult, bool]:

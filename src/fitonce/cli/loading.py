@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.cli.choices import FIELDS, ModelChoice
+from fitonce.cli.edges import edges_of
 from fitonce.conll import read_conll
 from fitonce.files import Columns, read
 from fitonce.graph import graph
@@ -67,6 +68,12 @@ def _on_graph(
 ) -> Loaded:
     if edges is None:
         raise ValueError(f"--model {choice.name} needs --edges, a file with two columns of sites")
+    for option, value in (
+        ("--time", columns.time), ("--group", columns.group),
+        ("--from", columns.first), ("--to", columns.last),
+    ):  # fmt: skip
+        if value is not None:
+            raise ValueError(f"{option} is for sequences, got --model {choice.name}")
     table = read_table(path, columns.decimal)
     if exposure is not None and exposure not in table.columns:
         raise ValueError(f"'{exposure}' is not a column; columns are {', '.join(table.columns)}")
@@ -76,37 +83,18 @@ def _on_graph(
             f"a graph has one number for each site; choose its column with --columns, from "
             f"{', '.join(others) or 'none'}"
         )
-    found = read(path, replace(columns, modelled=columns.modelled or (others[0],), gaps=False))
+    chosen = columns.modelled or (others[0],)
+    found = read(path, replace(columns, modelled=chosen, gaps=False, ordered=False))
     known = None if exposure is None else _exposures(found.table[exposure])
-    pairs = read_table(edges)
-    if pairs.shape[1] < 2:
-        raise ValueError(f"{edges.name} must have two columns of sites, got {pairs.shape[1]}")
-    numbered, column = _numbered(pairs.iloc[:, :2], found.table, edges.name)
+    numbered, column = edges_of(edges, found.table)
     links = graph(numbered, found.data.n_sites)
     notes = [*found.notes, str(links)]
     data = found.data
     if column is not None:
         notes.append(f"sites are named by '{column}'")
         data = replace(data, names=Names(("the graph",), tuple(map(str, found.table[column]))))
+    notes += [] if exposure is None else [f"exposure: {exposure}"]
     return Loaded(data, replace(choice, edges=links, exposure=known), notes)
-
-
-def _numbered(pairs: pd.DataFrame, table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, str | None]:
-    """Edges as row numbers, and the column that names sites, if one does. Names are looked up in the
-    column of the file that has them all."""
-    pairs = pairs.set_axis(["i", "j"], axis=1)
-    if all(dtype.kind in "iuf" for dtype in pairs.dtypes):
-        words = [c for c in table.columns if table[c].dtype.kind not in "biuf" and table[c].is_unique]
-        return pairs, (words[0] if words else None)
-    names = pd.unique(pairs.astype(str).to_numpy().ravel())
-    for column in table.columns:
-        place = {str(label): row for row, label in enumerate(table[column])}
-        if len(place) == len(table) and set(names) <= set(place):
-            return pairs.astype(str).map(place.__getitem__), column
-    raise ValueError(
-        f"{name} must have row numbers from 0, or names that one column of the data has all of; "
-        f"no column has all of {', '.join(names[:3])}, ..."
-    )
 
 
 def _exposures(column: pd.Series) -> np.ndarray:

@@ -36,7 +36,8 @@ LastOption = Annotated[
     str | None, typer.Option("--to", help="Keep rows up to this time.", rich_help_panel=_DATA)
 ]
 DecimalOption = Annotated[
-    str, typer.Option("--decimal", help="The mark in numbers: . or ,", rich_help_panel=_DATA)
+    str | None,
+    typer.Option("--decimal", help="The mark in numbers: . or , (found out)", rich_help_panel=_DATA),
 ]
 GapsOption = Annotated[
     bool,
@@ -88,14 +89,17 @@ FoldsOption = Annotated[
     str | None,
     typer.Option(
         "--folds",
-        help="blocks, iid, points, kfold, future, sequences; regions, spatial-kfold, buffered.",
+        help="blocks (default), iid, points, kfold, future, sequences (default of crf); on a graph "
+        "regions (default), spatial-kfold, buffered.",
         rich_help_panel=_FOLDS,
     ),
 ]
 PercentOption = Annotated[
     float, typer.Option("--percent", help="Share that a fold leaves out.", rich_help_panel=_FOLDS)
 ]
-NOption = Annotated[int | None, typer.Option("--n", help="How many folds.", rich_help_panel=_FOLDS)]
+NOption = Annotated[
+    int | None, typer.Option("--n", "-n", help="How many folds.", rich_help_panel=_FOLDS)
+]
 KOption = Annotated[
     int, typer.Option("--k", help="Folds of kfold and spatial-kfold.", rich_help_panel=_FOLDS)
 ]
@@ -127,10 +131,11 @@ SaveOption = Annotated[
     Path | None, typer.Option("--save", "-o", help="Write the result (JSON).", rich_help_panel=_OUT)
 ]
 TableOption = Annotated[
-    Path | None, typer.Option("--save", "-o", help="Write the whole table (CSV).", rich_help_panel=_OUT)
+    Path | None,
+    typer.Option("--save", "-o", help="Write the whole table (CSV, JSON).", rich_help_panel=_OUT),
 ]
 TopOption = Annotated[
-    int, typer.Option("--top", "--n", help="How many points to show.", min=1, rich_help_panel=_OUT)
+    int, typer.Option("--top", "--n", "-n", help="How many points to show.", min=1, rich_help_panel=_OUT)
 ]
 PlotOption = Annotated[
     Path | None, typer.Option("--plot", help="Write a picture (PNG, PDF, SVG).", rich_help_panel=_OUT)

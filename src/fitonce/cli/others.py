@@ -45,7 +45,8 @@ def compare(
     if plot is not None:
         write_figure(plot, found.plot().figure, force=force)
     if json:
-        print_json({"best": found.best, "models": rows_of(found.table)})
+        said = {"best": found.best, "sentence": found.sentence, "doubts": found.doubts}
+        print_json({**said, "models": rows_of(found.table)})
     elif quiet:
         print(found.best)
     else:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fitonce import compile_cache
 from fitonce.cli import options as o
-from fitonce.cli.choices import FoldChoice, ModelChoice
+from fitonce.cli.choices import FoldChoice, ModelChoice, usual_folds
 from fitonce.cli.loading import Loaded, load_file
 from fitonce.cli.outputs import check_outputs, check_picture
 from fitonce.files import Columns
@@ -36,7 +36,7 @@ class Request:
     first: o.FirstOption = None
     last: o.LastOption = None
     gaps: o.GapsOption = True
-    decimal: o.DecimalOption = "."
+    decimal: o.DecimalOption = None
     edges: o.EdgesOption = None
     exposure: o.ExposureOption = None
     folds: o.FoldsOption = None
@@ -77,13 +77,17 @@ class Request:
     def load(self) -> Loaded:
         """Check what can be checked at once, then read the file."""
         choice = self.choice()
-        self.fold_choice().kind(choice.on_graph)  # said before the fit, not after it
+        usual = usual_folds(choice.on_graph, choice.name == "crf")
+        self.fold_choice().kind(usual)  # said before the fit, not after it
+        wanted = [path for path in (self.report, self.save, self.plot) if path is not None]
+        if len({path.absolute() for path in wanted}) < len(wanted):
+            raise ValueError(f"each output needs a file of its own, got {wanted[0]} twice")
         check_outputs([self.report, self.save, self.plot], self.force)
         check_picture(self.plot)
         if self.cache:
             compile_cache.use()
         names = None if self.columns is None else tuple(c.strip() for c in self.columns.split(","))
-        if self.decimal not in (".", ","):
+        if self.decimal not in (None, ".", ","):
             raise ValueError(f"--decimal must be . or , and not '{self.decimal}'")
         columns = Columns(
             names, self.time, self.group, self.missing, self.first, self.last, self.gaps, self.decimal
@@ -100,7 +104,9 @@ class Request:
         """For the report: what was asked, in words."""
         shown = {
             "file": self.file.name, "model": self.model, "columns": self.columns, "time": self.time,
-            "group": self.group, "missing": self.missing, "seed": self.seed,
+            "group": self.group, "missing": self.missing, "decimal": self.decimal, "from": self.first,
+            "to": self.last, "edges": None if self.edges is None else self.edges.name,
+            "exposure": self.exposure, "seed": self.seed,
         }  # fmt: skip
         return {name: str(value) for name, value in shown.items() if value is not None}
 

@@ -12,7 +12,13 @@ import typer
 
 from fitonce.archive import write_figure, write_text
 from fitonce.cli import outputs
-from fitonce.cli.fitting import fitted, influence_for_report, made_for_report, validated
+from fitonce.cli.fitting import (
+    fitted,
+    folds_for,
+    influence_for_report,
+    made_for_report,
+    validated,
+)
 from fitonce.cli.request import Request
 from fitonce.cli.showing import show_cv, show_influence
 from fitonce.cli.speaking import STOPPED, complain
@@ -25,8 +31,9 @@ def run_cv(request: Request) -> None:
     """Cross-validate a model of the data in a file, from one fit."""
     started = time.perf_counter()
     loaded = request.load()
+    model = loaded.choice.build(loaded.data)
+    folds = folds_for(request.fold_choice(), [model], loaded.data)  # before the fit: it may refuse
     fit = fitted(loaded, request.restarts, request.seed, request.bars)
-    folds = request.fold_choice().build(fit.model, fit.data)
     how: dict[str, Any] = {
         "method": request.method,
         "scheme": request.scheme,
@@ -38,7 +45,7 @@ def run_cv(request: Request) -> None:
     if stopped:
         result = replace(result, about={**result.about, "interrupted": True})
         complain(f"interrupted: this is a partial result; {result.treatment}")
-    _finish(request, result, lambda: made_for_report(fit, folds, result), started, stopped)
+    _finish(request, loaded.notes, result, lambda: made_for_report(fit, folds, result), started, stopped)
 
 
 def run_loo(request: Request) -> None:
@@ -48,19 +55,22 @@ def run_loo(request: Request) -> None:
     fit = fitted(loaded, request.restarts, request.seed, request.bars)
     result = loo(fit, progress=request.bars)
     more = lambda: {"influence": influence_for_report(fit)}  # noqa: E731
-    _finish(request, result, more, started, False)
+    _finish(request, loaded.notes, result, more, started, False)
 
 
 def _finish(
     request: Request,
+    notes: list[str],
     result: CVResult,
     more: Callable[[], dict[str, Any]],
     started: float,
     stopped: bool,
 ) -> None:
-    """Write and print; `more` is what a report takes beside the result, made once that is safe."""
+    """Write and print; `notes`: what was said of the file; `more`: what a report takes beside the
+    result, made once that is safe."""
     command = outputs.command_line()
-    about = {"command": command, "seed": request.seed, "asked": request.asked()}
+    asked = request.asked() | ({"read as": "; ".join(notes)} if notes else {})
+    about = {"command": command, "seed": request.seed, "asked": asked}
     result = replace(result, about={**result.about, **about})
     wrote = []
     if request.save is not None:
@@ -86,14 +96,18 @@ def _finish(
 
 
 def run_influence(request: Request, top: int, table: Path | None) -> None:
-    """Which points move the fit most; --save writes the whole table as CSV."""
+    """Which points move the fit most; --save writes the whole table as CSV, or JSON by its ending."""
     outputs.check_outputs([table], request.force)
     loaded = request.load()
     fit = fitted(loaded, request.restarts, request.seed, request.bars)
     found = influence(fit)
+    if not fit.ok:
+        complain(f"the fit is not a certified minimum: {fit.status}")
     wrote = []
     if table is not None:
-        text = found.to_dataframe().to_csv(index=False)
+        rows = found.to_dataframe()
+        as_json = table.suffix.lower() == ".json"
+        text = rows.to_json(orient="records", indent=1) if as_json else rows.to_csv(index=False)
         wrote.append(write_text(table, text, force=request.force))
     if request.plot is not None:
         wrote.append(write_figure(request.plot, found.plot().figure, force=request.force))

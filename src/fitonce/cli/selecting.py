@@ -11,11 +11,11 @@ import typer
 from fitonce.archive import write_figure
 from fitonce.cli import outputs
 from fitonce.cli.choices import ModelChoice
+from fitonce.cli.fitting import folds_for, influence_for_report
 from fitonce.cli.request import Request
 from fitonce.cli.showing import show_models
 from fitonce.cli.speaking import STOPPED, complain, stoppable
-from fitonce.folds import Folds
-from fitonce.models.base import Conditions
+from fitonce.fit import Fit
 from fitonce.select import Selection, select
 
 _MOST = 64  # models: a range that long is a slip
@@ -35,7 +35,7 @@ def run_select(request: Request, states: str, order: str, beta: str) -> None:
             impossible[name] = str(error)
     if not candidates:
         raise ValueError(next(iter(impossible.values())))
-    folds = common_folds(request, candidates, loaded.data)
+    folds = folds_for(request.fold_choice(), candidates.values(), loaded.data)
     with stoppable() as stop:
         found = select(
             candidates,
@@ -52,23 +52,11 @@ def run_select(request: Request, states: str, order: str, beta: str) -> None:
         )
         stopped = stop()
     found = replace(found, skipped={**impossible, **found.skipped})
-    wrote = _written(request, found)
+    wrote = _written(request, found, loaded.notes)
     _shown(request, found, wrote)
     if stopped:
         complain("interrupted: this is of the models that were finished")
         raise typer.Exit(STOPPED)
-
-
-def common_folds(request: Request, candidates: dict[str, Any], data: Any) -> Folds:
-    """Folds that score what every model has a density for: an autoregression only conditions on its
-    first steps, so those of the highest order count."""
-    widest = max(candidates.values(), key=_order)
-    seen = widest.modelled(data) if isinstance(widest, Conditions) else data
-    return request.fold_choice().build(widest, seen)
-
-
-def _order(model: Any) -> int:
-    return int(getattr(getattr(model, "emission", None), "order", 0))
 
 
 def _say(name: str) -> None:
@@ -100,10 +88,10 @@ def _said(name: str, value: Any) -> str:
 
 
 def numbers(text: str, option: str, least: int) -> list[int]:
-    """'1..8', '2,3,5' or '4'."""
+    """'1..8' or '1-8', '2,3,5' or '4'."""
     try:
-        if ".." in text:
-            first, last = (int(part) for part in text.split(".."))
+        if ".." in text or "-" in text.strip()[1:]:
+            first, last = (int(part) for part in text.strip().split(".." if ".." in text else "-"))
             found = list(range(first, last + 1)) if last - first < 10 * _MOST else [first, last]
         else:
             found = [int(part) for part in text.split(",")]
@@ -114,11 +102,11 @@ def numbers(text: str, option: str, least: int) -> list[int]:
     return sorted(set(found))
 
 
-def _written(request: Request, found: Selection) -> list[str]:
+def _written(request: Request, found: Selection, notes: list[str]) -> list[str]:
     wrote = []
     result = found.results[found.simplest]
     command = outputs.command_line()
-    asked = {**request.asked(), "selected": f"{found.simplest}; {found.sentence}"}
+    asked = request.asked() | ({"read as": "; ".join(notes)} if notes else {})
     about = {"command": command, "seed": request.seed, "asked": asked}
     result = replace(result, about={**result.about, **about})
     if request.save is not None:
@@ -126,7 +114,10 @@ def _written(request: Request, found: Selection) -> list[str]:
     if request.plot is not None:
         wrote.append(str(write_figure(request.plot, found.plot().figure, force=request.force)))
     if request.report is not None:
-        wrote.append(str(result.to_html(request.report, force=request.force)))
+        more: dict[str, Any] = {"models": found.table, "choice": found.sentence}
+        if isinstance(result.fit, Fit):
+            more["influence"] = influence_for_report(result.fit)
+        wrote.append(str(result.to_html(request.report, force=request.force, **more)))
     return wrote
 
 
@@ -136,6 +127,7 @@ def _shown(request: Request, found: Selection, wrote: list[str]) -> None:
             "best": found.best,
             "simplest": found.simplest,
             "sentence": found.sentence,
+            "doubts": found.comparison.doubts,
             "models": outputs.rows_of(found.table),
             "skipped": found.skipped,
             "wrote": wrote,
@@ -144,6 +136,8 @@ def _shown(request: Request, found: Selection, wrote: list[str]) -> None:
         return
     if request.quiet:
         print(found.simplest)
+        for doubt in found.comparison.doubts:
+            complain(doubt)
         return
     print(f"\n{found.comparison.left_out}")
     show_models(found.table, ["parameters", "aic", "bic", "worst"])

@@ -10,8 +10,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from fitonce.audit import LabelAudit
+from fitonce.influence import Influence
 from fitonce.result import CVResult
 
+_WIDEST = 10_000
 _STYLES = {"FOLDS": "bold red", "FIT": "bold red", "estimate": "bold", "control": "dim"}
 
 
@@ -54,7 +57,10 @@ def show_table(table: pd.DataFrame, title: str = "") -> None:
         shown.add_column(str(name), justify="right" if numeric else "left", no_wrap=True)
     for row in table.itertuples(index=False):
         shown.add_row(*(_cell(value) for value in row))
-    Console().print(shown, highlight=False)
+    console = Console()
+    needed = Console(width=_WIDEST).measure(shown).maximum
+    console.width = max(console.width, needed)  # lines may wrap, but no digit is cut off
+    console.print(shown, highlight=False, soft_wrap=True)
 
 
 def _cell(value: Any) -> str:
@@ -85,12 +91,14 @@ def _behind(row: Any) -> str:
     return f"{row['difference']:.3g} ({spread})"
 
 
-def show_influence(found: Any, count: int, quiet: bool) -> None:
+def show_influence(found: Influence | LabelAudit, count: int, quiet: bool) -> None:
     """The most influential points, or labels."""
     top = found.top(count)
     if quiet:
         print(" ".join(str(site) for site in top["site"]))
         return
-    hidden = {*getattr(found, "names", ()), *(("sequence", "time") if "place" in top else ())}
-    names = [name for name in top.columns if name not in hidden]
-    show_table(top[names].set_index(names[0]), "largest influence on the fit")
+    if isinstance(found, Influence):
+        where = ["place"] if "place" in top else ["sequence", "time"]
+        shown = top[["site", *where, "value", "loss", "displacement"]]
+        top = shown.assign(moves_most=found.moves_most(top))
+    show_table(top.set_index(top.columns[0]), "largest influence on the fit")

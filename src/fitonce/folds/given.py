@@ -52,9 +52,11 @@ def structures(
             raise ValueError(f"groups must label every sequence, but sequence {unlabelled[0]} has none")
         sets = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         return make_folds("sequences", sets, shape, "leave-one-group-of-sequences-out")
-    chosen, label = np.arange(count), "leave-one-sequence-out"
+    observed = np.flatnonzero(shape.base)
+    chosen, label = observed, "leave-one-sequence-out"
+    if len(observed) < count:
+        label += f" but for {count - len(observed)} with nothing to score"
     if n is not None:
-        observed = np.flatnonzero(shape.base)
         if not is_between(n, 1, len(observed)):
             raise ValueError(f"n must be an integer between 1 and {len(observed)}, got {n}")
         chosen = np.sort(np.random.default_rng(seed).choice(observed, n, replace=False))

@@ -31,7 +31,13 @@ def blocks(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
     """
     shape = shape_of(data)
     rng = np.random.default_rng(seed)
-    widths = [share_of(percent, t, f"steps of sequence {i}") for i, t in enumerate(shape.lengths)]
+    try:
+        widths = [share_of(percent, t, f"steps of sequence {i}") for i, t in enumerate(shape.lengths)]
+    except ValueError as error:
+        if len(shape.lengths) == 1:
+            raise
+        hint = "leave whole sequences out instead (folds.structures, --folds sequences)"
+        raise ValueError(f"{error}; {hint}") from None
     places = np.array([length - width + 1 for length, width in zip(shape.lengths, widths, strict=True)])
     sets = []
     for fold in range(at_least_one(n)):
@@ -44,7 +50,8 @@ def blocks(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
         else:
             raise ValueError(f"fold {fold}: {_MAX_REDRAWS} blocks in a row held only missing sites")
         sets.append(block)
-    return make_folds("sites", sets, shape, f"contiguous blocks of {percent:g} % (seed {seed})")
+    whole = "" if len(shape.lengths) == 1 else " of one sequence"
+    return make_folds("sites", sets, shape, f"contiguous blocks of {percent:g} %{whole} (seed {seed})")
 
 
 def future(

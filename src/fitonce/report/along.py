@@ -24,6 +24,7 @@ class Along:
         times: (places,) how many folds score it.
         lengths: (N,) sites of each sequence; one entry for other places.
         values: (places,) the data; nan where missing or not a number.
+        shown: what `values` are, in words.
         skipped: losses that are in no mean: not finite, or of a fold without a usable number.
         runs: what folds left out; None where places are not sites.
     """
@@ -36,6 +37,7 @@ class Along:
     values: np.ndarray
     skipped: int
     runs: Runs | None
+    shown: str = "data"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,15 @@ def along(result: Result, fitted: Portrait) -> Along:
         values=fitted.values if kind == "site" else np.full(count, np.nan),
         skipped=int((~used).sum()),
         runs=_runs(fold, site, lengths) if kind == "site" else None,
+        shown=_shown(fitted.channels),
     )
+
+
+def _shown(channels: tuple[str, ...]) -> str:
+    """Of several channels only the first is drawn."""
+    if len(channels) < 2:
+        return "data"
+    return f"data: {channels[0]}, the first of {len(channels)} channels"
 
 
 def _means(place: np.ndarray, values: np.ndarray, used: np.ndarray, count: int) -> np.ndarray:
@@ -116,7 +126,7 @@ def packed(found: Along, result: Result) -> dict[str, Any]:
         "lengths": integers(found.lengths),
     }
     if np.isfinite(found.values).any():
-        content["values"] = floats(found.values)
+        content |= {"values": floats(found.values), "shown": found.shown}
     if found.runs is not None:
         content["runs"] = _packed_runs(found.runs, result)
     return content

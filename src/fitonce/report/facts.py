@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from fitonce.portrait import Portrait, versions
+from fitonce.portrait import Portrait, loss_in_words, versions
 from fitonce.report.given import Result
 from fitonce.report.markup import (
     NOT_AVAILABLE,
@@ -35,7 +35,7 @@ def asked_section(result: Result, fitted: Portrait, asked: Mapping[str, str] | N
         "folds": result.left_out,
         "method": result.method,
         "scheme": result.scheme,
-        "loss": result.loss,
+        "loss": loss_in_words(result.scheme, result.loss),
         "tolerance of a fold's loss": number(result.tolerance, 3),
         **({"damping": number(result.damping, 3)} if result.damping else {}),
     }
@@ -71,7 +71,6 @@ def _parameters(known: pd.DataFrame) -> Markup:
 
 def estimate_section(result: Result) -> Markup:
     """The estimate, its control beside it, and what stands between it and exact refits."""
-    unit = "per sequence" if result.scheme == "structures" else "per point"
     spread = number(result.se, 3)
     boxes = [
         ("estimate", number(result.estimate, 5), f"standard error {spread}"),
@@ -82,7 +81,9 @@ def estimate_section(result: Result) -> Markup:
         [
             tag("div", *(_box(*box) for box in boxes), class_="boxes"),
             _interval(result),
-            paragraph(f"Mean over folds of the {result.loss} loss {unit}. Smaller is better."),
+            paragraph(
+                f"Mean over folds of {loss_in_words(result.scheme, result.loss)}. Smaller is better."
+            ),
             paragraph(tag("strong", "How folds are treated: "), result.treatment, "."),
         ]
     )
@@ -147,6 +148,7 @@ def timings_section(result: Result, fitted: Portrait, times: Mapping[str, float]
     known = {
         "the fit, compiling included": fitted.seconds,
         f"cross-validation of {len(result.folds):,} folds": result.seconds,
+        "of which compiling": result.compiling,
         **{str(name): float(seconds) for name, seconds in (times or {}).items()},
     }
     refits = f"{len(result.folds):,} refits from scratch would take about"
@@ -156,7 +158,7 @@ def timings_section(result: Result, fitted: Portrait, times: Mapping[str, float]
         (name, tag("span", duration(value), class_="nowrap"), _bar(value, longest))
         for name, value in known.items()
     ]
-    note = "Times are of the machine and the moment; compiling is part of a first call."
+    note = "Times are of the machine and the moment; a second run of the same command compiles less."
     return join([table(("what", "time", ""), rows, "Timings"), paragraph(note, class_="small")])
 
 

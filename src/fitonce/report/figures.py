@@ -139,9 +139,11 @@ def zoom_buttons() -> Markup:
 def influence_section(found: pd.DataFrame | None, spoken: tuple[str, ...]) -> Markup:
     """Which points carry the fit."""
     if found is None:
-        how = "Influence was not asked for. It costs one sweep: "
-        code = tag("code", "fitonce.influence(fit).table")
-        return paragraph(how, code, ", passed on as ", tag("code", "influence="), ".")
+        return paragraph(
+            "Not in this report. On the command line ", tag("code", "fitonce influence"), " prints it; "
+            "in Python ", tag("code", "cv.to_html(path, influence=fitonce.influence(fit).table)"),
+            " shows it here.",
+        )  # fmt: skip
     check_influence(found)
     order = found["displacement"].abs().sort_values(ascending=False, kind="stable").index[:_TOP]
     top = found.loc[order]

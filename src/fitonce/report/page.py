@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -13,6 +13,7 @@ import pandas as pd
 from fitonce.portrait import Portrait, portrait
 from fitonce.report import along as by_place
 from fitonce.report import layout, points
+from fitonce.report.choice import choice_section
 from fitonce.report.facts import (
     asked_section,
     estimate_section,
@@ -36,6 +37,7 @@ from fitonce.report.trust import verdicts_section
 _SCRIPTS = ("data.js", "chart.js", "scatter.js", "series.js", "losses.js", "map.js", "start.js")
 _HEADINGS = {
     "asked": "What was asked",
+    "choice": "The choice",
     "model": "The model",
     "estimate": "The estimate",
     "verdicts": "How far to trust it",
@@ -59,6 +61,8 @@ def html_report(
     title: str | None = None,
     polygons: dict[str, Any] | None = None,
     times: Mapping[str, float] | None = None,
+    models: pd.DataFrame | None = None,
+    choice: str = "",
 ) -> str:
     """A result as one HTML page that needs no network. The same input gives the same page.
 
@@ -73,6 +77,8 @@ def html_report(
         title: of the page; None: the model and the folds.
         polygons: the content of a GeoJSON file, one feature for each site of a graph, in order.
         times: seconds of further work, by name.
+        models: the table of `fitonce.select`, where the result is of a model that was chosen by it.
+        choice: its sentence.
     """
     if not hasattr(result, "pointwise"):
         raise ValueError(f"result must be a CVResult, got {type(result).__name__}")
@@ -83,6 +89,7 @@ def html_report(
     spoken = _spoken(fitted)
     sections = {
         "asked": asked_section(result, fitted, asked),
+        **({} if models is None else {"choice": choice_section(models, choice)}),
         "model": model_section(fitted),
         "estimate": estimate_section(result),
         "verdicts": verdicts_section(result, spans(result, fitted)),
@@ -166,7 +173,7 @@ def _page(name: str, lead: Markup, sections: dict[str, Markup], data: dict[str, 
         "body",
         tag("a", "Skip to the report", href="#asked", class_="skip"),
         tag("header", tag("h1", name), lead),
-        _contents(),
+        _contents(sections),
         tag("main", *(_section(key, content) for key, content in sections.items())),
         tag("div", "", id="tip", role="tooltip", hidden=True),
         tag("script", Markup(script_json(data)), type="application/json", id="data"),
@@ -181,8 +188,8 @@ def _policy(script: str) -> str:
     return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
-def _contents() -> Markup:
-    links = [tag("li", tag("a", words, href=f"#{key}")) for key, words in _HEADINGS.items()]
+def _contents(sections: Collection[str]) -> Markup:
+    links = [tag("li", tag("a", _HEADINGS[key], href=f"#{key}")) for key in sections]
     return tag("nav", tag("ul", *links), aria_label="Contents")
 
 

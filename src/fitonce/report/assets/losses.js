@@ -9,7 +9,7 @@ class Losses extends Series {
     this.sequence = -1;
     this.starts = [0];
     data.lengths.forEach((length) => this.starts.push(this.starts.at(-1) + length));
-    this.missing = data.values ? gaps(data.values) : [];
+    this.missing = data.values ? gaps(data.values, data.times) : [];
     this.most = data.times.reduce((most, times) => Math.max(most, times), 1);
     this.chosen = data.runs ? new FoldChoice(this, data.runs) : null;
     this.on("control", (box) => { this.control_ = box.checked; });
@@ -78,7 +78,7 @@ class Losses extends Series {
   }
 
   values(panel) {
-    this.axisY(panel, "data");
+    this.axisY(panel, this.data.shown);
     this.background(panel);
     this.inside(panel, () => this.curve(panel, this.data.values, "ink", true));
     return panel;
@@ -120,7 +120,7 @@ class Losses extends Series {
       const many = data.kind === "fold" ? "" : `, mean over ${data.times[i]} fold${data.times[i] > 1 ? "s" : ""}`;
       lines.push(`loss: ${say(data.loss[i])}${many}`, `control: ${say(data.control[i])}`);
     } else lines.push("no fold gives a number here");
-    if (data.values) lines.push(Number.isFinite(data.values[i]) ? `data: ${datum(data.values[i])}` : "data: missing");
+    if (data.values) lines.push(Number.isFinite(data.values[i]) ? `${data.shown.split(",")[0]}: ${datum(data.values[i])}` : `${data.shown.split(",")[0]}: missing`);
     if (this.chosen && this.chosen.has(i)) lines.push(`left out by fold ${this.chosen.fold()}`);
     return lines.join("\n");
   }
@@ -134,12 +134,12 @@ class Losses extends Series {
   }
 }
 
-function gaps(values) {
-  const found = [];
+function gaps(values, times) { // what was scored was seen, in another channel
+  const found = [], gone = (i) => !Number.isFinite(values[i]) && !times[i];
   for (let i = 0; i < values.length; i++) {
-    if (Number.isFinite(values[i])) continue;
+    if (!gone(i)) continue;
     const start = i;
-    while (i < values.length && !Number.isFinite(values[i])) i++;
+    while (i < values.length && gone(i)) i++;
     found.push([start, i]);
   }
   return found;
