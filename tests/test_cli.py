@@ -25,6 +25,7 @@ import fitonce as fo
 from fitonce import fetching
 from fitonce.cli import app
 from fitonce.cli.choices import FoldChoice, ModelChoice
+from fitonce.cli.edges import edges_of
 from fitonce.cli.loading import load_file
 from fitonce.cli.selecting import numbers
 from fitonce.cli.speaking import stoppable
@@ -123,11 +124,14 @@ def test_loo_and_influence(table, tmp_path):
     assert json.loads(done.stdout)["folds"] == 78
     done = run(
         "influence", table, "--model", "poisson-hmm", "--states", "1", "--restarts", "1", "--json",
-        "--n", "3", "--save", tmp_path / "i.csv",
+        "-n", "3", "--save", tmp_path / "i.json",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert len(json.loads(done.stdout)) == 3
-    assert len(pd.read_csv(tmp_path / "i.csv")) == 78
+    top = json.loads(done.stdout)
+    assert len(top) == 3
+    rows = {row["site"]: row for row in json.loads((tmp_path / "i.json").read_text())}
+    assert len(rows) == 78
+    assert rows[top[0]["site"]]["displacement"] == top[0]["displacement"]
 
 
 def test_a_graph_has_an_edge_list(tmp_path):
@@ -162,6 +166,26 @@ def test_edges_may_be_names_of_a_column(tmp_path):
         load_file(tmp_path / "y.csv", choice, Columns(("y",)), tmp_path / "bad.csv", None)
 
 
+@pytest.mark.parametrize(
+    ("ids", "text", "expected"),
+    [
+        ([1001, 1003, 1005], "a,b\n1001,1005\n1003,1005\n", [[0, 2], [1, 2]]),
+        ([1001, 1003, 1005], "0,2\n1,2\n", [[0, 2], [1, 2]]),
+        ([0, 1, 2], "0,2\n", [[0, 2]]),
+    ],
+)
+def test_numbers_of_edges_are_rows_or_codes(tmp_path, ids, text, expected):
+    (tmp_path / "e.csv").write_text(text)
+    found, _ = edges_of(tmp_path / "e.csv", pd.DataFrame({"id": ids, "name": list("xyz")}))
+    assert found.to_numpy().tolist() == expected
+
+
+def test_numbers_that_could_be_rows_or_codes_are_refused(tmp_path):
+    (tmp_path / "e.csv").write_text("0,1\n1,2\n")
+    with pytest.raises(ValueError, match="could be rows from 0 or values of 'id'"):
+        edges_of(tmp_path / "e.csv", pd.DataFrame({"id": [2, 0, 1]}))
+
+
 def test_rows_of_a_graph_stay_in_their_order(tmp_path):
     """Edges count them, whatever dates a file has."""
     days = pd.date_range("2024-01-01", periods=6)[::-1]
@@ -176,8 +200,9 @@ def test_rows_of_a_graph_stay_in_their_order(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("a,b\n", "a row for each edge, got none"), ("s0,s1\n,s2\n", "two sites in every row, but row 1"),
-     ("p,q\nr,s\n", "no column has 'p', 'q', 'r'")],
+    [("a,b\n", "no column has 'a', 'b'"), ("0,s1\n", "'name' lacks '0'"),
+     ("s0,s1\n,s2\n", "two sites in every row, but row 1"),
+     ("p,q\nr,s\n", "no column has 'p', 'q', 'r'"), ("s0,s9\ns1,s2\n", "'name' lacks 's9'")],
 )  # fmt: skip
 def test_edges_that_are_none_are_refused(tmp_path, text, said):
     pd.DataFrame({"name": ["s0", "s1", "s2"], "y": [1, 2, 3]}).to_csv(tmp_path / "y.csv", index=False)

@@ -370,6 +370,23 @@ def test_things_that_are_not_fits_or_folds(fit, folds):
         fo.cross_validate(fit, folds).params(7)
 
 
+def test_compiling_is_told_apart_and_not_needed_twice(fit):
+    folds = fo.folds.blocks(60, percent=15, n=3)
+    again = [fo.cross_validate(fit, folds, method="onestep") for _ in range(2)]
+    assert 0.0 <= again[1].compiling <= again[1].seconds
+    assert again[1].compiling < 0.05  # nothing of the second call is new
+    own = lambda params, data, weights: data.values[0, :, 0] * weights  # noqa: E731
+    new = fo.cross_validate(fit, folds, method="onestep", loss=own)
+    assert 0.0 < new.compiling < new.seconds
+
+
+def test_folds_at_an_edge_blame_no_budget_that_nobody_set():
+    fit = fo.fit(fo.models.PoissonHMM(2), np.zeros(40), restarts=1)
+    cv = fo.cross_validate(fit, fo.folds.blocks(fit.data, percent=20, n=4))
+    assert not cv.folds["status"].str.contains("budget").any()
+    assert cv.n_unfinished == 0
+
+
 def test_stop_ends_with_what_there_is():
     x = np.random.default_rng(0).poisson(np.tile(np.repeat([2, 9], 20), 3)).astype(float)
     fit = fo.fit(fo.models.PoissonHMM(2), x, restarts=1)

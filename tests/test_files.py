@@ -244,6 +244,38 @@ def test_months_quarters_and_years_are_regular(tmp_path, freq, form):
     assert found.data.names.sites == tuple(times.strftime(f"%Y-%m-{day}"))
 
 
+@pytest.mark.parametrize(
+    "codes",
+    [
+        [100 * year + month for year in (2015, 2016) for month in range(1, 13)],
+        [100 * year + week for year in (2019, 2020) for week in range(1, 53)],
+        [int(day) for day in pd.date_range("2020-01-20", periods=40).strftime("%Y%m%d")],
+    ],
+)
+def test_dates_without_marks_have_no_gaps_between_months(tmp_path, codes):
+    table = pd.DataFrame({"month": codes, "x": np.arange(len(codes)) % 5})
+    found = read(written(tmp_path, table))
+    assert found.data.n_sites == len(codes)
+    assert any("looks like dates without marks" in note for note in found.notes)
+
+
+def test_periods_are_times(tmp_path):
+    months = pd.period_range("2024-01", periods=5, freq="M").delete(2)
+    pd.DataFrame({"when": months, "x": [1, 2, 4, 5]}).to_parquet(tmp_path / "x.parquet")
+    found = read(tmp_path / "x.parquet").data
+    assert found.sites["observed"].tolist() == [True, True, False, True, True]
+
+
+def test_one_column_with_commas_does_not_change_the_marks_of_others(tmp_path):
+    (tmp_path / "x.tsv").write_text("tags\ty\n1,2\t1.5\n3\t2.5\n1,3\t0.5\n")
+    assert read(tmp_path / "x.tsv").data.channels == ("y",)
+
+
+def test_a_comma_after_a_zero_is_no_thousand(tmp_path):
+    (tmp_path / "x.csv").write_text("a;b\n0,125;1\n0,250;2\n0,375;5\n")
+    assert read(tmp_path / "x.csv").data.values[0, :, 0].tolist() == [0.125, 0.25, 0.375]  # noqa: PD011
+
+
 @pytest.mark.parametrize(("cell", "said"), [("", "an empty cell in row 2"), ("inf", "'inf'")])
 def test_a_time_that_is_none_is_refused(tmp_path, cell, said):
     (tmp_path / "x.csv").write_text(f"t,x\n1,5\n2,6\n{cell},7\n")

@@ -44,6 +44,18 @@ def test_an_index_names_the_steps(index, first_two):
     assert tuple(data.sites["place"][:2]) == first_two
 
 
+def test_an_hour_that_autumn_has_twice_has_two_names():
+    hours = pd.date_range("2024-10-27", periods=5, freq="h", tz="Europe/Berlin")
+    names = fo.sequences(pd.Series(np.arange(5.0), index=hours)).names.sites
+    assert names[2:4] == ("2024-10-27 02:00+0200", "2024-10-27 02:00+0100")
+
+
+def test_long_numbers_keep_their_digits():
+    index = pd.Index([1704067200001, 1704067200002], name="ms")
+    names = fo.sequences(pd.Series([1.0, 2.0], index=index)).names.sites
+    assert names == ("ms 1704067200001", "ms 1704067200002")
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -128,6 +140,12 @@ def test_a_report_says_what_folds_scored(cv, tmp_path):
     page = cv.to_html(tmp_path / "cv.html", influence=fo.influence(cv.fit).table).read_text()
     assert said[0].replace("<", "&lt;").replace(">", "&gt;") in page
     assert page.count("</script>") == 2  # a name ends no script
+
+
+def test_scattered_points_are_counted(cv):
+    found = fo.cross_validate(cv.fit, fo.folds.iid(cv.fit.data, 10, 3), method="none")
+    said = spans(found, portrait(found.fit))
+    assert all(text.startswith("5 points from ") for text in said)
 
 
 def test_names_that_are_not_as_many_as_sites_are_damage(cv, tmp_path):

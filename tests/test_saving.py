@@ -65,7 +65,7 @@ def changed(path, **new):
 @pytest.mark.parametrize(
     ("new", "words"),
     [
-        ({"version": 99}, "has version 99 of the format, this fitonce reads 1"),
+        ({"version": 99}, "has version 99 of the format, this fitonce reads 2"),
         ({"format": "x"}, "does not say 'fitonce result'"),
         ({"estimate": "two"}, "expected a number"),
         ({"method": 3}, "expected words"),
@@ -100,3 +100,11 @@ def test_a_file_that_was_changed_is_refused(saved, name, value):
     changed(saved, **{name: value})
     with pytest.raises(ValueError, match="damaged result: it was changed after it was written"):
         fo.load(saved)
+
+
+def test_words_about_a_result_come_back_by_name(cv, tmp_path):
+    found = fo.load(cv.save(tmp_path / "cv.json", about={10: "ten", 2: "two", "x": 1.5}))
+    assert {key: found.about[key] for key in ("10", "2", "x")} == {"10": "ten", "2": "two", "x": 1.5}
+    with pytest.raises(ValueError, match="about must hold words and finite numbers"):
+        cv.save(tmp_path / "other.json", about={"x": np.int64(3)})
+    assert not (tmp_path / "other.json").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
@@ -17,15 +18,20 @@ def _listen(event: str, duration_secs: float, **_: Any) -> None:
         _spent[0] += duration_secs
 
 
-monitoring.register_event_duration_secs_listener(_listen)
+@functools.cache
+def _begin_listening() -> None:
+    """Not when the package is imported: who never asks is not listened to."""
+    monitoring.register_event_duration_secs_listener(_listen)
 
 
 class Stopwatch:
     """Runs from when it is made."""
 
     def __init__(self) -> None:
+        _begin_listening()
         self.started, self.compiled = time.perf_counter(), _spent[0]
 
     def read(self) -> tuple[float, float]:
-        """Seconds so far, and how many of them this process was compiling."""
-        return time.perf_counter() - self.started, _spent[0] - self.compiled
+        """Seconds so far, and how many of them this process was compiling; workers are not heard."""
+        seconds = time.perf_counter() - self.started
+        return seconds, min(_spent[0] - self.compiled, seconds)  # other threads compile, too

@@ -217,7 +217,8 @@ def _as_floats(part: Any, which: str) -> np.ndarray:
     if isinstance(part, (pd.DataFrame, pd.Series)):
         for column, dtype in pd.DataFrame(part).dtypes.items():
             if dtype.kind not in "biuf":
-                raise ValueError(f"{which} must be numeric, but column '{column}' is {dtype}")
+                hint = f"; group='{column}' makes it tell sequences apart" if dtype.kind in "OUT" else ""
+                raise ValueError(f"{which} must be numeric, but column '{column}' is {dtype}{hint}")
         return part.to_numpy(dtype=float, na_value=np.nan)
     try:
         array = np.asanyarray(part)

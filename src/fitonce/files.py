@@ -12,7 +12,7 @@ import pandas as pd
 
 from fitonce.data import Sequences, sequences
 from fitonce.grids import regular_grid
-from fitonce.moments import as_times, between
+from fitonce.moments import as_times, between, has_zones
 from fitonce.tables import read_table
 
 _INDEX = ("", "index", "id", "row", "rownames", "row_id")  # names of columns that may number rows
@@ -36,7 +36,8 @@ class Columns:
 
     Attributes:
         modelled: their names; None: all columns of numbers that are not named here.
-        time: the index along which rows are ordered; None: a column of dates, if there is one.
+        time: the index along which rows are ordered; None: a column of dates, if there is one, or of
+            rising numbers that is called by a time.
         group: says which sequence a row belongs to.
         missing: a number that means missing, too.
         first, last: keep rows with a time between these.
@@ -86,10 +87,10 @@ def read(path: str | Path, columns: Columns | None = None) -> Reading:
     for name in named:
         if named.count(name) > 1:
             raise ValueError(f"column '{name}' is named twice; it can have one meaning")
-        if name is not None and name not in table.columns:
+        if name not in table.columns:
             raise ValueError(f"'{name}' is not a column; columns are {_listed(table.columns)}")
     time = columns.time or (_clock(table, columns, notes) if columns.ordered else None)
-    for name in table.columns:  # a gap would make them neither
+    for name in table.columns.drop(columns.group or []):  # a gap would make them neither
         if table[name].dtype.kind == "b":
             table[name] = table[name].astype(float)
     groups = _groups(table, columns.group, notes)
@@ -100,8 +101,8 @@ def read(path: str | Path, columns: Columns | None = None) -> Reading:
     together = pd.concat(list(parts.values()), ignore_index=True)
     used = _chosen(together, columns, time, notes)
     chosen = {name: part[used] for name, part in parts.items()}
-    several = chosen if columns.group is not None else list(chosen.values())
-    return Reading(sequences(several, missing=columns.missing), together, _once(notes))
+    read_as = chosen if columns.group is not None else list(chosen.values())
+    return Reading(sequences(read_as, missing=columns.missing), together, _once(notes))
 
 
 def _once(notes: list[str]) -> list[str]:
@@ -194,6 +195,8 @@ def _in_time(part: pd.DataFrame, time: str | None, columns: Columns, notes: list
             raise ValueError("choosing rows by time needs a column of times; name it with --time")
         return part
     times = as_times(part[time], time)
+    if has_zones(part[time]):
+        notes.append(f"times of '{time}' are shown in UTC")
     kept = between(times, columns.first, columns.last)
     part, times = part[kept], times[kept]
     order = np.argsort(times.to_numpy(), kind="stable")
@@ -211,6 +214,12 @@ def _in_time(part: pd.DataFrame, time: str | None, columns: Columns, notes: list
 
 
 def _filled(part: pd.DataFrame, times: pd.Series, time: str, notes: list[str]) -> pd.DataFrame:
+    if _is_code(times):
+        notes.append(
+            f"'{time}' looks like dates without marks (201512): rows are taken as consecutive steps; "
+            "write 2015-12 or 2015-12-31 to have gaps found"
+        )
+        return part
     grid = regular_grid(times)
     if grid is None:
         notes.append(f"'{time}' is not regular: rows are taken as consecutive steps")
@@ -227,6 +236,16 @@ def _filled(part: pd.DataFrame, times: pd.Series, time: str, notes: list[str]) -
     notes.append(f"{lacking:,} {_INSERTED} '{time}' lacks were inserted as missing")
     whole = part.set_index(pd.Index(places)).reindex(np.arange(places[-1] + 1))
     return whole.set_index(grid.times().rename(time))
+
+
+def _is_code(times: pd.Series) -> bool:
+    """Years with months or weeks, or with months and days, in one number: 201601 follows 201512."""
+    if times.dtype.kind not in "iuf" or (times != np.floor(times)).any():
+        return False
+    months = times.between(190001, 210053) & (times % 100).between(1, 53)
+    days = times.between(19000101, 21001231) & (times % 100).between(1, 31)
+    days &= (times // 100 % 100).between(1, 12)
+    return bool(months.all() or days.all())
 
 
 def _chosen(table: pd.DataFrame, columns: Columns, time: str | None, notes: list[str]) -> list[str]:

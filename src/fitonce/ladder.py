@@ -57,13 +57,14 @@ def climb(
         ahead, good = _judge(scoring, state, evidence, climbing, target)
         current[climbing] = ahead
         climbing = climbing[~good | carriers[climbing]]
-    if climbing.size and not batches.spent():
+    ended = batches.spent()
+    if climbing.size and not ended:
         if climbing.size > _MANY * batches.n_folds:
             climbing = everyone
         _finish(curvature, scoring, state, evidence, climbing)
         settle(state.status, state.distances)
         thetas[climbing] = state.thetas[climbing]
-    for fold in climbing if batches.spent() else ():
+    for fold in climbing if ended else ():
         if state.status[fold].outcome is Outcome.APPROXIMATE:
             state.status[fold] = out_of_budget(state.distances[fold])
     judge_failures(scoring, state.status, evidence)

@@ -10,6 +10,8 @@ import pandas as pd
 
 def as_times(column: pd.Series, time: str) -> pd.Series:
     """Numbers, or moments without a zone; `time` is the column's name, for messages."""
+    if isinstance(column.dtype, pd.PeriodDtype):
+        column = column.dt.to_timestamp()
     found = column if column.dtype.kind in "iufM" else _moments(column, time)
     if isinstance(found.dtype, pd.DatetimeTZDtype):
         found = found.dt.tz_convert("UTC").dt.tz_localize(None)
@@ -17,14 +19,14 @@ def as_times(column: pd.Series, time: str) -> pd.Series:
     bad = np.flatnonzero(~finite)
     if bad.size:
         cell = column.iloc[bad[0]]
-        got = f"an empty cell in row {bad[0]}" if pd.isna(cell) else f"{str(cell)!r}"
+        got = f"an empty cell in row {column.index[bad[0]]}" if pd.isna(cell) else f"{str(cell)!r}"
         raise ValueError(f"'{time}' must be a number or a date in every row, got {got}")
     return found
 
 
 def _moments(column: pd.Series, time: str) -> pd.Series:
     """Dates in one format for all rows. Where days and months could be exchanged, what rises counts."""
-    zones = _has_zones(column)
+    zones = has_zones(column)
     standard = pd.to_datetime(column, errors="coerce", format="ISO8601", utc=zones)
     if standard.notna().all():
         return standard
@@ -47,8 +49,10 @@ def _moments(column: pd.Series, time: str) -> pd.Series:
     return whole[0]
 
 
-def _has_zones(column: pd.Series) -> bool:
+def has_zones(column: pd.Series) -> bool:
     """Whether times say their zone, so that they can be compared across a change of clocks."""
+    if column.dtype.kind in "iufM" or isinstance(column.dtype, pd.PeriodDtype):
+        return isinstance(column.dtype, pd.DatetimeTZDtype)
     return bool(column.dropna().astype(str).str.contains(r"(?:Z|[+-]\d{2}:?\d{2})$").any())
 
 

@@ -52,16 +52,20 @@ def _tells(index: pd.Index) -> bool:
 def _words(index: pd.Index) -> list[str]:
     if isinstance(index, pd.DatetimeIndex):
         return _moments(index)
+    if pd.api.types.is_integer_dtype(index.dtype):
+        return [f"{index.name} {value}" for value in index]
     if pd.api.types.is_numeric_dtype(index.dtype):
         return [f"{index.name} {value:.12g}" for value in index]
     return [str(value) for value in index]
 
 
 def _moments(index: pd.DatetimeIndex) -> list[str]:
-    """No finer than needed: days, minutes or seconds."""
+    """No finer than needed: days, minutes or seconds; with the offset from UTC where there is a zone, so
+    that the hour that autumn has twice has two names."""
     known = index.dropna()
-    if (known == known.normalize()).all():
-        return [str(word) for word in index.strftime("%Y-%m-%d")]
-    if (known == known.floor("min")).all():
-        return [str(word) for word in index.strftime("%Y-%m-%d %H:%M")]
-    return [str(moment) for moment in index]
+    below_minutes = (known.second + known.microsecond + known.nanosecond) > 0
+    if below_minutes.any():
+        return [str(moment) for moment in index]
+    whole_days = ((known.hour + known.minute) == 0).all()
+    form = "%Y-%m-%d" if whole_days else "%Y-%m-%d %H:%M" + ("%z" if index.tz is not None else "")
+    return ["missing" if pd.isna(word) else str(word) for word in index.strftime(form)]

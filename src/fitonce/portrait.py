@@ -98,8 +98,12 @@ def portrait(fit: Fit | Portrait) -> Portrait:
 
 def loss_in_words(scheme: str, loss: str) -> str:
     """What a result averages over folds."""
-    whole = "minus the log-likelihood of a whole sequence"
-    return whole if scheme == "structures" else f"the {loss} loss per point"
+    if scheme == "structures":
+        usual = loss in ("pointwise", "joint")
+        return (
+            "minus the log-likelihood of a whole sequence" if usual else f"the {loss} loss per sequence"
+        )
+    return f"the {loss} loss per point"
 
 
 @in_float64

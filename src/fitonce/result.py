@@ -52,7 +52,8 @@ class CVResult:
         theta: (folds, D) free parameters of each fold.
         method, scheme, loss, damping: how it was done.
         seconds: wall time of the call.
-        compiling: how much of that was compiling, which a second call of the same shape does not need.
+        compiling: how much of that this process was compiling, which a second call of the same shape
+            does not need; what worker processes compile is not in it.
         refits_seconds: what refitting every fold would take, from the time of the full fit.
         left_out: the folds, in words.
         fit: the fit; of a result that was read from a file, a portrait of it.

@@ -34,7 +34,7 @@ from fitonce.names import Names
 from fitonce.portrait import Portrait, portrait, versions
 from fitonce.status import Outcome, Status
 
-FORMAT, VERSION = "fitonce result", 1
+FORMAT, VERSION = "fitonce result", 2
 _NUMBERS = (
     "estimate", "se", "control", "error", "tolerance", "damping", "seconds", "compiling",
     "refits_seconds",
@@ -69,6 +69,12 @@ def write(
         "theta": pack_array(result.theta),
         "fit": _of_portrait(portrait(result.fit)),
     }
+    try:
+        document = json.loads(json.dumps(document, allow_nan=False))  # as it will be read
+    except (TypeError, ValueError):
+        raise ValueError(
+            "about must hold words and finite numbers by name, and no other things"
+        ) from None
     document["digest"] = _digest(document)
     text = json.dumps(document, allow_nan=False, indent=1)
     return write_text(path, text, force=force)
@@ -201,7 +207,7 @@ def _to_portrait(found: dict[str, Any]) -> Portrait:
         channels=tuple(map(str, found["channels"])),
         edges=edges,
         seconds=to_number(found["seconds"]),
-        places=_to_names(found.get("places"), lengths),
+        places=_to_names(found["places"], lengths),
     )
 
 

@@ -56,9 +56,9 @@ def _text(path: Path, ending: str, decimal: str | None, names_first: bool | None
     numbers = any(_all_numbers(cells, mark) for mark in marks)
     named = not numbers if names_first is None else names_first
     header: int | None = 0 if named else None
-    twice = pd.Series([cell for cell in cells if cell]) if named else pd.Series(dtype=str)
-    if twice.duplicated().any():
-        raise ValueError(f"{path.name} has two columns named '{twice[twice.duplicated()].iloc[0]}'")
+    twice = [cell for place, cell in enumerate(cells) if cell and cell in cells[:place]]
+    if named and twice:
+        raise ValueError(f"{path.name} has two columns named '{twice[0]}'")
     how = {
         "sep": separator,
         "header": header,
@@ -68,7 +68,8 @@ def _text(path: Path, ending: str, decimal: str | None, names_first: bool | None
         "skip_blank_lines": not head.split("\n")[0].strip(),
     }
     table = _parsed(path, decimal=marks[0], **how)
-    if len(marks) > 1 and any(_has_commas(table[name]) for name in table.columns):
+    fractions = any(_has_fractions(table[name]) for name in table.columns)  # then points are the marks
+    if len(marks) > 1 and not fractions and any(_has_commas(table[name]) for name in table.columns):
         table = _parsed(path, decimal=",", **how)
         table.attrs["decimal"] = ","
     while len(table) and table.iloc[-1].isna().all() and head.endswith(("\n\n", "\r\n\r\n")):
@@ -99,8 +100,12 @@ def _has_commas(column: pd.Series) -> bool:
     return bool(
         len(cells)
         and cells.str.fullmatch(r"[+-]?\d*(,\d+)?([eE][+-]?\d+)?").all()
-        and cells.str.contains(r",(?:\d{1,2}|\d{4,})(?!\d)").any()
+        and cells.str.contains(r",(?:\d{1,2}|\d{4,})(?!\d)|^[+-]?0?,\d").any()
     )
+
+
+def _has_fractions(column: pd.Series) -> bool:
+    return column.dtype.kind == "f" and bool((column.dropna() % 1 != 0).any())
 
 
 def _separator(head: str) -> str:

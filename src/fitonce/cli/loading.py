@@ -86,7 +86,8 @@ def _on_graph(
     chosen = columns.modelled or (others[0],)
     found = read(path, replace(columns, modelled=chosen, gaps=False, ordered=False))
     known = None if exposure is None else _exposures(found.table[exposure])
-    numbered, column = edges_of(edges, found.table)
+    apart = [name for name in found.table.columns if name not in (*chosen, exposure)]
+    numbered, column = edges_of(edges, found.table[apart])
     links = graph(numbered, found.data.n_sites)
     notes = [*found.notes, str(links)]
     data = found.data

@@ -14,7 +14,7 @@ from fitonce.cli.choices import MODELS
 from fitonce.cli.options import CacheOption, ForceOption, JsonOption, PlotOption, QuietOption
 from fitonce.cli.outputs import check_outputs, check_picture, print_json, rows_of
 from fitonce.cli.showing import show_models
-from fitonce.cli.speaking import spoken
+from fitonce.cli.speaking import complain, spoken
 from fitonce.compare import compare as compare_results
 from fitonce.demo import run as run_demo
 from fitonce.fetching import SOURCES, fetch, here
@@ -49,6 +49,8 @@ def compare(
         print_json({**said, "models": rows_of(found.table)})
     elif quiet:
         print(found.best)
+        for doubt in found.doubts:
+            complain(doubt)
     else:
         print(f"{found.left_out}; paired by {found.by}")
         show_models(found.table, ["worst", "failed"])

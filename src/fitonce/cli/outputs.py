@@ -17,9 +17,11 @@ from fitonce.result import CVResult
 
 def check_outputs(paths: list[Path | None], force: bool) -> None:
     """Say before the work what could not be written after it."""
-    for path in paths:
-        if path is not None:
-            check_free(path, force)
+    wanted = [path for path in paths if path is not None]
+    for place, path in enumerate(wanted):
+        if path.absolute() in [other.absolute() for other in wanted[:place]]:
+            raise ValueError(f"each output needs a file of its own, got {path} twice")
+        check_free(path, force)
 
 
 def check_picture(path: Path | None) -> None:
@@ -65,9 +67,14 @@ def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
+def as_json(document: Any) -> str:
+    """What JSON has no word for is null already."""
+    return json.dumps(document, indent=1, allow_nan=False)
+
+
 def print_json(document: Any) -> None:
     """To standard output, where nothing else goes with --json."""
-    print(json.dumps(document, indent=1, allow_nan=False))
+    print(as_json(document))
 
 
 def _plain(value: Any) -> Any:

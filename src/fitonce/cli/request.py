@@ -14,7 +14,7 @@ from fitonce import compile_cache
 from fitonce.cli import options as o
 from fitonce.cli.choices import FoldChoice, ModelChoice, usual_folds
 from fitonce.cli.loading import Loaded, load_file
-from fitonce.cli.outputs import check_outputs, check_picture
+from fitonce.cli.outputs import check_outputs, check_picture, command_line
 from fitonce.files import Columns
 
 
@@ -79,9 +79,6 @@ class Request:
         choice = self.choice()
         usual = usual_folds(choice.on_graph, choice.name == "crf")
         self.fold_choice().kind(usual)  # said before the fit, not after it
-        wanted = [path for path in (self.report, self.save, self.plot) if path is not None]
-        if len({path.absolute() for path in wanted}) < len(wanted):
-            raise ValueError(f"each output needs a file of its own, got {wanted[0]} twice")
         check_outputs([self.report, self.save, self.plot], self.force)
         check_picture(self.plot)
         if self.cache:
@@ -109,6 +106,12 @@ class Request:
             "exposure": self.exposure, "seed": self.seed,
         }  # fmt: skip
         return {name: str(value) for name, value in shown.items() if value is not None}
+
+    def about(self, notes: list[str], **more: str) -> dict[str, Any]:
+        """What a saved result keeps: the command, and what was asked; `notes`: what was said of the
+        file; `more`: further words by name."""
+        asked = self.asked() | ({"read as": "; ".join(notes)} if notes else {}) | more
+        return {"command": command_line(), "seed": self.seed, "asked": asked}
 
 
 FOLDS = (

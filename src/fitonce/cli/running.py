@@ -68,10 +68,7 @@ def _finish(
 ) -> None:
     """Write and print; `notes`: what was said of the file; `more`: what a report takes beside the
     result, made once that is safe."""
-    command = outputs.command_line()
-    asked = request.asked() | ({"read as": "; ".join(notes)} if notes else {})
-    about = {"command": command, "seed": request.seed, "asked": asked}
-    result = replace(result, about={**result.about, **about})
+    result = replace(result, about={**result.about, **request.about(notes)})
     wrote = []
     if request.save is not None:
         wrote.append(result.save(request.save, force=request.force))
@@ -85,7 +82,11 @@ def _finish(
         wrote.append(result.to_html(request.report, force=request.force, **extra))
     if request.json:
         outputs.print_json(
-            {**outputs.summary(result), "command": command, "wrote": list(map(str, wrote))}
+            {
+                **outputs.summary(result),
+                "command": result.about["command"],
+                "wrote": list(map(str, wrote)),
+            }
         )
     else:
         show_cv(result, request.quiet)
@@ -97,7 +98,7 @@ def _finish(
 
 def run_influence(request: Request, top: int, table: Path | None) -> None:
     """Which points move the fit most; --save writes the whole table as CSV, or JSON by its ending."""
-    outputs.check_outputs([table], request.force)
+    outputs.check_outputs([table, request.plot], request.force)
     loaded = request.load()
     fit = fitted(loaded, request.restarts, request.seed, request.bars)
     found = influence(fit)
@@ -107,7 +108,7 @@ def run_influence(request: Request, top: int, table: Path | None) -> None:
     if table is not None:
         rows = found.to_dataframe()
         as_json = table.suffix.lower() == ".json"
-        text = rows.to_json(orient="records", indent=1) if as_json else rows.to_csv(index=False)
+        text = outputs.as_json(outputs.rows_of(rows)) if as_json else rows.to_csv(index=False)
         wrote.append(write_text(table, text, force=request.force))
     if request.plot is not None:
         wrote.append(write_figure(request.plot, found.plot().figure, force=request.force))

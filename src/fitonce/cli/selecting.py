@@ -105,9 +105,7 @@ def numbers(text: str, option: str, least: int) -> list[int]:
 def _written(request: Request, found: Selection, notes: list[str]) -> list[str]:
     wrote = []
     result = found.results[found.simplest]
-    command = outputs.command_line()
-    asked = request.asked() | ({"read as": "; ".join(notes)} if notes else {})
-    about = {"command": command, "seed": request.seed, "asked": asked}
+    about = request.about(notes, selected=f"{found.simplest}; {found.sentence}")
     result = replace(result, about={**result.about, **about})
     if request.save is not None:
         wrote.append(str(result.save(request.save, force=request.force)))

@@ -94,6 +94,14 @@ def require_counts(values: np.ndarray, what: str) -> None:
         )
 
 
+def require_counts_of(data: Sequences, what: str) -> None:
+    """The same for all that was observed; of several channels, the one at fault is named."""
+    for channel, name in enumerate(data.channels):
+        seen = data.values[..., channel][data.observed[..., channel]]
+        named = f"{what} (of column '{name}')" if len(data.channels) > 1 else what
+        require_counts(seen, named)
+
+
 @dataclass(frozen=True)
 class Poisson:
     """Independent Poisson counts in each channel; Gamma(shape, rate) prior on `rate` (K, C)."""
@@ -106,7 +114,7 @@ class Poisson:
         require_gamma("the Poisson prior", (self.shape, self.rate))
 
     def check(self, data: Sequences) -> None:
-        require_counts(data.values[data.observed], "a Poisson emission")
+        require_counts_of(data, "a Poisson emission")
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
         return None
@@ -144,7 +152,7 @@ class Categorical:
             raise ValueError(f"concentration must be positive, got {self.concentration}")
 
     def check(self, data: Sequences) -> None:
-        require_counts(data.values[data.observed], "a categorical emission")
+        require_counts_of(data, "a categorical emission")
         highest = int(data.values[data.observed].max())
         if highest >= self.n_categories:
             raise ValueError(

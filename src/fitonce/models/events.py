@@ -20,7 +20,7 @@ from fitonce.models.base import Rows
 from fitonce.models.emissions import (
     dirichlet_log_prior,
     gamma_log_prior,
-    require_counts,
+    require_counts_of,
     require_gamma,
 )
 from fitonce.models.hmm import HMM
@@ -46,7 +46,7 @@ class EventEmission:
     def check(self, data: Sequences) -> None:
         if len(data.channels) != 1:
             raise ValueError(f"event counts need one channel, got {len(data.channels)}")
-        require_counts(data.values[data.observed], "the event-count model")
+        require_counts_of(data, "the event-count model")
         largest = int(data.values.max())
         if largest > _LARGEST_COUNT:
             raise ValueError(

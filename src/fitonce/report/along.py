@@ -24,7 +24,7 @@ class Along:
         times: (places,) how many folds score it.
         lengths: (N,) sites of each sequence; one entry for other places.
         values: (places,) the data; nan where missing or not a number.
-        shown: what `values` are, in words.
+        channel, shown: what `values` are called, and in words.
         skipped: losses that are in no mean: not finite, or of a fold without a usable number.
         runs: what folds left out; None where places are not sites.
     """
@@ -37,7 +37,8 @@ class Along:
     values: np.ndarray
     skipped: int
     runs: Runs | None
-    shown: str = "data"
+    channel: str
+    shown: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +75,7 @@ def along(result: Result, fitted: Portrait) -> Along:
         values=fitted.values if kind == "site" else np.full(count, np.nan),
         skipped=int((~used).sum()),
         runs=_runs(fold, site, lengths) if kind == "site" else None,
+        channel=fitted.channels[0] if len(fitted.channels) > 1 else "data",
         shown=_shown(fitted.channels),
     )
 
@@ -126,7 +128,7 @@ def packed(found: Along, result: Result) -> dict[str, Any]:
         "lengths": integers(found.lengths),
     }
     if np.isfinite(found.values).any():
-        content |= {"values": floats(found.values), "shown": found.shown}
+        content |= {"values": floats(found.values), "shown": found.shown, "channel": found.channel}
     if found.runs is not None:
         content["runs"] = _packed_runs(found.runs, result)
     return content

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fitonce.report.markup import Markup, join, number, paragraph, table, tag
@@ -67,17 +68,20 @@ def _line(name: str, row: Any, y: float, across: Any) -> list[Markup]:
         return [tag("line", x1=f"{ends[0]:.1f}", x2=f"{ends[1]:.1f}", y1=y, y2=y, class_=kind)]
 
     control = across(row["control"])
+    diamond = tag("path", d=f"M{control:.1f} {y - 5}l5 5l-5 5l-5 -5z", class_="control")
     return [
         tag("text", name[:22], x=_LEFT - 12, y=y + 4, text_anchor="end"),
         *bar(row["se"], "thin"),
         *bar(row["difference_se"], "se"),
         tag("circle", cx=f"{across(row['estimate']):.1f}", cy=y, r=5, class_="estimate"),
-        tag("path", d=f"M{control:.1f} {y - 5}l5 5l-5 5l-5 -5z", class_="control"),
+        *([diamond] if math.isfinite(control) else []),
     ]
 
 
 def _span(models: pd.DataFrame) -> tuple[float, float]:
-    se = models["se"].fillna(0.0)
-    ends = pd.concat([models["estimate"] - se, models["estimate"] + se, models["control"]]).dropna()
-    low, high = float(ends.min()), float(ends.max())
+    widest = models[["se", "difference_se"]].max(axis=1).fillna(0.0)
+    loss = models["estimate"]
+    ends = pd.concat([loss - widest, loss + widest, models["control"]])
+    ends = ends[np.isfinite(ends)]
+    low, high = (float(ends.min()), float(ends.max())) if len(ends) else (0.0, 1.0)
     return (low, high) if high > low else (low - 1.0, high + 1.0)

@@ -22,16 +22,33 @@ def spans(result: Result, fitted: Portrait) -> pd.Series:
     """By fold: its first and its last place in time, or else a few of its sites or sequences; empty for
     a joint loss, which has no places."""
     rows = result.pointwise.sort_values(["fold", "sequence", "site"], kind="stable")
-    along_time = fitted.edges is None and (rows["site"] >= 0).all()
-    within = rows.groupby("fold")
-    shown = pd.concat([within.head(1), within.tail(1)]) if along_time else within.head(_LISTED)
     names = fitted.places or _numbered(fitted)
-    words = names.places(*(shown[name].to_numpy() for name in ("sequence", "time", "site")))
-    said = pd.Series(words, index=shown["fold"].to_numpy()).groupby(level=0).unique()
-    if along_time:
-        return said.map(" to ".join)
+    if fitted.edges is None and (rows["site"] >= 0).all():
+        return _stretches(rows, names)
+    within = rows.groupby("fold")
+    shown = within.head(_LISTED)
+    words = pd.Series(_words(names, shown), index=shown["fold"].to_numpy())
     more = within.size() - _LISTED
-    return said.map(", ".join) + more.map(lambda count: f" and {count} more" if count > 0 else "")
+    ends = more.map(lambda count: f" and {count} more" if count > 0 else "")
+    return words.groupby(level=0).agg(", ".join) + ends
+
+
+def _stretches(rows: pd.DataFrame, names: Names) -> pd.Series:
+    """Along time: from where to where, and how many where there are others between them."""
+    ends = [rows.drop_duplicates("fold", keep=which) for which in ("first", "last")]
+    first, last = (_words(names, end) for end in ends)
+    sites = [end["site"].to_numpy() for end in ends]
+    count = rows.groupby("fold").size().to_numpy()
+    scattered = count < 0.5 * (sites[1] - sites[0] + 1)  # missing sites are not scored
+    said = [
+        one if one == two else f"{n:,} points from {one} to {two}" if apart else f"{one} to {two}"
+        for one, two, n, apart in zip(first, last, count, scattered, strict=True)
+    ]
+    return pd.Series(said, index=ends[0]["fold"].to_numpy())
+
+
+def _words(names: Names, rows: pd.DataFrame) -> list[str]:
+    return names.places(*(rows[name].to_numpy() for name in ("sequence", "time", "site")))
 
 
 def _numbered(fitted: Portrait) -> Names:

@@ -120,7 +120,7 @@ class Losses extends Series {
       const many = data.kind === "fold" ? "" : `, mean over ${data.times[i]} fold${data.times[i] > 1 ? "s" : ""}`;
       lines.push(`loss: ${say(data.loss[i])}${many}`, `control: ${say(data.control[i])}`);
     } else lines.push("no fold gives a number here");
-    if (data.values) lines.push(Number.isFinite(data.values[i]) ? `${data.shown.split(",")[0]}: ${datum(data.values[i])}` : `${data.shown.split(",")[0]}: missing`);
+    if (data.values) lines.push(Number.isFinite(data.values[i]) ? `${data.channel}: ${datum(data.values[i])}` : `${data.channel}: missing`);
     if (this.chosen && this.chosen.has(i)) lines.push(`left out by fold ${this.chosen.fold()}`);
     return lines.join("\n");
   }
