@@ -17,7 +17,7 @@ Columns are ordered by state, K P of them, then the chain's M, then the S that a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -61,124 +61,128 @@ class Totals(NamedTuple):
 def sparse(pieces: Pieces, coefficients: np.ndarray, total: np.ndarray) -> np.ndarray:
     """Add coefficient times the covariance of each sequence's score to `total` (D, D), of which only
     M of M + M' is filled; `symmetrised` ends it. Returns mean scores (n, D)."""
-    parts = [np.asarray(part) for part in pieces]
-    nodes, moves, own, shared = parts[:4]
+    parts: Any = Pieces(*(np.asarray(part) for part in pieces))  # type: ignore[arg-type]
     size = total.shape[0]
-    means = np.zeros((nodes.shape[2], size))
-    rows = _Rows(own, size, total)
-    lengths = (nodes.sum(1) > 0.5).sum(0)
-    for n in range(nodes.shape[2]):
-        tied = _Tied(parts[4], parts[5], size, own.shape[-1])
-        means[n] = _one(nodes[:, :, n], moves[..., n], own[:, n], shared[:, n], int(lengths[n]),
-                        rows, tied, n, float(coefficients[n]))  # fmt: skip
-        tied.add(total, float(coefficients[n]))
-        total_mean = -0.5 * coefficients[n] * means[n]
-        rows.outer.append((total_mean, means[n]))
-    rows.flush()
+    means = np.zeros((parts.nodes.shape[2], size))
+    sums = _Sums(parts, size, total)
+    lengths = (parts.nodes.sum(1) > 0.5).sum(0)
+    for n in range(len(means)):
+        means[n] = _one(parts, n, int(lengths[n]), sums, float(coefficients[n]))
+        sums.outer.append((-0.5 * coefficients[n] * means[n], means[n]))
+    sums.end()
     return means
 
 
-class _Tied:
-    """Products of the chain's and the shared scores with the means of later ones, of one sequence."""
+class _Sums:
+    """Products of scores with the means of later ones. Rows of those wait until they are many enough for
+    matrix products; what is linear in all sequences is multiplied once, at the end."""
 
-    def __init__(self, first: np.ndarray, move: np.ndarray, size: int, width: int) -> None:
-        self.first, self.move = first, move
-        states, count = first.shape
-        self.states, self.chain = states, slice(states * width, states * width + count)
-        self.shared = slice(states * width + count, size)
-        self.links = np.zeros((states, states, size))
-        self.by_shared = np.zeros((size - self.shared.start, size))
-        self.counts = np.zeros((states, states))
-
-    def add(self, total: np.ndarray, coefficient: float) -> None:
-        flat = self.move.reshape(self.states**2, -1)
-        links = self.links.reshape(self.states**2, -1)
-        used = np.flatnonzero(self.counts.ravel() > 0)
-        total[self.chain] += coefficient * flat[used].T @ links[used]
-        weighted = flat[used] * self.counts.ravel()[used, None]
-        total[self.chain, self.chain] += 0.5 * coefficient * flat[used].T @ weighted
-        total[self.shared] += coefficient * self.by_shared
-
-
-class _Rows:
-    """Rows of later means that wait until they are many enough for a matrix product."""
-
-    def __init__(self, own: np.ndarray, size: int, total: np.ndarray) -> None:
-        self.own, self.total, self.width = own, total, own.shape[-1]
+    def __init__(self, parts: Any, size: int, total: np.ndarray) -> None:
+        self.parts, self.total, self.width = parts, total, parts.own.shape[-1]
+        states, count = parts.first.shape
+        self.chain = slice(states * self.width, states * self.width + count)
+        self.shared = slice(states * self.width + count, size)
         self.room = max(_BUFFER // (8 * size), 64)
         self.later = np.empty((self.room, size))
         self.place = np.empty((self.room, 3), int)
         self.weight = np.empty(self.room)
-        self.count = 0
+        self.pairs = np.empty((self.room, states))
+        self.filled = 0
+        self.links = np.zeros((states, states, size))  # of moves i, j with what comes later
+        self.moves = np.zeros((states, states))
+        self.by_shared = np.zeros((size - self.shared.start, size))
         self.outer: list[tuple[np.ndarray, np.ndarray]] = []
+        # Moves from a state have slopes by few of the chain's parameters, usually those of its row.
+        used = [np.flatnonzero(slopes.any(0)) for slopes in parts.move]
+        self.from_state = [
+            (self.chain.start + columns, slopes[:, columns])
+            for columns, slopes in zip(used, parts.move, strict=True)
+        ]
 
-    def add(self, later: np.ndarray, states: np.ndarray, n: int, t: int, weight: np.ndarray) -> None:
-        if self.count + len(states) > self.room:
+    def add(
+        self,
+        later: np.ndarray,
+        states: np.ndarray,
+        n: int,
+        t: int,
+        weight: np.ndarray,
+        pairs: np.ndarray,
+    ) -> None:
+        """Rows of one step: later means (a, D) with half of the step's own score, of the states (a,);
+        `weight` (a,) is their mass and `pairs` (K, a) that of the moves that lead to them."""
+        if self.filled + len(states) > self.room:
             self.flush()
-        some = slice(self.count, self.count + len(states))
-        self.later[some], self.weight[some] = later, weight
+        some = slice(self.filled, self.filled + len(states))
+        self.later[some], self.weight[some], self.pairs[some] = later, weight, pairs.T
         self.place[some, 0], self.place[some, 1], self.place[some, 2] = states, n, t
-        self.count += len(states)
+        self.filled += len(states)
 
     def flush(self) -> None:
-        place, later = self.place[: self.count], self.later[: self.count]
+        place, later = self.place[: self.filled], self.later[: self.filled]
         for state in np.unique(place[:, 0]):
             chosen = np.flatnonzero(place[:, 0] == state)
-            scores = self.own[state, place[chosen, 1], place[chosen, 2]] * self.weight[chosen, None]
+            where = (state, place[chosen, 1], place[chosen, 2])
+            own, common, rows = self.parts.own[where], self.parts.shared[where], later[chosen]
             block = slice(state * self.width, (state + 1) * self.width)
-            self.total[block] += scores.T @ later[chosen]
-        self.count = 0
+            weight, pairs = self.weight[chosen, None], self.pairs[chosen]
+            self.total[block] += (own * weight).T @ rows
+            self.by_shared += (common * weight).T @ rows
+            used = np.flatnonzero(pairs.any(0))  # a move ends before the step's whole score
+            links = pairs[:, used].T @ rows
+            links[:, block] += 0.5 * pairs[:, used].T @ own
+            links[:, self.shared] += 0.5 * pairs[:, used].T @ common
+            self.links[used, state] += links
+        self.filled = 0
         if self.outer:
             left, right = (np.stack(side) for side in zip(*self.outer, strict=True))
             self.total += left.T @ right
             self.outer = []
 
+    def end(self) -> None:
+        """Add what waited."""
+        self.flush()
+        for (rows, slopes), links, counts in zip(self.from_state, self.links, self.moves, strict=True):
+            self.total[rows] += slopes.T @ links
+            self.total[np.ix_(rows, rows)] += 0.5 * slopes.T @ (slopes * counts[:, None])
+        self.total[self.shared] += self.by_shared
 
-def _one(
-    nodes: np.ndarray,
-    moves: np.ndarray,
-    own: np.ndarray,
-    shared: np.ndarray,
-    length: int,
-    rows: _Rows,
-    tied: _Tied,
-    n: int,
-    coefficient: float,
-) -> np.ndarray:
-    """The backward pass of one sequence: nodes (T, K), moves (T - 1, K, K), own (K, T, P), shared
-    (K, T, S). Returns its mean score (D,)."""
-    width, size = own.shape[-1], tied.links.shape[-1]
+
+def _one(parts: Any, n: int, length: int, sums: _Sums, coefficient: float) -> np.ndarray:
+    """The backward pass of sequence `n`. Returns its mean score (D,)."""
+    nodes, moves, own, shared = (
+        parts.nodes[:, :, n], parts.moves[..., n], parts.own[:, n], parts.shared[:, n]
+    )  # fmt: skip
+    width, size = sums.width, sums.later.shape[1]
     active = np.flatnonzero(nodes[length - 1] > _NOTHING)
     later = np.zeros((len(active), size))
     for t in range(length - 1, -1, -1):
-        mass = nodes[t, active]
         half = later.copy()
         for row, state in enumerate(active):
             half[row, state * width : (state + 1) * width] += 0.5 * own[state, t]
-            half[row, tied.shared] += 0.5 * shared[state, t]
-        rows.add(half, active, n, t, coefficient * mass)
-        if shared.shape[-1]:
-            tied.by_shared += (shared[active, t] * mass[:, None]).T @ half
+            half[row, sums.shared] += 0.5 * shared[state, t]
+        pairs = np.zeros((nodes.shape[1], len(active)))
+        if t > 0:
+            before = np.flatnonzero(nodes[t - 1] > _NOTHING)
+            ways = moves[t - 1][np.ix_(before, active)]
+            pairs[before] = coefficient * nodes[t - 1, before, None] * ways
+            sums.moves[:, active] += pairs
+        sums.add(half, active, n, t, coefficient * nodes[t, active], pairs)
         later += 2.0 * (half - later)  # with the step's own score
         if t == 0:
             break
-        before = np.flatnonzero(nodes[t - 1] > _NOTHING)
-        ways = moves[t - 1][np.ix_(before, active)]
-        pairs = nodes[t - 1, before, None] * ways
-        grid = np.ix_(before, active)
-        tied.counts[grid] += pairs
-        tied.links[grid] += pairs[:, :, None] * later[None]
         ahead = ways @ later
-        ahead[:, tied.chain] += np.einsum("ij,ijm->im", ways, tied.move[grid])
+        for row, state in enumerate(before):
+            columns, slopes = sums.from_state[state]
+            ahead[row, columns] += ways[row] @ slopes[active]
         active, later = before, ahead
     mass = nodes[0, active]
-    first = tied.first[active] * mass[:, None]
+    first = parts.first[active] * mass[:, None]
     # The first state has a score as a move has.
     block = first.T @ later
-    block[:, tied.chain] += 0.5 * first.T @ tied.first[active]
-    rows.total[tied.chain] += coefficient * block
+    block[:, sums.chain] += 0.5 * first.T @ parts.first[active]
+    sums.total[sums.chain] += coefficient * block
     mean = mass @ later
-    mean[tied.chain] += first.sum(0)
+    mean[sums.chain] += first.sum(0)
     return mean
 
 
