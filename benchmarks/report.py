@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 import fitonce as fo
+from fitonce.names import Names
 from fitonce.portrait import portrait
 from fitonce.report import html_report
 from fitonce.result import CVResult
@@ -34,7 +35,11 @@ def stretched(small: CVResult, scattered: bool = False) -> CVResult:
     folds = pd.concat([small.folds] * (FOLDS // len(small.folds) + 1), ignore_index=True).iloc[:FOLDS]
     values = rng.poisson(4.0 + 3.0 * np.sin(np.arange(SITES) / 300.0)).astype(float)
     values[20_000:20_400] = np.nan
-    fitted = dataclasses.replace(portrait(small.fit), lengths=np.array([SITES]), values=values)
+    dates = pd.date_range("2005-04-10", periods=SITES, freq="5min").strftime("%Y-%m-%d %H:%M")
+    places = Names(("traffic",), tuple(dates))
+    fitted = dataclasses.replace(
+        portrait(small.fit), lengths=np.array([SITES]), values=values, places=places
+    )
     return dataclasses.replace(small, pointwise=pd.DataFrame(rows), folds=folds, fit=fitted)
 
 

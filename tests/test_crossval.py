@@ -373,8 +373,7 @@ def test_things_that_are_not_fits_or_folds(fit, folds):
 def test_compiling_is_told_apart_and_not_needed_twice(fit):
     folds = fo.folds.blocks(60, percent=15, n=3)
     again = [fo.cross_validate(fit, folds, method="onestep") for _ in range(2)]
-    assert 0.0 <= again[1].compiling <= again[1].seconds
-    assert again[1].compiling < 0.05  # nothing of the second call is new
+    assert again[1].compiling == 0.0  # nothing of the second call is new
     own = lambda params, data, weights: data.values[0, :, 0] * weights  # noqa: E731
     new = fo.cross_validate(fit, folds, method="onestep", loss=own)
     assert 0.0 < new.compiling < new.seconds

@@ -130,6 +130,13 @@ def test_kfold_leaves_every_site_out_once(blocks):
     assert (sets(made) == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]) is blocks
 
 
+def test_shares_of_several_sequences_are_of_one_of_them():
+    assert "10 % of one sequence" in folds.blocks([[1] * 20, [1] * 30], 10, 3).describe()
+    assert "of one sequence" not in folds.blocks([1] * 20, 10, 3).describe()
+    with pytest.raises(ValueError, match=r"exclusive, got 150$"):  # no advice that does not help
+        folds.blocks([[1] * 20, [1] * 30], 150, 3)
+
+
 def test_sequences_with_nothing_to_score_are_no_folds():
     found = folds.structures(FIVE)
     assert sets(found) == [[0], [1], [3], [4]]
@@ -201,7 +208,7 @@ SPARSE = np.r_[1.0, np.full(10**6, NAN), 1.0]  # blocks of 10 % all but never me
         (lambda: folds.iid(9, 10, 1), "10 % of 9 observed sites is less than one"),
         (
             lambda: folds.blocks([[1] * 9, [1] * 2], 20, 1),
-            "20 % of 2 steps of sequence 1 is less than one",
+            "20 % of 2 steps of sequence 1 is less than one; leave whole sequences out instead",
         ),
         (lambda: folds.iid(10, 10, 0), f"{WHOLE} 0"),
         (lambda: folds.blocks(10, 10, 2.5), f"{WHOLE} 2.5"),

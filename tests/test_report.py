@@ -17,6 +17,7 @@ import fitonce as fo
 from fitonce.portrait import portrait
 from fitonce.report import html_report
 from fitonce.report.along import along
+from fitonce.report.choice import choice_section
 from fitonce.report.layout import positions
 from fitonce.report.markup import number
 from fitonce.report.points import MOST_POINTS, packed, pairs
@@ -400,3 +401,46 @@ def test_a_large_report_opens(browser, tmp_path, large):
     open_page(browser, tmp_path, html_report(large), 360)
     assert "loss: " in hover(browser, canvas(browser, "along"), 50)
     assert browser.get_log("browser") == []
+
+
+def tried(**changed):
+    columns = {
+        "parameters": [1, 5, 11], "estimate": [2.4, 2.24, 2.2], "se": [0.1, 0.07, 0.06],
+        "difference": [0.2, 0.04, 0.0], "difference_se": [0.05, 0.06, np.nan],
+        "control": [2.39, 2.22, 2.1], "aic": [616.0, 572.0, 580.0], "bic": [618.0, 586.0, np.nan],
+        "worst": ["good", "good", "bad"], "fit": ["stationary", "stationary", "not stationary"],
+    }  # fmt: skip
+    return pd.DataFrame(columns | changed, index=["1 state", "2 states", "3 states"])
+
+
+def test_the_choice_is_drawn_to_scale():
+    page = choice_section(tried(), "least held-out loss: 3 states")
+    dots = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', page)]
+    best = float(re.search(r'<line x1="([\d.]+)"[^>]*class="best"', page).group(1))
+    assert dots[2] == best
+    assert (dots[0] - best) / (dots[1] - best) == pytest.approx(0.2 / 0.04, rel=0.02)
+    thick = [
+        tuple(map(float, ends)) for ends in re.findall(r'x1="([\d.]+)" x2="([\d.]+)"[^>]*"se"', page)
+    ]
+    assert len(thick) == 2  # the best has no difference from itself
+    assert thick[0][0] > best  # one state is worse by more than its paired standard error
+    assert thick[1][0] < best  # two states are not
+    for words in ("Least held-out loss: 3 states.", "not stationary", "bad", "not available"):
+        assert words in page
+
+
+def test_a_choice_without_standard_errors_or_with_an_infinite_control_is_drawn():
+    odd = tried(se=np.nan, difference_se=np.nan, control=[np.inf, 2.2, np.nan])
+    page = choice_section(odd, "least held-out loss: 3 states")
+    assert page.count("<circle") == 3
+    assert page.count('class="control"') == 1
+    assert "nan" not in re.sub(r"not available", "", page)
+    alone = choice_section(tried().iloc[:1].assign(se=0.0, control=2.4, difference_se=np.nan), "one")
+    assert "nan" not in alone
+
+
+def test_of_several_channels_the_one_that_is_drawn_is_named(chain):
+    fitted = dataclasses.replace(portrait(chain.fit), channels=("heat, °C", "rain"))
+    shown = along(chain, fitted)
+    assert (shown.channel, shown.shown) == ("heat, °C", "data: heat, °C, the first of 2 channels")
+    assert along(chain, portrait(chain.fit)).channel == "data"

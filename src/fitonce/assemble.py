@@ -34,7 +34,8 @@ def assemble(
     work: np.ndarray,
     seconds: tuple[float, float],
 ) -> CVResult:
-    """Put the parts together; `work` (2, F) counts gradients and Hessians."""
+    """Put the parts together; `work` (2, F) counts gradients and Hessians, `seconds` are of the call and
+    of compiling in it."""
     folds, objective = scoring.folds, curve.objective
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([s.ok for s in found.status]) & np.isfinite(losses)

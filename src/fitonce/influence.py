@@ -15,6 +15,7 @@ from fitonce.fit import Fit, delta_method
 from fitonce.labels import LabelObjective
 from fitonce.loo import sweep
 from fitonce.models.base import FieldModel
+from fitonce.portrait import moves_most
 
 _COMMON = ("sequence", "time", "site", "place", "value", "loss", "displacement")
 
@@ -67,19 +68,13 @@ class Influence:
             raise ValueError(f"by must be one of {allowed}, got {by!r}")
         return self.table[by]
 
-    def moves_most(self, rows: pd.DataFrame) -> list[str]:
-        """Of rows of the table, the parameter that moves most, and how far, in words."""
-        moves = rows[self.names].to_numpy()
-        most = np.abs(moves).argmax(1)
-        return [f"{self.names[k]} ({row[k]:+.2f} se)" for row, k in zip(moves, most, strict=True)]
-
     def __repr__(self) -> str:
         shown = self.top(5)
         several = self.table["sequence"].iloc[-1] > 0
         place = "site" if isinstance(self.fit.model, FieldModel) else "time"
         where = ["place"] if "place" in shown else [*(["sequence"] if several else []), place]
         columns = [*where, "value", "loss", "displacement"]
-        text = shown[columns].assign(moves_most=self.moves_most(shown))
+        text = shown[columns].assign(moves_most=moves_most(shown[self.names]))
         head = f"Influence of {len(self.table):,} points on {len(self.names)} parameters; the largest:"
         lines = [head, text.to_string(index=False, float_format=lambda v: f"{v:.3g}")]
         if self.damping:

@@ -24,12 +24,19 @@ class Names:
 
     def places(self, sequence: np.ndarray, time: np.ndarray, site: np.ndarray) -> list[str]:
         """Places in words, from columns of numbers, where -1 is all of a sequence, or of the data."""
-        found = []
-        for n, t, i in zip(sequence, time, site, strict=True):
-            parts = [self.sequences[n]] if n >= 0 and (len(self.sequences) > 1 or i < 0) else []
-            parts += [f"time {t}" if self.sites is None else self.sites[i]] if i >= 0 else []
-            found.append(", ".join(parts))
-        return found
+        # Folds overlap: a place that many rows are of is put in words once.
+        numbers = np.stack([sequence, time, site], 1)
+        once, which = np.unique(numbers, axis=0, return_inverse=True)
+        words = np.array([self._place(*row) for row in once.tolist()], object)
+        return words[which.ravel()].tolist() if len(words) else []
+
+    def _place(self, sequence: int, time: int, site: int) -> str:
+        parts = []
+        if sequence >= 0 and (len(self.sequences) > 1 or site < 0):
+            parts.append(self.sequences[sequence])
+        if site >= 0:
+            parts.append(f"time {time}" if self.sites is None else self.sites[site])
+        return ", ".join(parts)
 
 
 def names_of(parts: Sequence[Any], sequences: Sequence[Any] | None) -> Names | None:

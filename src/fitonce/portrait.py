@@ -96,6 +96,13 @@ def portrait(fit: Fit | Portrait) -> Portrait:
     )
 
 
+def moves_most(moves: pd.DataFrame) -> list[str]:
+    """Of moves of parameters in standard errors, a row for each point, the largest in words."""
+    values = np.nan_to_num(moves.to_numpy(float))
+    most = np.abs(values).argmax(1)
+    return [f"{moves.columns[k]} ({row[k]:+.2f} se)" for row, k in zip(values, most, strict=True)]
+
+
 def loss_in_words(scheme: str, loss: str) -> str:
     """What a result averages over folds."""
     if scheme == "structures":

@@ -24,8 +24,7 @@ _FEW_PARAMETERS, _FEW_POINTS = 500, 200_000  # so that influence takes seconds
 
 def fitted(loaded: Loaded, restarts: int, seed: int, bars: bool | None) -> Fit:
     """The fit of what was asked to what was read."""
-    model = loaded.choice.build(loaded.data)
-    return fit(model, loaded.data, restarts=restarts, seed=seed, progress=bars)
+    return fit(loaded.model, loaded.data, restarts=restarts, seed=seed, progress=bars)
 
 
 def folds_for(choice: FoldChoice, models: Collection[Any], data: Any) -> Folds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,11 @@ class Loaded:
     data: Any
     choice: ModelChoice
     notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def model(self) -> Any:
+        """What was asked for, for these data."""
+        return self.choice.build(self.data)
 
     def __str__(self) -> str:
         if not self.choice.on_graph:

@@ -31,8 +31,7 @@ def run_cv(request: Request) -> None:
     """Cross-validate a model of the data in a file, from one fit."""
     started = time.perf_counter()
     loaded = request.load()
-    model = loaded.choice.build(loaded.data)
-    folds = folds_for(request.fold_choice(), [model], loaded.data)  # before the fit: it may refuse
+    folds = folds_for(request.fold_choice(), [loaded.model], loaded.data)  # before the fit: may refuse
     fit = fitted(loaded, request.restarts, request.seed, request.bars)
     how: dict[str, Any] = {
         "method": request.method,

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from fitonce.audit import LabelAudit
 from fitonce.influence import Influence
+from fitonce.portrait import moves_most
 from fitonce.result import CVResult
 
 _WIDEST = 10_000
@@ -100,5 +101,5 @@ def show_influence(found: Influence | LabelAudit, count: int, quiet: bool) -> No
     if isinstance(found, Influence):
         where = ["place"] if "place" in top else ["sequence", "time"]
         shown = top[["site", *where, "value", "loss", "displacement"]]
-        top = shown.assign(moves_most=found.moves_most(top))
+        top = shown.assign(moves_most=moves_most(top[found.names]))
     show_table(top.set_index(top.columns[0]), "largest influence on the fit")

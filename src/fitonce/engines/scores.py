@@ -127,7 +127,8 @@ class _Sums:
             weight, pairs = self.weight[chosen, None], self.pairs[chosen]
             self.total[block] += (own * weight).T @ rows
             self.by_shared += (common * weight).T @ rows
-            used = np.flatnonzero(pairs.any(0))  # a move ends before the step's whole score
+            used = np.flatnonzero(pairs.any(0))
+            # Rows hold half of the step's own score; a move is followed by all of it.
             links = pairs[:, used].T @ rows
             links[:, block] += 0.5 * pairs[:, used].T @ own
             links[:, self.shared] += 0.5 * pairs[:, used].T @ common

@@ -131,13 +131,13 @@ def shape_of(data: Any, kind: Kind = "sites") -> Shape:
     return Shape(base, read.lengths, read.offsets, read.lengths)
 
 
-def share_of(percent: float, total: int, what: str) -> int:
-    """floor(percent * total / 100), at least one."""
+def share_of(percent: float, total: int, what: str, instead: str = "") -> int:
+    """floor(percent * total / 100), at least one; `instead` is advice where it is less."""
     if not isinstance(percent, (int, float, np.number)) or not 0 < percent < 100:
         raise ValueError(f"percent must be between 0 and 100, exclusive, got {percent!r}")
     count = math.floor(Fraction(str(percent)) * int(total) / 100)  # floats: 0.57 % of 10,000 is 56
     if count < 1:
-        raise ValueError(f"{percent:g} % of {total} {what} is less than one")
+        raise ValueError(f"{percent:g} % of {total} {what} is less than one{instead}")
     return count
 
 

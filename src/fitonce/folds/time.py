@@ -31,13 +31,12 @@ def blocks(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
     """
     shape = shape_of(data)
     rng = np.random.default_rng(seed)
-    try:
-        widths = [share_of(percent, t, f"steps of sequence {i}") for i, t in enumerate(shape.lengths)]
-    except ValueError as error:
-        if len(shape.lengths) == 1:
-            raise
-        hint = "leave whole sequences out instead (folds.structures, --folds sequences)"
-        raise ValueError(f"{error}; {hint}") from None
+    several = len(shape.lengths) > 1
+    instead = "; leave whole sequences out instead (folds.structures, --folds sequences)"
+    widths = [
+        share_of(percent, length, f"steps of sequence {number}", instead if several else "")
+        for number, length in enumerate(shape.lengths)
+    ]
     places = np.array([length - width + 1 for length, width in zip(shape.lengths, widths, strict=True)])
     sets = []
     for fold in range(at_least_one(n)):
@@ -50,8 +49,8 @@ def blocks(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
         else:
             raise ValueError(f"fold {fold}: {_MAX_REDRAWS} blocks in a row held only missing sites")
         sets.append(block)
-    whole = "" if len(shape.lengths) == 1 else " of one sequence"
-    return make_folds("sites", sets, shape, f"contiguous blocks of {percent:g} %{whole} (seed {seed})")
+    share = f"{percent:g} %{' of one sequence' if several else ''}"
+    return make_folds("sites", sets, shape, f"contiguous blocks of {share} (seed {seed})")
 
 
 def future(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
+from fitonce.portrait import moves_most
 from fitonce.report.along import Along
-from fitonce.report.markup import Markup, datum, join, number, paragraph, table, tag
+from fitonce.report.markup import Markup, datum, join, paragraph, table, tag
 from fitonce.report.packing import floats, integers
 from fitonce.report.points import MOST_POINTS, Pairs, summary
 
@@ -153,7 +153,7 @@ def influence_section(found: pd.DataFrame | None, spoken: tuple[str, ...]) -> Ma
     columns: list[list[Any]] = [top[name].astype(str).tolist() for name in where]
     columns.append([datum(value) for value in top["value"]])
     columns += [top[name].astype(float).tolist() for name in ("loss", "displacement")]
-    columns += [_moves_most(top[moves])] if moves else []
+    columns += [moves_most(top[moves])] if moves else []
     intro = f"Of {len(found):,} points, those that move the fit most when they are left out:"
     label = "Displacement of the fit by each point"
     hint = "Point at the chart, touch it, or use the arrow keys." + _ZOOM
@@ -167,12 +167,6 @@ def check_influence(found: pd.DataFrame) -> None:
     lacking = [name for name in _NEEDED if name not in found]
     if lacking:
         raise ValueError(f"influence must have the columns {', '.join(_NEEDED)}; lacking: {lacking[0]}")
-
-
-def _moves_most(moves: pd.DataFrame) -> list[str]:
-    values = np.nan_to_num(moves.to_numpy(float))
-    most = np.abs(values).argmax(1)
-    return [f"{moves.columns[k]} ({number(row[k], 2)} se)" for row, k in zip(values, most, strict=True)]
 
 
 def packed_influence(found: pd.DataFrame) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def sequence_names(fitted: Portrait) -> tuple[str, ...]:
 def spans(result: Result, fitted: Portrait) -> pd.Series:
     """By fold: its first and its last place in time, or else a few of its sites or sequences; empty for
     a joint loss, which has no places."""
-    rows = result.pointwise.sort_values(["fold", "sequence", "site"], kind="stable")
+    rows = result.pointwise
     names = fitted.places or _numbered(fitted)
     if fitted.edges is None and (rows["site"] >= 0).all():
         return _stretches(rows, names)
@@ -35,16 +35,15 @@ def spans(result: Result, fitted: Portrait) -> pd.Series:
 
 def _stretches(rows: pd.DataFrame, names: Names) -> pd.Series:
     """Along time: from where to where, and how many where there are others between them."""
-    ends = [rows.drop_duplicates("fold", keep=which) for which in ("first", "last")]
-    first, last = (_words(names, end) for end in ends)
-    sites = [end["site"].to_numpy() for end in ends]
-    count = rows.groupby("fold").size().to_numpy()
-    scattered = count < 0.5 * (sites[1] - sites[0] + 1)  # missing sites are not scored
+    sites = rows.groupby("fold")["site"]
+    first, last = (_words(names, rows.loc[which]) for which in (sites.idxmin(), sites.idxmax()))
+    count, wide = sites.size(), sites.max() - sites.min() + 1
+    scattered = count < 0.5 * wide  # half: missing sites are not scored
     said = [
         one if one == two else f"{n:,} points from {one} to {two}" if apart else f"{one} to {two}"
         for one, two, n, apart in zip(first, last, count, scattered, strict=True)
     ]
-    return pd.Series(said, index=ends[0]["fold"].to_numpy())
+    return pd.Series(said, index=count.index)
 
 
 def _words(names: Names, rows: pd.DataFrame) -> list[str]:
