@@ -20,7 +20,7 @@ from reproduce import cases, mocap
 
 import fitonce as fo
 from benchmarks.large import best, timed
-from fitonce.em import expectation_maximisation
+from fitonce.fitting.starts import expectation_maximisation
 
 STATES, FLAT = 5, {"weight_scale": None, "bias_scale": None, "strength": 0.0}
 PRIOR = 1.1  # Dirichlet, on both sides
@@ -33,8 +33,8 @@ def main() -> None:
     model = fo.models.ARHMM(STATES, 0, noise="state", **FLAT)
     fit = fo.fit(model, data, restarts=1)
     print(f"fitonce: fit {fit.seconds:.1f} s cold, {fit.refit_seconds:.1f} s compiled; {fit.status}")
-    objective, theta, base = fit.problem, fit.theta, fit.problem.base
-    value = objective.with_scheme(fo.weighting.A()).log_likelihoods(theta[None], base[None])[0]
+    objective, theta, base = fit.objective, fit.theta, fit.objective.base
+    value = objective.with_scheme(fo.schemes.A()).log_likelihoods(theta[None], base[None])[0]
     ours = best(lambda: objective.log_likelihoods(theta[None], base[None]))
     em = best(lambda: expectation_maximisation(objective, theta + 0.01, base, 1))
     print(f"  log-likelihood {value:.6f}, {ours * 1e3:.1f} ms; an EM pass {em * 1e3:.1f} ms")
@@ -93,9 +93,11 @@ def dynamax(fit: fo.Fit, data: list[np.ndarray], ours: float, em: float) -> None
 
     whole = np.stack([part for part in data if len(part) == mocap.LONGEST])  # it takes equal lengths
     same = fo.fit_at(fit.model, list(whole), fit.params)
-    value = same.problem.log_likelihoods(same.theta[None], same.problem.base[None])[0]
-    mine = best(lambda: same.problem.log_likelihoods(same.theta[None], same.problem.base[None]))
-    step = best(lambda: expectation_maximisation(same.problem, same.theta + 0.01, same.problem.base, 1))
+    value = same.objective.log_likelihoods(same.theta[None], same.objective.base[None])[0]
+    mine = best(lambda: same.objective.log_likelihoods(same.theta[None], same.objective.base[None]))
+    step = best(
+        lambda: expectation_maximisation(same.objective, same.theta + 0.01, same.objective.base, 1)
+    )
     with jax.enable_x64(True):
         hmm = SphericalGaussianHMM(STATES, whole.shape[-1])
         params, _ = hmm.initialize(
@@ -120,7 +122,7 @@ def autoregression(data: list[np.ndarray]) -> None:
 
     whole = np.stack([part for part in data if len(part) == mocap.LONGEST])
     fit = fo.fit(fo.models.ARHMM(STATES, 1), list(whole), restarts=1)
-    objective, theta, base = fit.problem, fit.theta, fit.problem.base
+    objective, theta, base = fit.objective, fit.theta, fit.objective.base
     value = objective.log_likelihoods(theta[None], base[None])[0]
     ours = best(lambda: objective.log_likelihoods(theta[None], base[None]))
     em = best(lambda: expectation_maximisation(objective, theta + 0.001, base, 1))

@@ -132,9 +132,9 @@ def _refits(fit: fo.Fit, folds: fo.Folds) -> tuple[list[float], list[float]]:
     for fold in range(len(folds)):
         weights = folds.weights_of([fold])[0]
         found = optimize.minimize(
-            lambda t, w=weights: fit.problem.value(t, w),
+            lambda t, w=weights: fit.objective(t, w),
             fit.theta,
-            jac=lambda t, w=weights: fit.problem.gradients(t[None], w[None])[0],
+            jac=lambda t, w=weights: fit.objective.gradients(t[None], w[None])[0],
             options={"gtol": 1e-9},
         )
         values.append(float(found.fun))

@@ -15,9 +15,10 @@ import numpy as np
 from scipy.spatial import Delaunay
 
 import fitonce as fo
-from fitonce.fields import FieldObjective, field_layout
-from fitonce.objective import Program
-from fitonce.params import ParameterSpace
+from fitonce.core.parameters import ParameterSpace
+from fitonce.objectives.base import Program
+from fitonce.objectives.graph.layout import field_layout
+from fitonce.objectives.graph.objective import FieldObjective
 
 WIDTHS = (4, 6, 8, 10, 12, 14, 16)
 PLANAR = 2000
@@ -84,7 +85,7 @@ def _objective(model: fo.models.PottsMixture, counts: np.ndarray, rates: dict) -
     space = ParameterSpace(model.parameters(prepared))
     tree = fo.plan(model)
     layout = field_layout(tree.scopes, tree.starts, data.weights > 0)
-    program = Program(model, space, fo.weighting.A(), None)
+    program = Program(model, space, fo.schemes.A(), None)
     objective = FieldObjective(program, prepared, layout, data.weights, tree)
     return objective, space.to_free(rates)[None], data.weights[None]
 

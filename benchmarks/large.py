@@ -14,7 +14,7 @@ import numpy as np
 from reproduce import cases, mocap, mocap_sequences
 
 import fitonce as fo
-from fitonce.hessian import Dense, Free, OnDevice
+from fitonce.fitting.hessian import Dense, Free, OnDevice
 
 
 def main() -> None:
@@ -22,8 +22,8 @@ def main() -> None:
     model, data = mocap.model("AR(5)"), mocap.trials().train
     print(fo.plan(model, data))
     objective, theta = near_a_minimum(model, data)
-    along = objective.with_scheme(fo.weighting.Structures())
-    base, names = objective.base, list(objective.program.space.names)
+    along = objective.with_scheme(fo.schemes.Structures())
+    base, names = objective.base, list(objective.space.names)
     device = jax.default_backend() != "cpu"
     gradient = best(lambda: objective.gradients(theta[None], base[None]))
     product = best(lambda: objective.products_at(theta, np.ones((1, len(theta)))))
@@ -73,7 +73,7 @@ def near_a_minimum(model: Any, data: Any) -> tuple[Any, np.ndarray]:
     else:
         fit = fo.fit(model, data, restarts=1, memory_limit=1.0)
     print(f"fit by products {fit.seconds:.0f} s: {fit.status}")
-    return fit.problem, fit.theta
+    return fit.objective, fit.theta
 
 
 def timed(work: Any) -> tuple[Any, float]:

@@ -35,8 +35,8 @@ def row(count: int, states: int, order: int) -> str:
     started = time.perf_counter()
     fit = fo.fit(model, data, restarts=1, max_iterations=20)
     took = time.perf_counter() - started
-    objective, theta, base = fit.problem, fit.theta, fit.problem.base
-    along = objective.with_scheme(fo.weighting.Structures())
+    objective, theta, base = fit.objective, fit.theta, fit.objective.base
+    along = objective.with_scheme(fo.schemes.Structures())
     hessian = best(lambda: objective.hessians(theta[None], base[None]), 1)
     cross = best(lambda: along.cross(theta), 1)
     folds = fo.folds.structures(fit.data, n=min(count, 100))
@@ -65,8 +65,8 @@ def workers() -> None:
     folds = fo.folds.structures(fit.data, n=20)
     base = None
     for parallel in (None, fo.Workers(1), fo.Workers(2)):
-        problem = fit.problem.run_on(parallel)
-        form = lambda p=problem: p.hessians(fit.theta[None], fit.problem.base[None])[0]  # noqa: E731
+        problem = fit.objective.run_on(parallel)
+        form = lambda p=problem: p.hessians(fit.theta[None], fit.objective.base[None])[0]  # noqa: E731
         form()
         matrix, hessian = timed(form)
         run = lambda p=parallel: fo.cross_validate(  # noqa: E731

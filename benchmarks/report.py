@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 import fitonce as fo
-from fitonce.names import Names
-from fitonce.portrait import portrait
-from fitonce.report import html_report
-from fitonce.result import CVResult
+from fitonce.data.places import Names
+from fitonce.fitting.summarise import portrait
+from fitonce.results.report import html_report
+from fitonce.results.result import CVResult
 
 SITES, FOLDS, SIZE = 50_400, 1_000, 5_040
 READY = "return performance.getEntriesByName('ready').length ? performance.getEntriesByName('ready')[0].startTime : -1"

@@ -52,6 +52,6 @@ def _largest_gradient(fit: fo.Fit, folds: fo.Folds, cv: fo.CVResult) -> float:
     largest = 0.0
     for start in range(0, FOLDS, 20):
         chosen = range(start, start + 20)
-        gradients = fit.problem.gradients(cv.theta[list(chosen)], folds.weights_of(chosen))
+        gradients = fit.objective.gradients(cv.theta[list(chosen)], folds.weights_of(chosen))
         largest = np.maximum(largest, np.linalg.norm(gradients, axis=1).max())  # nan stays
     return float(largest)

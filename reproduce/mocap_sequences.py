@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 import fitonce as fo
-from fitonce.hessian import Dense
+from fitonce.fitting.hessian import Dense
 from reproduce import cases, mocap, mocap_sequences_page
 from reproduce.mocap_sequences_page import Row
 
@@ -119,7 +119,7 @@ def _machine() -> str:
 
 def _times(fit: fo.Fit, folds: fo.Folds) -> dict[str, float]:
     """ACV from a fit at hand, compiled: H, its factor, and J with all folds and losses."""
-    objective, theta, base = fit.problem, fit.theta, fit.problem.base
+    objective, theta, base = fit.objective, fit.theta, fit.objective.base
     objective.hessians(theta[None], base[None])
     started = time.perf_counter()
     hessian = objective.hessians(theta[None], base[None])[0]

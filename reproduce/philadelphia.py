@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import fitonce as fo
-from fitonce.loo import sweep
+from fitonce.crossval.loo import sweep
 from reproduce import philadelphia_page, published, traffic
 from reproduce.record import Record
 
@@ -74,7 +74,7 @@ def _one(data: fo.datasets.MapData, kind: str, beta: float) -> dict[str, dict[st
     fit, fitting = timed(lambda: fo.fit(model, counts))
     fo.curvature(fit, "B").objective.derivatives(fit.theta)
     _, derivatives = timed(lambda: fo.curvature(fit, "B").objective.derivatives(fit.theta))
-    _, hessian = timed(lambda: fit.problem.hessians(fit.theta[None], fit.problem.base[None]))
+    _, hessian = timed(lambda: fit.objective.hessians(fit.theta[None], fit.objective.base[None]))
     rates = ", ".join(f"{rate:.2f}" for rate in fit.params["rate"])
     print(f"{kind}, beta {beta:g} an edge: rates {rates}; {fit.status}")
     print(f"  fit {fitting:.1f} s, H and J {derivatives:.2f} s warm, one Hessian alone {hessian:.2f} s")
@@ -122,7 +122,7 @@ def _inference(fit: fo.Fit) -> None:
     moves = fo.curvature(fit).solve(slopes.T).T
     first = losses + np.einsum("td,td->t", slopes, moves)
     scored = np.array(list(folds.scored))
-    full = fit.problem.pointwise_losses(fit.theta + moves, folds.weights, scored)[:, 0]
+    full = fit.objective.pointwise_losses(fit.theta + moves, folds.weights, scored)[:, 0]
     off, control = np.abs(first - full), np.abs(losses - full)
     print(
         f"  one sweep against full inference at the same parameters: mean {off.mean():.1e}, largest "

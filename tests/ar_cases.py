@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-import jax
 import numpy as np
 
 import fitonce as fo
-from fitonce.fit import objective_of
+from fitonce.objectives.families import objective_of
 
 TURN = np.array([[0.6, -0.7], [0.7, 0.6]])
 
@@ -49,10 +48,9 @@ LENGTHS = (14, 20, 9, 17, 20, 11, 15, 20)
 
 def at_random(model, data, seed=0, size=0.5):
     """F of a model, and a point near its start: (objective, theta)."""
-    objective, _ = objective_of(model, data)
+    objective = objective_of(model, data)
     rng = np.random.default_rng(seed)
-    with jax.enable_x64(True):
-        start = objective.program.space.to_free(model.start(objective.prepared, None))
+    start = objective.start(None)
     return objective, start + size * rng.normal(size=len(start))
 
 

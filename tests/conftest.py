@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-# Compiling is most of the time of these tests; JAX has a switch for programs that run only briefly.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+ROOT = Path(__file__).parents[1]
 
-SHARED = Path(os.environ.get("FITONCE_SHARED", Path(__file__).parents[2] / "shared"))
+# Compiling is most of the time of these tests. JAX has a switch for programs that run only briefly, and
+# keeps compiled programs: workers share them, and the next run finds them.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".test_cache"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+SHARED = Path(os.environ.get("FITONCE_SHARED", ROOT.parent / "shared"))
 
 # Every compiled program takes memory maps, of which Linux allows a process 65,530; then it is aborted.
 MOST_MAPS = int(os.environ.get("FITONCE_TEST_MAPS", "25000"))
@@ -29,7 +35,7 @@ def _few_compiled_programs():
     """Forget compiled programs before there are too many of them."""
     yield
     maps = Path("/proc/self/maps")
-    import jax  # not before the switch above is set
+    import jax  # not before the switches above are set
 
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
         jax.clear_caches()

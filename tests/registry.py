@@ -119,13 +119,13 @@ def entries() -> list[Entry]:
         Entry("custom-mixture", *_mixture()),
         Entry("potts-poisson", fo.models.PottsMixture(_grid(), beta=0.5), _field("poisson")),
         Entry("potts-gaussian", fo.models.PottsMixture(
-            _grid(), emission=fo.models.GaussianSites(scale=0.3), beta=0.6),
+            _grid(), emission=fo.models.Gaussian(scale=0.3), beta=0.6),
               _field("gaussian"), slow=True),
         Entry("potts-binomial", fo.models.PottsMixture(
             _grid(), emission="binomial", beta=0.4, exposure=np.full(48, 40.0)), _field("binomial"),
             slow=True),
         Entry("potts-learned", fo.models.PottsMixture(
-            _grid(), emission=fo.models.PoissonSites(2.0, 0.1), beta="learned", beta_scale=1.0),
+            _grid(), emission=fo.models.Poisson(2.0, 0.1), beta="learned", beta_scale=1.0),
             _field("poisson")),
         Entry("custom-field", _triples(), _field("gaussian")),
         Entry("crf", fo.models.LinearChainCRF(scale=1.0), _tagged(), sequences=True),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fitonce.batches import Batches
-from fitonce.methods import METHODS
+from fitonce.crossval.batches import Batches
+from fitonce.crossval.methods import METHODS
 
 
 def solve(method, curve, weights):

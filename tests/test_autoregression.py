@@ -11,8 +11,7 @@ from scipy.stats import multivariate_normal
 import fitonce as fo
 from ar_cases import at_random, fitted, gaps, walk, walks
 from enumeration import log_partition
-from fitonce.em import can_maximise, expectation_maximisation
-from fitonce.fit import objective_of
+from fitonce.objectives.families import objective_of
 
 pytestmark = pytest.mark.xdist_group("krylov")  # where the same fit is
 INITIAL = np.array([0.3, 0.7])
@@ -46,14 +45,14 @@ def density_by_hand(params, x, order, variance):
 
 
 def likelihood(model, data, params):
-    objective, _ = objective_of(model, data)
-    theta = objective.program.space.to_free(params)
+    objective = objective_of(model, data)
+    theta = objective.space.to_free(params)
     return objective.log_likelihoods(theta[None], objective.base[None])[0]
 
 
 def emission_of(model, data, params):
     """(N, T, K), zero where nothing is said."""
-    objective, _ = objective_of(model, data)
+    objective = objective_of(model, data)
     with jax.enable_x64(True):
         values = {name: jnp.asarray(value) for name, value in params.items()}
         chain = model.potentials(values, objective.prepared)
@@ -134,8 +133,8 @@ def test_the_first_steps_of_each_sequence_are_conditioned_on():
     assert not given[:, 1:].any()
     assert not fit.data.observed[:, 0].any()
     first = fit.data.offsets
-    assert (fit.problem.base[first] == 0).all()
-    assert fit.problem.base.sum() == fit.data.n_sites - fit.data.n_sequences
+    assert (fit.objective.base[first] == 0).all()
+    assert fit.objective.base.sum() == fit.data.n_sites - fit.data.n_sequences
     assert "0 of 126 sites missing" in repr(fit.data)
 
 
@@ -162,7 +161,7 @@ def test_steps_after_a_missing_one_are_conditioned_on():
 def test_a_step_that_is_conditioned_on_has_no_loss_and_no_weight():
     fit = fitted()
     folds = fo.folds.points(fit.data)
-    assert len(folds) == fit.problem.base.sum()
+    assert len(folds) == fit.objective.base.sum()
     assert not set(np.concatenate(folds.dropped)) & set(fit.data.offsets)
 
 
@@ -236,11 +235,11 @@ def test_a_channel_that_is_only_conditioned_on_is_refused():
 )
 def test_em_never_raises_the_objective(model, data):
     objective, theta = at_random(model, data)
-    assert can_maximise(objective)
-    before = objective.value(theta)
+    assert objective.traits.m_steps == "all"
+    before = objective(theta)
     for _ in range(8):
-        theta = expectation_maximisation(objective, theta, objective.base, most=1)
-        value = objective.value(theta)
+        theta = objective.m_step(theta)[1]
+        value = objective(theta)
         assert value <= before + 1e-9 * abs(before)
         before = value
 
@@ -248,17 +247,17 @@ def test_em_never_raises_the_objective(model, data):
 def test_em_keeps_weights_of_sites():
     objective, theta = at_random(fo.models.ARHMM(2, 1, noise="state"), walks([14, 20, 9, 17]))
     weights = objective.base * np.random.default_rng(0).random(len(objective.base))
-    before = objective.value(theta, weights)
+    before = objective(theta, weights)
     for _ in range(4):
-        theta = expectation_maximisation(objective, theta, weights, most=1)
-        value = objective.value(theta, weights)
+        theta = objective.m_step(theta, weights)[1]
+        value = objective(theta, weights)
         assert value <= before + 1e-9 * abs(before)
         before = value
 
 
 def test_frozen_emissions_are_left_to_other_methods():
-    objective, _ = objective_of(fo.models.ARHMM(2, 1, frozen={"variance": 0.5}), walk(12))
-    assert not can_maximise(objective)
+    objective = objective_of(fo.models.ARHMM(2, 1, frozen={"variance": 0.5}), walk(12))
+    assert objective.traits.m_steps == "none"
 
 
 def test_the_fit_is_certified_and_tells_the_processes_apart():
@@ -282,9 +281,9 @@ def test_order_zero_has_the_likelihood_of_hmmlearn():
         2, 0, noise="state", initial_concentration=1.0, transition_concentration=1.0, **flat
     )
     assert likelihood(model, data, params) == pytest.approx(theirs, rel=1e-10)
-    objective, _ = objective_of(model, data)
-    theta = objective.program.space.to_free(params)
-    assert objective.value(theta) == pytest.approx(-theirs, rel=1e-10)  # the priors are flat
+    objective = objective_of(model, data)
+    theta = objective.space.to_free(params)
+    assert objective(theta) == pytest.approx(-theirs, rel=1e-10)  # the priors are flat
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")

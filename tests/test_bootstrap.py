@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fitonce as fo
-from fitonce.bootstrap import _weights
-from fitonce.weighting import Increments
+from fitonce.analysis.bootstrap import _weights
+from fitonce.objectives.schemes import Increments
 
 X = np.random.default_rng(0).normal(np.tile(np.repeat([-2.0, 2.0], 25), 6), 1.0)
 X[10:13] = np.nan
@@ -29,17 +29,17 @@ def lengths():
 
 def test_increments_add_up_to_the_likelihood_with_the_same_hessian(fit):
     curve = fo.curvature(fit, Increments())
-    assert curve.objective.value(fit.theta) == pytest.approx(fit.value, rel=1e-12)
-    hessian = curve.objective.hessians(fit.theta[None], fit.problem.base[None])[0]
-    np.testing.assert_allclose(hessian, fit.hessian, rtol=1e-8, atol=1e-8)
+    assert curve.objective(fit.theta) == pytest.approx(fit.value, rel=1e-12)
+    hessian = curve.objective.hessians(fit.theta[None], fit.objective.base[None])[0]
+    np.testing.assert_allclose(hessian, fit.H, rtol=1e-8, atol=1e-8)
 
 
 def test_derivatives_by_the_weights_match_differences(fit):
     curve = fo.curvature(fit, Increments())
     rng = np.random.default_rng(0)
-    change = rng.normal(size=len(fit.problem.base)) * fit.problem.base
+    change = rng.normal(size=len(fit.objective.base)) * fit.objective.base
     ends = [
-        curve.objective.gradients(fit.theta[None], (fit.problem.base + h * change)[None])[0]
+        curve.objective.gradients(fit.theta[None], (fit.objective.base + h * change)[None])[0]
         for h in (1.0, -1.0)
     ]
     np.testing.assert_allclose(curve.J @ change, (ends[0] - ends[1]) / 2, rtol=1e-9, atol=1e-9)
@@ -47,7 +47,7 @@ def test_derivatives_by_the_weights_match_differences(fit):
 
 @pytest.mark.parametrize(("kind", "block"), [("iid", None), ("block", 7)])
 def test_weights_count_draws(fit, kind, block):
-    base = fit.problem.base
+    base = fit.objective.base
     weights = _weights(base, fit, kind, block, np.random.default_rng(0), 50)
     assert (weights[:, base == 0] == 0).all()
     assert (weights == np.round(weights)).all()
@@ -60,7 +60,7 @@ def test_weights_count_draws(fit, kind, block):
 
 
 def test_blocks_stay_within_sequences(lengths):
-    base = lengths.problem.base
+    base = lengths.objective.base
     weights = _weights(base, lengths, "block", 20, np.random.default_rng(0), 200)
     assert (weights.sum(1) == len(base)).all()
     short = slice(40, 52)  # the third sequence has 12 steps: it is drawn whole, or cut as the last one
@@ -70,7 +70,7 @@ def test_blocks_stay_within_sequences(lengths):
 
 def test_every_site_is_drawn_once_on_average(lengths):
     """Short sequences and the ends of long ones, too."""
-    base = lengths.problem.base
+    base = lengths.objective.base
     weights = _weights(base, lengths, "block", 14, np.random.default_rng(0), 4000)
     spread = weights.std(0) / np.sqrt(len(weights))
     assert (np.abs(weights.mean(0) - 1) < 5 * spread).all()

@@ -13,7 +13,6 @@ import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,14 +21,16 @@ import typer
 from typer.testing import CliRunner
 
 import fitonce as fo
-from fitonce import fetching
 from fitonce.cli import app
-from fitonce.cli.choices import FoldChoice, ModelChoice
-from fitonce.cli.edges import edges_of
-from fitonce.cli.loading import load_file
-from fitonce.cli.selecting import numbers
-from fitonce.cli.speaking import stoppable
-from fitonce.files import Columns
+from fitonce.cli.catalogue import FoldChoice, ModelChoice
+from fitonce.cli.errors import stoppable
+from fitonce.cli.select_command import numbers
+from fitonce.data import datasets as fetching
+from fitonce.data.edge_files import edges_of
+from fitonce.data.reading import Columns
+from fitonce.folds.catalogue import FOLD_KINDS, FoldOptions
+from fitonce.objectives.families import families, objective_of
+from fitonce.objectives.graph.family import FIELDS
 
 ROOT = Path(__file__).parents[1]
 QUICK = ["--restarts", "1", "--n", "6", "--no-cache"]
@@ -151,19 +152,18 @@ def test_edges_may_be_names_of_a_column(tmp_path):
     frame.to_csv(tmp_path / "y.csv", index=False)
     pairs = pd.DataFrame({"from": names[:-1], "to": names[1:]})
     pairs.to_csv(tmp_path / "e.csv", index=False)
-    choice = ModelChoice("potts-poisson", 2)
-    found = load_file(tmp_path / "y.csv", choice, Columns(("y",)), tmp_path / "e.csv", None)
+    found = load_file(tmp_path / "y.csv", Columns(("y",)), tmp_path / "e.csv")
     expected = {(11 - i, 10 - i) for i in range(11)}  # rows are in the other order
-    assert {tuple(sorted(map(int, pair))) for pair in found.choice.edges.edges} == {
+    assert {tuple(sorted(map(int, pair))) for pair in found.found["edges"].edges} == {
         tuple(sorted(pair)) for pair in expected
     }
     pairs.to_csv(tmp_path / "e.csv", index=False, header=False)  # the first line is an edge
-    again = load_file(tmp_path / "y.csv", choice, Columns(("y",)), tmp_path / "e.csv", None)
-    np.testing.assert_array_equal(again.choice.edges.edges, found.choice.edges.edges)
+    again = load_file(tmp_path / "y.csv", Columns(("y",)), tmp_path / "e.csv")
+    np.testing.assert_array_equal(again.found["edges"].edges, found.found["edges"].edges)
     assert again.data.names.sites == tuple(names[::-1])
     pairs.assign(to="nowhere").to_csv(tmp_path / "bad.csv", index=False)
     with pytest.raises(ValueError, match="'name' lacks 'nowhere'"):
-        load_file(tmp_path / "y.csv", choice, Columns(("y",)), tmp_path / "bad.csv", None)
+        load_file(tmp_path / "y.csv", Columns(("y",)), tmp_path / "bad.csv")
 
 
 @pytest.mark.parametrize(
@@ -191,11 +191,10 @@ def test_rows_of_a_graph_stay_in_their_order(tmp_path):
     days = pd.date_range("2024-01-01", periods=6)[::-1]
     pd.DataFrame({"founded": days, "y": np.arange(6)}).to_csv(tmp_path / "y.csv", index=False)
     pd.DataFrame({"i": range(5), "j": range(1, 6)}).to_csv(tmp_path / "e.csv", index=False)
-    choice = ModelChoice("potts-poisson", 2)
-    found = load_file(tmp_path / "y.csv", choice, Columns(), tmp_path / "e.csv", None)
+    found = load_file(tmp_path / "y.csv", Columns(), tmp_path / "e.csv")
     assert found.data.values[0, :, 0].tolist() == [0, 1, 2, 3, 4, 5]  # noqa: PD011 - not a DataFrame
     with pytest.raises(ValueError, match="--time is for sequences"):
-        load_file(tmp_path / "y.csv", choice, Columns(time="founded"), tmp_path / "e.csv", None)
+        load_file(tmp_path / "y.csv", Columns(time="founded"), tmp_path / "e.csv")
 
 
 @pytest.mark.parametrize(
@@ -207,9 +206,8 @@ def test_rows_of_a_graph_stay_in_their_order(tmp_path):
 def test_edges_that_are_none_are_refused(tmp_path, text, said):
     pd.DataFrame({"name": ["s0", "s1", "s2"], "y": [1, 2, 3]}).to_csv(tmp_path / "y.csv", index=False)
     (tmp_path / "e.csv").write_text(text)
-    choice = ModelChoice("potts-poisson", 2)
     with pytest.raises(ValueError, match=said):
-        load_file(tmp_path / "y.csv", choice, Columns(), tmp_path / "e.csv", None)
+        load_file(tmp_path / "y.csv", Columns(), tmp_path / "e.csv")
 
 
 def test_a_model_that_cannot_be_made_is_skipped_in_a_range(tmp_path):
@@ -255,21 +253,57 @@ def test_ranges(text, expected):
     assert numbers(text, "--states", 1) == expected
 
 
-def test_every_model_and_fold_that_is_listed_can_be_made():
-    assert run("models").exit_code == 0
-    data = fo.sequences([np.arange(40.0) % 3, np.arange(30.0) % 3])
-    for name in ("blocks", "iid", "points", "kfold", "future", "sequences"):
-        assert len(FoldChoice(name, n=None if name in ("points", "kfold") else 2).build(None, data)) >= 1
-    for name in ("poisson-hmm", "gaussian-hmm", "gaussian-hmm-full", "categorical-hmm", "ar-hmm",
-                 "neural-ar-hmm", "event-counts"):  # fmt: skip
-        assert ModelChoice(name).build(data) is not None
-    numbers_of: dict[str, Any] = {"regions": {"percent": 20}, "spatial-kfold": {"k": 2}, "buffered": {}}
-    graph = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
-    for name in ("potts-poisson", "potts-gaussian", "potts-binomial"):
-        exposure = None if name == "potts-gaussian" else np.full(6, 5.0)
-        model = ModelChoice(name, edges=graph, exposure=exposure).build(None)
-        for folds in ("regions", "spatial-kfold", "buffered"):
-            assert len(FoldChoice(folds, **numbers_of[folds]).build(model, None)) >= 1
+GRAPH = fo.graph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)])
+DATA = {
+    "chain": fo.sequences([np.arange(40.0) % 3, np.arange(30.0) % 3]),
+    "graph": fo.sequences(np.arange(6.0) % 3),
+    "labels": fo.labelled([np.eye(3), np.eye(3)], [["O", "B-X", "I-X"], ["B-X", "I-X", "O"]]),
+}
+FOUND = {"edges": GRAPH, "exposure": np.full(6, 5.0)}
+OTHER = {"states": 3, "order": 2, "beta": "0.5", "steps_per_day": 12}
+NAMED = [(family, model) for family in families() for model in family.models if family.name in DATA]
+
+
+@pytest.mark.parametrize(("family", "model"), NAMED, ids=[model.name for _, model in NAMED])
+def test_every_model_that_is_listed_is_made_as_its_options_say(family, model):
+    data, taken = DATA[family.name], {option.name for option in model.options}
+    found = {name: value for name, value in FOUND.items() if name in taken}
+    assert model.name in run("models").stdout
+    usual = ModelChoice(model.name).build(data, found)
+    assert family.accepts(usual)
+    objective = objective_of(usual, data)
+    assert np.isfinite(objective(objective.start(None)))
+    for name in taken & OTHER.keys():
+        other = ModelChoice(model.name, {name: OTHER[name]}).build(data, found)
+        states = {"chain": "n_states", "graph": "n_classes"}[family.name]
+        if name == "states":
+            assert (getattr(usual, states), getattr(other, states)) == (2, 3)
+        elif name == "beta":
+            assert (usual.beta, other.beta) == ("learned", 0.5)
+        else:
+            assert getattr(usual.emission, name) != getattr(other.emission, name) == OTHER[name]
+
+
+def test_every_kind_of_folds_that_is_listed_is_made_as_its_options_say():
+    models = {"chain": fo.models.PoissonHMM(2), "graph": fo.models.PottsMixture(GRAPH, beta=1.0)}
+    given = {"percent": 20.0, "n": 2, "k": 3, "hops": 1, "horizon": 1}
+    counts = {"points": {"chain": 70, "graph": 6}, "buffered": {"graph": 6}}
+    counts |= dict.fromkeys(("kfold", "spatial-kfold"), dict.fromkeys(models, 3))
+    for family in families():
+        if family.name not in models:
+            continue
+        for name in family.folds:
+            taken = [
+                option for option in FOLD_KINDS[name].options if option != "hops" or name != "regions"
+            ]
+            options = FoldOptions(**{option: given[option] for option in taken})
+            folds = FoldChoice(name, options).build(models[family.name], DATA[family.name])
+            assert len(folds) == counts.get(name, {}).get(family.name, 2), name
+            assert folds.kind == ("sequences" if name == "sequences" else "sites")
+
+
+def load_file(path, columns, edges, exposure=None):
+    return FIELDS.load(path, columns, {"edges": edges, "exposure": exposure})
 
 
 def test_data_sets_are_listed(monkeypatch, tmp_path):
@@ -314,11 +348,9 @@ def test_exposures_follow_their_rows(tmp_path):
     table = pd.DataFrame({"day": days, "y": range(12), "exposure": range(1, 13)})
     table.to_csv(tmp_path / "y.csv", index=False)
     pd.DataFrame({"i": range(11), "j": range(1, 12)}).to_csv(tmp_path / "e.csv", index=False)
-    loaded = load_file(
-        tmp_path / "y.csv", ModelChoice("potts-poisson"), Columns(("y",)), tmp_path / "e.csv", "exposure"
-    )
+    loaded = load_file(tmp_path / "y.csv", Columns(("y",)), tmp_path / "e.csv", "exposure")
     seen = loaded.data.values[0, :, 0]  # noqa: PD011 - not a DataFrame
-    assert (loaded.choice.exposure == seen + 1).all()
+    assert (loaded.found["exposure"] == seen + 1).all()
 
 
 @pytest.mark.slow
@@ -359,7 +391,7 @@ def test_compiled_programs_are_kept_where_the_environment_says(monkeypatch, tmp_
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     assert any((tmp_path / "kept").iterdir())
     monkeypatch.setenv("FITONCE_CACHE", "off")
-    from fitonce import compile_cache
+    from fitonce.core import compile_cache
 
     assert compile_cache.use() is None
 
@@ -372,7 +404,7 @@ def test_ctrl_c_leaves_a_partial_result(tmp_path):
     words = ["cv", "x.csv", "--model", "poisson-hmm", "--states", "3", "--restarts", "1", "--n", "400"]
     words += ["--method", "exact", "--save", "a.json", "--no-cache"]
     code = (
-        "import sys; import fitonce.cli.fitting as w; old = w.cross_validate\n"
+        "import sys; import fitonce.cli.steps as w; old = w.cross_validate\n"
         "def told(*a, **k):\n    print('READY', file=sys.stderr, flush=True); return old(*a, **k)\n"
         "w.cross_validate = told\nfrom fitonce.cli import app; app(sys.argv[1:])"
     )

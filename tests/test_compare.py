@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import fitonce as fo
-from fitonce.portrait import portrait
-from fitonce.status import Outcome, Status
+from fitonce.core.status import Outcome, Status
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +184,7 @@ def test_what_is_not_to_be_trusted_is_said(selection):
     unfinished = first.folds.assign(status="approximate: the budget ended 0.1 standard errors from it")
     doubtful = fo.compare(
         {
-            "one": replace(first, fit=replace(portrait(first.fit), status=off)),
+            "one": replace(first, fit=replace(first.summary, status=off)),
             "two": replace(second, folds=second.folds.assign(status=unfinished["status"])),
         }
     )

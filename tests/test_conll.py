@@ -7,7 +7,7 @@ import pytest
 
 import fitonce as fo
 from conftest import shared
-from fitonce.conll import to_iob2
+from fitonce.data.conll import to_iob2
 
 CRF = fo.models.LinearChainCRF
 
@@ -324,7 +324,7 @@ def test_schemes_and_data_of_the_other_kind_of_model(tagger, hidden):
         ValueError, match="scheme C leaves labels out, but this model's states are hidden"
     ):
         fo.cross_validate(hidden, fo.folds.sites([[0]], 6), scheme="C", method="ij")
-    with pytest.raises(ValueError, match="labelled data needs a model of labels such as LinearChainCRF"):
+    with pytest.raises(ValueError, match="labelled data need a model of labels such as LinearChainCRF"):
         fo.fit(fo.models.GaussianHMM(2), tagger.data)
     with pytest.raises(ValueError, match=r"LinearChainCRF needs data from fo\.labelled, got ndarray"):
         fo.fit(CRF(), np.zeros((5, 2)))

@@ -13,7 +13,9 @@ from scipy import optimize
 
 import fitonce as fo
 from crf_cases import CASES, CRF, Case, draw, named
-from fitonce import buckets, shelves, weighting
+from fitonce import schemes
+from fitonce.objectives.labels import buckets
+from fitonce.objectives.labels import layout as shelves
 from registry import entries
 from solving import solve
 
@@ -57,8 +59,10 @@ def test_objective_and_derivatives_match_enumeration(case, seed, unknown, spread
     value, gradient, hessian = problem.twin.objective(problem.theta)
     same(problem.fit.value, value, 12)
     same(problem.fit.gradient, gradient)
-    same(problem.fit.hessian, hessian)
-    found = problem.fit.problem.values_and_gradients(problem.theta[None], problem.fit.problem.base[None])
+    same(problem.fit.H, hessian)
+    found = problem.fit.objective.values_and_gradients(
+        problem.theta[None], problem.fit.objective.base[None]
+    )
     assert found[0][0] == problem.fit.value
     np.testing.assert_array_equal(found[1][0], problem.fit.gradient)
 
@@ -103,7 +107,7 @@ def test_left_out_labels_are_summed_over(case, seed, unknown, spread):
     weights = problem.data.weights * (rng.random((2, problem.data.n_sites)) < 0.6)
     thetas = two_thetas(problem, seed)
     expected = [problem.twin.objective(t, w) for t, w in zip(thetas, weights, strict=True)]
-    check_objective(problem.fit.problem, thetas, weights, expected)
+    check_objective(problem.fit.objective, thetas, weights, expected)
 
 
 @every_case
@@ -116,7 +120,7 @@ def test_the_path_of_c_is_the_mean_over_independently_kept_labels(case, seed, un
     weights[0, 0] = 0.5  # not all of them at an end of the path
     thetas = two_thetas(problem, seed)
     expected = [problem.twin.objective(t, w) for t, w in zip(thetas, weights, strict=True)]
-    values, gradients = problem.fit.problem.values_and_gradients(thetas, weights)
+    values, gradients = problem.fit.objective.values_and_gradients(thetas, weights)
     same(values, [value for value, _, _ in expected], 12)
     same(gradients, np.stack([gradient for _, gradient, _ in expected]))
 
@@ -128,7 +132,7 @@ def test_the_hessian_on_the_path_of_c_is_the_mean_of_hessians(name, seed, unknow
     problem = draw(CASES[name], seed, unknown, spread)
     rng = np.random.default_rng(seed)
     weights = np.append(0.5, rng.random(problem.data.n_sites - 1)) * problem.data.weights
-    (found,) = problem.fit.problem.hessians(problem.theta[None], weights[None])
+    (found,) = problem.fit.objective.hessians(problem.theta[None], weights[None])
     same(found, problem.twin.objective(problem.theta, weights)[2])
 
 
@@ -139,7 +143,7 @@ def test_one_sweep_of_labels_and_j_match_enumeration(case, seed, unknown, spread
     """J_t = -d/dtheta log p(z_t | all other labels, x), and nothing where no label is known."""
     problem = draw(case, seed, unknown, spread)
     twin, theta = problem.twin, problem.theta
-    values, slopes = problem.fit.problem.leave_one_out(theta)
+    values, slopes = problem.fit.objective.leave_one_out(theta)
     expected = [
         twin.log_conditional(n, t, theta, np.ones(twin.lengths[n], bool)) for n, t in problem.places()
     ]
@@ -156,7 +160,7 @@ def test_one_sweep_of_labels_and_j_match_enumeration(case, seed, unknown, spread
 def test_losses_of_left_out_labels_match_enumeration(case, seed, unknown, spread):
     """One by one, -log p(z_t | kept labels, x), and together."""
     problem = draw(case, seed, unknown, spread)
-    twin, objective = problem.twin, problem.fit.problem
+    twin, objective = problem.twin, problem.fit.objective
     labelled = np.flatnonzero(problem.known)
     rng = np.random.default_rng(seed)
     sets = [rng.choice(labelled, 3, replace=False), labelled[1:4], rng.choice(labelled, 1)]
@@ -255,16 +259,16 @@ def test_several_buckets_and_chunks_are_the_same_as_one(monkeypatch):
     case = replace(CASES["linear"], lengths=(5, 2, 4, 5, 2, 1, 5))
     problem = draw(case, 5, unknown=True)
     twin, fit = problem.twin, problem.fit
-    assert [len(bucket.members) for bucket in fit.problem.layout.shelves.buckets] == [3, 4]
+    assert [len(bucket.members) for bucket in fit.objective.layout.shelves.buckets] == [3, 4]
     value, gradient, hessian = twin.objective(fit.theta)
     same(fit.value, value, 12)
     same(fit.gradient, gradient)
-    same(fit.hessian, hessian)
+    same(fit.H, hessian)
     rng = np.random.default_rng(0)
     weights = problem.data.weights * (rng.random((2, problem.data.n_sites)) < 0.6)
     thetas = two_thetas(problem, 0)
     expected = [twin.objective(t, w) for t, w in zip(thetas, weights, strict=True)]
-    check_objective(fit.problem, thetas, weights, expected)
+    check_objective(fit.objective, thetas, weights, expected)
     every = [np.ones(length, bool) for length in case.lengths]
     slopes = [twin.log_conditional(n, t, fit.theta, every[n])[1] for n, t in problem.places()]
     same(fo.curvature(fit).J, -np.stack(slopes, 1))
@@ -286,13 +290,13 @@ def test_sequences_of_one_token_are_a_logistic_regression():
     value, gradient, hessian = problem.twin.objective(problem.theta)
     same(problem.fit.value, value, 12)
     same(problem.fit.gradient, gradient)
-    same(problem.fit.hessian, hessian)
+    same(problem.fit.H, hessian)
     params = problem.fit.params
     scores = problem.data.features @ params["weights"] + sum(params[k] for k in ("bias", "start", "end"))
     shares = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
     for found, expected in zip(fo.marginals(problem.fit), shares, strict=True):
         same(found[0], expected)
-    _, slopes = problem.fit.problem.leave_one_out(problem.theta)
+    _, slopes = problem.fit.objective.leave_one_out(problem.theta)
     same(slopes.sum(1), -gradient + problem.theta / 4.0)  # labels are independent
 
 
@@ -384,7 +388,7 @@ def test_one_step_without_sequences_is_the_infinitesimal_jackknife():
     ij, onestep = (solve(method, whole, weights).thetas for method in ("ij", "onestep"))
     np.testing.assert_array_equal(ij, onestep)
     gradients = whole.objective.gradients(np.tile(fit.theta, (len(weights), 1)), weights)
-    same(onestep, fit.theta - np.linalg.solve(fit.hessian, gradients.T).T, 9)
+    same(onestep, fit.theta - np.linalg.solve(fit.H, gradients.T).T, 9)
     weights = fo.folds.sites([[1, 2, 7, 11]], fit.data).weights
     ij, onestep = (solve(method, single, weights).thetas for method in ("ij", "onestep"))
     assert np.abs(ij - onestep).max() > 1e-3
@@ -398,11 +402,11 @@ def test_leaving_all_labels_of_a_sequence_out_is_leaving_it_out():
 
 
 def test_only_a_complete_corpus_by_sequences_is_called_convex():
-    complete, partial = fitted()[0].problem, fitted("linear", True)[0].problem
-    whole = weighting.Structures()
-    assert complete.with_scheme(whole).convex
-    assert not complete.convex
-    assert not partial.with_scheme(whole).convex
+    complete, partial = fitted()[0].objective, fitted("linear", True)[0].objective
+    whole = schemes.Structures()
+    assert complete.with_scheme(whole).traits.convex
+    assert not complete.traits.convex
+    assert not partial.with_scheme(whole).traits.convex
 
 
 @lru_cache
@@ -479,7 +483,9 @@ def test_the_weight_of_an_unknown_label_does_not_matter(seed):
     weights = rng.choice([0.0, 0.4, 1.0], size=(2, problem.data.n_sites))
     weights[0, 0] = 0.4
     weights[1] = weights[0] * problem.data.weights
-    values, gradients = problem.fit.problem.values_and_gradients(two_thetas(problem, 0)[[0, 0]], weights)
+    values, gradients = problem.fit.objective.values_and_gradients(
+        two_thetas(problem, 0)[[0, 0]], weights
+    )
     assert values[0] == pytest.approx(values[1], rel=1e-12)
     same(gradients[0], gradients[1])
 
@@ -512,7 +518,7 @@ def test_the_audit_holds_each_label_and_sequence_against_the_rest(unknown):
     for row in audit.tokens.itertuples():
         loss, slope, _ = (-part for part in twin.log_conditional(
             row.sequence, row.time, fit.theta, every[row.sequence]))  # fmt: skip
-        move = np.linalg.solve(fit.hessian, slope)
+        move = np.linalg.solve(fit.H, slope)
         assert row.control == pytest.approx(loss, rel=1e-9)
         assert row.displacement == pytest.approx(slope @ move, rel=1e-8)
         assert row.loss == pytest.approx(loss + slope @ move, rel=1e-8)
@@ -526,7 +532,7 @@ def test_the_audit_holds_each_label_and_sequence_against_the_rest(unknown):
     assert audit.sequences["sequence"].tolist() == ([0, 2, 3, 4] if unknown else [0, 1, 2, 3, 4])
     for row in audit.sequences.itertuples():
         loss, slope, _ = twin.loss(row.sequence, fit.theta, every[row.sequence])
-        move = np.linalg.solve(fit.hessian, slope)
+        move = np.linalg.solve(fit.H, slope)
         assert (row.control, row.displacement) == pytest.approx((loss, slope @ move), rel=1e-8)
         assert row.loss == pytest.approx(loss + slope @ move, rel=1e-8)
         assert row.per_token == pytest.approx(row.loss / twin.lengths[row.sequence], rel=1e-12)

@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import enumeration
-from fitonce import buckets
-from fitonce.engines import chain, grouped, scan
-from fitonce.engines.covariance import count_covariance
-from fitonce.engines.partial import mean_log_partition
+from fitonce.engines import chain
+from fitonce.engines import chain_groups as grouped
+from fitonce.engines import chain_scan as scan
+from fitonce.engines.count_covariance import count_covariance
+from fitonce.engines.partial_labels import mean_log_partition
+from fitonce.objectives.labels import buckets
 
 STEPS, STATES, LENGTHS = 5, 3, np.array([5, 1, 3])
 MOVES = {

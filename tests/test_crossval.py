@@ -76,7 +76,9 @@ def test_loss_of_whole_sequences_is_their_log_likelihood():
     cv = fo.cross_validate(fit, fo.folds.structures(data), method="none")
     with jax.enable_x64(True):
         prior = float(
-            MODEL.log_prior_at({k: jnp.asarray(v) for k, v in fit.params.items()}, fit.problem.prepared)
+            MODEL.log_prior_at(
+                {k: jnp.asarray(v) for k, v in fit.params.items()}, fit.objective.prepared
+            )
         )
     np.testing.assert_allclose(cv.pointwise["loss"], -fit.log_likelihood_of(data), rtol=1e-12)
     alone = fo.fit_at(MODEL, data[1:2], fit.params)
@@ -228,7 +230,7 @@ def test_a_loss_that_is_nan_is_reported_and_not_averaged(fit, loss):
         x = np.array([0, 1, 0, 2, 1, 1, 0.0])
         params = {"initial": [0.5, 0.5], "transition": [[0.5, 0.5], [0.5, 0.5]], "probability": table}
         there = fo.fit_at(model, x, params)
-    folds = fo.folds.sites([[2, 3], [5]], len(there.problem.base))
+    folds = fo.folds.sites([[2, 3], [5]], len(there.objective.base))
     cv = fo.cross_validate(there, folds, method="none", loss=own if loss == "own" else loss)
     assert not cv.folds["ok"][0]
     assert "not finite" in cv.folds["status"][0]
@@ -304,7 +306,7 @@ REFUSALS = [
     ({"chunk": 1.9}, "chunk must be an integer of at least 1, got 1.9"),
     ({"damping": -1.0}, "damping must be a number that is not negative, got -1.0"),
     ({"damping": float("nan")}, "damping must be a number that is not negative, got nan"),
-    ({"scheme": fo.weighting.B}, r"or a scheme such as B\(\), got <class"),
+    ({"scheme": fo.schemes.B}, r"or a scheme such as B\(\), got <class"),
     ({"method": ["ij"]}, r"method must be 'auto' or one of"),
     ({"tolerance": 0.0}, "tolerance must be a positive number or None, got 0.0"),
     ({"tolerance": "tight"}, "tolerance must be a positive number or None, got 'tight'"),
@@ -315,7 +317,7 @@ REFUSALS = [
     ),
     ({"method": "ij", "check": 0}, "check must be 'all', a number of folds, False or None, got 0"),
     (
-        {"scheme": fo.weighting.Increments()},
+        {"scheme": fo.schemes.Increments()},
         "scheme increments leaves out increments, but the folds leave",
     ),
     ({"max_gradients": -3}, "max_gradients must be a positive number or None, got -3"),

@@ -115,9 +115,9 @@ def test_missing_and_padding_entries_hold_zero(uneven):
 
 
 def test_repr_gives_counts_lengths_and_missing_sites(uneven):
-    assert repr(uneven) == "Sequences(2 of 1 to 3 steps, 2 channels, 1 of 4 sites missing)"
+    assert repr(uneven) == "Sequences(2 sequences of 1 to 3 steps, 2 channels, 1 of 4 sites missing)"
     assert repr(fo.sequences(np.ones((1200, 2)))) == (
-        "Sequences(1 of 1200 steps, 2 channels, 0 of 1,200 sites missing)"
+        "Sequences(1 sequence of 1,200 steps, 2 channels, 0 of 1,200 sites missing)"
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import fitonce as fo
 from conftest import shared
-from fitonce.diagnostics import Verdict, default_tolerance, loss_errors, verdicts
+from fitonce.results.verdicts import Verdict, default_tolerance, loss_errors, verdicts
 
 ORACLE = fo.models.GaussianHMM(2, covariance="fixed", mean_scale=1.0)
 
@@ -100,7 +100,7 @@ def test_a_tighter_tolerance_sends_more_folds_up():
     tight = fo.cross_validate(fit, folds, tolerance=1e-9)
     assert (loose.folds["rung"] == "none").all()
     np.testing.assert_array_equal(loose.folds["loss"], loose.folds["control"])
-    assert set(tight.folds["rung"]) <= {"refine", "newton", "exact"}
+    assert set(tight.folds["rung"]) <= {"refine", "refine-own", "refit"}
     exact = fo.cross_validate(fit, folds, method="exact")
     np.testing.assert_allclose(tight.folds["loss"], exact.folds["loss"], atol=1e-9)
     assert loose.tolerance == 1.0
@@ -116,7 +116,7 @@ def test_folds_stop_on_different_rungs_unless_many_must_be_refined():
     assert (mixed.folds["verdict"] == "good").all()
     few = fo.folds.sites([sets[0], sets[15], range(40, 80)], x)
     many = fo.cross_validate(fit, few, tolerance=0.005)
-    assert set(many.folds["rung"]) <= {"refine", "newton", "exact"}
+    assert set(many.folds["rung"]) <= {"refine", "refine-own", "refit"}
 
 
 def test_the_control_needs_no_positive_hessian():

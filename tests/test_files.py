@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fitonce.files import Columns, read
-from fitonce.tables import read_table
+from fitonce.data.reading import Columns, read
+from fitonce.data.table_files import read_table
 
 
 def written(tmp_path, table, name="x.csv", **how):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fitonce as fo
-from fitonce.status import Outcome
+from fitonce.core.status import Outcome
 from registry import _events
 
 RNG = np.random.default_rng(0)
@@ -25,7 +25,7 @@ def test_a_fit_has_what_the_contract_names(fit):
     assert fit.status.outcome is Outcome.STATIONARY
     assert fit.theta.dtype == np.float64
     assert fit.gradient_norm == pytest.approx(np.linalg.norm(fit.gradient))
-    assert fit.smallest_eigenvalue == pytest.approx(np.linalg.eigvalsh(fit.hessian)[0])
+    assert fit.smallest_eigenvalue == pytest.approx(np.linalg.eigvalsh(fit.H)[0])
     assert fit.objective(fit.theta) == pytest.approx(fit.value, rel=1e-15)
     assert "transition[0,0]" in fit.names
     assert "mean[1,0]" in fit.names
@@ -36,7 +36,7 @@ def test_a_fit_has_what_the_contract_names(fit):
 def test_the_table_of_parameters_has_standard_errors(fit):
     table = fit.to_dataframe().set_index("name")
     assert table.index.tolist() == fit.names
-    np.testing.assert_allclose(table["theta_se"] ** 2, np.diag(np.linalg.inv(fit.hessian)))
+    np.testing.assert_allclose(table["theta_se"] ** 2, np.diag(np.linalg.inv(fit.H)))
     assert table["value"]["transition[0,0]"] == pytest.approx(fit.params["transition"][0, 0])
     np.testing.assert_allclose(table["se"]["mean[0,0]"], table["theta_se"]["mean[0,0]"])
     variance = table.loc["variance[0,0]"]  # d exp(theta) = exp(theta) d theta

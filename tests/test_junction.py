@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import enumeration
-from fitonce.engines import chain, junction
+from fitonce.engines import chain
+from fitonce.engines import junction_tree as junction
 from fitonce.engines.cavity import cavities
-from fitonce.engines.elimination import TooWideError, make_plan
+from fitonce.engines.elimination import TooWideError, plan_tree
 
 
 class Case:
@@ -35,7 +36,7 @@ class Case:
             table[rng.random(table.shape) < impossible] = -np.inf
             table[tuple(possible[v] for v in scope)] = 0.0  # something is always possible
         self.unary = scale * rng.normal(size=(nodes, max(self.states)))
-        self.plan = make_plan(self.states, self.scopes)
+        self.plan = plan_tree(self.states, self.scopes)
 
     @property
     def flat(self):
@@ -157,7 +158,7 @@ def test_nothing_is_lost_when_potentials_are_extreme(seed, scale, impossible):
 
 
 def test_impossible_evidence_has_log_partition_minus_infinity():
-    plan = make_plan((2, 2), ((0, 1),))
+    plan = plan_tree((2, 2), ((0, 1),))
     unary = np.array([[0.0, -np.inf], [-np.inf, 0.0]])[..., None]
     same = np.where(np.eye(2, dtype=bool), 0.0, -np.inf).reshape(4, 1)
     assert junction.collect(plan, unary, same).log_partition[0] == -np.inf
@@ -181,7 +182,7 @@ def test_folds_of_a_batch_do_not_mix():
 def test_a_chain_agrees_with_the_chain_engine():
     rng = np.random.default_rng(0)
     unary, pairwise = rng.normal(size=(40, 3)), rng.normal(size=(3, 3))
-    plan = make_plan((3,) * 40, tuple((t, t + 1) for t in range(39)))
+    plan = plan_tree((3,) * 40, tuple((t, t + 1) for t in range(39)))
     found = junction.collect(plan, unary[..., None], np.tile(pairwise.ravel(), 39)[:, None])
     with jax.enable_x64(True):
         expected = float(chain.log_partition(unary, pairwise))
@@ -195,7 +196,7 @@ def test_a_chain_agrees_with_the_chain_engine():
 def test_a_plan_is_a_junction_tree(order):
     rng = np.random.default_rng(5)
     scopes = tuple(tuple(rng.choice(30, 3, replace=False).tolist()) for _ in range(25))
-    plan = make_plan((2,) * 34, scopes, order)  # the last nodes are in no factor
+    plan = plan_tree((2,) * 34, scopes, order)  # the last nodes are in no factor
     held = [factor for clique in plan.cliques for factor, _ in clique.factors]
     assert sorted(held) == list(range(25))
     for kind in ("nodes", "reads"):
@@ -211,8 +212,8 @@ def test_a_plan_is_a_junction_tree(order):
 def test_the_cheaper_of_both_orders_is_taken():
     edges = tuple((i * 9 + j, i * 9 + j + d) for i in range(9) for j in range(8) for d in (1,))
     edges += tuple((i * 9 + j, i * 9 + j + 9) for i in range(8) for j in range(9))
-    both = [make_plan((2,) * 81, edges, order).entries for order in ("min-fill", "min-degree")]
-    assert make_plan((2,) * 81, edges).entries == min(both)
+    both = [plan_tree((2,) * 81, edges, order).entries for order in ("min-fill", "min-degree")]
+    assert plan_tree((2,) * 81, edges).entries == min(both)
 
 
 def test_a_graph_past_the_limit_is_refused_in_a_sentence():
@@ -220,7 +221,7 @@ def test_a_graph_past_the_limit_is_refused_in_a_sentence():
     with pytest.raises(
         TooWideError, match=r"width 39 and needs 16 TiB a sweep, the limits are width 59 and 4 GiB; use"
     ):
-        make_plan((2,) * 40, everyone, limit=2.0**32)
+        plan_tree((2,) * 40, everyone, limit=2.0**32)
 
 
 def test_tables_have_no_more_axes_than_numpy():
@@ -228,7 +229,7 @@ def test_tables_have_no_more_axes_than_numpy():
     with pytest.raises(
         TooWideError, match="width at least 69 and needs 16 bytes a sweep, the limits are width 59"
     ):
-        make_plan((1,) * 70, everyone)
+        plan_tree((1,) * 70, everyone)
 
 
 def test_small_probabilities_of_unobserved_nodes_keep_all_their_digits():

@@ -11,13 +11,21 @@ import pytest
 
 import fitonce as fo
 from ar_cases import fitted, wide
-from fitonce import fold_state, hessian, methods
-from fitonce.ending import matrix_bytes
-from fitonce.hessian import Dense, Free, IndefiniteError, UnsolvedError
-from fitonce.krylov import conjugate_gradients
-from fitonce.lbfgs import descend
-from fitonce.newton_cg import newton_cg, newton_cg_afresh, told
-from fitonce.status import Outcome
+from fitonce.core.status import Outcome
+from fitonce.crossval import fold_states as fold_state
+from fitonce.crossval import methods
+from fitonce.fitting import hessian
+from fitonce.fitting.batched_lbfgs import descend
+from fitonce.fitting.certificate import certify_by_products as told
+from fitonce.fitting.conjugate_gradients import conjugate_gradients
+from fitonce.fitting.finish import matrix_bytes
+from fitonce.fitting.hessian import (
+    DenseHessian,
+    ImplicitHessian,
+    IndefiniteError,
+    UnsolvedError,
+)
+from fitonce.fitting.newton_cg import newton_cg, newton_cg_afresh
 
 pytestmark = pytest.mark.xdist_group("krylov")  # one worker fits and compiles once
 
@@ -268,7 +276,7 @@ NAMES = [f"a[{n}]" for n in range(12)]
 @pytest.mark.usefixtures("in_place")
 def test_a_matrix_factored_in_place_still_solves_and_multiplies():
     matrix = definite(12)
-    found, rhs = Dense(matrix.copy(), NAMES), np.random.default_rng(0).normal(size=(12, 3))
+    found, rhs = DenseHessian(matrix.copy(), NAMES), np.random.default_rng(0).normal(size=(12, 3))
     np.testing.assert_allclose(found.product(rhs), matrix @ rhs, rtol=1e-12)
     np.testing.assert_allclose(found.solve(rhs), np.linalg.solve(matrix, rhs), rtol=1e-9)
     np.testing.assert_allclose(found.solve(rhs[:, 0]), np.linalg.solve(matrix, rhs[:, 0]), rtol=1e-9)
@@ -281,7 +289,7 @@ def test_a_matrix_factored_in_place_still_solves_and_multiplies():
 @pytest.mark.usefixtures("in_place")
 def test_a_matrix_in_fortran_order_is_factored_too():
     matrix = definite(12)
-    found = Dense(np.asfortranarray(matrix), NAMES)
+    found = DenseHessian(np.asfortranarray(matrix), NAMES)
     np.testing.assert_allclose(found.solve(matrix[:, 0]), np.eye(12)[0], atol=1e-12)
     np.testing.assert_allclose(found.matrix(), matrix, rtol=1e-12)
 
@@ -289,13 +297,15 @@ def test_a_matrix_in_fortran_order_is_factored_too():
 @pytest.mark.usefixtures("in_place")
 def test_the_smallest_eigenvalue_has_two_digits():
     matrix = definite(12)
-    assert Dense(matrix.copy(), NAMES).lowest == pytest.approx(np.linalg.eigvalsh(matrix)[0], rel=0.02)
+    assert DenseHessian(matrix.copy(), NAMES).lowest == pytest.approx(
+        np.linalg.eigvalsh(matrix)[0], rel=0.02
+    )
 
 
 @pytest.mark.usefixtures("in_place")
 def test_damping_is_solved_with_and_not_shown():
     matrix = definite(12)
-    plain = Dense(matrix.copy(), NAMES)
+    plain = DenseHessian(matrix.copy(), NAMES)
     plain.solve(np.ones(12))  # damping after factoring needs the matrix back
     damped = plain.with_damping(2.0)
     expected = np.linalg.solve(matrix + 2.0 * np.eye(12), np.ones(12))
@@ -312,7 +322,7 @@ def test_damping_is_solved_with_and_not_shown():
 def test_an_indefinite_matrix_names_the_parameter_and_is_left_whole(place):
     matrix = definite(12)
     matrix[place, place] = -1.0
-    found = Dense(matrix.copy(), NAMES)
+    found = DenseHessian(matrix.copy(), NAMES)
     for _ in range(2):
         with pytest.raises(IndefiniteError, match=rf"not positive definite.*'a\[{place}\]'"):
             found.solve(np.ones(12))
@@ -324,7 +334,7 @@ def test_an_indefinite_matrix_names_the_parameter_and_is_left_whole(place):
 def test_damping_makes_an_indefinite_matrix_definite():
     matrix = definite(12)
     matrix[3, 3] = -1.0
-    found = Dense(matrix.copy(), NAMES)
+    found = DenseHessian(matrix.copy(), NAMES)
     with pytest.raises(IndefiniteError, match="pass damping="):
         found.solve(np.ones(12))
     expected = np.linalg.solve(matrix + 100.0 * np.eye(12), np.ones(12))
@@ -337,7 +347,7 @@ def test_a_matrix_that_is_not_finite_names_the_parameter(monkeypatch, large):
     matrix = definite(12)
     matrix[4, 4] = np.nan
     with pytest.raises(IndefiniteError, match=r"H is not finite at 'a\[4\]'"):
-        Dense(matrix, NAMES).solve(np.ones(12))
+        DenseHessian(matrix, NAMES).solve(np.ones(12))
 
 
 class Quadratic:
@@ -357,7 +367,10 @@ class Quadratic:
 
 def test_h_by_products_solves_columns_and_says_how_well():
     matrix = definite(12)
-    found, rhs = Free(Quadratic(matrix), np.zeros(12)), np.random.default_rng(0).normal(size=(12, 3))
+    found, rhs = (
+        ImplicitHessian(Quadratic(matrix), np.zeros(12)),
+        np.random.default_rng(0).normal(size=(12, 3)),
+    )
     np.testing.assert_allclose(found.solve(rhs), np.linalg.solve(matrix, rhs), atol=1e-9)
     assert found.residual <= 1e-9
     assert 0 < found.iterations <= 24
@@ -372,10 +385,10 @@ def test_h_by_products_solves_columns_and_says_how_well():
 def test_h_by_products_refuses_what_is_indefinite_or_unsolved(monkeypatch):
     matrix = definite(12)
     with pytest.raises(IndefiniteError, match="goes downhill"):
-        Free(Quadratic(matrix - 2.0 * np.eye(12)), np.zeros(12)).solve(np.ones(12))
+        ImplicitHessian(Quadratic(matrix - 2.0 * np.eye(12)), np.zeros(12)).solve(np.ones(12))
     monkeypatch.setattr(hessian, "_MOST_PRODUCTS", 2)
     with pytest.raises(UnsolvedError, match="short of 1e-09"):
-        Free(Quadratic(matrix), np.zeros(12)).solve(np.ones(12))
+        ImplicitHessian(Quadratic(matrix), np.zeros(12)).solve(np.ones(12))
 
 
 def bowls(folds=3, size=8):
@@ -507,13 +520,13 @@ def test_a_fit_of_many_parameters_is_certified():
     fit = wide()
     assert len(fit.theta) > 150
     assert fit.ok, str(fit.status)
-    assert fit.second.dense
+    assert fit.hessian_operator.dense
     assert fit.distance < 1e-6
 
 
 def test_a_fit_without_the_memory_for_h_is_the_same():
     fit, free = wide(), without_matrix()
-    assert not free.second.dense
+    assert not free.hessian_operator.dense
     assert free.ok, str(free.status)
     assert "curvature met" in str(free.status)
     np.testing.assert_allclose(free.theta, fit.theta, atol=1e-6)
@@ -523,7 +536,10 @@ def test_a_fit_without_the_memory_for_h_is_the_same():
 def test_solutions_by_products_are_those_of_the_factor():
     fit = wide()
     rhs = np.random.default_rng(0).normal(size=(len(fit.theta), 3))
-    found, expected = Free(fit.problem, fit.theta).solve(rhs), fit.second.solve(rhs)
+    found, expected = (
+        ImplicitHessian(fit.objective, fit.theta).solve(rhs),
+        fit.hessian_operator.solve(rhs),
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7 * np.abs(expected).max())
 
 

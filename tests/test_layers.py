@@ -1,34 +1,123 @@
-"""The table of layers in docs/design.md is true."""
+"""The house stands as docs/design.md says: floors of packages, no circles, families side by side."""
 
 from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "fitonce"
+
+FLOORS = [
+    ("core",),
+    ("data", "engines"),
+    ("folds", "models", "results"),
+    ("objectives",),
+    ("fitting", "neural"),
+    ("crossval",),
+    ("analysis",),
+    ("__init__",),
+    ("cli",),
+    ("__main__",),
+]
+FAMILIES = ("chain", "graph", "labels")
 
 
-def places():
-    """The row and column of each module in the table."""
-    cells = re.findall(r"^\| (`[^|]*`) \|", (ROOT / "docs" / "design.md").read_text(), re.M)
-    rows = [re.findall(r"`(\w+)/?`", cell) for cell in cells]
-    return {name: (row, column) for row, names in enumerate(rows) for column, name in enumerate(names)}
+def name_of(path):
+    """`crossval.loo` of src/fitonce/crossval/loo.py; a package's own file is the package."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+@cache
+def modules():
+    return {name_of(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def only_for_types(node):
+    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
 
 
 def imports(path):
-    """Modules and packages of fitonce that a file imports."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    """Modules of fitonce that a file imports, inside functions too; not those for type checkers alone."""
+    pending = [ast.parse(path.read_text())]
+    while pending:
+        node = pending.pop()
+        pending += [] if only_for_types(node) else list(ast.iter_child_nodes(node))
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fitonce":
-            parts = node.module.split(".")
-            yield from [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+            inside = node.module.removeprefix("fitonce").removeprefix(".")
+            for alias in node.names:
+                whole = f"{inside}.{alias.name}".removeprefix(".")
+                yield whole if whole in modules() else inside or "__init__"
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "fitonce":
+                    yield alias.name.removeprefix("fitonce").removeprefix(".") or "__init__"
 
 
-def test_a_module_imports_only_from_rows_above_or_from_its_left():
-    place, source = places(), ROOT / "src" / "fitonce"
-    for path in source.rglob("*.py"):
-        mine = path.relative_to(source).with_suffix("").parts[0]
-        if mine in ("__init__", "__main__"):
-            continue
-        for other in set(imports(path)) - {mine}:
-            assert place[other] < place[mine], f"{mine} imports {other}"
+@cache
+def graph():
+    return {name: frozenset(imports(path)) - {name} for name, path in modules().items()}
+
+
+@cache
+def longest_path(name):
+    """The longest chain of imports that starts at a module."""
+    return (name, *max((longest_path(other) for other in graph()[name]), key=len, default=()))
+
+
+def floor_of(module):
+    return next(n for n, floor in enumerate(FLOORS) if module.split(".")[0] in floor)
+
+
+def test_only_packages_stand_in_the_hall():
+    files = {path.name for path in SOURCE.iterdir() if path.is_file()}
+    assert files == {"__init__.py", "__main__.py", "py.typed"}
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    assert packages == {name for floor in FLOORS for name in floor if not name.startswith("__")}
+    assert len(packages) <= 13
+
+
+def test_no_file_imports_from_a_higher_floor():
+    for number, floor in enumerate(FLOORS, 1):
+        print(f"floor {number}: {', '.join(floor)}")
+    climbs = [
+        f"{name} imports {other}"
+        for name, others in graph().items()
+        for other in others
+        if floor_of(other) > floor_of(name)
+        or (floor_of(other) == floor_of(name) and other.split(".")[0] != name.split(".")[0])
+    ]
+    assert not climbs
+
+
+def test_no_file_imports_itself_by_a_detour():
+    left = dict(graph())
+    while free := [name for name, others in left.items() if not others & left.keys()]:
+        for name in free:
+            del left[name]
+    assert not left, f"a circle among {sorted(left)}"
+    print(" > ".join(max(map(longest_path, graph()), key=len)))
+
+
+def test_families_do_not_know_each_other():
+    for name, others in graph().items():
+        family = re.match(r"objectives\.(chain|graph|labels|custom)\b", name)
+        for other in others if family else ():
+            beside = re.match(r"objectives\.(chain|graph|labels|custom)\b", other)
+            assert beside is None or beside[1] == family[1], f"{name} imports {other}"
+
+
+def test_models_and_engines_do_not_know_each_other():
+    for name, others in graph().items():
+        for one, apart in (("models", "engines"), ("engines", "models")):
+            if name.split(".")[0] == one:
+                assert not [other for other in others if other.split(".")[0] == apart], name
+
+
+def test_the_design_page_has_these_floors():
+    page = (ROOT / "docs" / "design.md").read_text()
+    shown = re.findall(r"^\| \d+ \| ([^|]*) \|", page, re.M)
+    assert [tuple(re.findall(r"`(\w+)`", row)) for row in shown] == FLOORS

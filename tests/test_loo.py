@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fitonce as fo
-from fitonce.loo import sweep
+from fitonce.crossval.loo import sweep
 
 COUNTS = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0, 2.0, 9.0], 15)).astype(float)
 COUNTS[7] = np.nan

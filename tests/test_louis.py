@@ -14,12 +14,12 @@ import pytest
 
 import fitonce as fo
 from ar_cases import at_random, gaps, walk, walks
-from fitonce import louis, programs
-from fitonce.by_state import applies, prior_rows
-from fitonce.complete import preconditioner
-from fitonce.engines import scores
-from fitonce.posteriors import pieces_of
-from fitonce.weighting import Structures
+from fitonce.engines import score_covariance as scores
+from fitonce.objectives import priors
+from fitonce.objectives.chain import observed_information as louis
+from fitonce.objectives.chain.complete_information import preconditioner
+from fitonce.objectives.chain.posteriors import pieces_of
+from fitonce.objectives.schemes import Structures
 
 pytestmark = pytest.mark.xdist_group("louis")  # one worker compiles once
 ARHMM, NeuralARHMM = fo.models.ARHMM, fo.models.NeuralARHMM
@@ -34,22 +34,19 @@ def slow(*values):
 
 def tangents(objective, theta, weights):
     with jax.enable_x64(True):
-        u = objective.coordinates(weights)[None]
-        data = (objective.prepared, objective.layout)
-        return np.asarray(programs.hessians(objective.program, jnp.asarray(theta)[None], u, *data)[0])
+        return objective._derivatives.hessians(theta[None], objective.coordinates(weights)[None])[0]
 
 
 def by_scores(objective, theta, weights, **options):
     """H by Louis' identity, and the slopes of sequences."""
     hessian, slopes = louis.likelihood_hessian(objective.sample(weights), theta, **options)
     with jax.enable_x64(True):
-        for rows, prior in prior_rows(objective.program, theta, objective.prepared):
-            hessian[rows] -= prior
+        hessian -= priors.hessian(objective.program, theta, objective.prepared)
     return hessian, slopes
 
 
 def check(objective, theta, weights):
-    assert applies(objective.program, objective.prepared)
+    assert objective.traits.blocks
     expected = tangents(objective, theta, weights)
     found, _ = by_scores(objective, theta, weights)
     np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
@@ -68,7 +65,7 @@ def usual():
     """One case that several tests share: a variance for each state, steps and channels missing, at a
     point where states are hard to tell apart."""
     objective, theta = at_random(ARHMM(2, 2, noise="state"), gaps(LENGTHS), size=0.2)
-    return objective, theta + 3.0 * np.array(["variance" in n for n in objective.program.space.names])
+    return objective, theta + 3.0 * np.array(["variance" in n for n in objective.space.names])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +109,7 @@ def test_hessian_matches_tangents_at_weights_of_sequences():
 def test_sequences_in_chunks_are_the_same_as_together(monkeypatch):
     objective, theta = usual()
     whole, slopes = by_scores(objective, theta, objective.base)
-    monkeypatch.setattr("fitonce.posteriors._CHUNK", 1)
+    monkeypatch.setattr("fitonce.objectives.chain.posteriors._CHUNK", 1)
     parts, rows = by_scores(objective, theta, objective.base)
     np.testing.assert_allclose(parts, whole, atol=1e-12 * np.abs(whole).max())
     np.testing.assert_allclose(rows, slopes, atol=1e-12 * np.abs(slopes).max())
@@ -193,15 +190,15 @@ def test_with_one_state_nothing_is_hidden_and_the_preconditioner_is_the_inverse(
 def test_models_that_share_rows_of_data_have_no_such_hessian():
     counts = np.random.default_rng(0).poisson(3.0, 20)
     objective, _ = at_random(fo.models.PoissonHMM(2), counts)
-    assert not applies(objective.program, objective.prepared)
-    assert not objective.closed_form
+    assert not objective.traits.blocks
+    assert not objective.traits.closed_form_hessian
 
 
 DEVICES = """
 import jax, numpy as np
 import fitonce as fo
 from ar_cases import at_random, walks
-from fitonce import louis
+from fitonce.objectives.chain import observed_information as louis
 
 assert len(jax.devices()) == 2
 model, data = fo.models.ARHMM(2, 1, noise="shared"), walks([6, 9, 7, 8, 5])

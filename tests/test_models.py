@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
-import jax
 import numpy as np
 import pytest
 from scipy import optimize
 
 import fitonce as fo
-from fitonce import weighting
-from fitonce.labels import LabelObjective
-from fitonce.loo import sweep
+from fitonce import schemes
+from fitonce.crossval.loo import sweep
+from fitonce.fitting.newton import minimise
 from fitonce.models import HMM, Custom, LinearChainCRF
-from fitonce.models.base import Conditions, FieldModel
-from fitonce.newton import minimise
+from fitonce.models.base import FieldModel
 from registry import entries
 from solving import solve
 
@@ -50,7 +48,7 @@ def is_hidden_chain(entry):
 
 def leaves_no_regressors_behind(entry):
     """A step that an autoregression leaves out still explains the next ones."""
-    return not isinstance(entry.model, HMM) or not isinstance(entry.model.emission, Conditions)
+    return not isinstance(entry.model, HMM) or not hasattr(entry.model.emission, "order")
 
 
 every_model = pytest.mark.parametrize("name", parameters())
@@ -67,25 +65,27 @@ def fitted(name):
 @lru_cache
 def folds_of(name, percent=6.0):
     fit = fitted(name)
-    size = fit.data if not isinstance(fit.model, Custom) else len(fit.problem.base)
+    size = fit.data if not isinstance(fit.model, Custom) else len(fit.objective.base)
     return fo.folds.iid(size, percent=percent, n=2, seed=3)
 
 
-def schemes(name):
+def schemes_of(name):
     """Scheme B on some models, of each shape of data: it does not look inside a model's potentials."""
     if has_labels(ENTRIES[name]):
-        return [weighting.C(), weighting.Structures()]
+        return [schemes.C(), schemes.Structures()]
+    if not is_structured(ENTRIES[name]):
+        return [None]
     if name in FIELDS:
-        return [weighting.A(), weighting.B(), weighting.B(per_transition=True)]
+        return [schemes.A(), schemes.B(), schemes.B(per_transition=True)]
     if name not in SHAPES:
-        return [weighting.A()]
+        return [schemes.A()]
     paths = [
-        weighting.A(),
-        weighting.B(),
-        weighting.B(normalised=True),
-        weighting.B(per_transition=True),
+        schemes.A(),
+        schemes.B(),
+        schemes.B(normalised=True),
+        schemes.B(per_transition=True),
     ]
-    return paths + ([weighting.Structures()] if ENTRIES[name].sequences else [])
+    return paths + ([schemes.Structures()] if ENTRIES[name].sequences else [])
 
 
 @every_model
@@ -100,16 +100,16 @@ def test_fit_ends_at_a_certified_minimum(name):
 @every_model
 def test_hessian_matches_finite_differences_of_the_gradient(name):
     fit = fitted(name)
-    objective = fit.problem
-    numeric = np.empty_like(fit.hessian)
+    objective = fit.objective
+    numeric = np.empty_like(fit.H)
     for d, unit in enumerate(np.eye(len(fit.theta))):
         numeric[d] = four_point(
             lambda h, unit=unit: objective.gradients((fit.theta + h * unit)[None], objective.base[None])[
                 0
             ]
         )
-    scale = np.abs(fit.hessian).max()
-    np.testing.assert_allclose(fit.hessian, numeric, atol=1e-8 * scale)
+    scale = np.abs(fit.H).max()
+    np.testing.assert_allclose(fit.H, numeric, atol=1e-8 * scale)
 
 
 @every_model
@@ -117,7 +117,7 @@ def test_gradient_matches_finite_differences_of_the_value(name):
     fit = fitted(name)
     rng = np.random.default_rng(0)
     theta = fit.theta + 0.1 * rng.normal(size=len(fit.theta))
-    gradient = fit.problem.gradients(theta[None], fit.problem.base[None])[0]
+    gradient = fit.objective.gradients(theta[None], fit.objective.base[None])[0]
     for direction in rng.normal(size=(2, len(theta))):
         slope = four_point(lambda h, d=direction: fit.objective(theta + h * d), step=1e-3)
         assert gradient @ direction == pytest.approx(slope, rel=1e-7, abs=1e-6)
@@ -125,14 +125,14 @@ def test_gradient_matches_finite_differences_of_the_value(name):
 
 @every_model
 def test_j_matches_finite_differences_along_its_path(name):
-    check_j(name, schemes(name))
+    check_j(name, schemes_of(name))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", parameters(has_hidden_states))
 def test_j_matches_finite_differences_along_every_path_of_b(name):
     flags = [(n, p) for n in (False, True) for p in (False, True)]
-    check_j(name, [weighting.B(normalised=n, per_transition=p) for n, p in flags])
+    check_j(name, [schemes.B(normalised=n, per_transition=p) for n, p in flags])
 
 
 def check_j(name, chosen):
@@ -142,7 +142,7 @@ def check_j(name, chosen):
         start = np.asarray(curve.objective.coordinates(curve.objective.base))
         rng = np.random.default_rng(1)
         directions, difference = rng.normal(size=(2, len(start))), four_point
-        if isinstance(scheme, weighting.C):
+        if isinstance(scheme, schemes.C):
             directions, difference = -np.abs(directions) * start, ahead
         for direction in directions:
             slope = difference(
@@ -157,13 +157,13 @@ def check_j(name, chosen):
 @every_model
 def test_weights_of_zero_and_fractions_give_finite_derivatives(name):
     fit = fitted(name)
-    weights = np.random.default_rng(2).random((2, len(fit.problem.base))) * fit.problem.base
+    weights = np.random.default_rng(2).random((2, len(fit.objective.base))) * fit.objective.base
     weights[:, ::3] = 0.0
     thetas = np.tile(fit.theta, (2, 1))
-    values, gradients = fit.problem.values_and_gradients(thetas, weights)
+    values, gradients = fit.objective.values_and_gradients(thetas, weights)
     assert np.isfinite(values).all()
     assert np.isfinite(gradients).all()
-    assert np.isfinite(fit.problem.hessians(thetas, weights)).all()
+    assert np.isfinite(fit.objective.hessians(thetas, weights)).all()
 
 
 @every_model
@@ -172,8 +172,8 @@ def test_onestep_and_newton_are_what_they_say(name):
     curve = fo.curvature(fit)
     for fold, weights in enumerate(folds.weights):
         gradient = four_point_gradient(lambda t, w=weights: fit.objective(t, w), fit.theta)
-        own = fit.problem.hessians(np.tile(fit.theta, (2, 1)), np.tile(weights, (2, 1)))[0]
-        for method, hessian in (("onestep", fit.hessian), ("newton", own)):
+        own = fit.objective.hessians(np.tile(fit.theta, (2, 1)), np.tile(weights, (2, 1)))[0]
+        for method, hessian in (("onestep", fit.H), ("newton", own)):
             expected = fit.theta - np.linalg.solve(hessian, gradient)
             found = solve(method, curve, folds.weights).thetas[fold]
             np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected - fit.theta).max())
@@ -184,10 +184,10 @@ def test_ij_is_the_derivative_of_exact_refits_along_the_path(name):
     fit, folds = fitted(name), folds_of(name)
     curve = fo.curvature(fit)
     step = 1e-3
-    change = folds.weights - fit.problem.base
+    change = folds.weights - fit.objective.base
 
     def refits(h):
-        return solve("exact", curve, fit.problem.base + h * change).thetas
+        return solve("exact", curve, fit.objective.base + h * change).thetas
 
     if has_labels(ENTRIES[name]):
         slope = ahead(refits, step)
@@ -201,10 +201,7 @@ def test_ij_is_the_derivative_of_exact_refits_along_the_path(name):
 def test_exact_matches_a_cold_scipy_refit(name):
     fit, folds = fitted(name), folds_of(name)
     found = solve("exact", fo.curvature(fit), folds.weights)
-    model, space = fit.model, fit.problem.program.space
-    custom = isinstance(model, Custom)
-    with jax.enable_x64(True):
-        cold = space.to_free(model.init if custom else model.start(fit.problem.prepared, None))
+    cold = fit.objective.start(None)
     for weights, theta, status in zip(folds.weights, found.thetas, found.status, strict=True):
         assert status.ok, str(status)
         found_by_scipy = cold
@@ -212,7 +209,7 @@ def test_exact_matches_a_cold_scipy_refit(name):
             found_by_scipy = optimize.minimize(
                 lambda t, w=weights: fit.objective(t, w),
                 found_by_scipy,
-                jac=lambda t, w=weights: fit.problem.gradients(t[None], w[None])[0],
+                jac=lambda t, w=weights: fit.objective.gradients(t[None], w[None])[0],
                 method=method,
                 options=options,
             ).x
@@ -227,7 +224,7 @@ def test_the_ladder_climbs_towards_the_exact_refit(name):
 
     def distance(method):
         gap = solve(method, curve, folds.weights).thetas - exact
-        return np.sqrt(np.einsum("fd,de,fe->f", gap, fit.hessian, gap)).mean()
+        return np.sqrt(np.einsum("fd,de,fe->f", gap, fit.H, gap)).mean()
 
     assert distance("onestep") < distance("none")
     assert distance("newton") < distance("onestep")
@@ -252,7 +249,7 @@ def test_one_sweep_is_every_single_point_left_out(name):
     some = fo.folds.sites([folds.dropped[0], folds.dropped[17], folds.dropped[-1]], fit.data)
     alone = fo.cross_validate(fit, some, method="none", check=False)
     np.testing.assert_allclose(losses[[0, 17, -1]], alone.folds["loss"], rtol=1e-9)
-    gradients = fit.problem.gradients(np.tile(fit.theta, (3, 1)), some.weights)
+    gradients = fit.objective.gradients(np.tile(fit.theta, (3, 1)), some.weights)
     np.testing.assert_allclose(gradients, fit.gradient - slopes[[0, 17, -1]], atol=1e-8)
 
 
@@ -260,10 +257,10 @@ def test_one_sweep_is_every_single_point_left_out(name):
 @pytest.mark.parametrize("name", parameters(is_hidden_chain))
 def test_increments_add_up_to_the_objective(name):
     fit = fitted(name)
-    curve = fo.curvature(fit, weighting.Increments())
+    curve = fo.curvature(fit, schemes.Increments())
     theta = fit.theta + 0.01
-    assert curve.objective.value(theta) == pytest.approx(fit.objective(theta), rel=1e-12)
-    both = [o.gradients(theta[None], o.base[None]) for o in (curve.objective, fit.problem)]
+    assert curve.objective(theta) == pytest.approx(fit.objective(theta), rel=1e-12)
+    both = [o.gradients(theta[None], o.base[None]) for o in (curve.objective, fit.objective)]
     np.testing.assert_allclose(*both, atol=1e-8)
 
 
@@ -278,9 +275,9 @@ def test_left_out_data_has_no_influence_on_the_exact_refit(name):
     data = np.array(entry.data, float)
     data[folds.dropped[0]] = np.roll(data, 7, axis=0)[folds.dropped[0]]
     other = fo.fit_at(entry.model, data, fit.params)
-    weights = folds.weights[:1] * other.problem.base
+    weights = folds.weights[:1] * other.objective.base
     ends = [
-        minimise(f.problem, fit.theta[None], weights, tolerance=1e-6).thetas[0] for f in (fit, other)
+        minimise(f.objective, fit.theta[None], weights, tolerance=1e-6).thetas[0] for f in (fit, other)
     ]  # fmt: skip
     np.testing.assert_allclose(*ends, atol=1e-9)
 
@@ -291,9 +288,7 @@ def test_kernels_agree(name):
     entry = ENTRIES[name]
     scan = fitted(name)
     tree = fo.fit_at(entry.model, entry.data, scan.params, kernel="tree")
-    np.testing.assert_allclose(
-        scan.hessian, tree.hessian, rtol=1e-9, atol=1e-9 * np.abs(scan.hessian).max()
-    )
+    np.testing.assert_allclose(scan.H, tree.H, rtol=1e-9, atol=1e-9 * np.abs(scan.H).max())
     folds = folds_of(name)
     losses = [fo.cross_validate(f, folds, method="none").pointwise["loss"] for f in (scan, tree)]
     np.testing.assert_allclose(*losses, rtol=1e-10)
@@ -322,18 +317,23 @@ class AtCoordinates:
     """A scheme that is given path coordinates instead of weights."""
 
     scheme: Any
+    name: ClassVar[str] = "at coordinates"
+    kind: ClassVar[str] = "sites"
+    keeps_latent: ClassVar[bool] = False
 
     def path(self, weights, layout):
         return weights
 
-    def __getattr__(self, name):
-        return getattr(self.scheme, name)
+    def terms(self, chain, coordinates, layout):
+        return self.scheme.terms(chain, coordinates, layout)
+
+    def weigh(self, field, coordinates, layout):
+        return self.scheme.weigh(field, coordinates, layout)
 
 
 def path_gradient(curve, theta, coordinates):
     """Gradient of F at a point of the path."""
     objective = curve.objective
-    # Weights of labels and of sequences are coordinates as they are.
-    if objective.layout is not None and not isinstance(objective, LabelObjective):
-        objective = objective.with_scheme(AtCoordinates(objective.program.scheme))
+    if objective.coordinates(objective.base).shape != objective.base.shape:
+        objective = objective.with_scheme(AtCoordinates(objective.scheme))
     return objective.gradients(theta[None], np.asarray(coordinates)[None])[0]

@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 import fitonce as fo
-from fitonce.archive import pack_words
-from fitonce.files import Columns, read
-from fitonce.portrait import portrait
-from fitonce.report.spans import spans
+from fitonce.data.reading import Columns, read
+from fitonce.results.packing import pack_words
+from fitonce.results.report.spans import spans
 
 
 def daily(n, start="2024-02-27"):
@@ -134,7 +133,7 @@ def test_influence_says_the_places(cv):
 
 
 def test_a_report_says_what_folds_scored(cv, tmp_path):
-    said = spans(cv, portrait(cv.fit))
+    said = spans(cv, cv.summary)
     for fold, rows in cv.to_dataframe("pointwise").groupby("fold"):
         assert said[fold] == f"{rows['place'].iloc[0]} to {rows['place'].iloc[-1]}"
     page = cv.to_html(tmp_path / "cv.html", influence=fo.influence(cv.fit).table).read_text()
@@ -144,7 +143,7 @@ def test_a_report_says_what_folds_scored(cv, tmp_path):
 
 def test_scattered_points_are_counted(cv):
     found = fo.cross_validate(cv.fit, fo.folds.iid(cv.fit.data, 10, 3), method="none")
-    said = spans(found, portrait(found.fit))
+    said = spans(found, found.summary)
     assert all(text.startswith("5 points from ") for text in said)
 
 

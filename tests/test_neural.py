@@ -73,8 +73,8 @@ def test_the_network_loss_is_that_of_the_crf_on_its_scores():
     tagger = usual()
     data = tagger.labelled(HELD)
     fit = fo.fit_at(fo.models.LinearChainCRF("scores"), data, tagger.crf)
-    objective = fit.problem.with_scheme(fo.weighting.Structures())
-    losses, _ = objective.sequence_losses(fit.theta, np.arange(len(HELD)))
+    objective = fit.objective.with_scheme(fo.schemes.Structures())
+    losses, _ = objective.sequence_evidence(fit.theta, np.arange(len(HELD)))
     # The last epoch may not be the best one, whose parameters these are.
     assert losses.mean() == pytest.approx(min(r["validation"] for r in tagger.history), rel=1e-4)
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fitonce.numerics import in_float64, logsumexp, safe_log, scale_log
+from fitonce.core.numerics import in_float64, logsumexp, safe_log, scale_log
 
 INF = np.inf
 

@@ -11,7 +11,7 @@ import pytest
 
 import fitonce as fo
 from conftest import shared
-from fitonce import weighting
+from fitonce import schemes
 from solving import solve
 
 TOLERANCE = 1e-8
@@ -65,11 +65,11 @@ def init():
 
 
 def test_hessian(tight):
-    agree(tight.fit.hessian[np.ix_(tight.order, tight.order)], tight["H"])
+    agree(tight.fit.H[np.ix_(tight.order, tight.order)], tight["H"])
 
 
 def test_hessian_of_the_papers_code(init):
-    agree(init.fit.hessian[np.ix_(init.order, init.order)], init["H"])
+    agree(init.fit.H[np.ix_(init.order, init.order)], init["H"])
 
 
 def test_j_of_the_papers_code(init):
@@ -79,9 +79,9 @@ def test_j_of_the_papers_code(init):
 @pytest.mark.parametrize(
     ("scheme", "key"),
     [
-        (weighting.A(), "J_A"),
-        (weighting.B(), "J_B_unnormalised"),
-        (weighting.B(normalised=True), "J_B_normalised"),
+        (schemes.A(), "J_A"),
+        (schemes.B(), "J_B_unnormalised"),
+        (schemes.B(normalised=True), "J_B_normalised"),
     ],
 )
 def test_j(tight, scheme, key):
@@ -89,7 +89,7 @@ def test_j(tight, scheme, key):
 
 
 def test_j_with_one_weight_per_transition(tight):
-    ours = tight.theirs(fo.curvature(tight.fit, weighting.B(per_transition=True)).J)
+    ours = tight.theirs(fo.curvature(tight.fit, schemes.B(per_transition=True)).J)
     nodes, edges = ours[:, :300], ours[:, 300:]
     agree(edges, tight["J_B_edge"])
     # Their node part is the emission alone; the first of ours holds the initial distribution too,
@@ -103,15 +103,15 @@ def test_j_with_one_weight_per_transition(tight):
 @pytest.mark.parametrize(
     ("method", "scheme", "key"),
     [
-        ("ij", weighting.A(), "params_acv_A"),
-        ("ij", weighting.B(), "params_acv_B"),
-        ("ij", weighting.B(per_transition=True), "params_acv_Bedge"),
-        ("onestep", weighting.A(), "params_H1grad_A"),
-        ("onestep", weighting.B(), "params_H1grad_B"),
-        ("newton", weighting.A(), "params_NS_A"),
-        ("newton", weighting.B(), "params_NS_B"),
-        ("exact", weighting.A(), "params_cv_A"),
-        ("exact", weighting.B(), "params_cv_B"),
+        ("ij", schemes.A(), "params_acv_A"),
+        ("ij", schemes.B(), "params_acv_B"),
+        ("ij", schemes.B(per_transition=True), "params_acv_Bedge"),
+        ("onestep", schemes.A(), "params_H1grad_A"),
+        ("onestep", schemes.B(), "params_H1grad_B"),
+        ("newton", schemes.A(), "params_NS_A"),
+        ("newton", schemes.B(), "params_NS_B"),
+        ("exact", schemes.A(), "params_cv_A"),
+        ("exact", schemes.B(), "params_cv_B"),
     ],
 )
 def test_parameters_of_folds(tight, which, method, scheme, key):

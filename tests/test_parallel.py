@@ -12,8 +12,8 @@ import pytest
 
 import fitonce as fo
 from ar_cases import wide
-from fitonce import parallel
-from fitonce.parallel import Workers, groups, resolve
+from fitonce.core import parallel
+from fitonce.core.parallel import Workers, groups, resolve
 from registry import _unequal
 
 pytestmark = pytest.mark.xdist_group("parallel")  # one worker has the worker processes
@@ -160,9 +160,9 @@ def test_worker_processes_give_what_threads_do(fit, kind, method):
 @pytest.mark.slow
 def test_h_split_over_workers_is_the_same():
     whole = wide()
-    there = whole.problem.run_on(Workers(2))
+    there = whole.objective.run_on(Workers(2))
     found = there.hessians(whole.theta[None], there.base[None])[0]
-    np.testing.assert_allclose(found, whole.hessian, atol=1e-11 * np.abs(whole.hessian).max())
+    np.testing.assert_allclose(found, whole.H, atol=1e-11 * np.abs(whole.H).max())
 
 
 @pytest.mark.slow
@@ -171,7 +171,7 @@ def test_a_fit_with_workers_is_the_same():
     found = fo.fit(whole.model, whole.data, init=whole.params, parallel=2)
     assert found.ok
     np.testing.assert_allclose(found.theta, whole.theta, atol=1e-6)
-    np.testing.assert_allclose(found.hessian, whole.hessian, atol=1e-6 * np.abs(whole.hessian).max())
+    np.testing.assert_allclose(found.H, whole.H, atol=1e-6 * np.abs(whole.H).max())
 
 
 def test_a_cluster_needs_a_client(fit):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fitonce.constraints import Covariance, Free, Frozen, Ordered, Positive, Proportion, Simplex
-from fitonce.params import ParameterSpace, freeze, leaf_name
+from fitonce.core.constraints import Covariance, Free, Frozen, Ordered, Positive, Proportion, Simplex
+from fitonce.core.parameters import ParameterSpace, freeze, leaf_name
 
 batches = st.lists(st.integers(1, 3), max_size=2).map(tuple)
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 import enumeration
 import fitonce as fo
-from fitonce.folds.space import partition
+from fitonce.data.graph import partition
 
 GRID = nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 4))
 COUNTS = np.array([3, 5, 2, 9, 4, 6, 11, 10, 2, 12, 9, 14])
@@ -96,7 +96,7 @@ def test_scheme_b_at_its_ends_is_the_graph_without_the_sites(which, request):
     weights[list(gone)] = 0.0
     objective = fo.curvature(found, "B").objective
     theta = found.theta + 0.1
-    one = objective.value(theta, weights) - objective.value(found.theta, weights)
+    one = objective(theta, weights) - objective(found.theta, weights)
     ends = []
     for point in (theta, found.theta):
         here = found.params_at(point)
@@ -183,7 +183,7 @@ def test_a_class_of_zeros_leaves_most_folds_usable():
 
 def test_couplings_share_a_compiled_program():
     programs = [
-        fo.fit(fo.models.PottsMixture(GRID, beta=beta), COUNTS, restarts=1).problem.program
+        fo.fit(fo.models.PottsMixture(GRID, beta=beta), COUNTS, restarts=1).objective.program
         for beta in (0.3, 0.9)
     ]
     assert programs[0] == programs[1]
@@ -209,7 +209,7 @@ def test_data_thousands_of_nats_apart_is_no_trouble():
     assert found.ok
     density = field_density(found.params["rate"], 3.0, counts, edges())
     assert -found.value == pytest.approx(density, rel=1e-10)
-    values, _ = found.problem.leave_one_out(found.theta)
+    values, _ = found.objective.leave_one_out(found.theta)
     for site in (0, 5, 11):
         left = field_density(found.params["rate"], 3.0, without(counts, [site]), edges())
         assert values[site] == pytest.approx(density - left, rel=1e-8)
@@ -270,7 +270,7 @@ def test_losses_do_not_depend_on_which_folds_share_a_chunk():
 def test_many_folds_are_one_trace(fit):
     traced = []
 
-    class Watched(fo.models.PoissonSites):
+    class Watched(fo.models.Poisson):
         def log_density(self, params, sites):
             traced.append(1)
             return super().log_density(params, sites)
@@ -308,7 +308,7 @@ def test_posterior_states_of_a_chain_agree_with_enumeration():
 
 def test_a_custom_density_has_no_posterior():
     model = fo.models.Custom(lambda p, x, w: -jnp.sum(w * (x - p) ** 2), 0.0)
-    with pytest.raises(ValueError, match="no latent states that are known"):
+    with pytest.raises(ValueError, match="no hidden states that are known"):
         fo.fit(model, np.arange(4.0)).posterior()
 
 
@@ -337,7 +337,14 @@ def test_the_plan_is_known_before_anything_runs():
         (lambda: fo.models.PottsMixture(np.triu(np.ones((3, 3)), 1), beta=1.0), "symmetric"),
         (lambda: fo.models.PottsMixture(GRID, 0, beta=1.0), "n_classes must be a positive integer"),
         (lambda: fo.models.PottsMixture(GRID, emission="poison", beta=1.0), "got 'poison'"),
-        (lambda: fo.models.PottsMixture(GRID, emission=fo.models.Poisson(), beta=1.0), "PoissonSites"),
+        (
+            lambda: fo.models.PottsMixture(GRID, emission=fo.models.Poisson, beta=1.0),
+            "such as Poisson()",
+        ),
+        (
+            lambda: fo.models.PottsMixture(GRID, emission=fo.models.ARHMM(2).emission),
+            "reads steps in time",
+        ),
         (lambda: fo.models.PottsMixture(GRID, beta="big"), "at most 1e.06 or 'learned', got 'big'"),
         (lambda: fo.models.PottsMixture(GRID, beta=np.nan), "at most 1e.06 or 'learned', got nan"),
         (lambda: fo.models.PottsMixture(GRID, exposure=[1.0]), r"each of 12 sites, got shape \(1,\)"),
@@ -347,10 +354,10 @@ def test_the_plan_is_known_before_anything_runs():
         (lambda: fo.models.PottsMixture(GRID, exposure=["a"] * 12), "exposure must be numeric"),
         (lambda: fo.models.PottsMixture(GRID, 1), "one class has no coupling to learn"),
         (lambda: fo.models.PottsMixture(GRID, memory_limit=0), "memory_limit must be positive"),
-        (lambda: fo.models.GaussianSites(strength=-1), "strength must not be negative"),
-        (lambda: fo.models.GaussianSites(scale=0), "scale must be positive"),
-        (lambda: fo.models.PoissonSites(0.0), "the Poisson prior"),
-        (lambda: fo.models.BinomialSites(0.0), "the binomial prior"),
+        (lambda: fo.models.Gaussian(strength=-1), "strength must not be negative"),
+        (lambda: fo.models.Gaussian(scale=0), "scale must be positive"),
+        (lambda: fo.models.Poisson(0.0), "the Poisson prior"),
+        (lambda: fo.models.Binomial(0.0), "the binomial prior"),
     ],
 )
 def test_bad_models(make, message):
@@ -365,10 +372,10 @@ def test_bad_models(make, message):
         ({"adjacency": edges() + 1}, COUNTS, r"the graph has 13 \(are its edges numbered from 1\?\)"),
         ({}, -COUNTS, "needs non-negative integer counts, got -3"),
         ({}, COUNTS + 0.5, "needs non-negative integer counts, got 3.5"),
-        ({}, np.tile(COUNTS, (2, 1)).T, "one value for each site, got 1 sequences of 2 channels"),
+        ({}, np.tile(COUNTS, (2, 1)).T, "one value for each site, got 1 sequence of 2 channels"),
         ({}, np.full(12, np.nan), "at least one observation"),
-        ({"emission": "gaussian"}, np.ones(12), "the data is constant"),
-        ({"emission": "binomial"}, COUNTS, "needs exposure="),
+        ({"emission": "gaussian"}, np.ones(12), "is constant"),
+        ({"emission": "binomial"}, COUNTS, "exposure="),
         ({"emission": "binomial", "exposure": np.full(12, 5.0)}, COUNTS, "site 3 has 9 of 5"),
         ({"emission": "binomial", "exposure": np.full(12, 20.5)}, COUNTS, "integer, got 20.5 at site 0"),
         ({"memory_limit": 100.0}, COUNTS, "width 3 and needs .* the limits are width 59 and 100 bytes"),
@@ -431,7 +438,7 @@ def test_a_custom_emission_of_the_wrong_shape_is_refused():
 def test_whole_structures_and_bootstraps_are_refused(fit):
     with pytest.raises(ValueError, match="a graph is one structure"):
         fo.curvature(fit, "structures")
-    with pytest.raises(ValueError, match="got a field on a graph"):
+    with pytest.raises(ValueError, match="got PottsMixture"):
         fo.bootstrap(fit)
 
 

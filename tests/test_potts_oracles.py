@@ -43,7 +43,7 @@ class Reference:
     def log_predictives(self, rates):
         """(sites,) log p(x_t | x_-t) at each fold's own rates."""
         weights, scored = self.folds.weights, np.arange(21)[:, None]
-        return -self.fit.problem.pointwise_losses(np.log(rates), weights, scored)[:, 0]
+        return -self.fit.objective.pointwise_losses(np.log(rates), weights, scored)[:, 0]
 
 
 def agree(ours, theirs, tolerance=TOLERANCE):
@@ -79,7 +79,7 @@ def test_em_of_the_public_code_stops_short(enumerated):
 @pytest.mark.parametrize("name", ["enumerated", "toy"])
 def test_h(name, request):
     reference = request.getfixturevalue(name)
-    agree(reference.fit.hessian / np.outer(reference.rate, reference.rate), reference["H"])
+    agree(reference.fit.H / np.outer(reference.rate, reference.rate), reference["H"])
 
 
 @pytest.mark.parametrize(
@@ -112,5 +112,5 @@ def test_every_sites_parameters_and_predictive(name, method, scheme, key, reques
 
 def test_one_sweep_is_their_leave_one_out_at_the_fit(enumerated, toy):
     for reference, key in ((enumerated, "loo_predictive_one"), (toy, "loo_predictive_theta_one")):
-        values, _ = reference.fit.problem.leave_one_out(reference.fit.theta)
+        values, _ = reference.fit.objective.leave_one_out(reference.fit.theta)
         agree(values, reference[key])

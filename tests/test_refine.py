@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import fitonce as fo
-from fitonce.batches import Batches
-from fitonce.fold_state import Rung, lengths, start
-from fitonce.refine import advance, refine
+from fitonce.core.status import Rung
+from fitonce.crossval.batches import Batches
+from fitonce.crossval.fold_states import lengths, start
+from fitonce.crossval.refine import advance, refine
 
 COUNTS = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0, 2.0, 9.0], 30)).astype(float)
 
@@ -34,8 +35,8 @@ def test_ends_are_certified_minima(fit, folds, cv):
     assert (cv.folds["status"] == "stationary").all()
     for fold in range(len(folds)):
         weights = folds.weights_of([fold])
-        gradient = fit.problem.gradients(cv.theta[[fold]], weights)[0]
-        hessian = fit.problem.hessians(cv.theta[[fold]], weights)[0]
+        gradient = fit.objective.gradients(cv.theta[[fold]], weights)[0]
+        hessian = fit.objective.hessians(cv.theta[[fold]], weights)[0]
         lowest = np.linalg.eigvalsh(hessian)[0]
         assert lowest > 0
         assert np.sqrt(gradient @ np.linalg.solve(hessian, gradient)) < 1e-8
@@ -57,7 +58,7 @@ def test_the_certifying_hessian_was_taken_near_the_end(fit, folds):
     refine(batches, state, np.arange(4), curve)
     assert state.certain.all()
     for fold in range(4):
-        hessian = fit.problem.hessians(state.thetas[[fold]], folds.weights[[fold]])[0]
+        hessian = fit.objective.hessians(state.thetas[[fold]], folds.weights[[fold]])[0]
         np.testing.assert_allclose(
             np.linalg.inv(state.inverses[fold]), hessian, atol=2e-3 * np.diag(hessian).max()
         )
@@ -76,7 +77,7 @@ def test_hessians_by_differences_have_five_digits(fit, folds):
     _, gradients = batches.values_and_gradients(thetas, which)
     scale = np.sqrt(np.diag(curve.inverse))
     found = batches.hessians(thetas, gradients, scale, which)
-    expected = fit.problem.hessians(thetas, folds.weights)
+    expected = fit.objective.hessians(thetas, folds.weights)
     unit = np.sqrt(np.einsum("fii->fi", expected))
     error = np.abs(found - expected) / unit[:, :, None] / unit[:, None]
     assert error.max() < 1e-4
@@ -113,7 +114,7 @@ def test_a_wrong_inverse_is_repaired_by_the_folds_own_hessian(fit, folds, cv):
     state.inverses *= 30.0
     refine(batches, state, np.arange(4), curve)
     np.testing.assert_allclose(state.thetas, cv.theta, atol=1e-7)
-    assert Rung.NEWTON in set(state.rungs)
+    assert Rung.REFINE_OWN in set(state.rungs)
 
 
 def test_lengths_by_an_indefinite_matrix_are_nan():

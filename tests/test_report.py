@@ -14,13 +14,12 @@ import pandas as pd
 import pytest
 
 import fitonce as fo
-from fitonce.portrait import portrait
-from fitonce.report import html_report
-from fitonce.report.along import along
-from fitonce.report.choice import choice_section
-from fitonce.report.layout import positions
-from fitonce.report.markup import number
-from fitonce.report.points import MOST_POINTS, packed, pairs
+from fitonce.results.report import html_report
+from fitonce.results.report.along import along
+from fitonce.results.report.choice import choice_section
+from fitonce.results.report.layout import positions
+from fitonce.results.report.markup import number
+from fitonce.results.report.points import MOST_POINTS, packed, pairs
 
 SECTIONS = [
     *("asked", "model", "estimate", "verdicts", "scatter"),
@@ -61,7 +60,7 @@ def several(chain):
     time = np.concatenate([np.arange(length) for length in lengths])
     site = chain.pointwise["site"].to_numpy()
     rows = chain.pointwise.assign(sequence=sequence[site], time=time[site])
-    fitted = dataclasses.replace(portrait(chain.fit), lengths=lengths)
+    fitted = dataclasses.replace(chain.summary, lengths=lengths)
     return dataclasses.replace(chain, pointwise=rows, fit=fitted)
 
 
@@ -110,7 +109,7 @@ def large(chain):
     rows = {"fold": fold, "sequence": 0, "time": site, "site": site, "loss": loss, "control": control}
     folds = pd.concat([chain.folds] * 84, ignore_index=True).iloc[:1000]
     values = rng.poisson(5.0, 50_400).astype(float)
-    fitted = dataclasses.replace(portrait(chain.fit), lengths=np.array([50_400]), values=values)
+    fitted = dataclasses.replace(chain.summary, lengths=np.array([50_400]), values=values)
     return dataclasses.replace(chain, pointwise=pd.DataFrame(rows), folds=folds, fit=fitted)
 
 
@@ -122,7 +121,7 @@ def against(result):
 
 def moved(result):
     """A made-up table of influence."""
-    sites = np.flatnonzero(np.isfinite(portrait(result.fit).values))
+    sites = np.flatnonzero(np.isfinite(result.summary.values))
     one = {"sequence": 0, "time": sites, "site": sites, "value": 1.0, "loss": 2.0}
     return pd.DataFrame(one).assign(displacement=1.0 / (1 + sites), **{"rate<0>": 0.1})
 
@@ -176,7 +175,7 @@ def test_what_was_not_asked_for_is_said(chain):
 
 
 def test_means_leave_out_failed_folds(chain, failed):
-    found = along(failed, portrait(failed.fit))
+    found = along(failed, failed.summary)
     used = failed.pointwise["loss"].map(np.isfinite) & (failed.pointwise["fold"] != 3)
     means = failed.pointwise[used].groupby("site")["loss"].mean()
     np.testing.assert_allclose(found.loss[means.index], means)
@@ -185,7 +184,7 @@ def test_means_leave_out_failed_folds(chain, failed):
 
 
 def test_a_block_with_missing_points_is_one_stretch(chain):
-    runs = along(chain, portrait(chain.fit)).runs
+    runs = along(chain, chain.summary).runs
     assert len(runs.start) == len(chain.folds)
     first = chain.pointwise.groupby("fold")["site"].agg(["min", "max"])
     np.testing.assert_array_equal(runs.start, first["min"])
@@ -193,7 +192,7 @@ def test_a_block_with_missing_points_is_one_stretch(chain):
 
 
 def test_blocks_of_different_sequences_stay_apart(several):
-    found = along(several, portrait(several.fit))
+    found = along(several, several.summary)
     assert len(found.runs.start) > len(several.folds)
     sequence = np.repeat(np.arange(3), found.lengths)
     np.testing.assert_array_equal(sequence[found.runs.start], sequence[found.runs.stop - 1])
@@ -440,7 +439,7 @@ def test_a_choice_without_standard_errors_or_with_an_infinite_control_is_drawn()
 
 
 def test_of_several_channels_the_one_that_is_drawn_is_named(chain):
-    fitted = dataclasses.replace(portrait(chain.fit), channels=("heat, °C", "rain"))
+    fitted = dataclasses.replace(chain.summary, channels=("heat, °C", "rain"))
     shown = along(chain, fitted)
     assert (shown.channel, shown.shown) == ("heat, °C", "data: heat, °C, the first of 2 channels")
-    assert along(chain, portrait(chain.fit)).channel == "data"
+    assert along(chain, chain.summary).channel == "data"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fitonce as fo
-from fitonce.folds.space import partition
+from fitonce.data.graph import partition
 
 GRID = nx.convert_node_labels_to_integers(nx.grid_2d_graph(7, 9))
 SITES = 63

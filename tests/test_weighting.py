@@ -13,19 +13,20 @@ from hypothesis import strategies as st
 
 import enumeration
 import fitonce as fo
-from fitonce import weighting
+from fitonce import schemes
 from fitonce.engines.chain import log_partition
-from fitonce.potentials import Chain, Layout
+from fitonce.models.potentials import Chain
+from fitonce.objectives.chain.layout import Layout
 from solving import solve
 
 MODEL = fo.models.GaussianHMM(2, covariance="fixed", mean_scale=2.0)
 DATA = np.random.default_rng(0).normal(np.repeat([-1.0, 1.0, -1.0], 20), 1.0)
 SCHEMES = [
-    weighting.A(),
-    weighting.B(),
-    weighting.B(normalised=True),
-    weighting.B(per_transition=True),
-    weighting.B(normalised=True, per_transition=True),
+    schemes.A(),
+    schemes.B(),
+    schemes.B(normalised=True),
+    schemes.B(per_transition=True),
+    schemes.B(normalised=True, per_transition=True),
 ]
 
 
@@ -46,7 +47,7 @@ def enumerated(scheme, chain, weights, observed, lengths):
     for n, length in enumerate(lengths):
         seen, w = observed[n, :length], weights[site : site + length]
         site += length
-        latent = np.ones(length) if isinstance(scheme, weighting.A) else np.where(seen, w, 1.0)
+        latent = np.ones(length) if isinstance(scheme, schemes.A) else np.where(seen, w, 1.0)
         scaled = [
             w[t] * chain.emission[n, t] if seen[t] and w[t] > 0 else np.zeros(2) for t in range(length)
         ]
@@ -87,7 +88,7 @@ def test_weights_of_any_kind_and_missing_data_match_enumeration(kernel, scheme, 
 
 
 def value(fit, scheme, weights):
-    return fo.curvature(fit, scheme).objective.value(fit.theta, weights)
+    return fo.curvature(fit, scheme).objective(fit.theta, weights)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
@@ -123,7 +124,9 @@ def test_b_at_weight_zero_cuts_the_chain(fit, scheme):
         expected -= left_out + np.log(2)  # the second chain's flat start sums to two
     with jax.enable_x64(True):
         prior = float(
-            MODEL.log_prior_at({k: jnp.asarray(v) for k, v in fit.params.items()}, fit.problem.prepared)
+            MODEL.log_prior_at(
+                {k: jnp.asarray(v) for k, v in fit.params.items()}, fit.objective.prepared
+            )
         )
     assert value(fit, scheme, weights) == pytest.approx(-expected - prior, rel=1e-12)
 
@@ -132,7 +135,7 @@ def test_missing_observations_keep_their_latent_state_under_b(fit):
     missing = DATA.copy()
     missing[10:15] = np.nan
     there = fo.fit_at(MODEL, missing, fit.params)
-    assert value(there, "B", there.problem.base) == pytest.approx(there.value, rel=1e-14)
+    assert value(there, "B", there.objective.base) == pytest.approx(there.value, rel=1e-14)
 
 
 def test_a_and_b_have_the_same_exact_refit_for_leave_future_out(fit):

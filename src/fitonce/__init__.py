@@ -3,32 +3,35 @@
 Cross-validation of models with dependence in them, from one fit.
 """
 
-from fitonce import datasets, folds, models, weighting
-from fitonce.audit import LabelAudit
-from fitonce.bootstrap import Bootstrap, bootstrap
-from fitonce.compare import Comparison, compare
-from fitonce.conll import Tagged, read_conll
-from fitonce.crossval import cross_validate
-from fitonce.curvature import Curvature, curvature
-from fitonce.data import Sequences, sequences
-from fitonce.fit import Fit, fit, fit_at
+from fitonce import folds, models
+from fitonce.analysis.bootstrap import Bootstrap, bootstrap
+from fitonce.analysis.early_stopping import InexactBound, inexact_bound
+from fitonce.analysis.influence import Influence, influence
+from fitonce.analysis.label_audit import LabelAudit
+from fitonce.analysis.maps import plot_map
+from fitonce.analysis.predict import marginals, predict
+from fitonce.analysis.select import Selection, select
+from fitonce.core.parallel import Workers
+from fitonce.core.renamed import stand_in
+from fitonce.core.status import Outcome, Status
+from fitonce.crossval.cross_validate import cross_validate
+from fitonce.crossval.loo import loo
+from fitonce.data import datasets
+from fitonce.data.conll import Tagged, read_conll
+from fitonce.data.graph import Graph, graph
+from fitonce.data.labelled import Labelled, labelled
+from fitonce.data.sequences import Sequences, sequences
+from fitonce.data.word_features import WordVectors, read_vectors, word_features
+from fitonce.fitting.curvature import Curvature, curvature
+from fitonce.fitting.fit import Fit, fit, fit_at
+from fitonce.fitting.hessian import IndefiniteError, UnsolvedError
+from fitonce.fitting.plan import plan
 from fitonce.folds import Folds
-from fitonce.graph import Graph, graph
-from fitonce.hessian import IndefiniteError, UnsolvedError
-from fitonce.inexact import InexactBound, inexact_bound
-from fitonce.influence import Influence, influence
-from fitonce.labelled import Labelled, labelled
-from fitonce.loo import loo
-from fitonce.maps import plot_map
-from fitonce.parallel import Workers
-from fitonce.plan import plan
-from fitonce.predict import marginals, predict
-from fitonce.result import CVResult, load
-from fitonce.select import Selection, select
-from fitonce.status import Outcome, Status
-from fitonce.word_features import WordVectors, read_vectors, word_features
+from fitonce.objectives import schemes
+from fitonce.results.compare import Comparison, compare
+from fitonce.results.result import CVResult, load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Bootstrap",
@@ -72,8 +75,14 @@ __all__ = [
     "predict",
     "read_conll",
     "read_vectors",
+    "schemes",
     "select",
     "sequences",
-    "weighting",
     "word_features",
 ]
+
+# Where modules were before 0.2: they work for one more version, with a warning.
+weighting = stand_in("fitonce.weighting", "fitonce.objectives.schemes")
+stand_in("fitonce.constraints", "fitonce.core.constraints")
+stand_in("fitonce.compile_cache", "fitonce.core.compile_cache")
+stand_in("fitonce.report", "fitonce.results.report")

@@ -7,11 +7,11 @@ from importlib.metadata import version as installed
 import typer
 
 from fitonce.cli import options as o
-from fitonce.cli.others import compare, data_app, demo, models, report, reproduce
+from fitonce.cli.errors import spoken
+from fitonce.cli.fit_commands import run_cv, run_influence, run_loo
+from fitonce.cli.other_commands import compare, data_app, demo, models, report, reproduce
 from fitonce.cli.request import FOLDS, command
-from fitonce.cli.running import run_cv, run_influence, run_loo
-from fitonce.cli.selecting import run_select
-from fitonce.cli.speaking import spoken
+from fitonce.cli.select_command import run_select
 
 app = typer.Typer(
     add_completion=False,
@@ -38,19 +38,27 @@ _FITTED = {
     "influence": command(
         run_influence, (*FOLDS, "report", "save"), top=(o.TopOption, 10), table=(o.TableOption, None)
     ),
-    "select": command(
-        run_select,
-        ("states", "order", "beta", "max_seconds"),
-        states=(o.StatesRange, "2"),
-        order=(o.OrderRange, "1"),
-        beta=(o.BetaRange, "learned"),
-    ),
+    "select": command(run_select, ("max_seconds",), ranges=True),
 }
+
+
 for _name, _command in _FITTED.items():
     app.command(_name)(spoken(_command))
+
+
 app.command()(spoken(compare))
+
+
 app.command()(spoken(report))
+
+
 app.command()(spoken(demo))
+
+
 app.command()(spoken(models))
+
+
 app.command()(spoken(reproduce))
+
+
 app.add_typer(data_app, name="data")

@@ -3,155 +3,68 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 _DATA, _MODEL, _FOLDS, _OUT = "Data", "Model", "Folds", "Output"
 
+
+def option(help: str, *names: str, of_data: bool = False) -> Any:  # noqa: A002 - typer's word
+    """Of a model, or of its data."""
+    return typer.Option(*names, help=help, rich_help_panel=_DATA if of_data else _MODEL)
+
+
+def _data(help: str, *names: str) -> Any:  # noqa: A002
+    return typer.Option(*names, help=help, rich_help_panel=_DATA)
+
+
+def _folds(help: str, *names: str) -> Any:  # noqa: A002
+    return typer.Option(*names, help=help, rich_help_panel=_FOLDS)
+
+
+def _out(help: str, *names: str, **more: Any) -> Any:  # noqa: A002
+    return typer.Option(*names, help=help, rich_help_panel=_OUT, **more)
+
+
 File = Annotated[
     Path,
-    typer.Argument(help="CSV, TSV, Parquet, NPZ or CoNLL (.conll, .iob2, .bio).", show_default=False),
+    typer.Argument(help="CSV, TSV, Parquet, NPZ or CoNLL (.conll, .iob2, .bio)", show_default=False),
 ]
-ColumnsOption = Annotated[
-    str | None,
-    typer.Option("--columns", help="Columns to model, with commas.", rich_help_panel=_DATA),
-]
-TimeOption = Annotated[
-    str | None,
-    typer.Option("--time", help="Column of times: orders rows, shows gaps.", rich_help_panel=_DATA),
-]
-GroupOption = Annotated[
-    str | None,
-    typer.Option("--group", help="Column that tells sequences apart.", rich_help_panel=_DATA),
-]
-MissingOption = Annotated[
-    float | None,
-    typer.Option("--missing", help="A number that means missing, such as -1.", rich_help_panel=_DATA),
-]
-FirstOption = Annotated[
-    str | None, typer.Option("--from", help="Keep rows from this time on.", rich_help_panel=_DATA)
-]
-LastOption = Annotated[
-    str | None, typer.Option("--to", help="Keep rows up to this time.", rich_help_panel=_DATA)
-]
-DecimalOption = Annotated[
-    str | None,
-    typer.Option("--decimal", help="The mark in numbers: . or , (found out)", rich_help_panel=_DATA),
-]
-GapsOption = Annotated[
-    bool,
-    typer.Option(
-        "--gaps/--no-gaps", help="Insert steps that the times lack as missing.", rich_help_panel=_DATA
-    ),
-]
-EdgesOption = Annotated[
-    Path | None,
-    typer.Option("--edges", help="For graphs: a file with two columns of sites.", rich_help_panel=_DATA),
-]
-ExposureOption = Annotated[
-    str | None,
-    typer.Option("--exposure", help="For graphs: column of exposures or trials.", rich_help_panel=_DATA),
-]
-ModelOption = Annotated[
-    str,
-    typer.Option("--model", "-m", help="Its name; `fitonce models` lists them.", rich_help_panel=_MODEL),
-]
-StatesOption = Annotated[
-    int, typer.Option("--states", "-k", help="Hidden states or classes.", rich_help_panel=_MODEL)
-]
-OrderOption = Annotated[
-    int, typer.Option("--order", help="Of an autoregression.", rich_help_panel=_MODEL)
-]
-BetaOption = Annotated[
-    str,
-    typer.Option("--beta", help="Coupling of neighbours, or 'learned'.", rich_help_panel=_MODEL),
-]
-StatesRange = Annotated[
-    str, typer.Option("--states", "-k", help="Such as 1..8 or 2,3,5.", rich_help_panel=_MODEL)
-]
-OrderRange = Annotated[
-    str,
-    typer.Option("--order", help="Of an autoregression, such as 0..3.", rich_help_panel=_MODEL),
-]
-BetaRange = Annotated[
-    str,
-    typer.Option("--beta", help="Couplings, such as 0,0.5,1,learned.", rich_help_panel=_MODEL),
-]
-DayOption = Annotated[
-    int,
-    typer.Option("--steps-per-day", help="Of event-counts.", rich_help_panel=_MODEL),
-]
-RestartsOption = Annotated[
-    int, typer.Option("--restarts", help="Starts of a fit.", rich_help_panel=_MODEL)
-]
+ColumnsOption = Annotated[str | None, _data("Columns to model, separated by commas", "--columns")]
+TimeOption = Annotated[str | None, _data("Column of times: orders rows, shows gaps", "--time")]
+GroupOption = Annotated[str | None, _data("Column that tells sequences apart", "--group")]
+MissingOption = Annotated[float | None, _data("A number that means missing, such as -1", "--missing")]
+FirstOption = Annotated[str | None, _data("Keep rows from this time on", "--from")]
+LastOption = Annotated[str | None, _data("Keep rows up to this time", "--to")]
+DecimalOption = Annotated[str | None, _data("Decimal mark, . or , (detected)", "--decimal")]
+GapsOption = Annotated[bool, _data("Insert steps that the times lack as missing", "--gaps/--no-gaps")]
+ModelOption = Annotated[str, option("Model name; `fitonce models` lists them", "--model", "-m")]
+RestartsOption = Annotated[int, option("Starts of a fit", "--restarts")]
 FoldsOption = Annotated[
     str | None,
-    typer.Option(
+    _folds(
+        "blocks (default), iid, points, kfold, future, sequences (default of crf); on a graph "
+        "regions (default), spatial-kfold, buffered",
         "--folds",
-        help="blocks (default), iid, points, kfold, future, sequences (default of crf); on a graph "
-        "regions (default), spatial-kfold, buffered.",
-        rich_help_panel=_FOLDS,
     ),
 ]
-PercentOption = Annotated[
-    float, typer.Option("--percent", help="Share that a fold leaves out.", rich_help_panel=_FOLDS)
-]
-NOption = Annotated[
-    int | None, typer.Option("--n", "-n", help="How many folds.", rich_help_panel=_FOLDS)
-]
-KOption = Annotated[
-    int, typer.Option("--k", help="Folds of kfold and spatial-kfold.", rich_help_panel=_FOLDS)
-]
-HopsOption = Annotated[
-    int | None,
-    typer.Option("--hops", help="Reach of regions or buffers on a graph.", rich_help_panel=_FOLDS),
-]
-HorizonOption = Annotated[
-    int | None,
-    typer.Option("--horizon", help="Of future: how many steps ahead.", rich_help_panel=_FOLDS),
-]
-MethodOption = Annotated[
-    str,
-    typer.Option("--method", help="auto, none, ij, onestep, newton or exact.", rich_help_panel=_FOLDS),
-]
-SchemeOption = Annotated[str | None, typer.Option("--scheme", help="A, B or C.", rich_help_panel=_FOLDS)]
-LossOption = Annotated[str, typer.Option("--loss", help="pointwise or joint.", rich_help_panel=_FOLDS)]
-SecondsOption = Annotated[
-    float | None,
-    typer.Option("--max-seconds", help="A budget for auto and exact.", rich_help_panel=_FOLDS),
-]
-SeedOption = Annotated[
-    int, typer.Option("--seed", help="Of starts and folds.", min=0, rich_help_panel=_OUT)
-]
-ReportOption = Annotated[
-    Path | None, typer.Option("--report", help="Write an HTML report.", rich_help_panel=_OUT)
-]
-SaveOption = Annotated[
-    Path | None, typer.Option("--save", "-o", help="Write the result (JSON).", rich_help_panel=_OUT)
-]
-TableOption = Annotated[
-    Path | None,
-    typer.Option("--save", "-o", help="Write the whole table (CSV, JSON).", rich_help_panel=_OUT),
-]
-TopOption = Annotated[
-    int, typer.Option("--top", "--n", "-n", help="How many points to show.", min=1, rich_help_panel=_OUT)
-]
-PlotOption = Annotated[
-    Path | None, typer.Option("--plot", help="Write a picture (PNG, PDF, SVG).", rich_help_panel=_OUT)
-]
-ForceOption = Annotated[
-    bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel=_OUT)
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print JSON, and nothing else.", rich_help_panel=_OUT)
-]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print one line.", rich_help_panel=_OUT)
-]
-CacheOption = Annotated[
-    bool,
-    typer.Option(
-        "--cache/--no-cache", help="Keep compiled programs (FITONCE_CACHE).", rich_help_panel=_OUT
-    ),
-]
+PercentOption = Annotated[float, _folds("Share that a fold leaves out, in %", "--percent")]
+NOption = Annotated[int | None, _folds("Number of folds", "--n", "-n")]
+KOption = Annotated[int, _folds("Number of folds of kfold and spatial-kfold", "--k")]
+HopsOption = Annotated[int | None, _folds("Reach of regions or buffers on a graph", "--hops")]
+HorizonOption = Annotated[int | None, _folds("Steps ahead that future scores", "--horizon")]
+MethodOption = Annotated[str, _folds("auto, none, ij, onestep, newton or exact", "--method")]
+SchemeOption = Annotated[str | None, _folds("A, B or C", "--scheme")]
+LossOption = Annotated[str, _folds("pointwise or joint", "--loss")]
+SecondsOption = Annotated[float | None, _folds("Time budget of auto and exact", "--max-seconds")]
+SeedOption = Annotated[int, _out("Seed for starts and folds", "--seed", min=0)]
+ReportOption = Annotated[Path | None, _out("Write an HTML report", "--report")]
+SaveOption = Annotated[Path | None, _out("Write the result (JSON)", "--save", "-o")]
+TableOption = Annotated[Path | None, _out("Write the whole table (CSV, JSON)", "--save", "-o")]
+TopOption = Annotated[int, _out("Number of points to show", "--top", "--n", "-n", min=1)]
+PlotOption = Annotated[Path | None, _out("Write a picture (PNG, PDF, SVG)", "--plot")]
+ForceOption = Annotated[bool, _out("Replace files that exist", "--force")]
+JsonOption = Annotated[bool, _out("Print JSON, and nothing else", "--json")]
+QuietOption = Annotated[bool, _out("Print one line", "--quiet", "-q")]
+CacheOption = Annotated[bool, _out("Keep compiled programs (FITONCE_CACHE)", "--cache/--no-cache")]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.archive import check_free
-from fitonce.result import CVResult
+from fitonce.core.writing import check_free
+from fitonce.results.result import CVResult
 
 
 def check_outputs(paths: list[Path | None], force: bool) -> None:

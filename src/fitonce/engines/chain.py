@@ -18,8 +18,10 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from fitonce.engines import scan, tree, viterbi
-from fitonce.numerics import Array
+from fitonce.core.numerics import Array
+from fitonce.engines import chain_scan as scan
+from fitonce.engines import chain_tree as tree
+from fitonce.engines import viterbi
 
 Kernel = Literal["scan", "tree"]
 KERNELS = ("scan", "tree")

@@ -21,6 +21,8 @@ _HEURISTICS: dict[str, Callable[[nx.Graph], tuple[int, nx.Graph]]] = {
     "min-fill": treewidth_min_fill_in,
     "min-degree": treewidth_min_degree,
 }
+
+
 _MOST_AXES = 60  # of a table: NumPy has 64, and folds and directions take theirs
 _ARRAYS = 2  # of all tables at a time: the conditionals that are kept, and what a step works on
 _HOPELESS = 2.0**30  # times the limit: the other heuristic does not help by so much
@@ -87,7 +89,7 @@ class Clique:
 
 
 @dataclass(frozen=True)
-class Plan:
+class JunctionTree:
     """A junction tree (a forest when the graph is in parts), parents before children.
 
     Attributes:
@@ -133,12 +135,12 @@ class Plan:
 
 
 @lru_cache(maxsize=64)
-def make_plan(
+def plan_tree(
     states: tuple[int, ...],
     scopes: tuple[tuple[int, ...], ...],
     order: Order | None = None,
     limit: float = math.inf,
-) -> Plan:
+) -> JunctionTree:
     """The junction tree of factors with these scopes.
 
     Args:
@@ -157,7 +159,7 @@ def make_plan(
         raise TooWideError(_refusal(len(states), f"at least {least}", size, limit))
     best = _plan(graph, states, scopes, order or "min-degree")
     if order is None and len(states) <= _MANY and best.bytes <= _HOPELESS * limit:
-        best = min(best, _plan(graph, states, scopes, "min-fill"), key=lambda plan: plan.entries)
+        best = min(best, _plan(graph, states, scopes, "min-fill"), key=lambda tree: tree.entries)
     if best.bytes > limit or best.width >= _MOST_AXES:
         raise TooWideError(_refusal(len(states), f"{best.width}", best.bytes, limit))
     return best
@@ -173,7 +175,7 @@ def _refusal(nodes: int, width: str, size: float, limit: float) -> str:
 
 def _plan(
     graph: nx.Graph, states: tuple[int, ...], scopes: tuple[tuple[int, ...], ...], order: Order
-) -> Plan:
+) -> JunctionTree:
     """Cliques from the heuristic's bags, with all that they hold in place."""
     bags: list[_Bag] = []
     for part in nx.connected_components(graph):
@@ -200,7 +202,7 @@ def _plan(
         )
     sizes = [math.prod(states[v] for v in scope) for scope in scopes]
     starts = tuple(itertools.accumulate(sizes, initial=0))
-    return Plan(states, scopes, starts, tuple(cliques), order)
+    return JunctionTree(states, scopes, starts, tuple(cliques), order)
 
 
 def _holders(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from fitonce.engines.scan import valid_steps
-from fitonce.numerics import Array
+from fitonce.core.numerics import Array
+from fitonce.engines.chain_scan import valid_steps
 
 
 def best_path(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array]:

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fitonce.data import Collection, sequences
-from fitonce.graph import Graph
+from fitonce.data.graph import Graph
+from fitonce.data.sequences import Collection, sequences
 
 Kind = Literal["sites", "sequences"]
 

@@ -6,14 +6,13 @@ folds meet the data; pass `data=` where a region should be drawn again because a
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from fitonce.data.graph import Graph, partition
+from fitonce.data.graph import graph as read_graph
 from fitonce.folds.record import Folds, Shape, at_least_one, is_between, make_folds, shape_of, share_of
-from fitonce.graph import Graph
-from fitonce.graph import graph as read_graph
 
 
 def regions(
@@ -90,85 +89,6 @@ def buffered(graph: Any, *, hops: int = 1, data: Any = None) -> Folds:
     dropped = [np.flatnonzero(found.hops_from(int(centre)) <= hops) for centre in centres]
     label = f"buffered leave-one-out, {hops} hops"
     return make_folds("sites", dropped, shape, label, [[centre] for centre in centres])
-
-
-@lru_cache(maxsize=16)
-def partition(graph: Graph, k: int, seed: int = 0) -> np.ndarray:
-    """(V,) labels 0 .. k - 1 of connected regions of similar size.
-
-    Seeds are spread out (each the farthest from those before), regions grow by a neighbour at a time,
-    always the smallest that can, and then give border sites to smaller neighbours while they stay
-    connected.
-    """
-    rng = np.random.default_rng(seed)
-    label = np.full(graph.n_sites, -1)
-
-    def hops(site: int) -> np.ndarray:
-        return np.nan_to_num(graph.hops_from(site), posinf=graph.n_sites)
-
-    seeds = [int(np.argmax(hops(int(rng.integers(graph.n_sites)))))]
-    nearest = hops(seeds[0])
-    while len(seeds) < k:
-        seeds.append(int(rng.choice(np.flatnonzero(nearest == nearest.max()))))
-        nearest = np.minimum(nearest, hops(seeds[-1]))
-    label[seeds] = np.arange(k)
-    neighbours = _neighbours(graph)
-    _grow(label, k, neighbours)
-    _balance(label, k, graph.edges, neighbours)
-    label.setflags(write=False)
-    return label
-
-
-def _neighbours(graph: Graph) -> list[np.ndarray]:
-    matrix = graph.matrix
-    return np.split(matrix.indices, matrix.indptr[1:-1])
-
-
-def _grow(label: np.ndarray, k: int, neighbours: list[np.ndarray]) -> None:
-    sizes = np.bincount(label[label >= 0], minlength=k)
-    while (label < 0).any():
-        for part in np.argsort(sizes, kind="stable"):
-            members = np.flatnonzero(label == part)
-            rim = [j for i in members for j in neighbours[i] if label[j] < 0]
-            if rim:
-                chosen, links = np.unique(rim, return_counts=True)
-                site = chosen[np.argmax(links)]  # the most enclosed: regions stay compact
-                break
-        else:  # a part of the graph without a seed
-            site, part = np.flatnonzero(label < 0)[0], np.argmin(sizes)
-        label[site] = part
-        sizes[part] += 1
-
-
-def _balance(label: np.ndarray, k: int, edges: np.ndarray, neighbours: list[np.ndarray]) -> None:
-    """Let border sites change from a region to a smaller one, the largest difference first."""
-    sizes = np.bincount(label, minlength=k)
-    ends = np.concatenate([edges, edges[:, ::-1]])
-    for _ in range(2 * len(label)):
-        gain = sizes[label[ends[:, 0]]] - sizes[label[ends[:, 1]]]
-        for move in np.argsort(-gain, kind="stable")[: np.count_nonzero(gain > 1)]:
-            site, other = ends[move]
-            if _connected(np.flatnonzero(label == label[site]), site, neighbours):
-                sizes[label[site]] -= 1
-                sizes[label[other]] += 1
-                label[site] = label[other]
-                break
-        else:
-            return
-
-
-def _connected(members: np.ndarray, without: int, neighbours: list[np.ndarray]) -> bool:
-    """Whether a region stays in one piece without a site."""
-    left = set(members.tolist()) - {int(without)}
-    if not left:
-        return False
-    reached, pending = set(), [next(iter(left))]
-    while pending:
-        site = pending.pop()
-        if site not in reached:
-            reached.add(site)
-            pending += [int(j) for j in neighbours[site] if int(j) in left]
-    return reached == left
 
 
 def _ball(

@@ -1,32 +1,40 @@
 """Models: parameters, prior and potentials.
 
-`HMM` takes any emission, `Custom` any log density, `CustomField` any factor graph.
+`HMM` and `PottsMixture` take any emission, `Custom` any log density, `CustomField` any factor graph.
 """
 
-from fitonce.models.autoregression import (
-    ARHMM,
-    LinearAutoregression,
-    NeuralARHMM,
-    NeuralAutoregression,
-)
 from fitonce.models.crf import LinearChainCRF
 from fitonce.models.custom import Custom
 from fitonce.models.custom_field import CustomField
-from fitonce.models.emissions import Categorical, Poisson
-from fitonce.models.events import EventCounts
-from fitonce.models.gaussian import Gaussian
-from fitonce.models.hmm import HMM, CategoricalHMM, GaussianHMM, PoissonHMM
+from fitonce.models.emissions.autoregression import LinearAutoregression, NeuralAutoregression
+from fitonce.models.emissions.base import Emission, EmissionTraits
+from fitonce.models.emissions.counts import Binomial, Categorical, Poisson
+from fitonce.models.emissions.gaussian import Gaussian
+from fitonce.models.hmm import HMM
+from fitonce.models.named import (
+    ARHMM,
+    BinomialSites,
+    CategoricalHMM,
+    EventCounts,
+    GaussianHMM,
+    GaussianSites,
+    NeuralARHMM,
+    PoissonHMM,
+    PoissonSites,
+)
 from fitonce.models.potts import PottsMixture
-from fitonce.models.sites import BinomialSites, GaussianSites, PoissonSites
 
 __all__ = [
     "ARHMM",
     "HMM",
+    "Binomial",
     "BinomialSites",
     "Categorical",
     "CategoricalHMM",
     "Custom",
     "CustomField",
+    "Emission",
+    "EmissionTraits",
     "EventCounts",
     "Gaussian",
     "GaussianHMM",

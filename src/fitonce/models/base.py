@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-import jax
 import numpy as np
 
-from fitonce.constraints import Constraint
-from fitonce.graph import Graph
-from fitonce.numerics import Array
-from fitonce.params import Params
-from fitonce.potentials import Chain, Field, Linear
+from fitonce.core.constraints import Constraint
+from fitonce.core.numerics import Array
+from fitonce.core.parameters import Params
+from fitonce.data.graph import Graph
+from fitonce.data.sequences import Sequences
+from fitonce.models.emissions.base import Emission
+from fitonce.models.potentials import Chain, Field, Linear
 
 MEMORY_LIMIT = 2.0**32  # bytes that exact inference on a graph may take for one fold
 
@@ -42,9 +42,31 @@ class Model(Protocol):
 
 @runtime_checkable
 class ChainModel(Model, Protocol):
-    """A model whose latent structure is a chain."""
+    """A model whose latent structure is a chain. What it prepares has `rows`, of all steps in order, and
+    `take(sequences)`, the same of some of them."""
+
+    n_states: int
+    emission: Emission
+
+    def modelled(self, data: Sequences) -> Sequences:
+        """The data with what is only conditioned on marked as such, and so not observed."""
+        ...
 
     def potentials(self, params: Params, prepared: Any) -> Chain: ...
+
+    def by_state(self, prepared: Any) -> bool:
+        """Whether the log density of each step in each state has parameters of its own, whose first axis
+        is the state, besides those that states share."""
+        ...
+
+    @property
+    def has_m_steps(self) -> bool:
+        """Whether fits start by EM, whose M step is `maximise`."""
+        ...
+
+    def maximise(self, params: Params, expected: Chain, prepared: Any) -> Params:
+        """The best parameters, given how often each potential is expected to count."""
+        ...
 
 
 @runtime_checkable
@@ -78,6 +100,15 @@ class FieldModel(Model, Protocol):
 
     def potentials(self, params: Params, prepared: Any) -> Field: ...
 
+    @property
+    def has_m_steps(self) -> bool:
+        """Whether fits start by EM, whose M step is `maximise`."""
+        ...
+
+    def maximise(self, params: Params, shares: np.ndarray, prepared: Any) -> Params:
+        """The best emission when site v is of class k with weight shares[v, k], zero where missing."""
+        ...
+
 
 @runtime_checkable
 class LabelModel(Model, Protocol):
@@ -91,65 +122,3 @@ class LabelModel(Model, Protocol):
     def stack(self, params: Params) -> Linear:
         """The parameters as `design` reads them; each of them is one entry."""
         ...
-
-
-@runtime_checkable
-class Maximises(FieldModel, Protocol):
-    """A field whose emission has a best value in closed form, so that EM can start its fits."""
-
-    def maximise(self, params: Params, shares: np.ndarray, prepared: Any) -> Params:
-        """An M step: the best emission when site v is of class k with probability shares[v, k]."""
-        ...
-
-
-@runtime_checkable
-class Conditions(Protocol):
-    """A model or an emission that conditions on part of the data."""
-
-    def modelled(self, data: Any) -> Any:
-        """The data with that part marked as `conditioned`, and so not observed."""
-        ...
-
-
-@runtime_checkable
-class MaximisesChain(ChainModel, Protocol):
-    """A chain whose M steps have a closed form where `can_maximise`, so that EM can start its fits."""
-
-    @property
-    def can_maximise(self) -> bool: ...
-
-    def maximise(self, params: Params, expected: Chain, prepared: Any) -> Params:
-        """The best parameters, given how often each potential is expected to count."""
-        ...
-
-
-@runtime_checkable
-class ByState(ChainModel, Protocol):
-    """A chain whose states have emission parameters of their own where `by_state`: parameters whose
-    first axis is the state, so that a state's log density is that of a model with this state alone."""
-
-    n_states: int
-    emission: Any
-
-    @property
-    def by_state(self) -> bool: ...
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Rows:
-    """Observations as rows, the only thing an emission sees.
-
-    Attributes:
-        x: (R, C) values; where not observed, some harmless value from the same channel.
-        observed: (R, C) bools, or None when everything is.
-        covariates: (R, Q) known quantities, such as the day of the week.
-        counts: (R,) how often each row occurs among the observed steps.
-        largest: the largest value of x, known when a program is compiled; 0 for real-valued data.
-    """
-
-    x: Array
-    observed: Array | None
-    covariates: Array
-    counts: Array
-    largest: int = field(default=0, metadata={"static": True})

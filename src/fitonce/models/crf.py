@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.constraints import Constraint, Free, Scores, as_tuples
-from fitonce.labelled import UNKNOWN, Labelled
-from fitonce.numerics import Array, is_number
-from fitonce.params import Params
-from fitonce.potentials import Linear
+from fitonce.core.constraints import Constraint, Free, Scores, as_tuples
+from fitonce.core.numerics import Array, is_number
+from fitonce.core.parameters import Params
+from fitonce.data.labelled import UNKNOWN, Labelled
+from fitonce.models.potentials import Linear
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.constraints import (
+from fitonce.core.constraints import (
     Constraint,
     Covariance,
     Free,
@@ -20,11 +20,10 @@ from fitonce.constraints import (
     Proportion,
     Simplex,
 )
-from fitonce.numerics import Array
-from fitonce.params import Params, leaf_name
+from fitonce.core.numerics import Array
+from fitonce.core.parameters import Params, leaf_name
 
 LogDensity = Callable[[Params, Any, Array], Array]
-
 _CONSTRAINTS: dict[str, Callable[[tuple[int, ...]], Constraint]] = {
     "free": Free,
     "positive": Positive,

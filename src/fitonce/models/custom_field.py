@@ -11,13 +11,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.data import Sequences
-from fitonce.graph import Graph, of_pairs
+from fitonce.core.numerics import Array, is_number
+from fitonce.core.parameters import Params
+from fitonce.data.graph import Graph, of_pairs
+from fitonce.data.sequences import Sequences
 from fitonce.models.base import MEMORY_LIMIT
 from fitonce.models.custom import arrays_of, constrained
-from fitonce.numerics import Array, is_number
-from fitonce.params import Params
-from fitonce.potentials import Field
+from fitonce.models.potentials import Field
 
 Emission = Callable[[Params, Array], Array]
 Factors = Callable[[Params], Sequence[Array]] | Sequence[Any]
@@ -152,6 +152,14 @@ class CustomField:
 
     def log_prior_at(self, params: Params, prepared: Array) -> Array:
         return jnp.zeros(()) if self.log_prior is None else self.log_prior(params)
+
+    @property
+    def has_m_steps(self) -> bool:
+        return False
+
+    def maximise(self, params: Params, shares: np.ndarray, prepared: Array) -> Params:
+        """Nothing is known of the emission."""
+        raise NotImplementedError
 
     def bytes_per_fold(self, prepared: Array) -> int:
         """Of the potentials; the tables of the junction tree come on top."""

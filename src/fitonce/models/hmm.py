@@ -10,20 +10,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.constraints import Constraint, Simplex
-from fitonce.data import Sequences
-from fitonce.models.base import Conditions, Rows
-from fitonce.models.emissions import (
-    Categorical,
+from fitonce.core.constraints import Constraint, Simplex
+from fitonce.core.numerics import Array, safe_log
+from fitonce.core.parameters import Params, freeze
+from fitonce.core.wording import counted
+from fitonce.data.sequences import Sequences
+from fitonce.models.emissions.adapted import as_emission
+from fitonce.models.emissions.base import (
     Emission,
-    Poisson,
+    Rows,
+    constant_of,
     dirichlet_log_prior,
     freeze_value,
+    observations,
 )
-from fitonce.models.gaussian import Gaussian, Shape
-from fitonce.numerics import Array, safe_log
-from fitonce.params import Params, freeze
-from fitonce.potentials import Chain
+from fitonce.models.potentials import Chain
 
 
 @jax.tree_util.register_dataclass
@@ -57,7 +58,7 @@ class HMM:
 
     Args:
         n_states: K.
-        emission: see `fitonce.models.emissions`.
+        emission: of `fo.models`, or your own, see `fo.models.Emission`.
         initial_concentration, transition_concentration: Dirichlet priors, a number or one for each
             entry; 1 is flat. The initial distribution of a single sequence has no maximum
             likelihood estimate inside the simplex, hence defaults just above 1.
@@ -93,72 +94,62 @@ class HMM:
                     f"row, got {support.tolist()}"
                 )
             object.__setattr__(self, "support", tuple(map(tuple, support.tolist())))
-        if isinstance(self.emission, type):
-            raise ValueError(
-                f"emission must be an instance, such as {self.emission.__name__}(), got the class"
-            )
+        object.__setattr__(self, "emission", as_emission(self.emission))
         if not isinstance(self.frozen, dict) and self.frozen != ():
             raise ValueError(f"frozen must be a dict of names and values, got {self.frozen!r}")
         frozen = dict(self.frozen).items()
         object.__setattr__(self, "frozen", tuple((k, freeze_value(v)) for k, v in frozen))
 
     def __str__(self) -> str:
-        states = "1 state" if self.n_states == 1 else f"{self.n_states} states"
-        return f"HMM, {states}, {type(self.emission).__name__} emission"
+        return f"HMM, {counted(self.n_states, 'state')}, {self.emission.name} emission"
 
     def modelled(self, data: Sequences) -> Sequences:
         """The data with what the emission only conditions on marked as such."""
-        return self.emission.modelled(data) if isinstance(self.emission, Conditions) else data
+        return self.emission.modelled(data)
 
     def maximise(self, params: Params, expected: Chain, prepared: Prepared) -> Params:
         """An M step, given how often each potential is expected to count (EM)."""
-        k, support = self.n_states, True if self.support is None else np.asarray(self.support)
-        shares = np.asarray(expected.emission).reshape(-1, k)
+        support = True if self.support is None else np.asarray(self.support)
+        shares = np.asarray(expected.emission).reshape(-1, self.n_states)
+        if prepared.index is not None:
+            steps, shares = shares, np.zeros((len(prepared.rows.counts), self.n_states))
+            np.add.at(shares, np.asarray(prepared.index).ravel(), steps)
         new = {
             "initial": _most_likely(expected.initial, self.initial_concentration, True),
             "transition": _most_likely(expected.transition, self.transition_concentration, support),
-            **self.emission.maximise(params, shares, prepared.rows),  # type: ignore[attr-defined]
+            **self.emission.maximise(params, shares, prepared.rows),
         }
         return new | {name: np.asarray(value) for name, value in self.frozen}
 
     @property
-    def can_maximise(self) -> bool:
-        """Whether M steps have a closed form."""
+    def has_m_steps(self) -> bool:
+        """Whether fits start by EM."""
         frozen = set(dict(self.frozen)) - {"initial", "transition"}
-        return hasattr(self.emission, "maximise") and not frozen
+        return self.emission.traits.m_step and self.emission.traits.em_starts and not frozen
 
-    @property
-    def by_state(self) -> bool:
-        """Whether each state's log density has parameters of its own, besides those it shares."""
-        return getattr(self.emission, "by_state", False)
+    def by_state(self, prepared: Prepared) -> bool:
+        """Whether the log density of each step in each state has parameters of its own, besides those
+        that states share."""
+        return self.emission.traits.by_state and prepared.index is None
 
     def prepare(self, data: Sequences) -> Prepared:
-        for name, seen in zip(data.channels, np.any(data.observed, axis=(0, 1)), strict=True):
-            if not seen:
-                raise ValueError(f"channel '{name}' has no observed value")
-        self.emission.check(data)
-        rows_in, steps, channels = data.values.shape
-        fill = np.array([_some_value(data, channel) for channel in range(channels)])
-        x = np.where(data.observed, data.values, fill).reshape(-1, channels)
-        observed = data.observed.reshape(-1, channels)
-        known = self.emission.covariates(data)
-        known = np.zeros((rows_in, steps, 0)) if known is None else known
-        known = known.reshape(rows_in * steps, -1)
-        seen = observed.any(1)
-        index = None
+        x, observed, known = observations(self.emission, data)
+        seen, index, grid = observed.any(1), None, data.values.shape[:2]
         counts = seen.astype(float)
-        if self.emission.deduplicate:
+        if self.emission.traits.deduplicate:
             keys = np.concatenate([x, observed, known], 1)
             _, first, index = np.unique(keys, axis=0, return_index=True, return_inverse=True)
             counts = np.bincount(index.ravel(), weights=seen)
             x, observed, known = x[first], observed[first], known[first]
-            index = index.reshape(rows_in, steps)
+            index = index.reshape(grid)
+        constant = constant_of(self.emission, x, observed, None)
         # A step with nothing observed has weight zero, so only partly observed steps need the mask.
         partial_rows = observed.any(1) & ~observed.all(1)
         mask = jnp.asarray(observed | ~observed.any(1, keepdims=True)) if partial_rows.any() else None
-        largest = int(x.max()) if self.emission.deduplicate else 0
-        rows = Rows(jnp.asarray(x), mask, jnp.asarray(known), jnp.asarray(counts), largest)
-        return Prepared(rows, None if index is None else jnp.asarray(index), (rows_in, steps))
+        largest = int(x.max()) if self.emission.traits.deduplicate else 0
+        arrays = (jnp.asarray(x), mask, jnp.asarray(known), jnp.asarray(counts))
+        rows = Rows(*arrays, constant=constant, largest=largest)
+        return Prepared(rows, None if index is None else jnp.asarray(index), grid)
 
     def parameters(self, prepared: Prepared) -> dict[str, Constraint]:
         k = self.n_states
@@ -215,44 +206,3 @@ def _most_likely(counts: Any, concentration: Any, support: Any) -> np.ndarray:
     mass = np.asarray(counts) + np.asarray(concentration) - 1.0
     mass = np.where(support, np.maximum(mass, 1e-8), 0.0)
     return mass / mass.sum(-1, keepdims=True)
-
-
-def _some_value(data: Sequences, channel: int) -> float:
-    seen = data.observed[..., channel]
-    return float(data.values[..., channel][seen][0]) if seen.any() else 0.0
-
-
-def GaussianHMM(  # noqa: N802 - reads as the model it makes
-    n_states: int,
-    *,
-    covariance: Shape = "diag",
-    variance: Any = 1.0,
-    mean_scale: float | None = None,
-    strength: float = 1.0,
-    scale: float | None = None,
-    **chain: Any,
-) -> HMM:
-    """An HMM with Gaussian emissions.
-
-    Args:
-        n_states: K.
-        covariance: "fixed" (at `variance`, a number or one per channel), "spherical", "diag", "full".
-        variance: the fixed variance, when covariance="fixed".
-        mean_scale, strength, scale: priors, see `fitonce.models.gaussian.Gaussian`.
-        **chain: priors, support and frozen parameters, see `HMM`.
-    """
-    return HMM(n_states, Gaussian(covariance, variance, mean_scale, strength, scale), **chain)
-
-
-def PoissonHMM(  # noqa: N802
-    n_states: int, *, shape: float = 1.0, rate: float = 0.0, **chain: Any
-) -> HMM:
-    """An HMM with Poisson counts in each channel; Gamma(shape, rate) prior on the rates (1, 0: flat)."""
-    return HMM(n_states, Poisson(shape, rate), **chain)
-
-
-def CategoricalHMM(  # noqa: N802
-    n_states: int, n_categories: int, *, concentration: float = 1.1, **chain: Any
-) -> HMM:
-    """An HMM with categories 0 .. n_categories - 1 in each channel; Dirichlet(concentration) prior."""
-    return HMM(n_states, Categorical(n_categories, concentration), **chain)

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.constraints import Constraint, Free
-from fitonce.data import Sequences
-from fitonce.graph import Graph
-from fitonce.graph import graph as read_graph
+from fitonce.core.constraints import Constraint, Free
+from fitonce.core.numerics import Array, is_number
+from fitonce.core.parameters import Params
+from fitonce.core.wording import counted
+from fitonce.data.graph import Graph
+from fitonce.data.graph import graph as read_graph
+from fitonce.data.sequences import Sequences
 from fitonce.models.base import MEMORY_LIMIT
-from fitonce.models.sites import EMISSIONS, SiteEmission, Sites
-from fitonce.numerics import Array, is_number
-from fitonce.params import Params
-from fitonce.potentials import Field
+from fitonce.models.emissions.base import Emission, Rows, constant_of, observations
+from fitonce.models.emissions.counts import Binomial, Poisson
+from fitonce.models.emissions.gaussian import Gaussian
+from fitonce.models.potentials import Field
 
 LEARNED = "learned"
 _STRONGEST = 1e6  # beyond, log Z is so large that the data's part of it has few digits left
+
+
+class FieldData(NamedTuple):
+    """Observations of all sites, and the coupling where it is not learned."""
+
+    rows: Rows
+    beta: Array
 
 
 @dataclass(frozen=True)
@@ -36,8 +47,8 @@ class PottsMixture:
         adjacency: what `fo.graph` reads: an edge list, a dense or sparse matrix, a networkx graph,
             libpysal weights.
         n_classes: K.
-        emission: "poisson", "gaussian", "binomial", or one of `fo.models.PoissonSites`,
-            `GaussianSites` and `BinomialSites` with a prior of your own.
+        emission: "poisson", "gaussian", "binomial", or any emission that does not look along time, such as
+            `fo.models.Categorical(3)` or `fo.models.Poisson(shape=2.0, rate=0.1)`.
         beta: the coupling, a number, or "learned" with the other parameters.
         exposure: (sites,) or one number, what counts are counted from: `rate` is per unit of it. A
             binomial emission needs it: counts are out of it.
@@ -45,13 +56,13 @@ class PottsMixture:
             classes hardly differ, or the field is all of one, the data does not tell it. None: flat.
         memory_limit: bytes that exact inference may take for one fold.
 
-    Parameters: `rate` (K,) for counts, `mean` and `variance` (K,) for Gaussian values, and `beta` when
-    learned. Classes are in rising order at the start of a fit.
+    Parameters: those of the emission, such as `rate` (K,), and `beta` when learned. Classes are in rising
+    order at the start of a fit.
     """
 
     adjacency: Any
     n_classes: int = 2
-    emission: str | SiteEmission = "poisson"
+    emission: str | Emission = "poisson"
     # Not compared: programs read both from the prepared data, and are compiled once for all values.
     beta: float | str = field(default=LEARNED, compare=False)
     exposure: Any = field(default=None, compare=False)
@@ -80,9 +91,10 @@ class PottsMixture:
             object.__setattr__(self, "exposure", self._exposure(self.exposure))
 
     def _exposure(self, given: Any) -> tuple[float, ...]:
-        name = self._emission.name
-        if not self._emission.takes_exposure:
-            raise ValueError(f"a {name} emission has no exposure, got one of length {np.size(given)}")
+        if not self._emission.traits.exposure:
+            raise ValueError(
+                f"a {self._emission.name} emission has no exposure, got one of length {np.size(given)}"
+            )
         try:
             exposure = np.asarray(given, float)
         except (TypeError, ValueError):
@@ -100,7 +112,7 @@ class PottsMixture:
         return tuple(exposure.tolist())
 
     @property
-    def _emission(self) -> SiteEmission:
+    def _emission(self) -> Emission:
         emission: Any = self.emission  # read at construction: a string no more
         return emission
 
@@ -125,72 +137,85 @@ class PottsMixture:
     def __str__(self) -> str:
         coupling = "learned beta" if self.learns_factors else f"beta {self.beta:g} an edge"
         return (
-            f"PottsMixture, {self.n_classes} classes, {self._emission.name} emission, {coupling}, "
-            f"{self.graph.n_sites:,} sites, {len(self.graph.edges):,} edges"
+            f"PottsMixture, {counted(self.n_classes, 'class', 'classes')}, "
+            f"{self._emission.name.lower()} emission, {coupling}, "
+            f"{counted(self.graph.n_sites, 'site')}, {counted(len(self.graph.edges), 'edge')}"
         )
 
-    def prepare(self, data: Sequences) -> Sites:
-        x = _one_value_per_site(data, self.graph)
+    def prepare(self, data: Sequences) -> FieldData:
+        _require_one_value_per_site(data, self.graph)
         exposure = None if self.exposure is None else np.asarray(self.exposure)
-        self._emission.check(x, exposure)
-        exposure = np.ones(len(x)) if exposure is None else exposure
-        seen = np.isfinite(x)
-        filled = np.where(seen, x, 0.0)
-        constant = self._emission.constant(filled, exposure)
-        beta = 0.0 if self.learns_factors else float(self.beta)
-        arrays = (filled, exposure, seen, constant, x[seen].var(), beta)
-        return Sites(*(jnp.asarray(array) for array in arrays))
+        x, observed, _ = observations(self._emission, data, exposure)
+        constant = constant_of(self._emission, x[:, 0], observed[:, 0], exposure)
+        rows = Rows(
+            x=jnp.asarray(x[:, 0]),
+            observed=None,
+            covariates=jnp.zeros((len(x), 0)),
+            counts=jnp.asarray(observed[:, 0].astype(float)),
+            exposure=None if exposure is None else jnp.asarray(exposure),
+            constant=constant,
+        )
+        return FieldData(rows, jnp.asarray(0.0 if self.learns_factors else float(self.beta)))
 
-    def parameters(self, prepared: Sites) -> dict[str, Constraint]:
-        names = self._emission.parameters(self.n_classes)
+    def parameters(self, prepared: FieldData) -> dict[str, Constraint]:
+        names = self._emission.parameters(self.n_classes, prepared.rows)
         return {**names, "beta": Free()} if self.learns_factors else names
 
-    def start(self, prepared: Sites, rng: np.random.Generator | None) -> Params:
-        params = self._emission.start(self.n_classes, prepared, rng)
+    def start(self, prepared: FieldData, rng: np.random.Generator | None) -> Params:
+        params = self._emission.start(self.n_classes, prepared.rows, rng)
         coupling = 0.5 if rng is None else rng.uniform(0.0, 1.0)
         return {**params, "beta": np.asarray(coupling)} if self.learns_factors else params
 
-    def maximise(self, params: Params, shares: np.ndarray, prepared: Sites) -> Params:
-        """An M step: the best emission when site v is of class k with probability shares[v, k]."""
-        return {**params, **self._emission.maximise(shares, prepared)}
+    @property
+    def has_m_steps(self) -> bool:
+        return self._emission.traits.m_step
 
-    def log_prior_at(self, params: Params, prepared: Sites) -> Array:
-        value = self._emission.log_prior(params, prepared)
+    def maximise(self, params: Params, shares: np.ndarray, prepared: FieldData) -> Params:
+        return {**params, **self._emission.maximise(params, shares, prepared.rows)}
+
+    def log_prior_at(self, params: Params, prepared: FieldData) -> Array:
+        value = self._emission.log_prior(params, prepared.rows)
         if self.learns_factors and self.beta_scale is not None:
             value -= 0.5 * (params["beta"] / self.beta_scale) ** 2
         return value
 
-    def bytes_per_fold(self, prepared: Sites) -> int:
+    def bytes_per_fold(self, prepared: FieldData) -> int:
         """Of the potentials; the tables of the junction tree come on top."""
         return 80 * self.n_classes * (self.graph.n_sites + self.n_classes * len(self.graph.edges))
 
-    def potentials(self, params: Params, prepared: Sites) -> Field:
+    def potentials(self, params: Params, prepared: FieldData) -> Field:
         beta = params["beta"] if self.learns_factors else prepared.beta
         table = beta * jnp.eye(self.n_classes).ravel()
         factors = jnp.tile(table, len(self.scopes))
-        return Field(self._emission.log_density(params, prepared), factors)
+        return Field(self._emission.log_density(params, prepared.rows), factors)
 
 
-def _read_emission(given: Any) -> SiteEmission:
-    if isinstance(given, str) and given in EMISSIONS:
-        return EMISSIONS[given]()
-    if isinstance(given, (str, type)) or not hasattr(given, "takes_exposure"):
+_EMISSIONS: dict[str, Callable[[], Emission]] = {
+    "poisson": Poisson,
+    "gaussian": Gaussian,
+    "binomial": Binomial,
+}
+
+
+def _read_emission(given: Any) -> Emission:
+    if isinstance(given, str) and given in _EMISSIONS:
+        return _EMISSIONS[given]()
+    if not isinstance(given, Emission):
         raise ValueError(
-            f"emission must be one of {sorted(EMISSIONS)} or a site emission such as PoissonSites(), "
-            f"got {given!r}"
+            f"emission must be one of {sorted(_EMISSIONS)} or an emission such as Poisson(), got {given!r}"
         )
+    if given.traits.along_time:
+        raise ValueError(f"a {given.name} emission reads steps in time, which a graph does not have")
     return given
 
 
-def _one_value_per_site(data: Sequences, graph: Graph) -> np.ndarray:
-    """(V,) values, nan where missing, after checking that there is one for each site."""
+def _require_one_value_per_site(data: Sequences, graph: Graph) -> None:
     if data.n_sequences != 1 or len(data.channels) != 1:
         raise ValueError(
-            f"data must hold one value for each site, got {data.n_sequences} sequences of "
-            f"{len(data.channels)} channels"
+            f"data must hold one value for each site, got {counted(data.n_sequences, 'sequence')} of "
+            f"{counted(len(data.channels), 'channel')}"
         )
     if data.n_sites != graph.n_sites:
         from_one = data.n_sites == graph.n_sites - 1 and graph.edges.min(initial=1) == 1
         hint = " (are its edges numbered from 1?)" if from_one else ""
         raise ValueError(f"data has {data.n_sites:,} sites, the graph has {graph.n_sites:,}{hint}")
-    return np.where(data.observed, data.values, np.nan)[0, :, 0]

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 VERSION = 1
+
+
 # What NumPy, zipfile and json raise on files that are cut, changed or of another kind.
 _DAMAGE = (zipfile.BadZipFile, ValueError, LookupError, EOFError, OSError, TypeError, RuntimeError)
 

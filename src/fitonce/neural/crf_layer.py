@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fitonce.buckets import bucketed
-from fitonce.labelled import UNKNOWN, Labelled
+from fitonce.core.numerics import Array, in_float64, is_count, is_number
+from fitonce.core.progress import bar
+from fitonce.data.labelled import UNKNOWN, Labelled
 from fitonce.neural.network import adam, crf_losses
-from fitonce.numerics import Array, in_float64, is_count, is_number
-from fitonce.progress import bar
+from fitonce.objectives.labels.buckets import bucketed
 
 
 class Epoch(NamedTuple):
@@ -84,7 +84,7 @@ def train_crf_layer(
     ]
     found = [Epoch(0, _named(layer, names), float("nan"), 0.0)]
     started = time.perf_counter()
-    with bar(epochs, "epochs of the CRF layer", progress) as shown:
+    with bar(epochs, "epochs of the CRF layer", progress) as advance:
         for epoch in range(1, epochs + 1):
             rng = np.random.default_rng((seed, epoch))
             total = 0.0
@@ -96,7 +96,7 @@ def train_crf_layer(
                 total += float(loss) * len(rows)
             seconds = time.perf_counter() - started
             found.append(Epoch(epoch, _named(layer, names), total / data.n_sequences, seconds))
-            shown.update()
+            advance(1)
     return found
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.conll import Tagged
+from fitonce.data.conll import Tagged
+from fitonce.data.word_features import WordVectors
 from fitonce.neural.network import Batch
-from fitonce.word_features import WordVectors
 
 _LENGTHS = (8, 16, 32, 64)  # to which sentences are padded; each is a program to compile
 _CHARS = 20  # of a word that are read

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from fitonce.core.numerics import Array, is_count, is_number
 from fitonce.engines import chain
-from fitonce.numerics import Array, is_count, is_number
 
 
 @dataclass(frozen=True)

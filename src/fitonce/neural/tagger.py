@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.conll import Tagged
-from fitonce.labelled import Labelled, labelled
+from fitonce.core.numerics import Array
+from fitonce.data.conll import Tagged
+from fitonce.data.labelled import Labelled, labelled
 from fitonce.neural import checkpoint
 from fitonce.neural.encoding import Encoding, batches, encode
 from fitonce.neural.network import Batch, Network, Settings
-from fitonce.numerics import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,14 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.conll import Tagged
+from fitonce.core.numerics import Array, is_count
+from fitonce.core.progress import bar
+from fitonce.data.conll import Tagged
+from fitonce.data.word_features import WordVectors
 from fitonce.neural import checkpoint as files
 from fitonce.neural.encoding import Encoded, batches, encode, encoding_of
 from fitonce.neural.network import Batch, Network, Settings, adam
 from fitonce.neural.tagger import Tagger, contents, empty_network, from_contents
-from fitonce.numerics import Array, is_count
-from fitonce.progress import bar
-from fitonce.word_features import WordVectors
 
 
 class _State(NamedTuple):
@@ -80,8 +80,8 @@ def train(
     if resume and checkpoint is not None and Path(checkpoint).exists():
         tagger, state = _resumed(checkpoint, tagger, state, digest)
     history, given = list(tagger.history), jnp.asarray(table)
-    with bar(epochs, "epochs", progress) as shown:
-        shown.update(len(history))
+    with bar(epochs, "epochs", progress) as advance:
+        advance(len(history))
         for epoch in range(len(history), epochs):
             if _is_over(history, patience):
                 break
@@ -103,7 +103,7 @@ def train(
                     "optimiser": files.leaves(state.optimiser),
                 }
                 files.write(checkpoint, contents(tagger), now)
-            shown.update()
+            advance(1)
     return tagger
 
 

@@ -1,0 +1,1 @@
+"""What else one fit's derivatives give: influence, bootstrap, selection, prediction, maps."""

@@ -1,0 +1,114 @@
+"""Which points move the fit: every point's effect on every parameter, from one sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.analysis.label_audit import LabelAudit, label_audit
+from fitonce.crossval.loo import sweep
+from fitonce.fitting.curvature import curvature
+from fitonce.fitting.fit import Fit, delta_method
+from fitonce.results import plots
+from fitonce.results.summary import moves_most
+
+_COMMON = ("sequence", "time", "site", "place", "value", "loss", "displacement")
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """What leaving a point out does, to first order, one row per observed point.
+
+    Attributes:
+        table: `sequence`, `time`, `site`, and `place` in words where the data have names; `value`, the
+            first channel; `loss`, -log p(x_t | x_-t) at the fit's parameters, how surprising the point
+            is; `displacement`, by how much twice the log posterior of all data would drop at the
+            parameters fitted without the point; and a column for each parameter: how far it moves when
+            the point is left out, in its own standard errors.
+        names: of the parameters.
+        damping: what was added to the diagonal of H.
+    """
+
+    table: pd.DataFrame
+    names: list[str]
+    damping: float
+    fit: Fit = field(repr=False)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The table."""
+        return self.table.copy()
+
+    def top(self, n: int = 10, by: str = "displacement") -> pd.DataFrame:
+        """The `n` points with the largest `by`: "displacement", "loss", or a parameter, such as
+        "rate[0,0]" or all of "rate"."""
+        if not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"n must be an integer of at least 1, got {n!r}")
+        order = self.column(by).abs().sort_values(ascending=False, kind="stable").index[:n]
+        common = [name for name in _COMMON if name in self.table]
+        shown = [*common, *([by] if by in self.names else self.names)]
+        return self.table.loc[order, shown]
+
+    def plot(self, by: str = "displacement", ax: Any = None) -> Any:
+        """`by` along the data, the ten largest labelled. Returns the matplotlib axes."""
+        label = by if by in ("displacement", "loss") else f"move of {by}, standard errors"
+        return plots.along(self.table["site"].to_numpy(), self.column(by).to_numpy(), "site", label, ax)
+
+    def column(self, by: str) -> pd.Series:
+        """One number for each point: "displacement", "loss", or how far a parameter moves."""
+        entries = [name for name in self.names if name.startswith(f"{by}[")]
+        if entries:  # a parameter with several entries: the length of their move
+            return np.sqrt((self.table[entries] ** 2).sum(axis=1))
+        allowed = ["displacement", "loss", *self.names]
+        if by not in allowed:
+            raise ValueError(f"by must be one of {allowed}, got {by!r}")
+        return self.table[by]
+
+    def __repr__(self) -> str:
+        shown = self.top(5)
+        several = self.table["sequence"].iloc[-1] > 0
+        place = self.fit.objective.traits.site
+        where = ["place"] if "place" in shown else [*(["sequence"] if several else []), place]
+        columns = [*where, "value", "loss", "displacement"]
+        text = shown[columns].assign(moves_most=moves_most(shown[self.names]))
+        head = f"Influence of {len(self.table):,} points on {len(self.names)} parameters; the largest:"
+        lines = [head, text.to_string(index=False, float_format=lambda v: f"{v:.3g}")]
+        if self.damping:
+            lines.append(f"H damped by {self.damping:g}")
+        if not self.fit.ok:
+            lines.append(f"FIT {self.fit.status}")
+        return "\n".join(lines)
+
+
+def influence(fit: Fit, *, damping: float = 0.0) -> Influence | LabelAudit:
+    """Every observed point's influence on the fit, to first order, from one sweep of tangents. For a
+    model of labels, an audit of them.
+
+    Args:
+        fit: of a chain, a field or a model of labels.
+        damping: added to the diagonal of H, for a fit at which it is not positive definite.
+    """
+    if isinstance(fit, Fit) and fit.objective.traits.labels:
+        return label_audit(fit, damping)
+    curve = curvature(fit, damping=damping)
+    folds, losses, slopes = sweep(fit)
+    moves = curve.solve(slopes.T).T
+    observed = np.array([indices[0] for indices in folds.dropped])
+    sites = fit.objective.collection.sites.iloc[observed]
+    slope = fit.slopes_of(fit.objective.space.named_values)
+    se = delta_method(slope, curve.inverse)
+    table = pd.DataFrame(
+        {
+            "sequence": sites["sequence"].to_numpy(),
+            "time": sites["time"].to_numpy(),
+            "site": observed,
+            **({"place": sites["place"].to_numpy()} if "place" in sites else {}),
+            "value": fit.objective.collection.shown_values[observed],
+            "loss": losses,
+            "displacement": np.einsum("td,td->t", slopes, moves),
+        }
+    )
+    effects = pd.DataFrame(moves @ slope.T / se, columns=fit.names)
+    return Influence(pd.concat([table, effects], axis=1), list(fit.names), damping, fit)

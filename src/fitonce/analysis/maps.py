@@ -1,0 +1,216 @@
+"""Maps: sites coloured by data, posterior class, held-out loss or influence."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+
+from fitonce.analysis.influence import Influence
+from fitonce.data.geojson import polygons_of
+from fitonce.data.graph import Graph, of_pairs
+from fitonce.data.graph import graph as read_graph
+from fitonce.fitting.fit import Fit
+from fitonce.results.result import CVResult
+
+_MISSING = (0.85, 0.85, 0.85, 1.0)
+
+
+class _Shown(NamedTuple):
+    """One value for each site (nan: none), what they are, and how they are coloured."""
+
+    values: np.ndarray
+    text: str
+    classes: int = 0  # numbers, where there are none
+    signed: bool = False  # around zero
+
+
+def plot_map(
+    what: Any,
+    where: Any = None,
+    *,
+    show: str | None = None,
+    key: str | None = None,
+    names: Any = None,
+    label: str | None = None,
+    limits: tuple[float, float] | None = None,
+    ax: Any = None,
+    cmap: str | None = None,
+) -> Any:
+    """Colour the sites of a map. Returns the matplotlib axes.
+
+    Args:
+        what: one value for each site; a fit (show="data", or "class", the most probable class); a
+            result of `cross_validate` or `loo` (the mean held-out loss of each site); or influence
+            (show="displacement", "loss" or a parameter). Sites without a value are grey.
+        where: a GeoJSON file or its content, one feature for each site; (sites, 2) coordinates; or what
+            `fo.graph` reads, to draw the graph itself, which is no geography; None: the fit's graph.
+        show: which of the things that `what` holds.
+        key: the property of a GeoJSON feature that names its site, and
+        names: the names of the sites in order, where features come in another one.
+        label: of the colour bar; None: what is shown.
+        limits: of the colours, so that a few extreme sites do not hide the rest; None: all values.
+        ax: matplotlib axes to draw on; None: a new figure.
+        cmap: a matplotlib colour map; None: viridis, and distinct colours for classes.
+    """
+    shown = _read(what, show)
+    if label is not None:
+        shown = shown._replace(text=label)
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(6.4, 6.0), layout="constrained")
+    paint = _paint_classes(ax, shown, cmap) if shown.classes else _paint_numbers(ax, shown, limits, cmap)
+    paint[~np.isfinite(shown.values)] = _MISSING
+    if where is None:
+        where = _own_graph(what)
+    _draw(ax, where, paint, key, names)
+    ax.set_axis_off()
+    return ax
+
+
+def _own_graph(what: Any) -> Any:
+    fit = what if isinstance(what, Fit) else getattr(what, "fit", None)
+    edges = None if fit is None else fit.edges
+    if fit is None or edges is None:
+        raise ValueError("where must be a GeoJSON file, coordinates or a graph, got none")
+    return of_pairs(edges, fit.n_sites)
+
+
+def _paint_classes(ax: Any, shown: _Shown, cmap: str | None) -> np.ndarray:
+    """(V, 4) colours, and a legend."""
+    from matplotlib import colormaps
+
+    colours = colormaps[cmap or ("tab10" if shown.classes <= 10 else "tab20")]
+    for number in range(shown.classes):
+        ax.plot([], [], "s", color=colours(number), label=f"class {number}")
+    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+    ax.legend(frameon=False, fontsize=8, title=shown.text, **place)
+    return np.array([colours(int(value)) for value in np.nan_to_num(shown.values)])
+
+
+def _paint_numbers(
+    ax: Any, shown: _Shown, limits: tuple[float, float] | None, cmap: str | None
+) -> np.ndarray:
+    """(V, 4) colours, and a colour bar."""
+    from matplotlib import cm, colormaps
+    from matplotlib.colors import Normalize
+
+    seen = shown.values[np.isfinite(shown.values)]
+    if seen.size == 0:
+        raise ValueError(f"there is nothing to show: '{shown.text}' has no finite value")
+    largest = np.abs(seen).max()
+    low, high = limits or ((-largest, largest) if shown.signed else (seen.min(), seen.max()))
+    norm = Normalize(low, high, clip=True)
+    cmap = cmap or ("RdBu_r" if shown.signed else "viridis")
+    beyond = {(True, True): "both", (True, False): "min", (False, True): "max"}
+    extend = beyond.get((bool(seen.min() < low), bool(seen.max() > high)), "neither")
+    bar = cm.ScalarMappable(norm, cmap)
+    ax.figure.colorbar(bar, ax=ax, shrink=0.7, label=shown.text, extend=extend)
+    return colormaps[cmap](norm(np.nan_to_num(shown.values)))
+
+
+def _read(what: Any, show: str | None) -> _Shown:
+    if isinstance(what, Fit):
+        return _of_fit(what, show)
+    if isinstance(what, CVResult):
+        return _of_result(what, show or "loss")
+    if isinstance(what, Influence):
+        return _of_influence(what, show or "displacement")
+    if show is not None:
+        raise ValueError(f"show is for a fit, a result or influence, got {type(what).__name__}")
+    try:
+        values = np.asarray(what, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"what to show must be numbers, got {type(what).__name__}") from None
+    if values.ndim != 1:
+        raise ValueError(f"what to show must have one value for each site, got shape {values.shape}")
+    return _Shown(values, getattr(what, "name", None) or "value")
+
+
+def _of_fit(fit: Fit, show: str | None) -> _Shown:
+    if show in (None, "class"):
+        shares = fit.posterior()
+        return _Shown(shares.argmax(1).astype(float), "most probable", shares.shape[1])
+    if show != "data":
+        raise ValueError(f"show must be 'data' or 'class' for a fit, got {show!r}")
+    sites = fit.objective.collection
+    name = next(iter(sites.channel_names), "x0")
+    return _Shown(sites.shown_values, "data" if name == "x0" else name)
+
+
+def _of_result(result: CVResult, show: str) -> _Shown:
+    if show not in ("loss", "control"):
+        raise ValueError(f"show must be 'loss' or 'control' for a result, got {show!r}")
+    table = result.pointwise[result.pointwise["site"] >= 0]
+    if table.empty:
+        raise ValueError("a joint loss belongs to folds, not to sites; use loss='pointwise'")
+    found = table.groupby("site")[show].mean()
+    values = np.full(result.fit.n_sites, np.nan)
+    values[found.index.to_numpy()] = found.to_numpy()
+    return _Shown(values, "held-out loss" + (", control" if show == "control" else ""))
+
+
+def _of_influence(influence: Influence, show: str) -> _Shown:
+    values = np.full(len(influence.fit.objective.base), np.nan)
+    values[influence.table["site"].to_numpy()] = influence.column(show).to_numpy()
+    if show in ("displacement", "loss"):
+        return _Shown(values, show)
+    signed = bool(np.nanmin(values) < 0)
+    return _Shown(values, f"move of {show}, standard errors", signed=signed)
+
+
+def _draw(ax: Any, where: Any, paint: np.ndarray, key: str | None, names: Any) -> None:
+    if isinstance(where, (dict, str, os.PathLike)):
+        _draw_polygons(ax, polygons_of(where, len(paint), key, names), paint)
+        return
+    if _is_coordinates(where, len(paint)):
+        points = np.asarray(where, float)
+        edges = np.zeros((0, 2), int)
+    else:
+        found = read_graph(where)
+        points, edges = _layout(found), found.edges
+    if len(points) != len(paint):
+        raise ValueError(f"the map has {len(points):,} sites, what to show has {len(paint):,}")
+    ax.plot(*points[edges].transpose(2, 1, 0), color="#bbbbbb", lw=0.6, zorder=1)
+    size = np.clip(6000.0 / len(points), 8.0, 160.0)
+    ax.scatter(*points.T, c=paint, s=size, edgecolors="white", linewidths=0.4, zorder=2)
+    ax.set_aspect(_aspect(points))
+
+
+def _is_coordinates(where: Any, sites: int) -> bool:
+    """Two numbers for each site that cannot be an edge list."""
+    if isinstance(where, (Graph, nx.Graph)) or np.shape(where) != (sites, 2):
+        return False
+    values = np.asarray(where, float)
+    whole = (values == np.floor(values)).all() and values.min() >= 0 and values.max() < sites
+    return not whole or bool((values[:, 0] == values[:, 1]).any())
+
+
+def _layout(graph: Graph) -> np.ndarray:
+    """(V, 2): neighbours near each other."""
+    drawn: nx.Graph = nx.Graph()
+    drawn.add_nodes_from(range(graph.n_sites))
+    drawn.add_edges_from(graph.edges.tolist())
+    places = nx.kamada_kawai_layout(drawn) if graph.n_sites <= 500 else nx.spring_layout(drawn, seed=0)
+    return np.array([places[site] for site in range(graph.n_sites)])
+
+
+def _draw_polygons(ax: Any, polygons: list[list[np.ndarray]], paint: np.ndarray) -> None:
+    from matplotlib.collections import PathCollection
+    from matplotlib.path import Path as Outline
+
+    paths = [Outline.make_compound_path(*(Outline(r, closed=True) for r in rings)) for rings in polygons]
+    ax.add_collection(PathCollection(paths, facecolors=paint, edgecolors="white", linewidths=0.3))
+    ax.autoscale_view()
+    ax.set_aspect(_aspect(np.concatenate([ring for rings in polygons for ring in rings])))
+
+
+def _aspect(points: np.ndarray) -> float:
+    """Of degrees a step east is shorter than a step north, away from the equator."""
+    x, y = points.T
+    degrees = np.abs(x).max() <= 180 and np.abs(y).max() <= 90 and np.ptp(y) < 60 and np.ptp(x) > 1e-3
+    looks_drawn = np.abs(points).max() <= 1.0 + 1e-9  # a layout, not a place
+    return 1.0 / np.cos(np.radians(y.mean())) if degrees and not looks_drawn else 1.0

@@ -1,0 +1,146 @@
+"""Commands that do not fit a file: compare, report, demo, models, data, reproduce."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fitonce.cli.catalogue import named_models
+from fitonce.cli.demo import run as run_demo
+from fitonce.cli.display import show_models
+from fitonce.cli.errors import complain, spoken
+from fitonce.cli.options import CacheOption, ForceOption, JsonOption, PlotOption, QuietOption
+from fitonce.cli.outputs import check_outputs, check_picture, print_json, rows_of
+from fitonce.core import compile_cache
+from fitonce.core.writing import write_figure
+from fitonce.data.datasets import SOURCES, fetch, here
+from fitonce.results.compare import compare as compare_results
+from fitonce.results.result import load
+
+data_app = typer.Typer(no_args_is_help=True, help="Data sets by name.", pretty_exceptions_enable=False)
+
+
+Saved = Annotated[list[Path], typer.Argument(help="Saved results (JSON).", show_default=False)]
+
+
+def compare(
+    files: Saved,
+    by: Annotated[str, typer.Option(help="Pair by point or by fold.")] = "point",
+    plot: PlotOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare saved results on the same folds, with paired standard errors."""
+    if len(files) < 2:
+        raise ValueError(f"compare takes at least two saved results, got {len(files)}")
+    check_outputs([plot], force)
+    check_picture(plot)
+    stems = [file.stem for file in files]
+    names = stems if len(set(stems)) == len(stems) else [str(file) for file in files]
+    if len(set(names)) < len(names):
+        raise ValueError(f"compare takes different results, got {names[0]} twice")
+    found = compare_results({n: load(f) for n, f in zip(names, files, strict=True)}, by=by)
+    if plot is not None:
+        write_figure(plot, found.plot().figure, force=force)
+    if json:
+        said = {"best": found.best, "sentence": found.sentence, "doubts": found.doubts}
+        print_json({**said, "models": rows_of(found.table)})
+    elif quiet:
+        print(found.best)
+        for doubt in found.doubts:
+            complain(doubt)
+    else:
+        print(f"{found.left_out}; paired by {found.by}")
+        show_models(found.table, ["worst", "failed"])
+        print(found.sentence)
+
+
+def report(
+    file: Annotated[Path, typer.Argument(help="A saved result (JSON).", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="The HTML file to write.", show_default=False)],
+    force: ForceOption = False,
+) -> None:
+    """Write the HTML report of a saved result."""
+    load(file).to_html(out, force=force)
+    print(f"wrote {out}")
+
+
+def demo(
+    data: Annotated[
+        Path | None, typer.Option(help="A Dodgers.data file; default: simulate 25 weeks.")
+    ] = None,
+    folds: Annotated[int, typer.Option(help="How many folds.", min=1)] = 1000,
+    percent: Annotated[float, typer.Option(help="Share of the series in a fold, in %.")] = 10.0,
+    method: Annotated[str, typer.Option(help="none, ij, onestep, newton, exact or auto.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Of the simulation and the folds.", min=0)] = 0,
+    plot: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("fitonce-demo.png"),
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
+    force: ForceOption = False,
+    cache: CacheOption = True,
+) -> None:
+    """Fit 25 weeks of traffic once and cross-validate it on 1,000 blocks of time."""
+    check_outputs([plot, report], force)
+    check_picture(plot)
+    if cache:
+        compile_cache.use()
+    run_demo(
+        data=data, n_folds=folds, percent=percent, method=method, seed=seed, plot=plot, report=report,
+        force=force,
+    )  # fmt: skip
+
+
+def models(json: JsonOption = False) -> None:
+    """The models that --model knows."""
+    titles = {name: model.title for name, model in named_models().items()}
+    if json:
+        print_json(titles)
+        return
+    for name, title in titles.items():
+        print(f"{name:18} {title}")
+
+
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(help="Which; none: all of the paper.")] = None,
+) -> None:
+    """Run the paper's tables and figures; in a checkout of the repository, which holds them."""
+    root = Path(__file__).parents[3]
+    if not (root / "reproduce" / "__init__.py").is_file():
+        raise ValueError(
+            "the reproductions are in the repository, not in the package: clone it and run there"
+        )
+    sys.path.insert(0, str(root))
+    from reproduce import run
+
+    run(list(names or []))
+
+
+@data_app.command("list")
+@spoken
+def data_list(json: JsonOption = False) -> None:
+    """Which data sets there are, and which are on this machine."""
+    rows = [
+        {
+            "name": name,
+            "here": str(here(name) or ""),
+            "fetch": source.url is not None,
+            "title": source.title,
+        }
+        for name, source in SOURCES.items()
+    ]
+    if json:
+        print_json(rows)
+        return
+    for row in rows:
+        state = "here" if row["here"] else "to fetch" if row["fetch"] else "not here"
+        print(f"{row['name']:18} {state:9} {row['title']}")
+
+
+@data_app.command("fetch")
+@spoken
+def data_fetch(name: Annotated[str, typer.Argument(help="Of `fitonce data list`.")]) -> None:
+    """Download a data set, with its checksum, unless it is here."""
+    print(fetch(name))

@@ -1,0 +1,269 @@
+"""Constraints: what values one leaf of the parameters may take, and its free coordinates.
+
+A constraint describes one leaf: its shape, how many free coordinates it has, the map both ways and
+what each coordinate is called.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.core.numerics import Array
+
+
+class Constraint(Protocol):
+    """One leaf of a parameter pytree. `to_value(to_free(value)) == value`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def coordinates(self) -> list[tuple[int, ...]]:
+        """The index, within the constrained value, that names each free coordinate."""
+        ...
+
+    def to_free(self, value: np.ndarray) -> np.ndarray: ...
+    def to_value(self, free: Array) -> Array: ...
+    def violation(self, value: np.ndarray) -> str | None:
+        """None, or what a valid value would have been."""
+        ...
+
+
+def _indices(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    return list(itertools.product(*map(range, shape)))
+
+
+@dataclass(frozen=True)
+class Free:
+    """Any real numbers."""
+
+    shape: tuple[int, ...] = ()
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        return _indices(self.shape)
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        return np.ravel(value)
+
+    def to_value(self, free: Array) -> Array:
+        return free.reshape(self.shape)
+
+    def violation(self, value: np.ndarray) -> str | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Real numbers where `support`, a nested tuple of bools of the same shape, is true; the others are
+    exactly minus infinity, the logarithm of what cannot happen. None: all are real numbers."""
+
+    shape: tuple[int, ...]
+    support: tuple[Any, ...] | None = None
+
+    def mask(self) -> np.ndarray:
+        return np.ones(self.shape, bool) if self.support is None else np.asarray(self.support, bool)
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        mask = self.mask()
+        return [index for index in _indices(self.shape) if mask[index]]
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        return value[self.mask()]
+
+    def to_value(self, free: Array) -> Array:
+        return jnp.full(self.shape, -jnp.inf, free.dtype).at[np.nonzero(self.mask())].set(free)
+
+    def violation(self, value: np.ndarray) -> str | None:
+        mask = self.mask()
+        if np.isfinite(value[mask]).all() and np.all(value[~mask] == -np.inf):
+            return None
+        return "finite, and minus infinity where it cannot happen"
+
+
+@dataclass(frozen=True)
+class Positive:
+    """Positive numbers; free coordinates are their logarithms."""
+
+    shape: tuple[int, ...] = ()
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        return _indices(self.shape)
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        return np.log(np.ravel(value))
+
+    def to_value(self, free: Array) -> Array:
+        return jnp.exp(free).reshape(self.shape)
+
+    def violation(self, value: np.ndarray) -> str | None:
+        return None if np.all(value > 0) else "positive numbers"
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """Numbers between 0 and 1; free coordinates are their log-odds."""
+
+    shape: tuple[int, ...] = ()
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        return _indices(self.shape)
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        return np.log(np.ravel(value)) - np.log1p(-np.ravel(value))
+
+    def to_value(self, free: Array) -> Array:
+        return jax.nn.sigmoid(free).reshape(self.shape)
+
+    def violation(self, value: np.ndarray) -> str | None:
+        return None if np.all((value > 0) & (value < 1)) else "numbers between 0 and 1"
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """Rows (along the last axis) of probabilities; free coordinates are log-ratios to the last one.
+
+    `support`, a nested tuple of bools of the same shape, marks entries that may be positive; the
+    others are exact zeros, and the reference of a row is its last supported entry.
+    """
+
+    shape: tuple[int, ...]
+    support: tuple[Any, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.shape) == 0 or self.shape[-1] == 0:
+            raise ValueError(f"a simplex needs entries along a last axis, got shape {self.shape}")
+        if self.support is None:
+            return
+        support = np.asarray(self.support, bool)
+        if support.shape != self.shape or not support.any(-1).all():
+            raise ValueError(
+                f"support must have shape {self.shape} and something possible in each row, "
+                f"got {support.tolist()}"
+            )
+        object.__setattr__(self, "support", as_tuples(support.tolist()))
+
+    def mask(self) -> np.ndarray:
+        if self.support is None:
+            return np.ones(self.shape, bool)
+        return np.asarray(self.support, bool)
+
+    def _reference(self) -> np.ndarray:
+        mask = self.mask()
+        return mask.shape[-1] - 1 - np.argmax(mask[..., ::-1], -1)
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        mask, reference = self.mask(), self._reference()
+        return [i for i in _indices(self.shape) if mask[i] and i[-1] != reference[i[:-1]]]
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        reference = self._reference()
+        return np.array(
+            [np.log(value[i] / value[(*i[:-1], reference[i[:-1]])]) for i in self.coordinates()]
+        )
+
+    def to_value(self, free: Array) -> Array:
+        logits = jnp.where(self.mask(), 0.0, -jnp.inf)
+        places = self.coordinates()
+        if places:
+            logits = logits.at[tuple(np.array(places).T)].set(free)
+        return jax.nn.softmax(logits, -1)
+
+    def violation(self, value: np.ndarray) -> str | None:
+        mask = self.mask()
+        sums = np.allclose(value.sum(-1), 1.0, rtol=0.0, atol=1e-8)
+        if sums and np.all(value[mask] > 0) and np.all(value[~mask] == 0):
+            return None
+        zeros = "" if mask.all() else ", zero outside its support"
+        return f"positive probabilities that sum to one along the last axis{zeros}"
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Increasing numbers along the last axis: the first one, then logarithms of the gaps."""
+
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.shape) == 0:
+            raise ValueError("ordered numbers need a last axis, got shape ()")
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        return _indices(self.shape)
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        return np.concatenate([value[..., :1], np.log(np.diff(value, axis=-1))], -1).ravel()
+
+    def to_value(self, free: Array) -> Array:
+        parts = free.reshape(self.shape)
+        return jnp.cumsum(jnp.concatenate([parts[..., :1], jnp.exp(parts[..., 1:])], -1), -1)
+
+    def violation(self, value: np.ndarray) -> str | None:
+        return None if np.all(np.diff(value, axis=-1) > 0) else "increasing numbers"
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Symmetric positive definite matrices (last two axes), by Cholesky factor with log diagonal."""
+
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.shape) < 2 or self.shape[-1] != self.shape[-2]:
+            raise ValueError(f"covariances must be square in the last two axes, got shape {self.shape}")
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        return [i for i in _indices(self.shape) if i[-1] <= i[-2]]
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        factor = np.linalg.cholesky(value)
+        return np.array([np.log(factor[i]) if i[-1] == i[-2] else factor[i] for i in self.coordinates()])
+
+    def to_value(self, free: Array) -> Array:
+        places = tuple(np.array(self.coordinates()).T)
+        diagonal = places[-1] == places[-2]
+        entries = jnp.where(diagonal, jnp.exp(jnp.where(diagonal, free, 0.0)), free)
+        factor = jnp.zeros(self.shape, entries.dtype).at[places].set(entries)
+        return factor @ jnp.swapaxes(factor, -1, -2)
+
+    def violation(self, value: np.ndarray) -> str | None:
+        symmetric = np.allclose(value, np.swapaxes(value, -1, -2))
+        if symmetric and np.all(np.linalg.eigvalsh(value) > 0):
+            return None
+        return "symmetric positive definite matrices"
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A value that is known: it takes part in the model and has no free coordinates."""
+
+    value: Any  # nested tuples of floats, so that a space stays hashable
+
+    @classmethod
+    def at(cls, value: Any) -> Frozen:
+        return cls(as_tuples(np.asarray(value, float).tolist()))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return np.shape(self.value)
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        return []
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        return np.zeros(0)
+
+    def to_value(self, free: Array) -> Array:
+        return jnp.asarray(np.asarray(self.value, float))
+
+    def violation(self, value: np.ndarray) -> str | None:
+        same = np.array_equal(value, np.asarray(self.value, float))
+        return None if same else f"the frozen value {np.asarray(self.value).tolist()}"
+
+
+def as_tuples(value: Any) -> Any:
+    """Nested lists as nested tuples, which can be hashed."""
+    return tuple(map(as_tuples, value)) if isinstance(value, list) else value

@@ -1,0 +1,68 @@
+"""Small numerical helpers shared by every layer: float64 scope and logarithms that survive zeros."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Array = jax.Array
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def in_float64(function: _Function) -> _Function:
+    """Run `function` with JAX in float64, leaving the caller's configuration as it was."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with jax.enable_x64(True):
+            return function(*args, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def is_number(value: Any) -> bool:
+    """Whether an argument is one finite number."""
+    scalar = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return scalar and bool(np.isfinite(value))
+
+
+def is_count(value: Any, least: int = 1) -> bool:
+    """Whether an argument is an integer of at least `least`."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and int(value) >= least
+
+
+def safe_log(x: Array) -> Array:
+    """log x, with log 0 = -inf and a derivative of zero there.
+
+    An exact zero is a structural one (a forbidden transition): it does not move with the
+    parameters, so its derivative is zero and not the nan that 0 * inf would give.
+    """
+    zero = x == 0  # and not x > 0, which would turn a nan or a negative number into -inf
+    return jnp.where(zero, -jnp.inf, jnp.log(jnp.where(zero, 1.0, x)))
+
+
+def logsumexp(x: Array, axis: int) -> Array:
+    """log sum exp along `axis`, exact for -inf entries in the value and in all derivatives."""
+    peak = jax.lax.stop_gradient(jnp.max(x, axis, keepdims=True))
+    peak = jnp.where(jnp.isfinite(peak), peak, 0.0)
+    total = jnp.sum(jnp.exp(x - peak), axis)
+    return safe_log(total) + jnp.squeeze(peak, axis)
+
+
+def scale_log(weight: Array, log_value: Array) -> Array:
+    """weight * log_value, with 0 * -inf = 0 and finite derivatives everywhere.
+
+    A weight of zero deletes the term, even an impossible one; any positive weight keeps an
+    impossible term impossible.
+    """
+    impossible = log_value == -jnp.inf
+    scaled = weight * jnp.where(impossible, 0.0, log_value)
+    return jnp.where(impossible & (weight != 0), -jnp.inf, scaled)

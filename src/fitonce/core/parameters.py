@@ -1,0 +1,144 @@
+"""Parameters: a pytree of constrained values to and from one free vector, with names that survive.
+
+A `ParameterSpace` is a pytree of constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.core.constraints import Constraint, Frozen, Scores, Simplex, as_tuples
+from fitonce.core.numerics import Array
+
+Params = Any  # a pytree of arrays
+
+
+def freeze(constraints: dict[str, Constraint], frozen: dict[str, Any]) -> dict[str, Constraint]:
+    """`constraints` with the named leaves fixed at the given values."""
+    unknown = sorted(set(frozen) - set(constraints))
+    if unknown:
+        raise ValueError(f"frozen names {unknown} but the model's parameters are {sorted(constraints)}")
+    fixed: dict[str, Constraint] = {}
+    for name, value in frozen.items():
+        value = _as_floats(name, value)
+        constraint = constraints[name]
+        if isinstance(constraint, Simplex) and value.shape == constraint.shape:
+            # A known probability may be zero: without free coordinates it needs no logarithm.
+            possible = constraint.mask() & (value != 0)
+            if possible.any(-1).all():
+                constraint = Simplex(constraint.shape, as_tuples(possible.tolist()))
+        _check_leaf(name, constraint, value)
+        fixed[name] = Frozen.at(value)
+    return {**constraints, **fixed}
+
+
+def _as_floats(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"parameter '{name}' must be numeric, got {value!r:.80}") from None
+
+
+def _check_leaf(name: str, constraint: Constraint, value: np.ndarray) -> None:
+    if value.shape != constraint.shape:
+        raise ValueError(f"parameter '{name}' must have shape {constraint.shape}, got {value.shape}")
+    if not isinstance(constraint, Scores) and not np.all(np.isfinite(value)):
+        raise ValueError(f"parameter '{name}' must be finite, got {value.tolist()}")
+    expected = constraint.violation(value)
+    if expected is not None:
+        raise ValueError(f"parameter '{name}' must be {expected}, got {value.tolist()}")
+
+
+class ParameterSpace:
+    """A pytree of constraints, seen as R^D.
+
+    Attributes:
+        names: D names such as `transition[0,1]`, one per free coordinate.
+        size: D.
+    """
+
+    def __init__(self, constraints: Any) -> None:
+        paths, tree = jax.tree_util.tree_flatten_with_path(constraints)
+        self._tree: Any = tree
+        self._leaf_names = [leaf_name(path) for path, _ in paths]
+        self._leaves: list[Constraint] = [leaf for _, leaf in paths]
+        for name, leaf in zip(self._leaf_names, self._leaves, strict=True):
+            if not hasattr(leaf, "coordinates"):
+                raise ValueError(f"parameter '{name}' must be a constraint, got {type(leaf).__name__}")
+        self.names = [
+            name + (f"[{','.join(map(str, index))}]" if index else "")
+            for name, leaf in zip(self._leaf_names, self._leaves, strict=True)
+            for index in leaf.coordinates()
+        ]
+        self.size = len(self.names)
+        sizes = [len(leaf.coordinates()) for leaf in self._leaves]
+        self._stops = np.cumsum([0, *sizes])
+
+    def __hash__(self) -> int:
+        return hash((self._tree, tuple(self._leaves)))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ParameterSpace)
+            and self._tree == other._tree
+            and self._leaves == other._leaves
+        )
+
+    def leaves(self) -> list[tuple[str, Constraint, np.ndarray]]:
+        """Name, constraint and places in theta of each leaf."""
+        spans = zip(self._stops[:-1], self._stops[1:], strict=True)
+        return [
+            (name, leaf, np.arange(start, stop))
+            for name, leaf, (start, stop) in zip(self._leaf_names, self._leaves, spans, strict=True)
+        ]
+
+    def _named(self, params: Params) -> Iterator[tuple[str, Constraint, np.ndarray]]:
+        try:
+            values = self._tree.flatten_up_to(params)  # a plain list is a fine value of a leaf
+        except ValueError:
+            found = [leaf_name(path) for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]]
+            raise ValueError(
+                f"parameters must be a pytree of {', '.join(self._leaf_names)}; "
+                f"got {', '.join(found) or 'none'}"
+            ) from None
+        for name, leaf, value in zip(self._leaf_names, self._leaves, values, strict=True):
+            yield name, leaf, _as_floats(name, value)
+
+    def to_free(self, params: Params) -> np.ndarray:
+        """The free vector (D,) of a pytree of constrained values, which is checked."""
+        parts = [np.zeros(0)]
+        for name, leaf, value in self._named(params):
+            _check_leaf(name, leaf, value)
+            parts.append(leaf.to_free(value))
+        return np.concatenate(parts)
+
+    def named_values(self, theta: Array) -> Array:
+        """(D,): the entry of the constrained values that each of `names` names."""
+        values = jax.tree_util.tree_leaves(self.to_params(theta))
+        parts = [
+            value[tuple(np.array(leaf.coordinates()).T)] if leaf.shape else value[None]
+            for leaf, value in zip(self._leaves, values, strict=True)
+            if leaf.coordinates()
+        ]
+        return jnp.concatenate(parts)
+
+    def to_params(self, theta: Array) -> Params:
+        """The pytree of constrained values at a free vector (D,). Differentiable."""
+        if np.shape(theta) != (self.size,):
+            raise ValueError(f"theta must have shape ({self.size},), got {np.shape(theta)}")
+        values = [
+            leaf.to_value(theta[start:stop])
+            for leaf, start, stop in zip(self._leaves, self._stops[:-1], self._stops[1:], strict=True)
+        ]
+        return jax.tree_util.tree_unflatten(self._tree, values)
+
+
+def leaf_name(path: tuple[Any, ...]) -> str:
+    """`layer.weight` for the leaf at that path of a pytree; `theta` when the pytree is one array."""
+    keys = [getattr(p, "key", getattr(p, "name", getattr(p, "idx", p))) for p in path]
+    return ".".join(map(str, keys)) or "theta"

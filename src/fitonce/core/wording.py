@@ -1,0 +1,32 @@
+"""Numbers in sentences: singular and plural, ranges, durations, sizes in bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def counted(count: int, thing: str, plural: str | None = None) -> str:
+    """ "1 sequence", "1,096 steps"."""
+    return f"{count:,} {thing if count == 1 else plural or thing + 's'}"
+
+
+def span(values: np.ndarray) -> str:
+    """The smallest to the largest, or the one that all are: "12 to 41"."""
+    low, high = int(np.min(values)), int(np.max(values))
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def duration(seconds: float) -> str:
+    """A time that people can read."""
+    if seconds < 120:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def memory(count: float) -> str:
+    """Bytes that people can read."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.3g} GiB"

@@ -1,0 +1,282 @@
+"""Undirected graphs of sites: read from what people have, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from functools import lru_cache
+from scipy import sparse
+from typing import Any
+import networkx as nx
+import numpy as np
+import pandas as pd
+
+
+@lru_cache(maxsize=16)
+def partition(graph: Graph, k: int, seed: int = 0) -> np.ndarray:
+    """(V,) labels 0 .. k - 1 of connected regions of similar size.
+
+    Seeds are spread out (each the farthest from those before), regions grow by a neighbour at a time,
+    always the smallest that can, and then give border sites to smaller neighbours while they stay
+    connected.
+    """
+    rng = np.random.default_rng(seed)
+    label = np.full(graph.n_sites, -1)
+
+    def hops(site: int) -> np.ndarray:
+        return np.nan_to_num(graph.hops_from(site), posinf=graph.n_sites)
+
+    seeds = [int(np.argmax(hops(int(rng.integers(graph.n_sites)))))]
+    nearest = hops(seeds[0])
+    while len(seeds) < k:
+        seeds.append(int(rng.choice(np.flatnonzero(nearest == nearest.max()))))
+        nearest = np.minimum(nearest, hops(seeds[-1]))
+    label[seeds] = np.arange(k)
+    neighbours = _neighbours(graph)
+    _grow(label, k, neighbours)
+    _balance(label, k, graph.edges, neighbours)
+    label.setflags(write=False)
+    return label
+
+
+def _neighbours(graph: Graph) -> list[np.ndarray]:
+    matrix = graph.matrix
+    return np.split(matrix.indices, matrix.indptr[1:-1])
+
+
+def _grow(label: np.ndarray, k: int, neighbours: list[np.ndarray]) -> None:
+    sizes = np.bincount(label[label >= 0], minlength=k)
+    while (label < 0).any():
+        for part in np.argsort(sizes, kind="stable"):
+            members = np.flatnonzero(label == part)
+            rim = [j for i in members for j in neighbours[i] if label[j] < 0]
+            if rim:
+                chosen, links = np.unique(rim, return_counts=True)
+                site = chosen[np.argmax(links)]  # the most enclosed: regions stay compact
+                break
+        else:  # a part of the graph without a seed
+            site, part = np.flatnonzero(label < 0)[0], np.argmin(sizes)
+        label[site] = part
+        sizes[part] += 1
+
+
+def _balance(label: np.ndarray, k: int, edges: np.ndarray, neighbours: list[np.ndarray]) -> None:
+    """Let border sites change from a region to a smaller one, the largest difference first."""
+    sizes = np.bincount(label, minlength=k)
+    ends = np.concatenate([edges, edges[:, ::-1]])
+    for _ in range(2 * len(label)):
+        gain = sizes[label[ends[:, 0]]] - sizes[label[ends[:, 1]]]
+        for move in np.argsort(-gain, kind="stable")[: np.count_nonzero(gain > 1)]:
+            site, other = ends[move]
+            if _connected(np.flatnonzero(label == label[site]), site, neighbours):
+                sizes[label[site]] -= 1
+                sizes[label[other]] += 1
+                label[site] = label[other]
+                break
+        else:
+            return
+
+
+def _connected(members: np.ndarray, without: int, neighbours: list[np.ndarray]) -> bool:
+    """Whether a region stays in one piece without a site."""
+    left = set(members.tolist()) - {int(without)}
+    if not left:
+        return False
+    reached, pending = set(), [next(iter(left))]
+    while pending:
+        site = pending.pop()
+        if site not in reached:
+            reached.add(site)
+            pending += [int(j) for j in neighbours[site] if int(j) in left]
+    return reached == left
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Sites 0 .. n_sites - 1 and the undirected edges between them.
+
+    Attributes:
+        n_sites: how many sites.
+        edges: (E, 2) integers, the smaller first, each edge once, sorted.
+        names: of the sites, where what was read had them.
+    """
+
+    n_sites: int
+    edges: np.ndarray
+    names: tuple[Any, ...] | None = None
+
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        """(V, V) symmetric adjacency of zeros and ones."""
+        ones = np.ones(2 * len(self.edges))
+        i, j = np.concatenate([self.edges, self.edges[:, ::-1]]).T
+        return sparse.csr_array((ones, (i, j)), shape=(self.n_sites, self.n_sites))
+
+    def hops_from(self, site: int) -> np.ndarray:
+        """(V,) steps from a site, infinite where there is no way."""
+        return sparse.csgraph.shortest_path(
+            self.matrix, unweighted=True, directed=False, indices=int(site)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Graph)
+            and self.n_sites == other.n_sites
+            and np.array_equal(self.edges, other.edges)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.n_sites, self.edges.tobytes()))
+
+    def __repr__(self) -> str:
+        parts = sparse.csgraph.connected_components(self.matrix, directed=False)[0]
+        pieces = "connected" if parts == 1 else f"in {parts} parts"
+        return f"Graph({self.n_sites:,} sites, {len(self.edges):,} edges, {pieces})"
+
+
+def graph(adjacency: Any, n_sites: int | None = None) -> Graph:
+    """Read an undirected graph.
+
+    Args:
+        adjacency: a dense or SciPy sparse matrix of zeros and ones; an edge list, (E, 2) integers or
+            two columns of a DataFrame; a networkx graph; libpysal weights; or a model or fit that has
+            one. Labels 0 .. n - 1 are site numbers; other labels are numbered as they come.
+        n_sites: how many sites an edge list is about, when the last of them have no edge.
+    """
+    if not _is_networkx(adjacency):  # a fit has a model, and a model a graph
+        adjacency = getattr(adjacency, "model", adjacency)
+        adjacency = getattr(adjacency, "graph", adjacency)
+    if isinstance(adjacency, Graph):
+        return _sized(adjacency, n_sites)
+    if _is_networkx(adjacency):
+        return _sized(_by_label(_from_networkx(adjacency)), n_sites)
+    if hasattr(adjacency, "sparse") and (
+        hasattr(adjacency, "id_order") or hasattr(adjacency, "unique_ids")
+    ):
+        ids = adjacency.id_order if hasattr(adjacency, "id_order") else adjacency.unique_ids
+        # Weights of libpysal are often scaled by row: only where they are not zero counts.
+        pattern = sparse.coo_array(adjacency.sparse)
+        return _sized(_by_label(_from_matrix(pattern, tuple(ids))), n_sites)
+    if sparse.issparse(adjacency):
+        entries: Any = adjacency.tocoo()  # type: ignore[attr-defined]
+        _require_binary(np.asarray(entries.data))
+        return _sized(_from_matrix(entries), n_sites)
+    array = _as_array(adjacency)
+    square = array.ndim == 2 and array.shape[0] == array.shape[1]
+    if square and len(array) == 2:  # two edges make a square, too
+        square = np.array_equal(array, array.T) and not array.diagonal().any() and n_sites in (None, 2)
+        square = square and array.max() <= 1
+    if square:
+        _require_binary(array)
+        return _sized(_from_matrix(sparse.coo_array(array)), n_sites)
+    return _from_edges(array, n_sites)
+
+
+def of_pairs(pairs: np.ndarray, n_sites: int) -> Graph:
+    """The graph of pairs (E, 2) of sites that are known to be pairs."""
+    return _checked(n_sites, np.asarray(pairs, int).reshape(-1, 2), None)
+
+
+def _is_networkx(adjacency: Any) -> bool:
+    return isinstance(adjacency, nx.Graph)
+
+
+def _as_array(adjacency: Any) -> np.ndarray:
+    if isinstance(adjacency, pd.DataFrame):
+        adjacency = adjacency[["i", "j"]] if {"i", "j"} <= set(adjacency.columns) else adjacency
+        numeric = all(dtype.kind in "biuf" for dtype in adjacency.dtypes)
+        adjacency = adjacency.to_numpy(dtype=float, na_value=np.nan) if numeric else adjacency.to_numpy()
+    try:
+        array = np.asarray(adjacency if hasattr(adjacency, "__len__") else list(adjacency))
+    except (TypeError, ValueError):
+        array = np.empty((), object)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(
+            "adjacency must be a matrix of zeros and ones, an edge list of pairs of integers, a "
+            f"networkx graph or libpysal weights, got {type(adjacency).__name__}"
+        )
+    return array
+
+
+def _require_binary(values: np.ndarray) -> None:
+    other = values[~((values == 0) | (values == 1))]
+    if other.size:
+        raise ValueError(f"an adjacency matrix must hold zeros and ones, got {other.ravel()[0]}")
+
+
+def _from_networkx(given: nx.Graph) -> Graph:
+    names = tuple(given.nodes)
+    number = {name: k for k, name in enumerate(names)}
+    pairs = np.array([(number[a], number[b]) for a, b in given.edges()], int).reshape(-1, 2)
+    if given.is_directed():
+        shape = (len(names), len(names))
+        return _from_matrix(sparse.coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape), names)
+    return _checked(len(names), pairs, names)
+
+
+def _by_label(found: Graph) -> Graph:
+    """Sites in the order of their labels, where these are 0 .. n - 1 in any order."""
+    labels = list(found.names or ())
+    if not all(isinstance(label, (int, np.integer)) for label in labels):
+        return found
+    order = np.array(labels, int)
+    if not np.array_equal(np.sort(order), np.arange(len(order))):
+        return found
+    names = tuple(range(len(order)))
+    return _checked(found.n_sites, order[found.edges].reshape(-1, 2), names)
+
+
+def _from_matrix(matrix: Any, names: tuple[Any, ...] | None = None) -> Graph:
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"an adjacency matrix must be square, got shape {matrix.shape}")
+    there: Any = sparse.csr_array(matrix).astype(bool)
+    there.eliminate_zeros()  # stored zeros are no edges
+    one_way = (there != there.T).tocoo()
+    if one_way.nnz:
+        i, j = int(one_way.row[0]), int(one_way.col[0])
+        i, j = (i, j) if there[i, j] else (j, i)
+        raise ValueError(
+            f"adjacency must be symmetric, but site {i} has {j} as a neighbour and not the reverse "
+            f"({one_way.nnz // 2} such pairs); take the larger of the matrix and its transpose"
+        )
+    entries = sparse.coo_array(there)
+    return _checked(matrix.shape[0], np.stack([entries.row, entries.col], 1), names)
+
+
+def _from_edges(array: np.ndarray, n_sites: int | None) -> Graph:
+    if array.size == 0:
+        array = np.zeros((0, 2), int)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(
+            f"adjacency must be a square matrix or an edge list of shape (edges, 2), got {array.shape}"
+        )
+    broken = array[~np.isfinite(array) | (array != np.floor(array))]
+    if broken.size:
+        raise ValueError(f"an edge list must hold integers, got {broken[0]}")
+    pairs = array.astype(int)
+    if n_sites is not None and not (isinstance(n_sites, (int, np.integer)) and n_sites >= 1):
+        raise ValueError(f"n_sites must be an integer of at least 1, got {n_sites!r}")
+    if n_sites is None and not len(pairs):
+        raise ValueError("an empty edge list says nothing of the number of sites; pass n_sites=")
+    count = int(pairs.max()) + 1 if n_sites is None else n_sites
+    return _checked(count, pairs, None)
+
+
+def _checked(n_sites: int, pairs: np.ndarray, names: tuple[Any, ...] | None) -> Graph:
+    outside = pairs[((pairs < 0) | (pairs >= n_sites)).any(1)]
+    if len(outside):
+        a, b = outside[0]
+        raise ValueError(f"edge ({a}, {b}) is outside the {n_sites} sites (0 to {n_sites - 1})")
+    loops = pairs[pairs[:, 0] == pairs[:, 1]]
+    if len(loops):
+        raise ValueError(
+            f"a site cannot be its own neighbour, but site {loops[0, 0]} is ({len(loops)} self-loops)"
+        )
+    edges = np.unique(np.sort(pairs, 1), axis=0).astype(np.int64).reshape(-1, 2)
+    return Graph(int(n_sites), edges, names)
+
+
+def _sized(found: Graph, n_sites: int | None) -> Graph:
+    if n_sites is not None and n_sites != found.n_sites:
+        raise ValueError(f"n_sites={n_sites}, but the graph has {found.n_sites} sites")
+    return found

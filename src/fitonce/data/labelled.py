@@ -1,0 +1,182 @@
+"""Labelled sequences: features of each token and its label, for models of labels given features.
+
+Sites are tokens, numbered through all sequences in order. A site whose label is not known has weight
+zero from the start; its features count all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fitonce.data.sequences import Collection
+from typing import Any
+import jax
+import numpy as np
+import pandas as pd
+
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled(Collection):
+    """Sequences of tokens with features and labels, one after the other.
+
+    Attributes:
+        features: (sites, Q) floats.
+        labels: (sites,) numbers of tags, -1 where unknown.
+        lengths: (N,) integers.
+        tags: K names.
+        words: (sites,) what the tokens are, for reports; None when not given.
+    """
+
+    features: np.ndarray
+    labels: np.ndarray
+    lengths: np.ndarray
+    tags: tuple[str, ...]
+    words: tuple[str, ...] | None = None
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(sites,): 1 where the label is known."""
+        return (np.asarray(self.labels) != UNKNOWN).astype(float)
+
+    def words_of(self, sequence: int) -> list[str]:
+        """The tokens of one sequence; their numbers where no words were given."""
+        start, length = self.offsets[sequence], self.lengths[sequence]
+        if self.words is None:
+            return [f"({step})" for step in range(length)]
+        return list(self.words[start : start + length])
+
+    def __repr__(self) -> str:
+        unknown = int((self.weights == 0).sum())
+        return (
+            f"Labelled({self.n_sequences:,} sequences of {self.lengths.min()} to {self.lengths.max()} "
+            f"tokens, {self.features.shape[1]} features, {len(self.tags)} tags, {unknown:,} of "
+            f"{self.n_sites:,} labels unknown)"
+        )
+
+
+# So that a user's own loss can be given the data inside a compiled program, which has no use for words.
+jax.tree_util.register_pytree_node(
+    Labelled,
+    lambda data: ((data.features, data.labels, data.lengths), data.tags),
+    lambda tags, arrays: Labelled(*arrays, tags),
+)
+
+
+def labelled(
+    features: Any, labels: Any, *, tags: Sequence[Any] | None = None, words: Any = None
+) -> Labelled:
+    """Read features and labels as sequences.
+
+    Args:
+        features: a list with an array (T_n, Q) for each sequence, or an array (N, T, Q).
+        labels: a list with T_n labels for each sequence: text or integers. None, NaN or "" where a label
+            is not known, and -1 among integers.
+        tags: all labels that there are, in order; None: those that occur, sorted. Give the training
+            data's when reading more data for the same model.
+        words: a list with T_n words for each sequence, for reports.
+    """
+    parts = [_matrix(part, number) for number, part in enumerate(_listed(features, "features"))]
+    if not parts:
+        raise ValueError("features must hold at least one sequence, got none")
+    widths = sorted({part.shape[1] for part in parts})
+    if len(widths) > 1:
+        raise ValueError(f"every token must have the same number of features, got {widths}")
+    lengths = np.array([len(part) for part in parts])
+    flat = _flat(labels, lengths, "labels")
+    known = [not _is_unknown(label) for label in flat]
+    if not any(known):
+        raise ValueError("labels must hold at least one known label, got none")
+    named = [_text(label) if yes else "" for label, yes in zip(flat, known, strict=True)]
+    names = _names(tags, {text for text, yes in zip(named, known, strict=True) if yes})
+    number = {name: k for k, name in enumerate(names)}
+    codes = np.full(len(flat), UNKNOWN)
+    for site, (label, yes) in enumerate(zip(named, known, strict=True)):
+        if yes and label not in number:
+            sequence, token = _place(site, lengths)
+            raise ValueError(
+                f"the label of sequence {sequence}, token {token} is '{label}', which is not one of "
+                f"the {len(names)} tags {', '.join(names)}; label it as one of these or as None "
+                "(unknown), or fit a model that has it"
+            )
+        if yes:
+            codes[site] = number[label]
+    texts = None if words is None else tuple(map(str, _flat(words, lengths, "words")))
+    return Labelled(np.concatenate(parts), codes, lengths, names, texts)
+
+
+def _listed(items: Any, what: str) -> list[Any]:
+    if isinstance(items, (str, bytes)) or not hasattr(items, "__len__"):
+        raise ValueError(f"{what} must be a list with an entry per sequence, got {type(items).__name__}")
+    flat = isinstance(items, np.ndarray) and items.ndim == 2 and what == "features"
+    if isinstance(items, pd.DataFrame) or flat:
+        raise ValueError(f"{what} must be a list with an entry per sequence, got a single table")
+    return list(items)
+
+
+def _matrix(part: Any, number: int) -> np.ndarray:
+    try:
+        array = np.asarray(part, float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"features of sequence {number} must be numbers, got {type(part).__name__}"
+        ) from None
+    if array.ndim > 0 and len(array) == 0:
+        raise ValueError(f"sequence {number} is empty; leave empty sequences out of features and labels")
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ValueError(
+            f"features of sequence {number} must have shape (tokens, features), got {array.shape}"
+        )
+    if not np.isfinite(array).all():
+        token, feature = np.argwhere(~np.isfinite(array))[0]
+        raise ValueError(
+            f"features must be finite, got {array[token, feature]} in sequence {number}, token {token}, "
+            f"feature {feature}; a feature that is not known needs a value, such as 0"
+        )
+    return array
+
+
+def _flat(items: Any, lengths: np.ndarray, what: str) -> list[Any]:
+    rows = _listed(items, what)
+    if len(rows) != len(lengths):
+        raise ValueError(
+            f"{what} must have one entry for each of {len(lengths)} sequences, got {len(rows)}"
+        )
+    for number, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+        if isinstance(row, str) or np.ndim(np.asarray(row, object)) != 1 or len(row) != length:
+            shown = f"'{row:.40}'" if isinstance(row, str) else f"{np.shape(np.asarray(row, object))}"
+            raise ValueError(
+                f"{what} of sequence {number} must be a list of {length}, one a token, got {shown}"
+            )
+    return [item for row in rows for item in row]
+
+
+def _text(label: Any) -> str:
+    """The name of a tag; 1.0 is the tag 1 where NaN made floats of integers."""
+    whole = isinstance(label, (float, np.floating)) and float(label).is_integer()
+    return str(int(label)) if whole else str(label)
+
+
+def _is_unknown(label: Any) -> bool:
+    if isinstance(label, str):
+        return label == ""
+    return bool(pd.isna(label)) or label == UNKNOWN
+
+
+def _names(tags: Sequence[Any] | None, found: set[str]) -> tuple[str, ...]:
+    if tags is None:
+        whole = all(name.lstrip("-").isdigit() for name in found)
+        return tuple(sorted(found, key=int) if whole else sorted(found))
+    names = tuple(map(_text, tags))
+    if isinstance(tags, str) or len(set(names)) < len(names) or not names:
+        raise ValueError(f"tags must be a list of different names, got {tags!r}")
+    return names
+
+
+def _place(site: int, lengths: np.ndarray) -> tuple[int, int]:
+    """The sequence of a site, and its place there."""
+    ends = np.cumsum(lengths)
+    sequence = int(np.searchsorted(ends, site, side="right"))
+    return sequence, int(site - ends[sequence] + lengths[sequence])

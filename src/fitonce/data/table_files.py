@@ -1,0 +1,172 @@
+"""Tables from files, by their ending: CSV, TSV, Parquet, NPZ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+import csv
+import numpy as np
+import pandas as pd
+import warnings
+
+
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
+
+
+def read_table(
+    path: str | Path, decimal: str | None = None, names_first: bool | None = None
+) -> pd.DataFrame:
+    """A table from a file, by its ending.
+
+    Args:
+        path: the file.
+        decimal: the mark in the numbers of a text file; None: a comma where columns are full of such
+            numbers and something else parts them; then `attrs` of the table have "decimal".
+        names_first: whether the first line of a text file names the columns; None: unless it is all
+            numbers.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"expected a file, got the folder {path}")
+    if not path.is_file():
+        raise ValueError(f"found no file at {path}")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path.name} must not be empty")
+    ending = path.suffix.lower()
+    if ending not in TABLES:
+        raise ValueError(f"a file must end in one of {', '.join(TABLES)}, got {path.name}")
+    if ending == ".parquet":
+        return _parquet(path)
+    if ending in (".npz", ".npy"):
+        return _arrays(path)
+    return _text(path, ending, decimal, names_first)
+
+
+def _text(path: Path, ending: str, decimal: str | None, names_first: bool | None) -> pd.DataFrame:
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            head = file.read(65_536)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} must be UTF-8 text, but byte {error.start} is not") from None
+    if "\0" in head:
+        raise ValueError(f"{path.name} must be text, but has bytes that are zero")
+    separator = "\t" if ending == ".tsv" else _separator(head)
+    cells = _first_cells(head, separator)
+    marks = [decimal] if decimal else [".", *([","] if separator != "," else [])]
+    numbers = any(_all_numbers(cells, mark) for mark in marks)
+    named = not numbers if names_first is None else names_first
+    header: int | None = 0 if named else None
+    twice = [cell for place, cell in enumerate(cells) if cell and cell in cells[:place]]
+    if named and twice:
+        raise ValueError(f"{path.name} has two columns named '{twice[0]}'")
+    how = {
+        "sep": separator,
+        "header": header,
+        "encoding": "utf-8-sig",
+        "skipinitialspace": True,
+        "index_col": False,
+        "skip_blank_lines": not head.split("\n")[0].strip(),
+    }
+    table = _parsed(path, decimal=marks[0], **how)
+    fractions = any(_has_fractions(table[name]) for name in table.columns)  # then points are the marks
+    if len(marks) > 1 and not fractions and any(_has_commas(table[name]) for name in table.columns):
+        table = _parsed(path, decimal=",", **how)
+        table.attrs["decimal"] = ","
+    while len(table) and table.iloc[-1].isna().all() and head.endswith(("\n\n", "\r\n\r\n")):
+        table = table.iloc[:-1]  # empty lines at the end are no steps
+    if header is None:
+        table.columns = [f"x{k}" for k in range(table.shape[1])]
+    table.columns = [str(name).strip() for name in table.columns]
+    return table
+
+
+def _parsed(path: Path, **how: Any) -> pd.DataFrame:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
+            return pd.read_csv(path, **how)
+    except pd.errors.ParserWarning:
+        raise ValueError(f"{path.name} has rows with more cells than its first line has names") from None
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, csv.Error) as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise ValueError(f"{path.name} is not a table that can be read: {reason}") from None
+
+
+def _has_commas(column: pd.Series) -> bool:
+    """Whether a column is one of numbers with decimal commas; 1,234 alone could be a thousand."""
+    if column.dtype.kind in "biufM":
+        return False
+    cells = column.dropna().astype(str).str.strip()
+    return bool(
+        len(cells)
+        and cells.str.fullmatch(r"[+-]?\d*(,\d+)?([eE][+-]?\d+)?").all()
+        and cells.str.contains(r",(?:\d{1,2}|\d{4,})(?!\d)|^[+-]?0?,\d").any()
+    )
+
+
+def _has_fractions(column: pd.Series) -> bool:
+    return column.dtype.kind == "f" and bool((column.dropna() % 1 != 0).any())
+
+
+def _separator(head: str) -> str:
+    first = next((line for line in head.splitlines() if line.strip()), "")
+    return next((mark for mark in ("\t", ";") if mark in first), ",")
+
+
+def _first_cells(head: str, separator: str) -> list[str]:
+    first = next((line for line in head.splitlines() if line.strip()), "")
+    row = next(csv.reader([first], delimiter=separator, skipinitialspace=True), [])
+    return [cell.strip() for cell in row]
+
+
+def _all_numbers(cells: list[str], decimal: str) -> bool:
+    for cell in cells:
+        try:
+            float(cell.replace(decimal, ".") or "nan")
+        except ValueError:
+            return False
+    return True
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise ValueError("Parquet files need pyarrow: pip install 'fitonce[parquet]'") from None
+    try:
+        table = pd.read_parquet(path)
+    except Exception as error:  # pyarrow has many kinds
+        raise ValueError(f"{path.name} is not a Parquet file that can be read: {error}") from None
+    table.columns = [str(name) for name in table.columns]
+    named = any(name is not None for name in table.index.names)
+    if not named and table.index.dtype.kind in "iuf":  # numbers the rows
+        return table.reset_index(drop=True)
+    both = [str(name) for name in table.index.names if str(name) in table.columns]
+    if both:
+        raise ValueError(f"{path.name} has two columns named '{both[0]}', one of them its index")
+    return table.reset_index().rename(columns=str)
+
+
+def _arrays(path: Path) -> pd.DataFrame:
+    """Arrays of one length are columns; one of two axes is as many columns as it has."""
+    try:
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            arrays = dict(found) if hasattr(found, "files") else {"x": found}
+    except Exception as error:  # numpy, zipfile and the parser of headers have many kinds
+        raise ValueError(f"{path.name} is not an array file that can be read: {error}") from None
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise ValueError(f"{path.name} is not an array file that can be read: a part is no array")
+    columns: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        if array.ndim not in (1, 2):
+            raise ValueError(f"array '{name}' must have one or two axes, got shape {array.shape}")
+        parts = {name: array} if array.ndim == 1 else {f"{name}{k}": c for k, c in enumerate(array.T)}
+        both = columns.keys() & parts.keys()
+        if both:
+            raise ValueError(f"{path.name} has two columns named '{min(both)}'")
+        columns |= parts
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"all arrays of {path.name} must have one length, got {lengths}")
+    return pd.DataFrame(columns)

@@ -1,0 +1,111 @@
+"""Tables of a junction tree: what a clique holds, spread over its axes, and summed back.
+
+Trailing axes, (B,) or (D, B) for directions, are carried along.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fitonce.engines.elimination import Clique, JunctionTree, Place
+
+
+def table_of(
+    tree: JunctionTree,
+    number: int,
+    unary: np.ndarray | None,
+    factors: np.ndarray,
+    messages: Sequence[Any],
+    combine: Any = np.add,
+    without_node: int | None = None,
+    without_child: int | None = None,
+) -> np.ndarray:
+    """All that a clique holds and hears from below, combined: small parts first.
+
+    With `unary` None, without the potentials of its own nodes.
+    """
+    clique = tree.cliques[number]
+    parts = []
+    if unary is not None:
+        parts += [
+            spread(unary[node, : tree.states[node]], place)
+            for node, place in clique.nodes
+            if node != without_node
+        ]
+    for factor, place in clique.factors:
+        parts.append(spread(factors[tree.starts[factor] : tree.starts[factor + 1]], place))
+    for child, place in clique.children:
+        if child != without_child:
+            parts.append(spread(messages[child], place))
+    full = (*clique.shape, *factors.shape[1:])
+    if not parts:
+        return np.full(full, float(combine.identity))
+    parts.sort(key=lambda part: part.size)
+    total = parts[0]
+    for part in parts[1:]:
+        total = combine(total, part)
+    return total if total.shape == full else np.broadcast_to(total, full)
+
+
+def spread(entries: np.ndarray, place: Place) -> np.ndarray:
+    """Entries (flat, ...) as an array that broadcasts against the clique's table."""
+    rest = entries.shape[1:]
+    if len(place.order) > 1 and place.order != tuple(range(len(place.order))):
+        axes = (*place.order, *range(len(place.order), len(place.order) + len(rest)))
+        entries = entries.reshape(*place.states, *rest).transpose(axes)
+    return entries.reshape(*place.shape, *rest)
+
+
+def project(belief: np.ndarray, place: Place) -> np.ndarray:
+    """A clique's table summed onto a small one: (entries, ...)."""
+    small = belief.sum(place.gone) if place.gone else belief
+    count = len(place.back)
+    rest = small.shape[count:]
+    if count > 1 and place.back != tuple(range(count)):
+        small = small.transpose(*place.back, *range(count, small.ndim))
+    return small.reshape(-1, *rest)
+
+
+def rows_of(clique: Clique, table: np.ndarray) -> np.ndarray:
+    """(separator, own nodes, ...)."""
+    own = math.prod(clique.shape) // clique.rows
+    return table.reshape(clique.rows, own, *table.shape[len(clique.shape) :])
+
+
+def read_off(
+    tree: JunctionTree, clique: Clique, belief: np.ndarray, nodes: np.ndarray, tables: np.ndarray | None
+) -> None:
+    """Put the marginals that a clique is responsible for in place."""
+    for node, place in clique.reads:
+        nodes[node, : tree.states[node]] = project(belief, place)
+    if tables is not None:
+        for factor, place in clique.factors:
+            tables[tree.starts[factor] : tree.starts[factor + 1]] = project(belief, place)
+
+
+def log_sum(table: np.ndarray, axes: int | tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """log sum exp over `axes`, which stay with length one, and the share of each entry in its sum.
+
+    The shares are averages' weights: the derivative of the first is the sum of shares times the
+    entries' derivatives. Where nothing is possible the first is -inf and shares are zero.
+    """
+    peak = finite(table.max(axes, keepdims=True))
+    share = np.exp(table - peak)
+    total = share.sum(axes, keepdims=True)
+    share /= np.where(total == 0, 1.0, total)
+    return log_of(total) + peak, share
+
+
+def finite(peak: np.ndarray) -> np.ndarray:
+    """A largest entry to subtract: zero where nothing is possible."""
+    return np.where(np.isfinite(peak), peak, 0.0)
+
+
+def log_of(total: np.ndarray) -> np.ndarray:
+    """log, -inf at zero."""
+    with np.errstate(divide="ignore"):
+        return np.log(total)

@@ -1,0 +1,205 @@
+"""Log-partition, marginals and their tangents of discrete factor graphs, on a junction tree.
+
+    log Z = log sum_z exp( sum_v unary[v, z_v] + sum_f table_f[z_f] )
+
+A plan is run table by table in NumPy: nothing is compiled, so that a large graph costs no more to set
+up than a small one. The batch (folds) is the last axis of every array.
+
+What is kept of a table on the way up are the conditional probabilities of its own nodes given the
+separator; on the way down they are multiplied by the separator's probability. Tangents need no
+exponentials at all: d log sum exp is an average under the conditionals.
+
+The way up multiplies numbers scaled to at most 1. Where a product of factors and messages comes out so
+small that digits may have been lost, that clique is done again in logarithms, and what it sends on
+stays in logarithms as long as it must. A node's own potential joins last, where the node is summed
+over: data may exclude a class by thousands of nats, and what is lost of that class is nothing to the
+sum over it.
+
+    unary    (V, K, B)    entries from a node's number of states on are not read
+    factors  (P, B)       tables of all factors, flat, one after the other in the plan's order
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fitonce.engines.clique_tables import (
+    finite,
+    log_of,
+    log_sum,
+    project,
+    read_off,
+    rows_of,
+    spread,
+    table_of,
+)
+from fitonce.engines.elimination import JunctionTree
+
+_SAFE = 1e-280  # of factors and messages together: what own data takes below 1e-308 is 1e-28 of the rest
+_RANGE = 600.0  # nats between entries that are still numbers when scaled
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """What the way up leaves.
+
+    Attributes:
+        log_partition: (B,), -inf where nothing is possible.
+        conditionals: for each clique (S, R, B), p(own nodes | separator); zero where impossible.
+        logs: for each clique (S, B), the log of its message less a constant; None where not needed.
+    """
+
+    log_partition: np.ndarray
+    conditionals: list[np.ndarray]
+    logs: list[np.ndarray | None]
+
+
+def collect(
+    tree: JunctionTree, unary: np.ndarray, factors: np.ndarray, in_logs: bool = False
+) -> Collected:
+    """From the leaves to the roots; `in_logs`: without the faster arithmetic."""
+    unary, factors, total = _centred(tree, unary, factors)
+    count = len(tree.cliques)
+    scaled = None if in_logs else (np.exp(unary), np.exp(factors))
+    conditionals: list[Any] = [None] * count
+    logs: list[Any] = [None] * count
+    messages: list[Any] = [None] * count
+    for number in reversed(range(count)):
+        clique = tree.cliques[number]
+        done = None
+        if scaled is not None and all(messages[child] is not None for child, _ in clique.children):
+            done = _by_products(tree, number, *scaled, messages)
+        if done is not None:
+            conditionals[number], messages[number], shift = done
+        else:
+            for child, _ in clique.children:
+                if logs[child] is None:
+                    logs[child] = log_of(messages[child])
+            table = rows_of(clique, table_of(tree, number, unary, factors, logs))
+            conditionals[number], logs[number], shift = _in_logs(table)
+            lowest = np.where(logs[number] == -np.inf, 0.0, logs[number]).min()
+            messages[number] = np.exp(logs[number]) if lowest > -_RANGE else None
+        total = total + shift
+    return Collected(total, conditionals, logs)
+
+
+def _centred(
+    tree: JunctionTree, unary: np.ndarray, factors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Potentials less the largest of each table, and the sum of these (B,)."""
+    if min(tree.states) < unary.shape[1]:
+        real = np.arange(unary.shape[1]) < np.array(tree.states)[:, None]
+        unary = np.where(real[..., None], unary, -np.inf)
+    peak = finite(unary.max(1))
+    total = peak.sum(0)
+    unary = unary - peak[:, None]
+    if len(tree.scopes):
+        starts = np.array(tree.starts)
+        peaks = finite(np.maximum.reduceat(factors, starts[:-1], axis=0))
+        total = total + peaks.sum(0)
+        factors = factors - np.repeat(peaks, np.diff(starts), axis=0)
+    return unary, factors, total
+
+
+def _by_products(
+    tree: JunctionTree, number: int, unary: np.ndarray, factors: np.ndarray, messages: Sequence[Any]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Conditionals, message scaled to at most 1 and log of the scale; None where digits may be lost."""
+    clique = tree.cliques[number]
+    table = table_of(tree, number, None, factors, messages, np.multiply)
+    if not table.min() > _SAFE:
+        return None
+    data = [spread(unary[node, : tree.states[node]], place) for node, place in clique.nodes]
+    table = rows_of(clique, table * math.prod(data[1:], start=data[0]))
+    total = table.sum(1)
+    if not total.min() > 0:  # a node without a possible state
+        return None
+    peak = total.max(0)
+    conditional = table * (1.0 / total)[:, None]
+    return conditional, total / peak, np.log(peak)
+
+
+def _in_logs(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same from logarithms; the message is one, too."""
+    message, conditional = log_sum(table, 1)
+    shift = message[:, 0].max(0)
+    return conditional, message[:, 0] - finite(shift), shift
+
+
+def marginals(
+    tree: JunctionTree, collected: Collected, with_factors: bool = True
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Probabilities of nodes (V, K, B) and of factors' entries (P, B), derivatives of log Z by both.
+
+    Nothing is meant where log Z is -inf.
+    """
+    batch = collected.log_partition.shape[0]
+    nodes = np.zeros((len(tree.states), max(tree.states), batch))
+    tables = np.zeros((tree.starts[-1], batch)) if with_factors else None
+    above: dict[int, np.ndarray] = {}
+    for number, clique in enumerate(tree.cliques):
+        belief = collected.conditionals[number]
+        if not clique.root:
+            belief = belief * above.pop(number)[:, None]
+        belief = belief.reshape(*clique.shape, batch)
+        for child, place in clique.children:
+            above[child] = project(belief, place)
+        read_off(tree, clique, belief, nodes, tables)
+    return nodes, tables
+
+
+def tangents(
+    tree: JunctionTree,
+    collected: Collected,
+    d_unary: np.ndarray,
+    d_factors: np.ndarray,
+    with_factors: bool = True,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Derivatives of log Z and of `marginals` along D directions of the potentials.
+
+    Args:
+        plan: as for `collect`.
+        collected: from `collect`.
+        d_unary: (V, K, D, B).
+        d_factors: (P, D, B).
+        with_factors: whether tangents of factors' marginals are wanted.
+
+    Returns: (D, B), (V, K, D, B), (P, D, B) or None.
+    """
+    directions, batch = d_unary.shape[-2:]
+    messages, moves = message_tangents(tree, collected, d_unary, d_factors)
+    roots = [m[0] for m, c in zip(messages, tree.cliques, strict=True) if c.root]
+    d_nodes = np.zeros(d_unary.shape)
+    d_tables = np.zeros((tree.starts[-1], directions, batch)) if with_factors else None
+    above: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for number, clique in enumerate(tree.cliques):
+        belief = collected.conditionals[number]
+        d_belief = belief[..., None, :] * (moves[number] - messages[number][:, None])
+        if not clique.root:
+            up, d_up = above.pop(number)
+            d_belief = d_belief * up[:, None, None] + belief[..., None, :] * d_up[:, None]
+            belief = belief * up[:, None]
+        belief = belief.reshape(*clique.shape, batch)
+        d_belief = d_belief.reshape(*clique.shape, directions, batch)
+        for child, place in clique.children:
+            above[child] = project(belief, place), project(d_belief, place)
+        read_off(tree, clique, d_belief, d_nodes, d_tables)
+    return np.sum(roots, axis=0), d_nodes, d_tables
+
+
+def message_tangents(
+    tree: JunctionTree, collected: Collected, d_unary: np.ndarray, d_factors: np.ndarray
+) -> tuple[list[Any], list[Any]]:
+    """For each clique the slopes (S, D, B) of its log message, and those of its table (S, R, D, B)."""
+    messages: list[Any] = [None] * len(tree.cliques)
+    moves: list[Any] = [None] * len(tree.cliques)
+    for number in reversed(range(len(tree.cliques))):
+        table = table_of(tree, number, d_unary, d_factors, messages)
+        moves[number] = rows_of(tree.cliques[number], table)
+        messages[number] = (collected.conditionals[number][..., None, :] * moves[number]).sum(1)
+    return messages, moves

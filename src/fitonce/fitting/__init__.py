@@ -1,0 +1,1 @@
+"""From starts to a certified minimum, and H there."""

@@ -1,0 +1,119 @@
+"""H and J in one pass, and H factored once for all folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from fitonce.core.renamed import deprecated
+from fitonce.fitting.fit import Fit
+from fitonce.fitting.hessian import HessianOperator
+from fitonce.objectives import schemes
+from fitonce.objectives.base import Objective
+from fitonce.objectives.schemes import Scheme
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Second derivatives of F at a fit. J and the factor of H are computed when first asked for.
+
+    Attributes:
+        theta: (D,) the fit.
+        hessian_operator: H, d2F / dtheta dtheta', to multiply and to solve with, plus `damping`.
+        gradient: (D,) at the fit; rounding level when the fit is stationary.
+        names: of the D coordinates.
+        damping: what is added to the diagonal of H before factoring, 0 unless asked for.
+        ignored: (D,) what of the gradient steps from here take no notice of, 0 unless asked for.
+        objective: F along the scheme's path.
+    """
+
+    theta: np.ndarray
+    hessian_operator: HessianOperator
+    gradient: np.ndarray
+    names: list[str]
+    damping: float
+    ignored: np.ndarray
+    objective: Objective = field(repr=False)
+
+    @property
+    def H(self) -> np.ndarray:  # noqa: N802 - the paper's letter
+        """(D, D), without damping."""
+        return self.hessian_operator.matrix()
+
+    @property
+    def hessian(self) -> HessianOperator:
+        """Deprecated: `hessian_operator`."""
+        deprecated("Curvature.hessian", "Curvature.hessian_operator, or Curvature.H for the array")
+        return self.hessian_operator
+
+    @cached_property
+    def J(self) -> np.ndarray:  # noqa: N802 - the paper's letter
+        """(D, P), d2F / dtheta du, u the path coordinates of the scheme: one per site (A, B), per
+        site and then per transition (B with per_transition), or per sequence."""
+        return self.objective.cross(self.theta)
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """H^-1 rhs, for rhs (D,) or (D, m)."""
+        rhs = np.asarray(rhs, float)
+        if rhs.shape[:1] != self.gradient.shape:
+            raise ValueError(f"rhs must have {len(self.gradient)} rows, got shape {rhs.shape}")
+        return self.hessian_operator.solve(rhs)
+
+    def way_to(self, thetas: np.ndarray) -> np.ndarray:
+        """(F,) how far thetas (F, D) are from the fit, in standard errors; nan along no curvature."""
+        moves = thetas - self.theta
+        squares = np.einsum("fi,if->f", moves, self.hessian_operator.product(moves.T))
+        return np.sqrt(np.where(squares >= 0, squares, np.nan))
+
+    def steps(self, gradients: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """(F, D) H^-1 g of gradients (F, D), with H scaled by the weight that each fold keeps (F,)."""
+        finite = np.isfinite(gradients).all(1)
+        found = np.full_like(gradients, np.nan)
+        if finite.any():
+            found[finite] = self.solve(gradients[finite].T).T / kept[finite, None]
+        return found
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """(D, D) H^-1: the covariance of the parameters, as far as H tells."""
+        inverse = self.solve(np.eye(len(self.theta)))
+        return 0.5 * (inverse + inverse.T)
+
+    @property
+    def scale(self) -> np.ndarray:
+        """(D,) standard errors of the free parameters."""
+        return np.sqrt(np.diag(self.inverse))
+
+
+def curvature(
+    fit: Fit, scheme: str | Scheme | None = None, *, damping: float = 0.0, residual: bool = True
+) -> Curvature:
+    """H and J at a fit, along a weighting scheme's path.
+
+    Args:
+        fit: a `Fit`.
+        scheme: "A", "B", "C", "structures", or a scheme from `fo.schemes`; None: the model's usual one
+            for points.
+        damping: added to the diagonal of H before it is factored. Only for an H that is not positive
+            definite: results are then those of a regularised problem.
+        residual: whether steps from here also correct for the gradient that the fit left.
+    """
+    if not isinstance(fit, Fit):
+        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
+    along = schemes.resolve(scheme, None, fit.objective.scheme)
+    return curvature_of(fit, fit.objective.with_scheme(along), damping, residual)
+
+
+def curvature_of(
+    fit: Fit, objective: Objective, damping: float = 0.0, residual: bool = True
+) -> Curvature:
+    """The same along the path of an objective of this fit."""
+    if not (isinstance(damping, (int, float)) and 0 <= damping < np.inf):
+        raise ValueError(f"damping must be a number that is not negative, got {damping!r}")
+    if not isinstance(residual, (bool, np.bool_)):
+        raise ValueError(f"residual must be True or False, got {residual!r}")
+    ignored = np.zeros_like(fit.gradient) if residual else fit.gradient
+    operator = fit.hessian_operator.with_damping(float(damping))
+    return Curvature(fit.theta, operator, fit.gradient, fit.names, damping, ignored, objective)

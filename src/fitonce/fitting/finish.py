@@ -1,0 +1,184 @@
+"""The end of a fit: from near a minimum to a certified one, with its H.
+
+With few parameters by Newton's method with H itself, with many by products with H. Then H is formed
+once and factored, if it fits the memory that it may take, which certifies the minimum. Where it does
+not, the curvature that the products met is the evidence.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+from fitonce.core.numerics import is_number
+from fitonce.core.status import Outcome, Status
+from fitonce.fitting.certificate import certify_by_factor, certify_by_products, not_finite
+from fitonce.fitting.conjugate_gradients import conjugate_gradients
+from fitonce.fitting.hessian import (
+    LARGE,
+    PRODUCTS_PAY,
+    DenseHessian,
+    DeviceHessian,
+    HessianOperator,
+    ImplicitHessian,
+    IndefiniteError,
+)
+from fitonce.fitting.newton import ASIDE, minimise
+from fitonce.fitting.newton_cg import newton_cg_afresh
+from fitonce.objectives.base import Objective
+
+_MOST_SADDLES = 3
+_SOLVED = 1e-3  # relative residual
+_BY_PRODUCTS = 8  # times as many steps: each is cheaper, and networks have a long way
+_LOOK = 60  # products that look for a direction downhill
+
+
+class Finished(NamedTuple):
+    """Where a fit ended.
+
+    Attributes:
+        theta, gradient: (D,).
+        hessian: H there, to multiply and to solve with.
+        distance: from stationary, in standard errors; nan where H is not positive definite.
+        lowest: smallest eigenvalue of H; nan where H is not a matrix.
+        status: whether it is a minimum.
+    """
+
+    theta: np.ndarray
+    gradient: np.ndarray
+    hessian: HessianOperator
+    distance: float
+    lowest: float
+    status: Status
+
+
+def checked_limit(memory_limit: Any) -> float:
+    """Bytes that H may take."""
+    if memory_limit is None:
+        return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if not (is_number(memory_limit) and memory_limit > 0):
+        raise ValueError(
+            f"memory_limit must be a positive number of bytes or None, got {memory_limit!r}"
+        )
+    return float(memory_limit)
+
+
+def by_products(objective: Objective) -> bool:
+    """Whether there are too many parameters for Newton's method with matrices."""
+    return objective.space.size > PRODUCTS_PAY and objective.traits.products
+
+
+def matrix_bytes(size: int) -> float:
+    """What forming H of so many parameters takes: itself, its parts before they are put in order, and a
+    stretch of rows."""
+    return 8.0 * size**2 * 2.2
+
+
+def is_formed(objective: Objective, limit: float) -> bool:
+    """Whether H is formed where it may take so many bytes."""
+    return not by_products(objective) or matrix_bytes(objective.space.size) <= limit
+
+
+def finish(
+    objective: Objective, theta: np.ndarray, tolerance: float, limit: float, max_steps: int
+) -> Finished:
+    """From `theta` to a minimum, in at most `max_steps` of Newton's method."""
+    if not by_products(objective):
+        return _with_matrix(objective, theta, tolerance, max_steps)
+    theta = _descend(objective, theta, tolerance, max_steps) if max_steps else theta
+    if not is_formed(objective, limit):
+        return _without_matrix(objective, theta, tolerance)
+    look = _factored if len(theta) > LARGE else _with_matrix
+    return _off_saddles(objective, look(objective, theta, tolerance), look, tolerance, max_steps)
+
+
+def _with_matrix(
+    objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int = 0
+) -> Finished:
+    names = objective.space.names
+    end = minimise(
+        objective, theta[None], objective.base[None], tolerance=tolerance, max_steps=max_steps
+    )
+    hessian = DenseHessian(end.hessians[0], list(names))
+    status = end.status(0, names, tolerance)
+    lowest, distance = float(end.lowest[0]), float(end.distances[0])
+    return Finished(end.thetas[0], end.gradients[0], hessian, distance, lowest, status)
+
+
+def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int) -> np.ndarray:
+    everyone = objective.base[None]
+    return newton_cg_afresh(
+        lambda t, _: objective.values_and_gradients(t, everyone),
+        lambda t, v, _: objective.products(t, v, everyone)[0],
+        objective.preconditioner,
+        theta,
+        tolerance=tolerance,
+        most_steps=_BY_PRODUCTS * max_steps,
+    ).thetas[0]
+
+
+def _off_saddles(
+    objective: Objective, found: Finished, look: Any, tolerance: float, max_steps: int
+) -> Finished:
+    """From a saddle down along its lowest direction, a few times."""
+    for _ in range(_MOST_SADDLES if max_steps else 0):
+        if found.status.outcome is not Outcome.NOT_A_MINIMUM:
+            break
+        size = len(found.theta)
+        operator = LinearOperator((size, size), matvec=found.hessian.product, dtype=float)
+        start = np.random.default_rng(0).normal(size=size)
+        try:
+            down = eigsh(operator, 1, which="SA", tol=1e-2, v0=start, maxiter=60)[1][:, 0]
+        except ArpackError:
+            break
+        step = ASIDE * down / np.abs(down).max()
+        sides = np.stack([found.theta + step, found.theta - step])
+        values, _ = objective.values_and_gradients(sides, np.tile(objective.base, (2, 1)))
+        theta = _descend(objective, sides[int(np.argmin(values))], tolerance, max_steps)
+        found = look(objective, theta, tolerance)
+    return found
+
+
+def _factored(objective: Objective, theta: np.ndarray, tolerance: float) -> Finished:
+    """At a point with a large H: its factor certifies a minimum."""
+    everyone, names = objective.base[None], list(objective.space.names)
+    gradient = objective.gradients(theta[None], everyone)[0]
+    there = objective.device_hessian(theta)
+    hessian: Any = (
+        DeviceHessian(there, names)
+        if there is not None
+        else DenseHessian(objective.hessians(theta[None], everyone)[0], names)
+    )
+    try:
+        step = hessian.solve(gradient)
+    except IndefiniteError as error:
+        sound = np.isfinite(gradient).all() and np.isfinite(hessian.product(gradient)).all()
+        status = Status(Outcome.NOT_A_MINIMUM, str(error)) if sound else not_finite()
+        return Finished(theta, gradient, hessian, np.nan, np.nan, status)
+    distance = float(np.sqrt(max(gradient @ step, 0.0)))
+    lowest = (hessian.lowest, hessian.lowest_scaled)
+    status = certify_by_factor(gradient, distance, lowest, names, tolerance)
+    return Finished(theta, gradient, hessian, distance, lowest[0], status)
+
+
+def _without_matrix(objective: Objective, theta: np.ndarray, tolerance: float) -> Finished:
+    gradient = objective.gradients(theta[None], objective.base[None])[0]
+    hessian = ImplicitHessian(objective, theta)
+    look = np.random.default_rng(0).normal(size=(1, len(theta)))
+    found = conjugate_gradients(
+        lambda v, _: objective.products_at(theta, v),
+        np.concatenate([gradient[None], look]),
+        lambda v, _: hessian.precondition(v.T).T,
+        tolerance=1e-8,
+        most=_LOOK,
+    )
+    lowest = float(found.lowest.min()) if gradient.any() else float(found.lowest[1])
+    square = float(gradient @ found.x[0])
+    if found.residuals[0] > _SOLVED:  # what is solved in part is too short: at most this
+        square = float(gradient @ hessian.precondition(gradient)) / min(lowest, 1.0)
+    distance = np.sqrt(square) if lowest > 0 and square >= 0 else np.nan
+    status = certify_by_products(gradient, distance, lowest, bool(distance <= tolerance))
+    return Finished(theta, gradient, hessian, float(distance), np.nan, status)

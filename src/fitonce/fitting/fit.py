@@ -1,0 +1,316 @@
+"""Fitting: MAP or maximum likelihood, to a certified stationary point."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from fitonce.core.chunks import unit_rows
+from fitonce.core.numerics import in_float64, is_count
+from fitonce.core.parallel import resolve as resolve_parallel
+from fitonce.core.parameters import Params
+from fitonce.core.progress import bar
+from fitonce.core.renamed import deprecated
+from fitonce.core.status import Status
+from fitonce.data.places import Names
+from fitonce.engines.chain import Kernel
+from fitonce.fitting.finish import Finished, by_products, checked_limit, finish
+from fitonce.fitting.hessian import HessianOperator
+from fitonce.fitting.starts import descend, starting_points
+from fitonce.fitting.summarise import summary_of
+from fitonce.objectives.base import Objective
+from fitonce.objectives.families import objective_of
+from fitonce.objectives.schemes import Structures
+from fitonce.results.summary import FitSummary
+
+DEFAULT_TOLERANCE = 1e-6  # standard errors
+_ROWS = 512  # standard errors at a time
+_SAME_OPTIMUM = 0.05  # nats: starts stop a little short of their optimum
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model. Arrays are NumPy, in float64.
+
+    Attributes:
+        model, data: what was fitted to what.
+        params: pytree of constrained values.
+        theta: (D,) the same as a free vector.
+        names: D names of its coordinates.
+        status: whether this is a certified minimum; prints as a sentence.
+        gradient_norm: Euclidean norm of the gradient of the objective at `theta`.
+        distance: estimated distance from stationary, in standard errors (nan if H is indefinite).
+        smallest_eigenvalue: of the Hessian at `theta`; nan where that is not formed, or is large and not
+            positive definite.
+        value: the objective there, -log p(data) - log p(params).
+        seconds: wall time of the fit, compilation included.
+        refit_seconds: wall time of the best start alone, compiled: what another fit would take.
+        values_of_starts: the objective reached from each start.
+        objective: F(theta, w) itself, a function of a free vector and one weight per site.
+        gradient: (D,) of the objective at `theta`.
+        hessian_operator: H there, to multiply and to solve with.
+    """
+
+    model: Any
+    data: Any
+    params: Params
+    theta: np.ndarray
+    names: list[str]
+    status: Status
+    gradient_norm: float
+    distance: float
+    smallest_eigenvalue: float
+    value: float
+    seconds: float
+    refit_seconds: float
+    values_of_starts: list[float]
+    objective: Objective = field(repr=False)
+    gradient: np.ndarray = field(repr=False)
+    hessian_operator: HessianOperator = field(repr=False)
+
+    @property
+    def H(self) -> np.ndarray:  # noqa: N802 - the paper's letter
+        """(D, D) the second derivatives of the objective at `theta`: the observed information, with the
+        prior's."""
+        return self.hessian_operator.matrix()
+
+    @property
+    def ok(self) -> bool:
+        return self.status.ok
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of all data, without the prior."""
+        return -self.value - self.objective.log_prior(self.theta)
+
+    @cached_property
+    def summary(self) -> FitSummary:
+        """What is shown and written down of it."""
+        return summary_of(self)
+
+    @property
+    def places(self) -> Names | None:
+        """What the user calls sequences and sites; None: they have numbers only."""
+        return self.objective.collection.names
+
+    @property
+    def edges(self) -> np.ndarray | None:
+        """(E, 2) pairs of neighbours, where sites lie on a graph."""
+        return self.objective.edges
+
+    @property
+    def n_sites(self) -> int:
+        return self.objective.collection.n_sites
+
+    @in_float64
+    def params_at(self, theta: np.ndarray) -> Params:
+        """The pytree of constrained values at a free vector."""
+        params = self.objective.space.to_params(jnp.asarray(theta))
+        return jax.tree_util.tree_map(np.asarray, params)
+
+    def posterior(self) -> np.ndarray:
+        """(sites, K) probabilities of the latent states given all data."""
+        return self.objective.state_probabilities(self.theta)
+
+    @in_float64
+    def log_likelihood_of(self, data: Any) -> np.ndarray:
+        """(N,) log p(x_n) of the sequences of other data, at the parameters of the fit."""
+        if "structures" not in self.objective.traits.resampling:
+            raise ValueError(f"only models of sequences have a likelihood of new ones, got {self.model}")
+        objective = objective_of(self.model, data)
+        if objective.space.size != len(self.theta):
+            raise ValueError("data must have the channels of the fit's data")
+        along = objective.with_scheme(Structures())
+        everyone = np.arange(len(along.base))[None]
+        return -along.pointwise_losses(self.theta[None], along.base[None], everyone)[0]
+
+    @in_float64
+    def slopes_of(self, quantities: Callable[[Any], Any]) -> np.ndarray:
+        """(Q, D) derivatives by theta, at the fit, of a function of theta that returns (Q,)."""
+        return np.asarray(jax.jacfwd(quantities)(jnp.asarray(self.theta)))
+
+    @in_float64
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per free coordinate: `name`, `value` and its standard error `se` (delta method), and
+        the same in free coordinates (logarithms, log-ratios): `theta`, `theta_se`."""
+        named = self.objective.space.named_values
+        return pd.DataFrame(
+            {
+                "name": self.names,
+                "value": np.asarray(named(jnp.asarray(self.theta))),
+                "se": self._standard_errors(named),
+                "theta": self.theta,
+                "theta_se": self._standard_errors(lambda theta: theta),
+            }
+        )
+
+    def _standard_errors(self, quantities: Callable[[Any], Any]) -> np.ndarray:
+        """(D,) of a function of theta that returns as many, some at a time; nan without a minimum and
+        where H is not a matrix: a solution for each would take too long."""
+        found = np.full(len(self.theta), np.nan)
+        if not (self.smallest_eigenvalue > 0 and self.hessian_operator.dense):
+            return found
+        _, pull = jax.vjp(quantities, jnp.asarray(self.theta))
+        for some, unit in unit_rows(len(self.theta), _ROWS):
+            slopes = np.asarray(jax.vmap(pull)(jnp.asarray(unit))[0])
+            solved = self.hessian_operator.solve(slopes.T)
+            found[some] = np.sqrt(np.einsum("id,di->i", slopes, solved))
+        return found
+
+    @property
+    def problem(self) -> Objective:
+        """Deprecated: `objective`."""
+        deprecated("Fit.problem", "Fit.objective")
+        return self.objective
+
+    @property
+    def hessian(self) -> np.ndarray:
+        """Deprecated: `H`."""
+        deprecated("Fit.hessian", "Fit.H")
+        return self.H
+
+    @property
+    def second(self) -> HessianOperator:
+        """Deprecated: `hessian_operator`."""
+        deprecated("Fit.second", "Fit.hessian_operator")
+        return self.hessian_operator
+
+    def __repr__(self) -> str:
+        lines = [
+            f"Fit of {self.model}, {len(self.theta)} free parameters, "
+            f"objective {self.value:,.4f}, {self.seconds:.1f} s"
+        ]
+        lines.append(f"  {self.status}")
+        starts = np.array(self.values_of_starts)
+        reached = int((starts <= starts.min() + _SAME_OPTIMUM).sum()) if starts.size else 0
+        if 0 < reached < starts.size:
+            lines.append(
+                f"  reached by {reached} of {starts.size} starts; more restarts= may find better"
+            )
+        for path, value in jax.tree_util.tree_flatten_with_path(self.params)[0]:
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
+            shown = np.array2string(np.asarray(value), precision=4, suppress_small=True, threshold=20)
+            lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)))
+        return "\n".join(lines)
+
+
+def delta_method(slopes: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """(Q,) standard errors of quantities with slopes (Q, D) by parameters with this covariance."""
+    return np.sqrt(np.einsum("id,de,ie->i", slopes, covariance, slopes))
+
+
+@in_float64
+def fit(
+    model: Any,
+    data: Any,
+    *,
+    init: Params | None = None,
+    restarts: int = 3,
+    seed: int = 0,
+    tolerance: float = DEFAULT_TOLERANCE,
+    max_iterations: int | None = None,
+    progress: bool | None = None,
+    kernel: Kernel | None = None,
+    memory_limit: float | None = None,
+    parallel: Any = None,
+) -> Fit:
+    """Fit a model: L-BFGS (or EM, where a model has M steps) from each start, then Newton steps to
+    rounding level from the best, by products with H where there are many parameters.
+
+    Args:
+        model: one of `fo.models`, or anything with the same methods.
+        data: what `fo.sequences` reads; for `Custom`, a pytree of arrays.
+        init: pytree of starting values; None: from the data.
+        restarts: how many starts when `init` is None; the first is not random.
+        seed: of the random starts.
+        tolerance: a fit is stationary when it is within this many standard errors of it.
+        max_iterations: stop each start after so many iterations, and do without the Newton steps: a fit
+            that stopped early, whose status says how far it is from stationary.
+        progress: a progress bar; None: only on a terminal.
+        kernel: "scan", "tree", or None for the backend's best.
+        memory_limit: bytes that H may take; where it does not fit, it is never formed, and solutions
+            come from products with it. None: half of this machine's memory. `fo.plan` says what a model
+            needs.
+        parallel: over what H of many sequences is split: "devices", a number of worker processes, or
+            `fo.Workers`; None: threads of this process.
+    """
+    started = time.perf_counter()
+    if not is_count(restarts):
+        raise ValueError(f"restarts must be an integer of at least 1, got {restarts!r}")
+    if not tolerance > 0:
+        raise ValueError(f"tolerance must be positive, got {tolerance}")
+    if max_iterations is not None and not (
+        isinstance(max_iterations, (int, np.integer)) and max_iterations >= 1
+    ):
+        raise ValueError(f"max_iterations must be an integer of at least 1, got {max_iterations!r}")
+    limit, place = checked_limit(memory_limit), resolve_parallel(parallel)
+    objective = objective_of(model, data, kernel)
+    starts = starting_points(objective, init, restarts, seed)
+    objective.values_and_gradients(starts[0][None], objective.base[None])  # compile, untimed below
+    if not by_products(objective):
+        objective.hessians(starts[0][None], objective.base[None])
+    runs = []
+    with bar(len(starts), "starts of the fit", progress) as advance:
+        for start in starts:
+            runs.append(descend(objective, start, max_iterations))
+            advance(1)
+    finite = [run for run in runs if np.isfinite(run.value)]
+    best = min(finite or runs, key=lambda run: run.value)
+    ending = time.perf_counter()
+    steps = 50 if max_iterations is None else 0
+    found = finish(objective.run_on(place), best.x, tolerance, limit, steps)
+    now = time.perf_counter()
+    times = (now - started, now - ending + best.seconds)
+    return _result(objective, found, times, [run.value for run in runs])
+
+
+@in_float64
+def fit_at(
+    model: Any,
+    data: Any,
+    params: Params,
+    *,
+    kernel: Kernel | None = None,
+    memory_limit: float | None = None,
+) -> Fit:
+    """A `Fit` at parameters found elsewhere, without moving them. Its status says how far they are
+    from stationary."""
+    started = time.perf_counter()
+    limit = checked_limit(memory_limit)
+    objective = objective_of(model, data, kernel)
+    theta = objective.space.to_free(params)
+    found = finish(objective, theta, DEFAULT_TOLERANCE, limit, 0)
+    times = (time.perf_counter() - started, float("nan"))
+    return _result(objective, found, times, [])
+
+
+def _result(
+    objective: Objective, found: Finished, times: tuple[float, float], starts: list[float]
+) -> Fit:
+    params = objective.space.to_params(jnp.asarray(found.theta))
+    return Fit(
+        model=objective.model,
+        data=objective.data,
+        params=jax.tree_util.tree_map(np.asarray, params),
+        theta=found.theta,
+        names=list(objective.space.names),
+        status=found.status,
+        gradient_norm=float(np.linalg.norm(found.gradient)),
+        distance=found.distance,
+        smallest_eigenvalue=found.lowest,
+        value=objective(found.theta),
+        seconds=times[0],
+        refit_seconds=times[1],
+        values_of_starts=starts,
+        objective=objective,
+        gradient=found.gradient,
+        hessian_operator=found.hessian,
+    )

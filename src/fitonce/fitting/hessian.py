@@ -1,0 +1,287 @@
+"""H as something to multiply and to solve with: a matrix factored once, or products alone.
+
+A `DenseHessian` is factored in place where it is large: LAPACK writes the factor into one triangle and
+leaves H in the other, so that both take the memory of one. An `ImplicitHessian` is never formed: it
+solves by preconditioned conjugate gradients, and every solution carries a certified residual.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import linalg
+from scipy.linalg import blas, lapack
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from fitonce.core.numerics import Array, in_float64
+from fitonce.fitting.certificate import flat_direction
+from fitonce.fitting.conjugate_gradients import conjugate_gradients
+from fitonce.objectives.base import Objective
+
+LARGE = 2000  # parameters: beyond, eigenvalues of H and copies of it cost more than a fit
+PRODUCTS_PAY = 50  # parameters: beyond, a few products with H take Newton's method farther than one H
+_SOLVED = 1e-9  # relative residual of a solution by products
+_MOST_PRODUCTS = 1000
+
+
+class IndefiniteError(ValueError):
+    """H has a direction that is flat or goes downhill, so the fit is not a minimum."""
+
+
+class UnsolvedError(ValueError):
+    """Conjugate gradients did not reach their tolerance."""
+
+
+class Factored:
+    """A positive definite H that solves: its smallest eigenvalues, by Lanczos' method on the inverse."""
+
+    names: list[str]
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        raise NotImplementedError
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    @cached_property
+    def lowest(self) -> float:
+        """The smallest eigenvalue, to two digits."""
+        return self._lowest(np.ones(len(self.names)))
+
+    @cached_property
+    def lowest_scaled(self) -> float:
+        """The same of H scaled to a unit diagonal, which does not depend on units."""
+        return self._lowest(np.sqrt(self.diagonal))
+
+    def _lowest(self, scale: np.ndarray) -> float:
+        size = len(scale)
+
+        def inverse(vector: np.ndarray) -> np.ndarray:
+            return scale * self.solve(scale * vector.ravel())
+
+        operator = LinearOperator((size, size), matvec=inverse, dtype=float)
+        start = np.random.default_rng(0).normal(size=size)
+        return float(1.0 / eigsh(operator, 1, which="LM", tol=1e-2, v0=start)[0][0])
+
+
+class HessianOperator(Protocol):
+    """H at a fit; vectors are columns, (D,) or (D, m)."""
+
+    @property
+    def dense(self) -> bool:
+        """Whether there is a matrix."""
+        ...
+
+    def matrix(self) -> np.ndarray:
+        """(D, D)."""
+        ...
+
+    def product(self, vectors: np.ndarray) -> np.ndarray: ...
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """H^-1 rhs; raises where there is none."""
+        ...
+
+    def precondition(self, rhs: np.ndarray) -> np.ndarray:
+        """H^-1 rhs, or something close to it that is cheap."""
+        ...
+
+    def with_damping(self, damping: float) -> HessianOperator:
+        """H plus a multiple of the identity."""
+        ...
+
+
+class DenseHessian(Factored):
+    """A matrix H of a model with parameters `names`.
+
+    Args:
+        matrix: (D, D), symmetric. One of more than `LARGE` rows is factored in place: it is no longer
+            the caller's.
+    """
+
+    dense = True
+
+    def __init__(self, matrix: np.ndarray, names: list[str], damping: float = 0.0) -> None:
+        self._matrix, self.names, self.damping = matrix, names, damping
+        self._diagonal = np.diag(matrix) + damping
+        self._in_place = len(matrix) > LARGE
+
+    def with_damping(self, damping: float) -> DenseHessian:
+        if damping == self.damping:
+            return self
+        shared = self._in_place and "_factor" not in self.__dict__  # then matrix() is our own array
+        return DenseHessian(self.matrix().copy() if shared else self.matrix(), self.names, damping)
+
+    def matrix(self) -> np.ndarray:
+        """H, without damping."""
+        if "_factor" not in self.__dict__ or not self._in_place:
+            return self._matrix
+        whole = np.tril(self._matrix, -1)
+        whole += whole.T
+        np.fill_diagonal(whole, self._diagonal - self.damping)
+        return whole
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        return self._diagonal
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """H times vectors, without damping."""
+        if "_factor" not in self.__dict__ or not self._in_place:
+            return self._matrix @ vectors
+        columns = np.asfortranarray(vectors.reshape(len(vectors), -1))
+        found = blas.dsymm(1.0, self._matrix.T, columns, side=0, lower=0)
+        gap = self._diagonal - self.damping - np.diag(self._matrix)
+        return (found + gap[:, None] * columns).reshape(vectors.shape)
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        return linalg.cho_solve(self._factor, rhs, check_finite=False)
+
+    precondition = solve
+
+    @cached_property
+    def _factor(self) -> Any:
+        finite = np.isfinite(self._matrix.sum(1))
+        if not finite.all():
+            bad = self.names[int(np.flatnonzero(~finite)[0])]
+            raise IndefiniteError(f"H is not finite at '{bad}'; the fit is at an impossible point")
+        return self._large() if self._in_place else self._small()
+
+    def _small(self) -> Any:
+        hessian = self._matrix + self.damping * np.eye(len(self._matrix))
+        flat = flat_direction(hessian, self.names)
+        if flat is not None:
+            raise IndefiniteError(
+                f"H is not positive definite: smallest eigenvalue {np.linalg.eigvalsh(hessian)[0]:.1e}, "
+                f"flat or downhill along {flat}; fit to a minimum, add a prior, or pass damping="
+            )
+        return linalg.cho_factor(hessian, lower=True)
+
+    def _large(self) -> Any:
+        """The factor in the upper triangle, of which the matrix's transpose is what LAPACK reads."""
+        if self.damping:
+            np.fill_diagonal(self._matrix, self._diagonal)
+        if not self._matrix.flags.c_contiguous:
+            self._matrix = np.ascontiguousarray(self._matrix)
+        factor, info = lapack.dpotrf(self._matrix.T, lower=1, overwrite_a=1, clean=0)
+        if info > 0:
+            lower = np.tril(self._matrix, -1)  # what was overwritten is the transpose of this
+            self._matrix = lower + lower.T
+            np.fill_diagonal(self._matrix, self._diagonal - self.damping)
+            raise IndefiniteError(
+                f"H is not positive definite, as its factor shows at '{self.names[info - 1]}'; fit to a "
+                "minimum, add a prior, or pass damping="
+            )
+        return factor, True
+
+
+class DeviceHessian(Factored):
+    """A matrix H that stays on the accelerator, factored there."""
+
+    dense = True
+
+    def __init__(self, matrix: Array, names: list[str], damping: float = 0.0) -> None:
+        self._matrix, self.names, self.damping = matrix, names, damping
+
+    def with_damping(self, damping: float) -> DeviceHessian:
+        return self if damping == self.damping else DeviceHessian(self._matrix, self.names, damping)
+
+    def matrix(self) -> np.ndarray:
+        """H, without damping."""
+        return np.asarray(self._matrix)
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        with jax.enable_x64(True):
+            return np.asarray(jnp.diagonal(self._matrix)) + self.damping
+
+    @in_float64
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """H times vectors, without damping."""
+        return np.asarray(self._matrix @ jnp.asarray(vectors))
+
+    @in_float64
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        return np.asarray(jax.scipy.linalg.cho_solve((self._factor, True), jnp.asarray(rhs)))
+
+    precondition = solve
+
+    @cached_property
+    def _factor(self) -> Array:
+        with jax.enable_x64(True):
+            size = len(self.names)
+            matrix = self._matrix if not self.damping else self._matrix + self.damping * jnp.eye(size)
+            factor = jnp.linalg.cholesky(matrix)
+            sound = bool(jnp.isfinite(jnp.diagonal(factor)).all())
+        if not sound:
+            raise IndefiniteError(
+                "H is not positive definite; fit to a minimum, add a prior, or pass damping="
+            )
+        return factor
+
+
+class ImplicitHessian:
+    """H of an objective by its products alone.
+
+    Attributes:
+        iterations: products that the last solution took, the most of any right-hand side.
+        residual: the largest relative residual of it.
+    """
+
+    dense = False
+
+    def __init__(
+        self,
+        objective: Objective,
+        theta: np.ndarray,
+        precondition: Any = None,
+        damping: float = 0.0,
+    ) -> None:
+        self.objective, self.theta, self.damping = objective, theta, damping
+        self._inverse = precondition or objective.preconditioner(theta)
+        self.iterations, self.residual = 0, 0.0
+
+    def with_damping(self, damping: float) -> ImplicitHessian:
+        if damping == self.damping:
+            return self
+        return ImplicitHessian(self.objective, self.theta, self._inverse, damping)
+
+    def matrix(self) -> np.ndarray:
+        """Forms H, from D products."""
+        return self.objective.hessians(self.theta[None], self.objective.base[None])[0]
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        columns = vectors.reshape(len(vectors), -1)
+        return self.objective.products_at(self.theta, columns.T).T.reshape(vectors.shape)
+
+    def precondition(self, rhs: np.ndarray) -> np.ndarray:
+        return self._inverse(rhs.reshape(len(rhs), -1)).reshape(rhs.shape)
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        columns = rhs.reshape(len(rhs), -1)
+        found = conjugate_gradients(
+            lambda v, _: self.objective.products_at(self.theta, v) + self.damping * v,
+            columns.T,
+            lambda v, _: self._inverse(v.T).T,
+            tolerance=0.3 * _SOLVED,
+            most=_MOST_PRODUCTS,
+            certify=True,
+        )
+        self.iterations, self.residual = int(found.iterations.max()), float(found.residuals.max())
+        if (found.lowest <= 0).any():
+            raise IndefiniteError(
+                "H is not positive definite: conjugate gradients met a way that goes downhill; fit "
+                "to a minimum, add a prior, or pass damping="
+            )
+        if not self.residual <= _SOLVED:
+            raise UnsolvedError(
+                f"solving with H by products reached a relative residual of {self.residual:.1e} after "
+                f"{self.iterations} of them, short of {_SOLVED:.0e}; add a prior, damping=, or allow "
+                "a dense H its memory by memory_limit="
+            )
+        return found.x.T.reshape(rhs.shape)

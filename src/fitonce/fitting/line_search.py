@@ -1,0 +1,71 @@
+"""Steps that are halved until they are good, on many folds at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+Evaluate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Thetas (n, D) and their folds (n,) to values (n,) and gradients (n, D)."""
+
+
+class Place(NamedTuple):
+    """Where each fold is, changed in place: `thetas` (F, D), `values` (F,) and `gradients` (F, D)."""
+
+    thetas: np.ndarray
+    values: np.ndarray
+    gradients: np.ndarray
+
+    def move(self, folds: np.ndarray, other: Place) -> None:
+        """Put the folds (n,) where `other` is, row by row."""
+        for mine, theirs in zip(self, other, strict=True):
+            mine[folds] = theirs
+
+    def some(self, rows: np.ndarray) -> Place:
+        """Copies of some rows."""
+        return Place(*(part[rows] for part in self))
+
+
+def start_at(evaluate: Evaluate, thetas: np.ndarray) -> tuple[Place, np.ndarray]:
+    """Every fold at its theta, and the folds whose value and gradient are finite there."""
+    thetas = np.array(thetas, float)
+    place = Place(thetas, *map(np.array, evaluate(thetas, np.arange(len(thetas)))))
+    sound = np.isfinite(place.values) & np.isfinite(place.gradients).all(1)
+    return place, np.flatnonzero(sound)
+
+
+def search(
+    evaluate: Evaluate,
+    place: Place,
+    folds: np.ndarray,
+    steps: np.ndarray,
+    is_good: Callable[[np.ndarray, np.ndarray, Place], np.ndarray],
+    most: int,
+    give_up: Callable[[int, np.ndarray], bool] = lambda halvings, rows: False,
+) -> np.ndarray:
+    """Move the folds (n,) along steps (n, D), each halved until it is good.
+
+    Args:
+        evaluate: values and gradients.
+        place: where folds are; changed in place.
+        is_good: rows (m,) of `folds`, the shares (m,) of their steps, and where these lead, to (m,) bools.
+        most: halvings.
+        give_up: the halvings so far and the rows that are left, to whether to stop trying.
+
+    Returns: (n,) what share of each step was made, zero where none was good.
+    """
+    share, moved = np.ones(len(folds)), np.zeros(len(folds), bool)
+    for halving in range(most):
+        rows = np.flatnonzero(~moved)
+        if rows.size == 0 or give_up(halving, rows):
+            break
+        trial = place.thetas[folds[rows]] + share[rows, None] * steps[rows]
+        there = Place(trial, *evaluate(trial, folds[rows]))
+        with np.errstate(invalid="ignore"):  # what is not finite compares false, and is not moved to
+            good = is_good(rows, share[rows], there) & np.isfinite(there.gradients).all(1)
+        place.move(folds[rows[good]], there.some(good))
+        moved[rows[good]] = True
+        share[~moved] *= 0.5
+    return np.where(moved, share, 0.0)

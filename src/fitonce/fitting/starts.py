@@ -1,0 +1,85 @@
+"""From starting points most of the way to a minimum; `newton` goes the rest."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize
+
+from fitonce.core.numerics import in_float64
+from fitonce.core.parameters import Params
+from fitonce.fitting.hessian import PRODUCTS_PAY
+from fitonce.objectives.base import Objective
+
+_MOST_ITERATIONS = 500
+_BEFORE_NEWTON = 100  # iterations where a Hessian costs a few gradients: Newton's method ends sooner
+_MOST_OF_MANY = 3000
+_MOST_EM = 200
+_GAIN = 0.1  # nats: a pass of EM that gains less is not worth its time
+
+
+class Run(NamedTuple):
+    """Where a descent ended: `x` (D,), the objective there, and how long it took."""
+
+    x: np.ndarray
+    value: float
+    seconds: float
+
+
+def starting_points(
+    objective: Objective, init: Params | None, restarts: int, seed: int
+) -> list[np.ndarray]:
+    """Free vectors to start from: the given one, or from the data."""
+    if init is not None:
+        return [objective.space.to_free(init)]
+    rng = np.random.default_rng(seed)
+    found = [objective.start(rng if start else None) for start in range(restarts)]
+    return found[:1] if all(np.array_equal(found[0], other) for other in found) else found
+
+
+def descend(objective: Objective, start: np.ndarray, max_iterations: int | None = None) -> Run:
+    """From one start most of the way down: by EM, and by L-BFGS where M steps do not move all."""
+    if start.size == 0:
+        raise ValueError("the model has no free parameters: every one of them is frozen")
+    traits, theta, started = objective.traits, start, time.perf_counter()
+    usual = _BEFORE_NEWTON if traits.closed_form_hessian else _MOST_ITERATIONS
+    if traits.products and start.size > PRODUCTS_PAY:  # networks: gradients lead farther than H
+        usual = _MOST_OF_MANY
+    if traits.m_steps != "none":
+        theta = expectation_maximisation(objective, theta, max_iterations or _MOST_EM)
+    if traits.m_steps != "all":
+        theta = _lbfgs(objective, theta, max_iterations or usual)
+    return Run(theta, objective(theta), time.perf_counter() - started)
+
+
+@in_float64
+def expectation_maximisation(objective: Objective, start: np.ndarray, most: int) -> np.ndarray:
+    """From `start` (D,) until passes gain little: they slow down near the end, where Newton's method does
+    not. A way down that never goes up, from anywhere."""
+    theta, best, before = start, start, np.inf
+    for _ in range(most):
+        value, new = objective.m_step(theta)
+        if not value < before:  # also where it is not a number
+            return best
+        if before - value < _GAIN or new is None:
+            return theta
+        theta, best, before = new, theta, value
+    return theta
+
+
+def _lbfgs(objective: Objective, start: np.ndarray, most: int) -> np.ndarray:
+    def value_and_gradient(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        values, gradients = objective.values_and_gradients(theta[None], objective.base[None])
+        # SciPy's line search needs numbers to step back from.
+        value = float(values[0]) if np.isfinite(values[0]) else 1e300
+        return value, np.nan_to_num(gradients[0], posinf=0.0, neginf=0.0)
+
+    return optimize.minimize(
+        value_and_gradient,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": most, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-6},
+    ).x

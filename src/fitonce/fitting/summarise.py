@@ -1,0 +1,41 @@
+"""A fit in numbers and words, without the machinery."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from fitonce.core.numerics import in_float64
+from fitonce.results.summary import FitSummary
+
+if TYPE_CHECKING:
+    from fitonce.fitting.fit import Fit
+
+_MOST_PARAMETERS = 2000  # of more, standard errors take too long: each is a solution with H
+
+
+@in_float64
+def summary_of(fit: Fit) -> FitSummary:
+    """What is shown and written down of a fit."""
+    objective, sites = fit.objective, fit.objective.collection
+    if len(fit.theta) <= _MOST_PARAMETERS:
+        table = fit.to_dataframe()[["name", "value", "se"]]
+    else:
+        values = np.asarray(objective.space.named_values(jnp.asarray(fit.theta)))
+        table = pd.DataFrame({"name": fit.names, "value": values, "se": np.nan})
+    return FitSummary(
+        model=str(fit.model),
+        data=str(fit.data) if sites is fit.data else type(fit.data).__name__,
+        status=fit.status,
+        parameters=table,
+        log_likelihood=fit.log_likelihood,
+        lengths=np.asarray(sites.lengths),
+        values=sites.shown_values,
+        channels=sites.channel_names,
+        edges=objective.edges,
+        seconds=fit.seconds,
+        places=sites.names,
+    )

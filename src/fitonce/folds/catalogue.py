@@ -1,0 +1,94 @@
+"""Folds by name, as the command line asks for them: a new kind is an entry here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fitonce.folds.given import points, structures
+from fitonce.folds.record import Folds
+from fitonce.folds.space import buffered, regions, spatial_kfold
+from fitonce.folds.time import blocks, future, iid, kfold
+
+PERCENT = 10.0
+_MANY, _FUTURES = 200, 20  # folds, where nobody says how many
+
+
+@dataclass(frozen=True)
+class FoldOptions:
+    """Numbers that some kinds of folds take; None: the usual ones of the kind."""
+
+    percent: float = PERCENT
+    n: int | None = None
+    k: int = 10
+    hops: int | None = None
+    horizon: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class FoldKind:
+    """A kind of folds.
+
+    Attributes:
+        title: what a fold leaves out, in a line.
+        make: the model, its data and options to folds.
+        options: names of those that it takes, besides the seed.
+    """
+
+    title: str
+    make: Callable[[Any, Any, FoldOptions], Folds]
+    options: tuple[str, ...] = ()
+
+
+def _futures(data: Any, given: FoldOptions) -> Folds:
+    """`n` folds that leave out more and more of the last steps, up to the percentage."""
+    if not 0 < given.percent < 100:
+        raise ValueError(f"--percent must be between 0 and 100, got {given.percent:g}")
+    most = max(int(np.max(data.lengths) * given.percent / 100), 1)
+    count = min(most, _FUTURES if given.n is None else given.n)
+    steps = np.unique(np.linspace(1, most, max(count, 1)).astype(int))
+    return future(data, steps=[int(step) for step in steps], horizon=given.horizon)
+
+
+def _regions(model: Any, data: Any, given: FoldOptions) -> Folds:
+    if given.hops is not None and given.percent != PERCENT:
+        raise ValueError("--percent and --hops both say how large a region is; give one of them")
+    percent = given.percent if given.hops is None else None
+    return regions(model, hops=given.hops, percent=percent, n=given.n, seed=given.seed, data=data)
+
+
+FOLD_KINDS: dict[str, FoldKind] = {
+    "blocks": FoldKind(
+        "a stretch of time",
+        lambda _, data, o: blocks(data, o.percent, _MANY if o.n is None else o.n, o.seed),
+        ("percent", "n"),
+    ),
+    "iid": FoldKind(
+        "points at random",
+        lambda _, data, o: iid(data, o.percent, _MANY if o.n is None else o.n, o.seed),
+        ("percent", "n"),
+    ),
+    "points": FoldKind("a single point", lambda _, data, o: points(data)),
+    "kfold": FoldKind("one of k stretches", lambda _, data, o: kfold(data, o.k, seed=o.seed), ("k",)),
+    "future": FoldKind(
+        "the last steps", lambda _, data, o: _futures(data, o), ("percent", "n", "horizon")
+    ),
+    "sequences": FoldKind(
+        "a whole sequence", lambda _, data, o: structures(data, n=o.n, seed=o.seed), ("n",)
+    ),
+    "regions": FoldKind("a region of a graph", _regions, ("percent", "n", "hops")),
+    "spatial-kfold": FoldKind(
+        "one of k regions of a graph",
+        lambda model, data, o: spatial_kfold(model, o.k, seed=o.seed, data=data),
+        ("k",),
+    ),
+    "buffered": FoldKind(
+        "a site with its neighbours, of which the site is scored",
+        lambda model, data, o: buffered(model, hops=1 if o.hops is None else o.hops, data=data),
+        ("hops",),
+    ),
+}

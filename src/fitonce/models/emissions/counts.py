@@ -1,0 +1,243 @@
+"""Counts and categories: Poisson, binomial, categorical. Channels are independent given the state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import xlog1py, xlogy
+from scipy.special import gammaln
+
+from fitonce.core.constraints import Constraint, Positive, Proportion, Simplex
+from fitonce.core.numerics import Array, safe_log
+from fitonce.core.parameters import Params
+from fitonce.data.sequences import Sequences
+from fitonce.models.emissions.base import (
+    Emission,
+    EmissionTraits,
+    Rows,
+    dirichlet_log_prior,
+    gamma_log_prior,
+    require_counts_of,
+    require_gamma,
+    spread_levels,
+    sum_channels,
+    upright,
+    weighted_sums,
+)
+
+
+def _exposure(rows: Rows) -> np.ndarray:
+    """Of the rows, to multiply by x: ones where there is none."""
+    exposure = np.ones(len(rows.x)) if rows.exposure is None else np.asarray(rows.exposure)
+    return np.broadcast_to(upright(exposure, rows.x), rows.x.shape)
+
+
+def _rates(n_states: int, rows: Rows, rng: np.random.Generator | None) -> np.ndarray:
+    """Starting rates per unit of exposure, rising. Where most counts are zero a level would be, too, and a
+    rate of zero has no logarithm."""
+    rising = upright(1.0 + 0.01 * np.arange(n_states), rows.x)
+    levels, lowest = spread_levels(n_states, rows, rng), 0.1
+    if rows.exposure is not None:
+        counts = np.asarray(rows.counts)
+        overall = np.asarray(rows.x).T @ counts / (np.asarray(rows.exposure) @ counts)
+        lowest = np.where(overall > 0, 0.05 * overall, 0.005)
+    return np.maximum(levels, lowest) * rising
+
+
+@dataclass(frozen=True)
+class Poisson(Emission):
+    """Counts with mean `rate`, (K, C) or (K,), times the exposure, where there is one.
+
+    Args:
+        shape, rate: of a Gamma prior on the rates; 1 and 0 make it flat.
+    """
+
+    shape: float = 1.0
+    rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_gamma("the Poisson prior", (self.shape, self.rate))
+
+    @property
+    def traits(self) -> EmissionTraits:
+        return EmissionTraits(deduplicate=True, exposure=True, m_step=True)
+
+    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        require_counts_of(data, "a Poisson emission")
+
+    def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
+        known = 0.0 if exposure is None else upright(np.log(exposure), x)
+        return x * known - gammaln(x + 1.0)
+
+    def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
+        return {"rate": Positive((n_states, *rows.x.shape[1:]))}
+
+    def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        return {"rate": _rates(n_states, rows, rng)}
+
+    def log_prior(self, params: Params, rows: Rows) -> Array:
+        return gamma_log_prior(params["rate"], self.shape, self.rate)
+
+    def log_density(self, params: Params, rows: Rows) -> Array:
+        rate, x = params["rate"], rows.x[:, None]
+        mean = rate if rows.exposure is None else upright(rows.exposure, x) * rate
+        return sum_channels(x * jnp.log(rate) - mean, rows)
+
+    def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
+        counts = weighted_sums(rows.x, shares, rows) + self.shape - 1.0
+        return {"rate": counts / (weighted_sums(_exposure(rows), shares, rows) + self.rate)}
+
+
+@dataclass(frozen=True)
+class Binomial(Emission):
+    """Counts out of a number of trials, each with probability `rate`, (K, C) or (K,).
+
+    Args:
+        a, b: of a Beta prior on the rates; 1 and 1 make it flat.
+        trials: of every count; None: the exposure says it for each.
+    """
+
+    a: float = 1.0
+    b: float = 1.0
+    trials: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.a > 0 and self.b > 0):
+            raise ValueError(f"the binomial prior must be two positive numbers, got {(self.a, self.b)}")
+        if self.trials is not None and not (self.trials >= 1 and self.trials == int(self.trials)):
+            raise ValueError(f"trials must be an integer of at least 1 or None, got {self.trials!r}")
+
+    @property
+    def traits(self) -> EmissionTraits:
+        return EmissionTraits(deduplicate=True, exposure=True, m_step=True)
+
+    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        require_counts_of(data, "a binomial emission")
+        if exposure is None and self.trials is None:
+            raise ValueError(
+                "a binomial emission needs trials=, or on a graph exposure=, how many each count is out of"
+            )
+        if exposure is None:
+            highest = float(data.values[data.observed].max())
+            if highest > float(self.trials or 0):
+                raise ValueError(
+                    f"a binomial count cannot exceed its trials={self.trials}, got {highest:g}"
+                )
+            return
+        whole = np.flatnonzero(exposure != np.floor(exposure))
+        if whole.size:
+            raise ValueError(
+                f"a binomial exposure must be an integer, got {exposure[whole[0]]:g} at site {whole[0]}"
+            )
+        x = np.where(data.observed, data.values, 0.0)[0, :, 0]
+        over = np.flatnonzero(x > exposure)
+        if over.size:
+            site = over[0]
+            raise ValueError(
+                f"a binomial count cannot exceed its exposure, but site {site} has {x[site]:g} of "
+                f"{exposure[site]:g}"
+            )
+
+    def _trials(self, rows: Rows) -> np.ndarray:
+        """Of the shape of x."""
+        if rows.exposure is None:
+            return np.full(rows.x.shape, float(self.trials or 0))
+        return _exposure(rows)
+
+    def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
+        trials = upright(np.asarray(float(self.trials or 0) if exposure is None else exposure), x)
+        return gammaln(trials + 1.0) - gammaln(x + 1.0) - gammaln(np.maximum(trials - x, 0.0) + 1.0)
+
+    def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
+        return {"rate": Proportion((n_states, *rows.x.shape[1:]))}
+
+    def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        if rows.exposure is None:
+            rates = spread_levels(n_states, rows, rng) / float(self.trials or 1)
+        else:
+            rates = _rates(n_states, rows, rng)
+        # Away from zero and one, whose log-odds are infinite, and still in rising order.
+        place = upright(np.arange(n_states) / n_states, rows.x)
+        return {"rate": np.clip(rates, 1e-4 * (1.0 + place), 0.98 + 0.02 * place)}
+
+    def log_prior(self, params: Params, rows: Rows) -> Array:
+        rate = params["rate"]
+        return jnp.sum(xlogy(self.a - 1.0, rate) + xlogy(self.b - 1.0, 1.0 - rate))
+
+    def log_density(self, params: Params, rows: Rows) -> Array:
+        rate, x = params["rate"], rows.x[:, None]
+        trials = float(self.trials or 0) if rows.exposure is None else upright(rows.exposure, x)
+        return sum_channels(xlogy(x, rate) + xlog1py(trials - x, -rate), rows)
+
+    def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
+        counts = weighted_sums(rows.x, shares, rows) + self.a - 1.0
+        return {
+            "rate": counts / (weighted_sums(self._trials(rows), shares, rows) + self.a + self.b - 2.0)
+        }
+
+
+def n_categories(data: Sequences) -> int:
+    """As many as the largest that was observed needs, at least two."""
+    return int(np.max(data.values, initial=1.0)) + 1
+
+
+@dataclass(frozen=True)
+class Categorical(Emission):
+    """Integer categories 0 .. n_categories - 1; `probability` is (K, C, M), or (K, M) of single values.
+
+    Args:
+        n_categories: M.
+        concentration: of a Dirichlet prior.
+    """
+
+    n_categories: int
+    concentration: float = 1.1
+
+    def __post_init__(self) -> None:
+        if self.n_categories < 2:
+            raise ValueError(f"n_categories must be at least 2, got {self.n_categories}")
+        if not self.concentration > 0:
+            raise ValueError(f"concentration must be positive, got {self.concentration}")
+
+    @property
+    def traits(self) -> EmissionTraits:
+        return EmissionTraits(deduplicate=True, m_step=True)
+
+    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        require_counts_of(data, "a categorical emission")
+        highest = int(data.values[data.observed].max())
+        if highest >= self.n_categories:
+            raise ValueError(
+                f"n_categories={self.n_categories} allows 0 to {self.n_categories - 1}, got {highest}"
+            )
+
+    def _indicators(self, rows: Rows) -> np.ndarray:
+        """(R, ..., M) which category each value is, nothing where it was not observed."""
+        found = np.asarray(rows.x)[..., None] == np.arange(self.n_categories)
+        return found if rows.observed is None else found & np.asarray(rows.observed)[..., None]
+
+    def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
+        return {"probability": Simplex((n_states, *rows.x.shape[1:], self.n_categories))}
+
+    def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        rng = rng or np.random.default_rng(0)
+        shares = 1.0 + np.tensordot(np.asarray(rows.counts), self._indicators(rows), (0, 0))
+        shares = shares / shares.sum(-1, keepdims=True)
+        tilted = shares * rng.gamma(2.0, 0.5, (n_states, *shares.shape))
+        return {"probability": tilted / tilted.sum(-1, keepdims=True)}
+
+    def log_prior(self, params: Params, rows: Rows) -> Array:
+        # A frozen table may hold exact zeros; a learned one never does.
+        return dirichlet_log_prior(params["probability"], self.concentration, params["probability"] > 0)
+
+    def log_density(self, params: Params, rows: Rows) -> Array:
+        table = jnp.moveaxis(safe_log(params["probability"]), 0, -1)  # (..., M, K)
+        chosen = jnp.take_along_axis(table[None], rows.x.astype(int)[..., None, None], -2)
+        return sum_channels(jnp.moveaxis(chosen[..., 0, :], -1, 1), rows)
+
+    def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
+        found = np.tensordot(shares, self._indicators(rows), (0, 0)) + self.concentration - 1.0
+        found = np.maximum(found, 1e-8)
+        return {"probability": found / found.sum(-1, keepdims=True)}

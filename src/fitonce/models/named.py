@@ -1,0 +1,175 @@
+"""Hidden Markov models by their usual names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fitonce.core.renamed import deprecated
+from fitonce.models.emissions.autoregression import LinearAutoregression, NeuralAutoregression
+from fitonce.models.emissions.base import require_gamma
+from fitonce.models.emissions.counts import Binomial, Categorical, Poisson
+from fitonce.models.emissions.events import EventEmission
+from fitonce.models.emissions.gaussian import CovarianceShape, Gaussian
+from fitonce.models.emissions.noise import Noise, NoiseModel
+from fitonce.models.hmm import HMM
+
+
+def ARHMM(  # noqa: N802 - reads as the model it makes
+    n_states: int,
+    order: int = 1,
+    *,
+    noise: Noise = "shared",
+    variance: float = 1.0,
+    weight_scale: float | None = 1.0,
+    bias_scale: float | None = 1.0,
+    strength: float = 1.0,
+    scale: float | None = None,
+    **chain: Any,
+) -> HMM:
+    """An HMM whose states are linear autoregressions with noise that is the same in every channel.
+
+    The priors have the scale of the data in mind: standardise channels of very different spread.
+
+    Args:
+        n_states: K.
+        order: p, how many steps each step is regressed on; 0 is a Gaussian HMM with spherical noise.
+        noise: "shared" by all states, one for each "state", or "fixed" at `variance`.
+        variance: the fixed variance.
+        weight_scale, bias_scale: prior standard deviations, see `LinearAutoregression`; None: flat.
+        strength, scale: prior of a learned variance, see `NoiseModel`.
+        **chain: priors, support and frozen parameters, see `HMM`.
+    """
+    emission = LinearAutoregression(
+        order, NoiseModel(noise, variance, strength, scale), weight_scale, bias_scale
+    )
+    return HMM(n_states, emission, **chain)
+
+
+def NeuralARHMM(  # noqa: N802
+    n_states: int,
+    order: int = 1,
+    *,
+    hidden: int = 12,
+    noise: Noise = "shared",
+    variance: float = 1.0,
+    weight_scale: float = 1.0,
+    strength: float = 1.0,
+    scale: float | None = None,
+    **chain: Any,
+) -> HMM:
+    """An HMM whose states are autoregressions by a network of one hidden layer of tanh units.
+
+    Args:
+        n_states: K.
+        order: p, at least 1.
+        hidden: units of the hidden layer (the paper's 12-12-12 network for 12 channels).
+        noise, variance, strength, scale: as for `ARHMM`.
+        weight_scale: prior standard deviation of all weights and biases.
+        **chain: priors, support and frozen parameters, see `HMM`.
+    """
+    emission = NeuralAutoregression(
+        order, NoiseModel(noise, variance, strength, scale), hidden, weight_scale
+    )
+    return HMM(n_states, emission, **chain)
+
+
+def EventCounts(  # noqa: N802 - reads as the model it makes
+    steps_per_day: int,
+    *,
+    first_day: int = 0,
+    rate_prior: tuple[float, float] = (1.0, 0.05),
+    a_prior: tuple[float, float] = (5.0, 1.0),
+    b_prior: tuple[float, float] = (1.0, 3.0),
+    day_concentration: float = 1.0,
+    stay_quiet_prior: tuple[float, float] = (99.0, 1.0),
+    stay_in_event_prior: tuple[float, float] = (9.0, 1.0),
+    frozen: Any = (),
+) -> HMM:
+    """The paper's time-varying Poisson process for counts with a weekly rhythm and events.
+
+    State 0 is quiet, state 1 an event; the first state is uniform and not learned, which leaves 11
+    free parameters.
+
+    Args:
+        steps_per_day: how many time steps make a day (288 for five minutes).
+        first_day: day of the week (0 to 6) of the first step; only names the shares.
+        rate_prior, a_prior, b_prior: shape and rate of Gamma priors. The paper gives no numbers; these
+            are weak: means 20, 5 and 1/3 (a / b is the mean excess of an event).
+        day_concentration: Dirichlet prior of the seven day shares; the paper's 1 is flat, more is needed
+            when a day of the week never occurs in the data.
+        stay_quiet_prior, stay_in_event_prior: Beta priors on transition[0,0] and transition[1,1].
+        frozen: parameter names and the values at which to hold them.
+    """
+    for name, value, least in (("steps_per_day", steps_per_day, 1), ("first_day", first_day, 0)):
+        if not isinstance(value, (int, np.integer)) or value < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, got {value}")
+    for name, prior in (("rate_prior", rate_prior), ("a_prior", a_prior), ("b_prior", b_prior)):
+        require_gamma(name, prior)
+    if not day_concentration > 0:
+        raise ValueError(f"day_concentration must be positive, got {day_concentration}")
+    priors = (tuple(rate_prior), tuple(a_prior), tuple(b_prior))  # hashable, whatever was given
+    emission = EventEmission(steps_per_day, first_day, *priors, day_concentration)
+    stay_quiet, leave_quiet = stay_quiet_prior
+    stay_event, leave_event = stay_in_event_prior
+    return HMM(
+        2,
+        emission,
+        transition_concentration=((stay_quiet, leave_quiet), (leave_event, stay_event)),
+        frozen={"initial": (0.5, 0.5), **dict(frozen)},
+    )
+
+
+def GaussianHMM(  # noqa: N802 - reads as the model it makes
+    n_states: int,
+    *,
+    covariance: CovarianceShape = "diag",
+    variance: Any = 1.0,
+    mean_scale: float | None = None,
+    strength: float = 1.0,
+    scale: float | None = None,
+    **chain: Any,
+) -> HMM:
+    """An HMM with Gaussian emissions.
+
+    Args:
+        n_states: K.
+        covariance: "fixed" (at `variance`, a number or one per channel), "spherical", "diag", "full".
+        variance: the fixed variance, when covariance="fixed".
+        mean_scale, strength, scale: priors, see `fo.models.Gaussian`.
+        **chain: priors, support and frozen parameters, see `HMM`.
+    """
+    return HMM(n_states, Gaussian(covariance, variance, mean_scale, strength, scale), **chain)
+
+
+def PoissonHMM(  # noqa: N802
+    n_states: int, *, shape: float = 1.0, rate: float = 0.0, **chain: Any
+) -> HMM:
+    """An HMM with Poisson counts in each channel; Gamma(shape, rate) prior on the rates (1, 0: flat)."""
+    return HMM(n_states, Poisson(shape, rate), **chain)
+
+
+def CategoricalHMM(  # noqa: N802
+    n_states: int, n_categories: int, *, concentration: float = 1.1, **chain: Any
+) -> HMM:
+    """An HMM with categories 0 .. n_categories - 1 in each channel; Dirichlet(concentration) prior."""
+    return HMM(n_states, Categorical(n_categories, concentration), **chain)
+
+
+def PoissonSites(shape: float = 1.0, inverse_scale: float = 0.0) -> Poisson:  # noqa: N802
+    """Deprecated: `Poisson(shape, rate)` serves graphs, too."""
+    deprecated("fo.models.PoissonSites(shape, inverse_scale)", "fo.models.Poisson(shape, rate)")
+    return Poisson(shape, inverse_scale)
+
+
+def BinomialSites(a: float = 1.0, b: float = 1.0) -> Binomial:  # noqa: N802
+    """Deprecated: `Binomial(a, b)` serves graphs, too."""
+    deprecated("fo.models.BinomialSites", "fo.models.Binomial")
+    return Binomial(a, b)
+
+
+def GaussianSites(strength: float = 1.0, scale: float | None = None) -> Gaussian:  # noqa: N802
+    """Deprecated: `Gaussian(strength=, scale=)` serves graphs, too."""
+    deprecated("fo.models.GaussianSites", "fo.models.Gaussian(strength=, scale=)")
+    return Gaussian(strength=strength, scale=scale)

@@ -1,0 +1,1 @@
+"""F(theta, w), the waist: fits, folds and analyses ask an objective, never what kind of model it is."""

@@ -1,0 +1,287 @@
+"""The waist: what fits, folds and analyses ask of an objective, whatever computes it.
+
+    F(theta, w) = -log p(data; theta, w) - log p(theta)
+
+A family of models (chains, graphs, labels, custom densities) has one subclass of `Objective`. It
+implements the abstract methods, and of the optional ones those that its `traits` declare. Arrays in
+and out are NumPy, with a leading fold axis: thetas (F, D), weights (F, P).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Self
+
+import jax
+import numpy as np
+
+from fitonce.core.parallel import Parallel
+from fitonce.core.parameters import ParameterSpace
+from fitonce.data.sequences import Collection
+from fitonce.objectives.schemes import Increments, Scheme, Structures
+
+CLUSTERS = 32  # parts of one sequence or graph that count as observations
+
+
+@dataclass(frozen=True)
+class Program:
+    """All that is known when a program is compiled. Hashable: equal programs are compiled once."""
+
+    model: Any
+    space: ParameterSpace
+    scheme: Scheme
+    kernel: Any = None
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What an objective is and can do, declared by its family.
+
+    Attributes:
+        site: what a single thing that can be left out is called: "time" (a step), "site", "token".
+        resampling: the kinds of bootstrap that make sense.
+        hidden_states: whether `state_probabilities` tells hidden states apart.
+        labels: whether `label_evidence` and `sequence_evidence` judge labels.
+        convex: whether F is strictly convex in theta at the weights of any fold, so that no Hessian is
+            needed to tell a minimum.
+        linear_in_weights: whether gradients are linear in the weights.
+        closed_form_hessian: whether `hessians` costs a few gradients and not D of them.
+        cheap_cross: whether J costs less than a gradient for each of a few folds.
+        products: whether it multiplies by Hessians without forming them: `products`, `products_at`,
+            `slopes_along`.
+        blocks: whether `preconditioner` is better than nothing: emission parameters are per state.
+        strongly_nonquadratic: whether secants from far away go astray, as with networks.
+        m_steps: which parameters `m_step` moves: "all", "some" or "none" (there is no `m_step`).
+    """
+
+    site: str = "time"
+    resampling: tuple[str, ...] = ()
+    hidden_states: bool = True
+    labels: bool = False
+    convex: bool = False
+    linear_in_weights: bool = False
+    closed_form_hessian: bool = False
+    cheap_cross: bool = False
+    products: bool = False
+    blocks: bool = False
+    strongly_nonquadratic: bool = False
+    m_steps: Literal["all", "some", "none"] = "none"
+
+
+class LabelEvidence(NamedTuple):
+    """Labels held against all others.
+
+    Attributes:
+        log_probabilities: (n,) log p(z_t | all other labels, x).
+        slopes: (n, D) their derivatives by theta.
+        alternatives: (n, K) p(z_t = k | all other labels, x).
+    """
+
+    log_probabilities: np.ndarray
+    slopes: np.ndarray
+    alternatives: np.ndarray
+
+
+class Objective(ABC):
+    """F of one model on one data set, along the path of one scheme.
+
+    Attributes:
+        program: the model, its parameter space and the scheme.
+        base: (P,) the weights of the full fit: 1 for what was observed, 0 for what is missing.
+        data: what was fitted to, as read.
+    """
+
+    program: Program
+    base: np.ndarray
+    data: Any
+
+    @property
+    def model(self) -> Any:
+        return self.program.model
+
+    @property
+    def space(self) -> ParameterSpace:
+        return self.program.space
+
+    @property
+    def scheme(self) -> Scheme:
+        return self.program.scheme
+
+    def __call__(self, theta: Any, weights: Any = None) -> float:
+        """F(theta, w): one weight per site (or sequence), the full fit's by default."""
+        theta = np.asarray(theta, float)
+        weights = self.base if weights is None else np.asarray(weights, float)
+        if theta.shape != (self.space.size,):
+            raise ValueError(f"theta must have shape ({self.space.size},), got {theta.shape}")
+        if weights.shape != self.base.shape:
+            raise ValueError(f"weights must have shape {self.base.shape}, got {weights.shape}")
+        return float(self.values_and_gradients(theta[None], weights[None])[0][0])
+
+    def gradients(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F, D)."""
+        return self.values_and_gradients(thetas, weights)[1]
+
+    # --- what every family implements ----------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def traits(self) -> Traits: ...
+
+    @property
+    @abstractmethod
+    def collection(self) -> Collection:
+        """The sites that can be left out: how many sequences of which lengths, weights and names."""
+
+    @property
+    @abstractmethod
+    def clusters(self) -> np.ndarray:
+        """(P,) parts of the data that count as one observation each, in a standard error."""
+
+    @property
+    @abstractmethod
+    def bytes_per_fold(self) -> int:
+        """About how much memory one fold needs."""
+
+    @abstractmethod
+    def start(self, rng: np.random.Generator | None) -> np.ndarray:
+        """(D,) where to start a fit; a random variation of it when `rng` is given."""
+
+    @abstractmethod
+    def log_prior(self, theta: np.ndarray) -> float:
+        """The log prior density, up to a constant."""
+
+    @abstractmethod
+    def values_and_gradients(
+        self, thetas: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """F (F,) and its gradients (F, D)."""
+
+    @abstractmethod
+    def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F, D, D)."""
+
+    @abstractmethod
+    def cross(self, theta: np.ndarray) -> np.ndarray:
+        """J (D, path coordinates) at the full fit's weights."""
+
+    @abstractmethod
+    def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log p(x_t | x_-t) (sites,) and its derivatives by theta (D, sites)."""
+
+    @abstractmethod
+    def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F,) log p(kept data), latent states kept, up to what does not depend on the weights."""
+
+    @abstractmethod
+    def pointwise_losses(
+        self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
+    ) -> np.ndarray:
+        """(F, M): -log p(x_t | kept data) of what is `scored` (F, M), latent states kept."""
+
+    @abstractmethod
+    def with_scheme(self, scheme: Scheme) -> Objective:
+        """The same along another path."""
+
+    # --- what has a usual answer -----------------------------------------------------------------------
+
+    @property
+    def edges(self) -> np.ndarray | None:
+        """(E, 2) pairs of neighbours, where sites lie on a graph."""
+        return None
+
+    @property
+    def loss_data(self) -> Any:
+        """What a user's own loss is given; a pytree of arrays."""
+        return self.data
+
+    def coordinates(self, weights: np.ndarray) -> np.ndarray:
+        """Path coordinates of weights (..., P): for most schemes the weights."""
+        return np.asarray(weights, float)
+
+    def bytes_per_loss(self, touched: int) -> int:
+        """About how much memory the losses of one fold need that leaves out so many things."""
+        return self.bytes_per_fold
+
+    def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:
+        """Raise where weights (P,) of a fold cannot be what they should."""
+
+    def for_resampling(self, kind: str) -> Objective:
+        """The same with weights that count how often each thing was drawn, see `analysis.bootstrap`."""
+        return self.with_scheme(Structures() if kind == "structures" else Increments())
+
+    def for_prediction(self, data: Any = None) -> Objective:
+        """The same model on what it is to predict: other data, or None for those of the fit."""
+        if data is None:
+            return self
+        raise ValueError(f"{self.model} predicts for the data of its fit alone, got other data")
+
+    def run_on(self, parallel: Parallel) -> Self:
+        """The same with its work elsewhere, see `core.parallel`: folds go to workers as they are."""
+        if parallel == "devices":
+            raise ValueError(
+                "parallel='devices' is for chains; give a number of worker processes or None, "
+                f"got 'devices' for {self.model}"
+            )
+        return self
+
+    def identity(self) -> list[Any]:
+        """All that its answers depend on, for a journal: the program and the arrays."""
+        program = self.program
+        known = [program.model, program.scheme, program.kernel, program.space.names, self.base]
+        return [*known, *jax.tree_util.tree_leaves(self.loss_data)]
+
+    # --- what traits declare -------------------------------------------------------------------------
+
+    def state_probabilities(self, theta: np.ndarray) -> np.ndarray:
+        """(sites, K) probabilities of the hidden states given all data."""
+        raise self._lacks("hidden states that are known here")
+
+    def decode(self, theta: np.ndarray) -> list[Any]:
+        """The most probable states of each sequence, together."""
+        raise self._lacks("a most probable path of states")
+
+    def label_evidence(self, theta: np.ndarray, sites: np.ndarray) -> LabelEvidence:
+        """Known labels at `sites` (n,), held against all others."""
+        raise self._lacks("labels to judge")
+
+    def sequence_evidence(
+        self, theta: np.ndarray, sequences: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """-log p(labels of a sequence | x) (n,), and slopes (n, D)."""
+        raise self._lacks("labels to judge")
+
+    def m_step(
+        self, theta: np.ndarray, weights: np.ndarray | None = None
+    ) -> tuple[float, np.ndarray | None]:
+        """One pass of EM, at the full fit's weights or others: F at `theta`, and where it leads; None where
+        an M step has no answer."""
+        raise self._lacks("M steps")
+
+    def products(
+        self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray]:
+        """(F, D) each fold's Hessian times its direction (F, D)."""
+        raise self._lacks("products with its Hessians")
+
+    def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """(m, D) H at the full fit's weights times directions (m, D)."""
+        raise self._lacks("products with its Hessian")
+
+    def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
+        """(F, D) J times changes (F, P) of the path coordinates."""
+        raise self._lacks("products with J")
+
+    def preconditioner(
+        self, theta: np.ndarray, weights: np.ndarray | None = None
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """An approximate H^-1, at the full fit's weights or others, as a function of columns (D, m)."""
+        raise self._lacks("products to precondition")
+
+    def device_hessian(self, theta: np.ndarray) -> jax.Array | None:
+        """H (D, D) at the full fit's weights on the accelerator where it was made; None: nowhere."""
+        return None
+
+    def _lacks(self, what: str) -> ValueError:
+        return ValueError(f"{self.model} has no {what}")

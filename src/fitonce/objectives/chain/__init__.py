@@ -1,0 +1,1 @@
+"""Chains of hidden states: where sites lie, what is compiled, the objective."""

@@ -1,0 +1,205 @@
+"""Complete-data information: what H would be if all states had been observed.
+
+Its blocks are those of K separate regressions (or densities): an emission may know them in closed
+form, else they come from P directions, set in all states at once. They also precondition H.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import linalg
+
+from fitonce.core.chunks import unit_rows
+from fitonce.core.numerics import Array, in_float64
+from fitonce.objectives import priors
+from fitonce.objectives.base import Program
+from fitonce.objectives.chain.blocks import Split
+from fitonce.objectives.chain.posteriors import Chunk, Sample, posterior_of
+
+_DIRECTIONS = 64  # second derivatives at a time
+
+
+@partial(jax.jit, static_argnums=0)
+def _complete(
+    program: Program, theta: Array, shares: Array, rows: Any, directions: Array, common: Array
+) -> tuple[Array, tuple[Array, Array]]:
+    """Second derivatives of sum_rk shares[k, r] log p(row r | k) along `directions` (m, P) of the own
+    coordinates of all states (m, K, P), and along shared ones (j, S): (j, K, P) and (j, S)."""
+    split = Split(program.space, program.model.n_states)
+    emission = program.model.emission
+
+    def value(own: Array, shared: Array) -> Array:
+        def state(mine: Array, fixed: dict[str, Any], share: Array) -> Array:
+            density = emission.log_density(split.one_state(mine, shared, fixed), rows)[:, 0]
+            return jnp.sum(jnp.where(share > 0, share * density, 0.0))
+
+        return jnp.sum(jax.vmap(state)(own, split.frozen(), shares))
+
+    at = (theta[split.own], theta[split.shared])
+    slope = jax.grad(value, (0, 1))
+
+    def along(direction: Array) -> Array:
+        tangents = (jnp.broadcast_to(direction, at[0].shape), jnp.zeros_like(at[1]))
+        return jax.jvp(slope, at, tangents)[1][0]
+
+    def along_shared(direction: Array) -> tuple[Array, Array]:
+        return jax.jvp(slope, at, (jnp.zeros_like(at[0]), direction))[1]
+
+    return jax.vmap(along)(directions), jax.vmap(along_shared)(common)
+
+
+@partial(jax.jit, static_argnums=0)
+def _chain_hessian(program: Program, theta: Array, first: Array, moves: Array, prepared: Any) -> Array:
+    """(M, M) second derivatives of sum first log initial + sum moves log transition."""
+    split = Split(program.space, program.model.n_states)
+
+    def value(free: Array) -> Array:
+        found = program.model.potentials(
+            program.space.to_params(theta.at[split.chain].set(free)), prepared.take(jnp.zeros(1, int))
+        )
+        kept = [jnp.where(p > -jnp.inf, p, 0.0) for p in (found.initial, found.transition)]
+        return jnp.sum(first * kept[0]) + jnp.sum(moves * kept[1])
+
+    return jax.hessian(value)(theta[split.chain])
+
+
+@dataclass(frozen=True)
+class Information:
+    """Complete-data information, at the posterior probabilities of the states.
+
+    Attributes:
+        own: (K, P, P) each state's block.
+        own_shared: (K, P, S).
+        shared: (S, S).
+        chain: (M, M).
+    """
+
+    own: np.ndarray
+    own_shared: np.ndarray
+    shared: np.ndarray
+    chain: np.ndarray
+
+    def blocks(self, split: Split) -> Iterator[tuple[tuple[slice, slice], np.ndarray]]:
+        """Where each part belongs in a matrix whose columns are ordered as those of `engines.scores`."""
+        states, width = split.own.shape
+        chain = slice(states * width, states * width + len(split.chain))
+        shared = slice(chain.stop, chain.stop + len(split.shared))
+        for state in range(states):
+            mine = slice(state * width, (state + 1) * width)
+            yield (mine, mine), self.own[state]
+            if len(split.shared):
+                yield (mine, shared), self.own_shared[state]
+                yield (shared, mine), self.own_shared[state].T
+        yield (chain, chain), self.chain
+        if len(split.shared):
+            yield (shared, shared), self.shared
+
+
+def summed(parts: list[Information]) -> Information:
+    """Of all parts of the data."""
+    return Information(
+        *(sum(getattr(part, name) for part in parts) for name in Information.__annotations__)
+    )
+
+
+def information_of(
+    sample: Sample,
+    theta: np.ndarray,
+    chunk: Chunk,
+    first: Array,
+    moves: Array,
+    shares: Array,
+    how: str = "information",
+) -> Information:
+    """Of a chunk, from its expected first states (K,), moves (K, K) and states of steps (K, n, T).
+    `how`: the emission's method that knows it in closed form, where it has one."""
+    program, at = sample.program, jnp.asarray(theta)
+    weighted = (shares * chunk.coefficients[:, None]).reshape(len(shares), -1)
+    chain = _chain_hessian(program, at, first, moves, sample.prepared)
+    emission = program.model.emission
+    closed = dict(program.model.frozen).keys() <= {"initial", "transition"}
+    if closed and getattr(emission.traits, how):
+        params = program.space.to_params(at)
+        known = getattr(emission, how)(params, np.asarray(weighted).T, chunk.rows)
+        return Information(known[0], known[1], known[2], -np.asarray(chain))
+    own, own_shared, shared = _by_directions(program, at, weighted, chunk.rows)
+    return Information(own, own_shared, shared, -np.asarray(chain))
+
+
+def _by_directions(
+    program: Program, at: Array, weighted: Array, rows: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The emission's part of the information, from P directions set in all states at once."""
+    split = Split(program.space, program.model.n_states)
+    states, width = split.own.shape
+    own = np.empty((width, states, width))
+    common = jnp.eye(len(split.shared))
+    directions = list(unit_rows(width, _DIRECTIONS)) or [(np.zeros(0, int), np.zeros((0, 0)))]
+    for some, unit in directions:
+        found, tied = _complete(program, at, weighted, rows, jnp.asarray(unit), common)
+        own[some] = np.asarray(found)
+    by_shared = -np.moveaxis(np.asarray(tied[0]), 0, -1)
+    return -np.moveaxis(own, 1, 0), by_shared, -np.asarray(tied[1])
+
+
+def complete_information(sample: Sample, theta: np.ndarray) -> Information:
+    """The first term alone, or an emission's stand-in for it: what a preconditioner needs."""
+    at, parts = jnp.asarray(theta), []
+    how = "metric" if sample.program.model.emission.traits.metric else "information"
+    for chunk in sample.chunks():
+        weight = jnp.asarray(chunk.coefficients)
+        first, moves, shares = posterior_of(sample.program, at, weight, *chunk.arrays)
+        parts.append(information_of(sample, theta, chunk, first, moves, shares, how))
+    return summed(parts)
+
+
+@in_float64
+def preconditioner(sample: Sample, theta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """An approximate H^-1 as a function of columns (D, m): of the complete-data information and the
+    prior's, the blocks of each state, of the chain and of the shared parameters on their own."""
+    split, found = sample.split, complete_information(sample, theta)
+    places = [*split.own, split.chain, split.shared]
+    blocks = [*found.own, found.chain, found.shared]
+
+    def prior_rows(directions: np.ndarray) -> np.ndarray:
+        arrays = (jnp.asarray(theta), jnp.asarray(directions), sample.prepared)
+        return np.asarray(priors.products(sample.program, *arrays))
+
+    for some, unit in unit_rows(split.own.shape[1], 4 * _DIRECTIONS):
+        directions = np.zeros((len(unit), len(theta)))
+        directions[:, split.own] = unit[:, None]  # in all states at once: their priors are independent
+        rows = prior_rows(directions)
+        for block, own in zip(blocks, split.own, strict=False):
+            block[some] -= rows[:, own]
+    for number in (-2, -1):
+        if len(places[number]):
+            rows = prior_rows(np.eye(len(theta))[places[number]])
+            blocks[number] = blocks[number] - rows[:, places[number]]
+    factors = [_definite(block) for block in blocks]
+
+    def inverse(columns: np.ndarray) -> np.ndarray:
+        out = np.empty_like(columns)
+        for place, factor in zip(places, factors, strict=True):
+            out[place] = linalg.cho_solve(factor, columns[place]) if len(place) else columns[place]
+        return out
+
+    return inverse
+
+
+def _definite(block: np.ndarray) -> Any:
+    """A Cholesky factor of a symmetric block, or of one with the absolute values of its eigenvalues."""
+    block = 0.5 * (block + block.T)
+    try:
+        return linalg.cho_factor(block, lower=True)
+    except linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(block)
+        floor = max(1e-8 * np.abs(values).max(), np.finfo(float).tiny)
+        sound = (vectors * np.maximum(np.abs(values), floor)) @ vectors.T
+        return linalg.cho_factor(sound, lower=True)

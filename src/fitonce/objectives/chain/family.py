@@ -1,0 +1,56 @@
+"""Chains of hidden states: HMMs and autoregressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fitonce.data.reading import Columns, read
+from fitonce.models.base import ChainModel
+from fitonce.models.emissions.counts import n_categories
+from fitonce.models.named import (
+    ARHMM,
+    CategoricalHMM,
+    EventCounts,
+    GaussianHMM,
+    NeuralARHMM,
+    PoissonHMM,
+)
+from fitonce.objectives.chain.objective import chain_objective
+from fitonce.objectives.family import STATES, Family, Loaded, NamedModel, Option
+
+_ORDER = Option("order", int, 1, "Order of an autoregression", several="Orders, such as 0..3")
+_DAY = Option("steps_per_day", int, 288, "Steps in a day, for event-counts")
+
+
+def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
+    found = read(path, columns)
+    return Loaded(found.data, found.notes, str(found.data))
+
+
+_MODELS = (
+    NamedModel("poisson-hmm", "counts, one rate for each hidden state",
+               lambda o, _: PoissonHMM(o["states"]), (STATES,)),
+    NamedModel("gaussian-hmm", "numbers, a mean and variances for each hidden state",
+               lambda o, _: GaussianHMM(o["states"]), (STATES,)),
+    NamedModel("gaussian-hmm-full", "numbers, with full covariances",
+               lambda o, _: GaussianHMM(o["states"], covariance="full"), (STATES,)),
+    NamedModel("categorical-hmm", "categories 0, 1, 2, ...",
+               lambda o, data: CategoricalHMM(o["states"], n_categories(data)), (STATES,)),
+    NamedModel("ar-hmm", "numbers, a linear autoregression for each hidden state (--order)",
+               lambda o, _: ARHMM(o["states"], o["order"]), (STATES, _ORDER)),
+    NamedModel("neural-ar-hmm", "numbers, a small network for each hidden state (--order)",
+               lambda o, _: NeuralARHMM(o["states"], o["order"]), (STATES, _ORDER)),
+    NamedModel("event-counts", "counts with days of the week and hidden events (--steps-per-day)",
+               lambda o, _: EventCounts(steps_per_day=o["steps_per_day"]), (_DAY,)),
+)  # fmt: skip
+
+CHAINS = Family(
+    name="chain",
+    accepts=lambda model: isinstance(model, ChainModel),
+    objective=chain_objective,
+    modelled=lambda model, data: model.modelled(data),
+    models=_MODELS,
+    load=_load,
+)

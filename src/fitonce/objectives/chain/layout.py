@@ -1,0 +1,61 @@
+"""Where the sites of sequences lie in a padded grid."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.core.numerics import Array
+from fitonce.data.sequences import Sequences
+
+
+def layout_of(data: Sequences) -> Layout:
+    """Where the sites of `data` lie in the padded grid."""
+    full = bool(data.valid.all())
+    observed = jnp.asarray(data.observed.any(-1))
+    if full:
+        return Layout(observed, None, None, None)
+    places = np.where(data.valid, np.cumsum(data.valid.ravel()).reshape(data.valid.shape) - 1, 0)
+    slots = np.flatnonzero(data.valid.ravel())
+    return Layout(observed, jnp.asarray(data.lengths), jnp.asarray(places), jnp.asarray(slots))
+
+
+class Layout(NamedTuple):
+    """Where the sites of a batch of N sequences lie in the padded (N, T) grid.
+
+    Attributes:
+        observed: (N, T) bools, false at missing and padding steps.
+        lengths: (N,) integers, or None when every sequence fills the grid.
+        places: (N, T) the site in each place (any, at padding), or None when sites fill the grid.
+        slots: (sites,) the place of each site in the flattened grid, or None when sites fill it.
+    """
+
+    observed: Array
+    lengths: Array | None
+    places: Array | None
+    slots: Array | None
+
+    def take(self, sequences: Array) -> Layout:
+        """Of some of the sequences, for programs that weigh whole sequences or the grid."""
+        lengths = None if self.lengths is None else self.lengths[sequences]
+        return Layout(self.observed[sequences], lengths, None, None)
+
+    def to_grid(self, sites: Array) -> Array:
+        """(sites,) to (N, T)."""
+        grid = self.observed.shape
+        return sites.reshape(grid) if self.places is None else sites[self.places]
+
+    def latent(self, weights: Array) -> Array:
+        """(N, T): a missing observation was not left out, so its latent state has weight one."""
+        return jnp.where(self.observed, self.to_grid(weights), 1.0)
+
+    def link_weights(self, weights: Array) -> Array:
+        """(N * (T - 1),) of each transition, the product of the weights at its ends."""
+        latent = self.latent(weights)
+        return (latent[:, :-1] * latent[:, 1:]).ravel()
+
+    def to_slots(self, sites: Array) -> Array:
+        """Site numbers to places in the flattened (N * T) grid."""
+        return sites if self.slots is None else self.slots[sites]

@@ -1,0 +1,190 @@
+"""F(theta, w) of a custom density, which takes the weights itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from fitonce.core.numerics import Array, in_float64
+from fitonce.core.parallel import Parallel, everywhere, placed
+from fitonce.core.parameters import ParameterSpace
+from fitonce.data.sequences import Collection, Points, Sequences
+from fitonce.models.custom import Custom
+from fitonce.objectives import priors
+from fitonce.objectives.base import CLUSTERS, Objective, Program, Traits
+from fitonce.objectives.derivatives import Derivatives
+from fitonce.objectives.family import Family
+from fitonce.objectives.schemes import C, Own, Scheme
+
+
+@partial(jax.jit, static_argnums=0)
+def log_likelihoods(program: Program, thetas: Array, weights: Array, prepared: Any) -> Array:
+    """(F,) weighted log-likelihoods."""
+    params = jax.vmap(program.space.to_params)(thetas)
+    found = jax.vmap(program.model.log_density, (0, None, 0))(params, prepared, weights)
+    if found.shape != thetas.shape[:1]:
+        raise ValueError(f"log_density must return a scalar, got shape {found.shape[1:]}")
+    return found
+
+
+def _values(program: Program, thetas: Array, weights: Array, prepared: Any) -> Array:
+    likelihood = log_likelihoods(program, thetas, weights, prepared)
+    return -likelihood - priors.log_priors(program, thetas, prepared)
+
+
+@partial(jax.jit, static_argnums=0)
+def _losses(program: Program, thetas: Array, weights: Array, scored: Array, data: Any) -> Array:
+    """(F, M)."""
+
+    def one(theta: Array, weight: Array, indices: Array) -> Array:
+        return program.model.losses(program.space.to_params(theta), data, weight, indices)
+
+    return jax.vmap(one)(thetas, weights, scored)
+
+
+@in_float64
+def custom_objective(model: Custom, data: Any, kernel: None = None) -> CustomObjective:
+    """F of a custom density on a pytree of arrays."""
+    if isinstance(data, Sequences):
+        raise ValueError(
+            "Custom takes arrays as they are; pass data.values[0] and handle missing values"
+        )
+    plain = data.to_numpy() if isinstance(data, (pd.DataFrame, pd.Series)) else data
+    prepared = jax.tree_util.tree_map(jnp.asarray, plain)
+    program = Program(model, ParameterSpace(model.space()), Own())
+    return CustomObjective(program, np.ones(model.count(prepared)), data, prepared)
+
+
+@dataclass(frozen=True, eq=False)
+class CustomObjective(Objective):
+    """F of a custom density; see `Objective`. `prepared`: the data as arrays; `parallel`: where work runs."""
+
+    program: Program
+    base: np.ndarray
+    data: Any
+    prepared: Any
+    parallel: Parallel = None
+
+    @property
+    def collection(self) -> Collection:
+        return Points(len(self.base))
+
+    @property
+    def loss_data(self) -> Any:
+        return self.prepared
+
+    @property
+    def traits(self) -> Traits:
+        kinds = ("block", "iid")
+        return Traits(site="time", resampling=kinds, hidden_states=False, products=True)
+
+    @cached_property
+    def _derivatives(self) -> Derivatives:
+        data, need = (self.prepared,), self.bytes_per_fold
+        return Derivatives(_values, self.program, data, need, self.parallel)
+
+    @property
+    def clusters(self) -> np.ndarray:
+        """(P,) contiguous stretches, which count as one observation each."""
+        return np.arange(len(self.base)) // -(-len(self.base) // CLUSTERS)
+
+    @property
+    def bytes_per_fold(self) -> int:
+        return int(self.model.bytes_per_fold(self.prepared))
+
+    def start(self, rng: np.random.Generator | None) -> np.ndarray:
+        return self.space.to_free(self.model.init)
+
+    @in_float64
+    def log_prior(self, theta: np.ndarray) -> float:
+        return float(priors.log_prior(self.program, jnp.asarray(theta), self.prepared))
+
+    @in_float64
+    def values_and_gradients(
+        self, thetas: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self._derivatives.values_and_gradients(thetas, weights)
+
+    @in_float64
+    def gradients(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return self._derivatives.gradients(thetas, weights)
+
+    @in_float64
+    def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return self._derivatives.hessians(thetas, weights)
+
+    @in_float64
+    def cross(self, theta: np.ndarray) -> np.ndarray:
+        return self._derivatives.cross(theta, self.base)
+
+    @in_float64
+    def products(
+        self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray]:
+        return (self._derivatives.products(thetas, directions, weights),)
+
+    @in_float64
+    def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        return self._derivatives.products_at(theta, directions, self.base)
+
+    @in_float64
+    def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
+        return self._derivatives.slopes_along(theta, self.base, changes)
+
+    def preconditioner(
+        self, theta: np.ndarray, weights: np.ndarray | None = None
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """The identity: nothing is known of the density."""
+        return np.array
+
+    def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        raise ValueError("a Custom model has no chain to sweep; use cross_validate on fo.folds.points")
+
+    @in_float64
+    def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        arrays = (jnp.asarray(thetas), jnp.asarray(weights), self.prepared)
+        return np.asarray(log_likelihoods(self.program, *arrays))
+
+    @in_float64
+    def pointwise_losses(
+        self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
+    ) -> np.ndarray:
+        arrays = (placed(array, self.parallel) for array in (thetas, weights, scored))
+        return np.asarray(_losses(self.program, *arrays, self.prepared))
+
+    def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:
+        if self(theta, weights) == self(theta):
+            raise ValueError(
+                "log_density must depend on weights, but leaving out fold 0 did not change its value"
+            )
+
+    def with_scheme(self, scheme: Scheme) -> CustomObjective:
+        """The density has one path, whatever a weight belongs to."""
+        if isinstance(scheme, C):
+            raise ValueError("scheme C leaves labels out, but a Custom model says itself what goes")
+        return self
+
+    @in_float64
+    def run_on(self, parallel: Parallel) -> CustomObjective:
+        """On several devices the data are on each of them."""
+        prepared = self.prepared
+        if parallel == "devices":
+            prepared = jax.device_put(prepared, everywhere())
+        return replace(self, parallel=parallel, prepared=prepared)
+
+    def for_resampling(self, kind: str) -> CustomObjective:
+        return self
+
+
+CUSTOM = Family(
+    name="custom",
+    accepts=lambda model: isinstance(model, Custom),
+    objective=custom_objective,
+)

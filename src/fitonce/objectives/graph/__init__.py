@@ -1,0 +1,1 @@
+"""Hidden fields on graphs: where sites lie, what is compiled, the objective."""

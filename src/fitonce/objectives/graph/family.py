@@ -1,0 +1,121 @@
+"""Hidden fields on graphs: Potts mixtures and custom factor graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.data.edge_files import edges_of
+from fitonce.data.graph import graph
+from fitonce.data.places import Names
+from fitonce.data.reading import Columns, read
+from fitonce.data.table_files import read_table
+from fitonce.models.base import FieldModel
+from fitonce.models.emissions.counts import Binomial, Categorical, Poisson, n_categories
+from fitonce.models.emissions.gaussian import Gaussian
+from fitonce.models.potts import PottsMixture
+from fitonce.objectives.family import STATES, Family, Loaded, NamedModel, Option
+from fitonce.objectives.graph.objective import field_objective, junction_tree_of
+
+_BETA = Option(
+    "beta", str, "learned", "Coupling of neighbours, or 'learned'",
+    several="Couplings, such as 0,0.5,1,learned",
+)  # fmt: skip
+_EDGES = Option("edges", Path, None, "File with two columns of neighbouring sites", of_data=True)
+_EXPOSURE = Option("exposure", str, None, "Column of exposures or trials", of_data=True)
+
+
+def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
+    """Values of sites in the order of the file, the graph between them, exposures."""
+    edges, exposure = options["edges"], options["exposure"]
+    if edges is None:
+        raise ValueError("a model on a graph needs --edges, a file with two columns of sites")
+    for option, value in (
+        ("--time", columns.time), ("--group", columns.group),
+        ("--from", columns.first), ("--to", columns.last),
+    ):  # fmt: skip
+        if value is not None:
+            raise ValueError(f"{option} is for sequences, got it for a model on a graph")
+    table = read_table(path, columns.decimal)
+    if exposure is not None and exposure not in table.columns:
+        raise ValueError(f"'{exposure}' is not a column; columns are {', '.join(table.columns)}")
+    others = [c for c in table.columns if table[c].dtype.kind in "biuf" and c != exposure]
+    if columns.modelled is None and len(others) != 1:
+        raise ValueError(
+            f"a graph has one number for each site; choose its column with --columns, from "
+            f"{', '.join(others) or 'none'}"
+        )
+    chosen = columns.modelled or (others[0],)
+    found = read(path, replace(columns, modelled=chosen, gaps=False, ordered=False))
+    known = None if exposure is None else _numbers(found.table[exposure])
+    apart = [name for name in found.table.columns if name not in (*chosen, exposure)]
+    numbered, column = edges_of(edges, found.table[apart])
+    links, data = graph(numbered, found.data.n_sites), found.data
+    notes = [*found.notes, str(links)]
+    if column is not None:
+        notes.append(f"sites are named by '{column}'")
+        data = replace(data, names=Names(("the graph",), tuple(map(str, found.table[column]))))
+    notes += [] if exposure is None else [f"exposure: {exposure}"]
+    missing = int((data.weights == 0).sum())
+    text = f"{data.n_sites:,} sites, {missing:,} missing"
+    return Loaded(data, notes, text, {"edges": links, "exposure": known})
+
+
+def _numbers(column: pd.Series) -> np.ndarray:
+    """Of the rows in the order in which they are modelled."""
+    found = pd.to_numeric(column, errors="coerce")
+    bad = np.flatnonzero(found.isna())
+    if bad.size:
+        got = column.iloc[bad[0]]
+        raise ValueError(f"'{column.name}' must be a number in every row, got {got!r} in row {bad[0]}")
+    return found.to_numpy(float)
+
+
+def _beta(text: str) -> float | str:
+    if text == "learned":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--beta must be a number or 'learned', got '{text}'") from None
+
+
+def _potts(name: str, title: str, emission: Callable[[Any], Any], *options: Option) -> NamedModel:
+    def make(given: Mapping[str, Any], data: Any) -> PottsMixture:
+        return PottsMixture(
+            given["edges"], given["states"], emission=emission(data), beta=_beta(given["beta"]),
+            exposure=given.get("exposure"),
+        )  # fmt: skip
+
+    return NamedModel(f"potts-{name}", title, make, (STATES, _BETA, _EDGES, *options))
+
+
+FIELDS = Family(
+    name="graph",
+    accepts=lambda model: isinstance(model, FieldModel),
+    objective=field_objective,
+    usual_folds="regions",
+    folds=("regions", "spatial-kfold", "buffered", "iid", "points", "kfold"),
+    plan=junction_tree_of,
+    models=(
+        _potts("poisson", "counts on a graph (--edges, --exposure)", lambda _: Poisson(), _EXPOSURE),
+        _potts("gaussian", "numbers on a graph (--edges)", lambda _: Gaussian()),
+        _potts(
+            "binomial",
+            "counts out of trials on a graph (--edges, --exposure)",
+            lambda _: Binomial(),
+            _EXPOSURE,
+        ),
+        _potts(
+            "categorical",
+            "categories 0, 1, 2, ... on a graph (--edges)",
+            lambda data: Categorical(n_categories(data)),
+        ),
+    ),  # fmt: skip
+    load=_load,
+)

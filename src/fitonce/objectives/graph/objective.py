@@ -1,0 +1,300 @@
+"""F(theta, w) of hidden fields on graphs: a junction tree between two JAX programs.
+
+    F(theta, w) = -log Z(unary, factors) + log Z(0, factors) - log p(theta)
+
+JAX makes potentials of parameters and weights and pulls derivatives back through them; log Z, its
+gradient (marginals) and its second derivatives (tangents of marginals) come from the engine in
+between. Neither program knows of the graph's cliques, so compiling does not depend on its width.
+
+Factors that are not learned have a normaliser log Z(0, factors) that moves with the weights but not
+with theta. It is taken at the weights of the full fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.core.numerics import Array, in_float64
+from fitonce.core.parameters import ParameterSpace
+from fitonce.data.graph import partition
+from fitonce.data.sequences import Collection, Sequences, sequences
+from fitonce.engines import junction_tree as junction
+from fitonce.engines.cavity import cavities
+from fitonce.engines.clique_tables import log_sum
+from fitonce.engines.elimination import JunctionTree, plan_tree
+from fitonce.models.base import FieldModel
+from fitonce.models.potentials import Field
+from fitonce.objectives.base import CLUSTERS, Objective, Program, Traits
+from fitonce.objectives.graph import programs
+from fitonce.objectives.graph.layout import FieldLayout, field_layout
+from fitonce.objectives.priors import log_prior
+from fitonce.objectives.schemes import A, FieldScheme, Scheme
+
+_TANGENT_BYTES = 2**30  # that directions pushed through the tree together may take
+_TINY = 1e-250  # probabilities below come from logarithms: they may have lost digits
+
+
+@in_float64
+def field_objective(model: FieldModel, data: Any, kernel: None = None) -> FieldObjective:
+    """F of a field on data, one value (or row of channels) for each site, at scheme A."""
+    if kernel is not None:
+        raise ValueError(f"a field on a graph has one kernel: kernel must be None, got '{kernel}'")
+    read = sequences(data)
+    prepared = model.prepare(read)
+    program = Program(model, ParameterSpace(model.parameters(prepared)), A())
+    tree = junction_tree_of(model)
+    layout = field_layout(tree.scopes, tree.starts, read.weights > 0)
+    return FieldObjective(program, read.weights, read, prepared, layout, tree)
+
+
+def junction_tree_of(model: FieldModel) -> JunctionTree:
+    """What exact inference on a model's graph costs, before anything runs: print it."""
+    return plan_tree(model.states, model.scopes, limit=model.memory_limit)
+
+
+@dataclass(frozen=True, eq=False)
+class FieldObjective(Objective):
+    """F of a field on a graph; see `Objective`.
+
+    Attributes:
+        prepared, layout: the data as the model and the schemes read it.
+        tree: the junction tree.
+    """
+
+    program: Program
+    base: np.ndarray
+    data: Sequences
+    prepared: Any
+    layout: FieldLayout
+    tree: JunctionTree
+
+    @property
+    def collection(self) -> Collection:
+        return self.data
+
+    @property
+    def traits(self) -> Traits:
+        moved: Literal["all", "some"] = "some" if self._learned else "all"
+        return Traits(site="site", m_steps=moved if self.model.has_m_steps else "none")
+
+    @property
+    def edges(self) -> np.ndarray:
+        return np.asarray(self.model.graph.edges)
+
+    @property
+    def _scheme(self) -> FieldScheme:
+        scheme: Any = self.scheme
+        return scheme
+
+    @property
+    def _learned(self) -> bool:
+        """Whether factors depend on the parameters."""
+        return bool(self.model.learns_factors)
+
+    @property
+    def bytes_per_fold(self) -> int:
+        """About how much memory one fold needs: potentials and tables."""
+        return int(self.model.bytes_per_fold(self.prepared)) + self.tree.bytes
+
+    @in_float64
+    def start(self, rng: np.random.Generator | None) -> np.ndarray:
+        return self.space.to_free(self.model.start(self.prepared, rng))
+
+    @in_float64
+    def log_prior(self, theta: np.ndarray) -> float:
+        return float(log_prior(self.program, jnp.asarray(theta), self.prepared))
+
+    @in_float64
+    def coordinates(self, weights: np.ndarray) -> Array:  # type: ignore[override]
+        w = jnp.asarray(weights, float)
+        path = partial(self.scheme.path, layout=self.layout)
+        return path(w) if w.ndim == 1 else jax.vmap(path)(w)
+
+    @in_float64
+    def values_and_gradients(
+        self, thetas: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(F,), (F, D)."""
+        values, slopes, _ = self._expand(thetas, weights)
+        arrays = (jnp.asarray(thetas), self.coordinates(weights), slopes, *self._data)
+        return values, np.asarray(programs.gradients(self.program, *arrays))
+
+    def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        found, _ = self._curve(np.asarray(thetas), np.asarray(weights), factors=self._learned)
+        return 0.5 * (found + np.swapaxes(found, 1, 2))
+
+    def cross(self, theta: np.ndarray) -> np.ndarray:
+        factors = self._learned or not self._scheme.keeps_latent
+        return self._curve(np.asarray(theta)[None], self.base[None], factors)[1][0]
+
+    @in_float64
+    def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log p(x_t | x_-t) (sites,) and its derivatives by theta (D, sites)."""
+        theta, weights = np.asarray(theta)[None], self.base[None]
+        (unary, factors), _ = self._potentials(theta, weights)
+        d_unary, d_factors = self._directions(theta, weights)
+        seen, values = self.base > 0, np.zeros(len(self.base))
+        slopes = np.zeros((self.space.size, len(self.base)))
+        for some in self._groups(len(slopes)):
+            d_own, d_tables = d_unary[:, :, some], d_factors[:, some]
+            cavity, move = cavities(self.tree, unary, factors, d_own, d_tables)
+            inside, within = log_sum(cavity + unary, 1)
+            outside, without = log_sum(cavity, 1)
+            along = (within[..., None, :] * (move + d_own) - without[..., None, :] * move).sum(1)
+            values = np.where(seen, (inside - outside)[:, 0, 0], 0.0)
+            slopes[some] = np.where(seen, along[..., 0].T, 0.0)
+        return values, slopes
+
+    @in_float64
+    def m_step(
+        self, theta: np.ndarray, weights: np.ndarray | None = None
+    ) -> tuple[float, np.ndarray | None]:
+        weights = self.base if weights is None else weights
+        values, (nodes, _), _ = self._expand(np.asarray(theta)[None], weights[None])
+        params = self.space.to_params(jnp.asarray(theta))
+        shares = np.asarray(nodes)[..., 0] * weights[:, None]
+        new = self.model.maximise(params, shares, self.prepared)
+        try:
+            return float(values[0]), self.space.to_free(new)
+        except ValueError:  # a class that explains nothing has no best parameters
+            return float(values[0]), None
+
+    @in_float64
+    def state_probabilities(self, theta: np.ndarray) -> np.ndarray:
+        _, (nodes, _), _ = self._expand(np.asarray(theta)[None], self.base[None])
+        return np.asarray(nodes)[..., 0]
+
+    @property
+    def clusters(self) -> np.ndarray:
+        """(V,) connected regions of similar size, which count as one observation each."""
+        return partition(self.model.graph, min(CLUSTERS, len(self.base)))
+
+    def with_scheme(self, scheme: Scheme) -> FieldObjective:
+        if not isinstance(scheme, FieldScheme):
+            raise ValueError(
+                f"a graph is one structure, whose sites can be left out by scheme A or B, "
+                f"got scheme {scheme.name}"
+            )
+        return replace(self, program=replace(self.program, scheme=scheme))
+
+    # --- losses: the latent sites stay, whatever path the parameters took -----------------------
+
+    def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F,) log p(kept data), up to what does not depend on the weights."""
+        (unary, factors), _ = self.with_scheme(A())._potentials(thetas, weights)
+        return junction.collect(self.tree, unary, factors).log_partition
+
+    def pointwise_losses(
+        self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
+    ) -> np.ndarray:
+        """(F, M): -log p(x_t | kept data) of sites `scored` (F, M)."""
+        keeping = self.with_scheme(A())
+        (unary, factors), _ = keeping._potentials(thetas, weights)
+        (emission, _), _ = keeping._potentials(thetas, np.tile(self.base, (len(weights), 1)))
+        collected = junction.collect(self.tree, unary, factors)
+        nodes, _ = junction.marginals(self.tree, collected, with_factors=False)
+        folds = np.arange(len(thetas))[:, None]
+        chosen = np.moveaxis(nodes, -1, 0)[folds, scored]  # (F, M, K)
+        real = np.arange(nodes.shape[1]) < np.array(self.tree.states)[scored][..., None]
+        if (chosen[real] < _TINY).any():
+            none = (np.zeros((*a.shape[:-1], 0, a.shape[-1])) for a in (unary, factors))
+            known, _ = cavities(self.tree, unary, factors, *none)
+            logs = np.moveaxis(known, -1, 0)[folds, scored]
+            logs = np.where(real, logs, -np.inf)
+        else:
+            logs = np.log(np.where(real, chosen, 1.0), where=real, out=np.full(real.shape, -np.inf))
+        given = np.moveaxis(emission, -1, 0)[folds, scored]
+        return np.logaddexp.reduce(logs, -1) - np.logaddexp.reduce(logs + np.where(real, given, 0.0), -1)
+
+    # --- the engine between the programs ----------------------------------------------------------
+
+    @property
+    def _data(self) -> tuple[Any, FieldLayout]:
+        return self.prepared, self.layout
+
+    @in_float64
+    def _potentials(
+        self, thetas: np.ndarray, weights: np.ndarray
+    ) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+        """Unary (V, K, F), factors (P, F), and log priors (F,)."""
+        u = self.coordinates(weights)
+        field, prior = programs.potentials(self.program, jnp.asarray(thetas), u, *self._data)
+        return (np.asarray(field.emission), np.asarray(field.factors)), np.asarray(prior)
+
+    @in_float64
+    def _directions(self, thetas: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        u = self.coordinates(weights)
+        moves = programs.directions(self.program, jnp.asarray(thetas), u, *self._data)
+        return np.asarray(moves.emission), np.asarray(moves.factors)
+
+    @cached_property
+    def _log_normaliser(self) -> float:
+        """log Z(0, factors) of factors that are not learned, at the full fit's weights."""
+        start = np.zeros((1, self.space.size))
+        (unary, factors), _ = self.with_scheme(A())._potentials(start, self.base[None])
+        free = junction.collect(self.tree, np.zeros_like(unary), factors)
+        if free.log_partition[0] == -np.inf:
+            raise ValueError("the factors leave no configuration possible, so there is nothing to fit")
+        return float(free.log_partition[0])
+
+    @in_float64
+    def _expand(
+        self, thetas: np.ndarray, weights: np.ndarray, factors: bool | None = None
+    ) -> tuple[np.ndarray, Field, tuple[junction.Collected, junction.Collected | None]]:
+        """F (F,), the slopes of log Z by potentials, and what the sweeps leave for tangents."""
+        (unary, tables), prior = self._potentials(thetas, weights)
+        collected = junction.collect(self.tree, unary, tables)
+        with_factors = self._learned if factors is None else factors
+        nodes, edges = junction.marginals(self.tree, collected, with_factors)
+        if edges is None:
+            edges = np.zeros((self.tree.starts[-1], len(thetas)))
+        free = None
+        if self._learned:
+            free = junction.collect(self.tree, np.zeros_like(unary), tables)
+            edges = edges - np.asarray(junction.marginals(self.tree, free)[1])
+        normaliser = self._log_normaliser if free is None else free.log_partition
+        with np.errstate(invalid="ignore"):  # nothing possible with or without data: not finite
+            values = normaliser - collected.log_partition - prior
+        return values, Field(jnp.asarray(nodes), jnp.asarray(edges)), (collected, free)
+
+    def _groups(self, directions: int, folds: int = 1) -> Iterator[slice]:
+        """As many directions at a time as memory allows."""
+        size = max(_TANGENT_BYTES // (2 * self.tree.bytes * folds), 1)
+        for start in range(0, directions, size):
+            yield slice(start, start + size)
+
+    def _tangents(
+        self, collected: junction.Collected, d_unary: np.ndarray, d_factors: np.ndarray, factors: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Tangents of marginals; zeros for factors that are not asked for."""
+        d_nodes = np.empty_like(d_unary)
+        d_edges = np.zeros((self.tree.starts[-1], *d_unary.shape[-2:]))
+        for some in self._groups(*d_unary.shape[-2:]):
+            arrays = (d_unary[:, :, some], d_factors[:, some], factors)
+            _, d_nodes[:, :, some], edges = junction.tangents(self.tree, collected, *arrays)
+            if edges is not None:
+                d_edges[:, some] = edges
+        return d_nodes, d_edges
+
+    @in_float64
+    def _curve(
+        self, thetas: np.ndarray, weights: np.ndarray, factors: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Hessians (F, D, D) and cross derivatives (F, D, P)."""
+        _, slopes, (collected, free) = self._expand(thetas, weights, factors)
+        d_unary, d_factors = self._directions(thetas, weights)
+        d_nodes, d_edges = self._tangents(collected, d_unary, d_factors, factors)
+        if free is not None:
+            still = np.zeros_like(d_unary)
+            d_edges = d_edges - self._tangents(free, still, d_factors, True)[1]
+        at = (jnp.asarray(thetas), self.coordinates(weights), slopes)
+        moved = Field(jnp.asarray(d_nodes), jnp.asarray(d_edges))
+        hessians, cross = programs.second(self.program, *at, moved, *self._data)
+        return np.moveaxis(np.asarray(hessians), 0, -1), np.moveaxis(np.asarray(cross), 0, 1)

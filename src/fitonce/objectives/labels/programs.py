@@ -1,0 +1,173 @@
+"""The JAX programs of labelled chains, on one bucket of sequences.
+
+A row is one sequence under one fold's parameters and with that fold's labels. Most of a fold's objective
+is a sum over all sequences, the same for every fold; rows are what it changes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fitonce.core.numerics import Array
+from fitonce.data.labelled import UNKNOWN
+from fitonce.engines import chain as chain_engine
+from fitonce.engines.chain_groups import expected
+from fitonce.engines.count_covariance import count_covariance
+from fitonce.engines.partial_labels import mean_log_partition
+from fitonce.models.potentials import Linear
+from fitonce.objectives.base import Program
+
+
+class Grid(NamedTuple):
+    """A bucket of n sequences, padded to T steps.
+
+    Attributes:
+        design: (n, T, Q).
+        scores: (n, T, K) that are given, or None.
+        lengths: (n,).
+    """
+
+    design: Array
+    scores: Array | None
+    lengths: Array
+
+
+def _linear(program: Program, thetas: Array) -> Linear:
+    """The model's parameters with a leading axis."""
+    return jax.vmap(lambda theta: program.model.stack(program.space.to_params(theta)))(thetas)
+
+
+def _unary(linear: Linear, design: Array, scores: Array | None) -> Array:
+    """Log-potentials (..., T, K); `linear`'s leading axes are broadcast against those of `design`."""
+    unary = design @ linear.weights
+    unary = unary if scores is None else unary + scores
+    return unary.at[..., 0, :].add(linear.first)
+
+
+def _rows(program: Program, thetas: Array, places: Array, grid: Grid) -> tuple[Array, Array, Array]:
+    """Unary (R, T, K), pairwise (R, K, K) and lengths (R,) of rows."""
+    linear = _linear(program, thetas)
+    scores = None if grid.scores is None else grid.scores[places]
+    return _unary(linear, grid.design[places], scores), linear.transition, grid.lengths[places]
+
+
+def _with_labels(unary: Array, labels: Array) -> Array:
+    """Other states are impossible where a label (R, T) is known."""
+    states = jnp.arange(unary.shape[-1])
+    other = (labels[..., None] != UNKNOWN) & (labels[..., None] != states)
+    return jnp.where(other, -jnp.inf, unary)
+
+
+@partial(jax.jit, static_argnums=0)
+def totals(
+    program: Program, thetas: Array, coefficients: Array, order: Array, grid: Grid
+) -> tuple[Array, Array]:
+    """(F,) sums of coefficient (n,) times log Z over a bucket, and their slopes (F, D): expected counts,
+    of which `order` (D,) says where each parameter's is."""
+    linear = _linear(program, thetas)
+    apart = Linear(linear.weights[:, None], linear.transition, linear.first[:, None])
+    unary = _unary(apart, grid.design, grid.scores)
+    found = expected(unary, linear.transition, grid.lengths, coefficients)
+    weighted = grid.design * coefficients[:, None, None]
+    by_feature = jnp.einsum("ntq,tfkn->fqk", weighted, found.nodes)
+    counts = jnp.concatenate([a.reshape(len(thetas), -1) for a in (by_feature, found.edges)], 1)
+    values = jnp.where(coefficients != 0, found.log_partition, 0.0)  # one that cannot be, left out
+    return values @ coefficients, counts[:, order]
+
+
+@partial(jax.jit, static_argnums=0)
+def log_partitions(
+    program: Program, thetas: Array, places: Array, labels: Array, order: Array, grid: Grid
+) -> tuple[Array, Array]:
+    """log sum over all z that have the known `labels` (R, T), (R,), and its slopes (R, D)."""
+    unary, pairwise, lengths = _rows(program, thetas, places, grid)
+    unary = _with_labels(unary, labels)
+    values, nodes, moves = chain_engine.log_posterior(unary, pairwise, lengths)
+    by_feature = jnp.einsum("rtq,rtk->rqk", grid.design[places], nodes)
+    counts = jnp.concatenate([a.reshape(len(places), -1) for a in (by_feature, moves)], 1)
+    return values, counts[:, order]
+
+
+@partial(jax.jit, static_argnums=0)
+def mean_log_partitions(
+    program: Program, thetas: Array, places: Array, labels: Array, weights: Array, grid: Grid
+) -> tuple[Array, Array]:
+    """The same when labels are kept with probabilities `weights` (R, T)."""
+
+    def total(t: Array) -> tuple[Array, Array]:
+        chains = _rows(program, t, places, grid)
+        values = mean_log_partition(*chains, jnp.maximum(labels, 0), weights)
+        return jnp.sum(values), values
+
+    slopes, values = jax.grad(total, has_aux=True)(thetas)
+    return values, slopes
+
+
+@partial(jax.jit, static_argnums=0)
+def log_marginals(program: Program, thetas: Array, places: Array, labels: Array, grid: Grid) -> Array:
+    """(R, T, K) log p(z_t | known labels, x)."""
+    unary, pairwise, lengths = _rows(program, thetas, places, grid)
+    return chain_engine.log_marginals(_with_labels(unary, labels), pairwise, lengths)
+
+
+@partial(jax.jit, static_argnums=0)
+def best_paths(program: Program, thetas: Array, places: Array, grid: Grid) -> tuple[Array, Array]:
+    """(R, T) the most probable states, and (R,) their log-potentials."""
+    return chain_engine.best_path(*_rows(program, thetas, places, grid))
+
+
+@partial(jax.jit, static_argnums=0)
+def covariance(
+    program: Program,
+    theta: Array,
+    places: Array,
+    labels: Array,
+    coefficients: Array,
+    order: Array,
+    grid: Grid,
+) -> Array:
+    """(D, D) sum of coefficient (R,) times the second derivatives of `log_partitions`; `order` (D,) is
+    each parameter's place among weights and transitions."""
+    thetas = jnp.broadcast_to(theta, (len(places), len(theta)))
+    unary, pairwise, lengths = _rows(program, thetas, places, grid)
+    unary = _with_labels(unary, labels)
+    found = count_covariance(unary, pairwise[0], lengths, grid.design[places], coefficients)
+    return found[order][:, order]
+
+
+@partial(jax.jit, static_argnums=0)
+def mean_curvature(
+    program: Program,
+    theta: Array,
+    places: Array,
+    labels: Array,
+    weights: Array,
+    coefficients: Array,
+    grid: Grid,
+) -> Array:
+    """The same of `mean_log_partitions`, by D tangents."""
+
+    def total(t: Array) -> Array:
+        chains = _rows(program, jnp.broadcast_to(t, (len(places), len(t))), places, grid)
+        return coefficients @ mean_log_partition(*chains, jnp.maximum(labels, 0), weights)
+
+    return jax.hessian(total)(theta)
+
+
+@partial(jax.jit, static_argnums=0)
+def order(program: Program) -> Array:
+    """(D,) each parameter's place in `Linear`, weights first and then transitions."""
+
+    def entries(theta: Array) -> Array:
+        linear = program.model.stack(program.space.to_params(theta))
+        possible = jnp.where(linear.transition > -jnp.inf, linear.transition, 0.0)
+        return jnp.concatenate([linear.weights.ravel(), possible.ravel()])
+
+    # Each parameter is one entry: going up by its number finds it.
+    numbers = 1.0 + jnp.arange(program.space.size)
+    _, found = jax.jvp(entries, (jnp.zeros(program.space.size),), (numbers,))
+    return jnp.argsort(jnp.where(found == 0, jnp.inf, found))[: program.space.size]

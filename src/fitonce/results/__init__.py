@@ -1,0 +1,1 @@
+"""Results, whatever made them: verdicts, one shape of result, files, comparisons, plots, reports."""

@@ -1,0 +1,205 @@
+"""compare: results on the same folds, best first, with paired standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.core.status import Outcome
+from fitonce.results.result import CVResult
+from fitonce.results.standard_errors import clustered_error
+
+_LEVELS = ("point", "fold")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Models by their held-out loss, the least first.
+
+    Attributes:
+        table: one row per model: `estimate` and `se`; `difference` from the first and
+            `difference_se`, of what the two lose on the same points (or folds), so that what is hard
+            for both cancels; `ratio` of the two; `control`; `error` of the estimate as its own result
+            has it; `worst`, the worst verdict of its folds; `failed`, folds without a usable number,
+            which are left out of all; `unfinished`, folds that a budget or an interruption ended;
+            `fit`, the outcome of the fit.
+        by: "point": standard errors from sums over stretches of the data, as those of estimates; "fold":
+            as if folds were independent observations, which those that overlap are not.
+        left_out: the folds, in words.
+    """
+
+    table: pd.DataFrame
+    by: str
+    left_out: str
+    results: dict[str, CVResult] = field(repr=False)
+
+    @property
+    def best(self) -> str:
+        return str(self.table.index[0])
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The table."""
+        return self.table.copy()
+
+    def differences(self, a: str, b: str) -> pd.DataFrame:
+        """Row by row what `a` loses more than `b`: `fold`, `sequence`, `time`, `site`, `difference`."""
+        for name in (a, b):
+            if name not in self.results:
+                raise ValueError(f"expected one of {list(self.results)}, got {name!r}")
+        left, right = self.results[a].pointwise, self.results[b].pointwise
+        places = left[["fold", "sequence", "time", "site"]]
+        return places.assign(difference=left["loss"] - right["loss"])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Estimates with their standard errors, differences from the best with theirs, and the controls.
+        Returns the matplotlib axes."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=(7.0, 1.2 + 0.5 * len(self.table)), layout="constrained")
+        rows, place = self.table, np.arange(len(self.table))
+        ax.errorbar(
+            rows["estimate"], place, xerr=rows["se"], fmt="o", color="#1b4f8a", label="estimate, se"
+        )
+        apart = rows["estimate"].iloc[0] + rows["difference"].iloc[1:]
+        ax.errorbar(
+            apart, place[1:] - 0.2, xerr=rows["difference_se"].iloc[1:], fmt="^", ms=5, color="0.35",
+            label="difference from the best, se",
+        )  # fmt: skip
+        ax.plot(rows["control"], place, "x", color="#c2410c", label="control (not adjusted)")
+        ax.axvline(rows["estimate"].iloc[0], ls="--", lw=0.8, color="0.5")
+        ax.set_yticks(place, [str(name) for name in rows.index])
+        ax.invert_yaxis()
+        ax.margins(y=0.2)
+        ax.set_xlabel("held-out loss (less is better)")
+        ax.legend(fontsize=8, loc="best")
+        return ax
+
+    def __repr__(self) -> str:
+        shown = self.table.copy()
+        text = shown.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
+        lines = [f"Comparison on {self.left_out}; the least held-out loss first", text, self.sentence]
+        if self.by == "fold":
+            lines.append("standard errors as if folds were independent observations")
+        return "\n".join(lines)
+
+    @property
+    def sentence(self) -> str:
+        """What it comes to."""
+        if len(self.table) < 2:
+            return f"{self.best} is alone"
+        behind = self.table.iloc[1:]
+        close = [str(name) for name in behind.index[behind["ratio"].abs() < 2.0]]
+        unknown = [str(name) for name in behind.index[behind["difference_se"].isna()]]
+        text = f"{self.best} loses least"
+        if close:
+            text += f"; within two standard errors of it: {', '.join(close)}"
+        if unknown:
+            text += f"; no standard error of the difference from: {', '.join(unknown)}"
+        return "; ".join([text, *self.doubts])
+
+    @property
+    def doubts(self) -> list[str]:
+        """What speaks against trusting the numbers, each with the models it is said of."""
+        rows = self.table
+        found = {
+            "folds not to be trusted in": (rows["worst"] == "bad") | (rows["failed"] > 0),
+            "unfinished folds in": rows["unfinished"] > 0,
+            "fit not at a certified minimum": rows["fit"] != Outcome.STATIONARY.value,
+        }
+        return [
+            f"{words}: {', '.join(map(str, rows.index[said]))}"
+            for words, said in found.items()
+            if said.any()
+        ]
+
+
+def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "point") -> Comparison:
+    """Compare models that were cross-validated on the same folds.
+
+    Args:
+        results: by name, or in a list (named A, B, ...).
+        by: "point" or "fold": on what differences are paired and their standard errors taken.
+    """
+    named = _named(results)
+    if by not in _LEVELS:
+        raise ValueError(f"by must be one of {list(_LEVELS)}, got {by!r}")
+    first_name, first = next(iter(named.items()))
+    for name, other in named.items():
+        both = f"'{first_name}' and '{name}' cannot be compared"
+        if other.loss != first.loss:
+            raise ValueError(
+                f"{both}: both must have the same loss, got '{first.loss}' and '{other.loss}'"
+            )
+        try:
+            first.require_same_folds(other)
+        except ValueError as error:
+            raise ValueError(f"{both}: {error}") from None
+    used = np.all([result.folds["ok"].to_numpy(bool) for result in named.values()], axis=0)
+    if not used.any():
+        raise ValueError("no fold has a usable number in every result")
+    means = {name: float(result.folds["loss"].to_numpy()[used].mean()) for name, result in named.items()}
+    order = sorted(named, key=lambda name: means[name])
+    rows = [_row(named[name], named[order[0]], used, by) for name in order]
+    table = pd.DataFrame(rows, index=pd.Index(order, name="model"))
+    return Comparison(table, by, first.left_out, named)
+
+
+def _named(results: Any) -> dict[str, CVResult]:
+    if isinstance(results, Mapping):
+        named = {str(name): result for name, result in results.items()}
+    elif isinstance(results, Sequence) and not isinstance(results, str):
+        named = {chr(ord("A") + k) if k < 26 else str(k): one for k, one in enumerate(results)}
+    else:
+        raise ValueError(f"results must be a dict of results by name, got {type(results).__name__}")
+    if not named:
+        raise ValueError("results must hold at least one result, got none")
+    for name, result in named.items():
+        if not isinstance(result, CVResult):
+            raise ValueError(f"'{name}' must be a CVResult, got {type(result).__name__}")
+    return named
+
+
+def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[str, Any]:
+    apart = result.folds["loss"].to_numpy()[used] - best.folds["loss"].to_numpy()[used]
+    difference, spread = float(apart.mean()), _se(result, best, used, by)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = float(np.float64(difference) / spread) if difference else 0.0
+    verdicts = set(result.folds["verdict"])
+    return {
+        "estimate": float(result.folds["loss"].to_numpy()[used].mean()),
+        "se": _se(result, None, used, by),
+        "difference": difference,
+        "difference_se": float("nan") if result is best else spread,
+        "ratio": float("nan") if result is best else ratio,
+        "control": float(result.folds["control"].to_numpy()[used].mean()),
+        "error": result.error,
+        "worst": next((v for v in ("bad", "unchecked", "fair", "good") if v in verdicts), "unchecked"),
+        "failed": result.n_failed,
+        "unfinished": result.n_unfinished,
+        "fit": result.fit.status.outcome.value,
+    }
+
+
+def _se(result: CVResult, other: CVResult | None, used: np.ndarray, by: str) -> float:
+    """Of the mean loss, or of its difference from another's."""
+    if by == "fold":
+        return _of_folds(result, other, used)
+    rows = result.pointwise
+    if result.loss == "joint":  # rows are folds, and sums over them
+        return _of_folds(result, other, used) if np.isfinite(result.se) else float("nan")
+    values = rows["loss"].to_numpy() - (0.0 if other is None else other.pointwise["loss"].to_numpy())
+    fold = rows["fold"].to_numpy()
+    sizes = np.bincount(fold, minlength=len(used))[fold].astype(float)
+    return clustered_error(values, fold, sizes, rows["cluster"].to_numpy(), used)
+
+
+def _of_folds(result: CVResult, other: CVResult | None, used: np.ndarray) -> float:
+    """Folds as independent observations."""
+    values = result.folds["loss"].to_numpy()[used]
+    values = values - (0.0 if other is None else other.folds["loss"].to_numpy()[used])
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

@@ -1,0 +1,101 @@
+"""HTML from plain values. Text is escaped here, and nowhere else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from fitonce.core.wording import duration as said
+
+NOT_AVAILABLE = "not available"
+
+
+class Markup(str):
+    """Text that is HTML already, and is not escaped again."""
+
+    __slots__ = ()
+
+
+def text(content: Any) -> Markup:
+    """Anything as HTML: markup stays, numbers are written short, the rest is escaped."""
+    if isinstance(content, Markup):
+        return content
+    if isinstance(content, (float, np.floating)):
+        return Markup(number(float(content)))
+    if isinstance(content, (int, np.integer)) and not isinstance(content, bool):
+        return Markup(f"{int(content):,}")
+    return Markup(escape(str(content)))
+
+
+def join(parts: Iterable[Any], between: str = "") -> Markup:
+    """Several parts as one."""
+    return Markup(escape(between).join(text(part) for part in parts))
+
+
+def tag(name: str, /, *content: Any, **attributes: Any) -> Markup:
+    """An element. `class_` is class, `aria_label` is aria-label; None leaves an attribute out."""
+    written = "".join(
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in ("meta", "link", "input"):
+        return Markup(f"<{name}{written}>")
+    return Markup(f"<{name}{written}>{join(content)}</{name}>")
+
+
+def paragraph(*content: Any, **attributes: Any) -> Markup:
+    """Its parts, one after another."""
+    return tag("p", *content, **attributes)
+
+
+def table(header: Sequence[Any], rows: Iterable[Sequence[Any]], label: str) -> Markup:
+    """A table that scrolls inside its own box when the page is narrow."""
+    rows = list(rows)
+    kinds = [_kind(cell) for cell in rows[0]] if rows else [None] * len(header)
+    cells = zip(header, kinds, strict=True)
+    head = tag("tr", *(tag("th", cell, scope="col", class_=kind) for cell, kind in cells))
+    body = join(tag("tr", *(_cell(cell, place) for place, cell in enumerate(row))) for row in rows)
+    whole = tag("table", tag("thead", head), tag("tbody", body))
+    return tag("div", whole, class_="scroll", role="region", aria_label=label, tabindex=0)
+
+
+def _cell(content: Any, place: int) -> Markup:
+    return tag("th", content, scope="row") if place == 0 else tag("td", content, class_=_kind(content))
+
+
+def _kind(content: Any) -> str | None:
+    numeric = isinstance(content, (int, float, np.number)) and not isinstance(content, bool)
+    return "number" if numeric else None
+
+
+def details(summary: Any, *content: Any) -> Markup:
+    """What is closed until somebody asks."""
+    return tag("details", tag("summary", summary), *content)
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A number with so many digits that count; in words where it is none."""
+    if value is None or not math.isfinite(value):
+        return NOT_AVAILABLE
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if -4 <= size < 7:
+        return f"{value:,.{max(digits - 1 - size, 0)}f}"
+    return f"{value:.{digits - 1}e}"
+
+
+def datum(value: Any) -> str:
+    """A number of the data: no digits that it does not have."""
+    written = number(value)
+    return written.rstrip("0").rstrip(".") if "." in written and "e" not in written else written
+
+
+def duration(seconds: Any) -> str:
+    """The same, where there is one."""
+    return NOT_AVAILABLE if seconds is None or not math.isfinite(seconds) else said(seconds)

@@ -1,0 +1,102 @@
+"""Points of the scatter plot: few enough to draw, with those that matter among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.results.report.packing import floats, integers
+from fitonce.results.summary import Result
+
+MOST_POINTS = 4000
+_EXTREMES = 250  # kept of each kind
+_COLUMNS = ("fold", "sequence", "time", "site", "approximate", "exact", "control")
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Two losses of the same left-out points.
+
+    Attributes:
+        table: `fold`, `sequence`, `time`, `site`, `x`, `y`, and `control` where that is a third loss.
+        labels: of x and y, in words.
+        exact: whether x comes from exact refits.
+    """
+
+    table: pd.DataFrame
+    labels: tuple[str, str]
+    exact: bool
+
+    @property
+    def noun(self) -> str:
+        """What a dot is."""
+        if len(self.table) and (self.table["sequence"].to_numpy() < 0).all():
+            return "fold, all its points together"
+        whole = len(self.table) and (self.table["site"].to_numpy() < 0).all()
+        return "left-out sequence" if whole else "left-out point"
+
+    @property
+    def finite(self) -> np.ndarray:
+        """(points,) whether both are numbers."""
+        return np.isfinite(self.table["x"].to_numpy()) & np.isfinite(self.table["y"].to_numpy())
+
+
+def pairs(result: Result, scatter: pd.DataFrame | None, labels: tuple[str, str]) -> Pairs:
+    """The approximation against exact refits, or without these the losses against the control."""
+    if scatter is None:
+        renamed = result.pointwise.rename(columns={"loss": "y", "control": "x"})
+        return Pairs(renamed, ("control", result.method), False)
+    lacking = [name for name in _COLUMNS if name not in scatter]
+    if lacking:
+        raise ValueError(f"scatter must have the columns {', '.join(_COLUMNS)}; lacking: {lacking[0]}")
+    renamed = scatter.rename(columns={"approximate": "y", "exact": "x"})
+    return Pairs(renamed, (labels[1], labels[0]), True)
+
+
+def packed(shown: Pairs) -> dict[str, Any]:
+    """What the page draws."""
+    table = shown.table.iloc[_chosen(shown)]
+    content: dict[str, Any] = {
+        name: integers(table[name]) for name in ("fold", "sequence", "time", "site")
+    }
+    content |= {name: floats(table[name]) for name in ("x", "y")}
+    if shown.exact:
+        content["control"] = floats(table["control"])
+    return content | {"xlabel": shown.labels[0], "ylabel": shown.labels[1]}
+
+
+def _chosen(shown: Pairs) -> np.ndarray:
+    """Rows, in order: all, or the extremes of both losses and of their difference, and a sample."""
+    rows = np.flatnonzero(shown.finite)
+    if len(rows) <= MOST_POINTS:
+        return rows
+    x, y = shown.table["x"].to_numpy()[rows], shown.table["y"].to_numpy()[rows]
+    ends = [_largest(by) for by in (x, -x, y, -y, np.abs(y - x))]
+    if shown.exact:
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(shown.table["control"].to_numpy()[rows] - x)
+        ends.append(_largest(np.nan_to_num(apart, posinf=0.0)))
+    kept = np.unique(np.concatenate(ends))
+    others = np.setdiff1d(np.arange(len(rows)), kept, assume_unique=True)
+    drawn = np.random.default_rng(0).choice(others, MOST_POINTS - len(kept), replace=False)
+    return rows[np.sort(np.concatenate([kept, drawn]))]
+
+
+def _largest(by: np.ndarray) -> np.ndarray:
+    return np.argpartition(-by, _EXTREMES)[:_EXTREMES]
+
+
+def summary(shown: Pairs) -> list[tuple[str, float, float]]:
+    """Rows of name, mean absolute difference and largest one, from x."""
+    named = [(shown.labels[1], "y"), *([("control", "control")] if shown.exact else [])]
+    return [(name, *_differences(shown, column)) for name, column in named]
+
+
+def _differences(shown: Pairs, column: str) -> tuple[float, float]:
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(shown.table[column].to_numpy() - shown.table["x"].to_numpy())
+    apart = apart[np.isfinite(apart)]
+    return (float(apart.mean()), float(apart.max())) if apart.size else (np.nan, np.nan)

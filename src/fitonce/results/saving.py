@@ -1,0 +1,217 @@
+"""Results in a file: one JSON document with a version, read back by every command. No pickle.
+
+Columns of tables are typed arrays, compressed, in base64; the rest can be read by eye. A file is
+written beside its place and then moved there, so that no half of one is ever found.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.core.status import Outcome, Status
+from fitonce.core.writing import write_text
+from fitonce.data.places import Names
+from fitonce.results.packing import (
+    pack_array,
+    pack_number,
+    pack_table,
+    pack_words,
+    to_array,
+    to_number,
+    to_table,
+    to_word,
+    to_words,
+)
+from fitonce.results.summary import FitSummary, versions
+
+FORMAT, VERSION = "fitonce result", 2
+_NUMBERS = (
+    "estimate", "se", "control", "error", "tolerance", "damping", "seconds", "compiling",
+    "refits_seconds",
+)  # fmt: skip
+
+
+_WORDS = ("method", "scheme", "loss", "left_out", "fingerprint")
+_FOLDS = {
+    **dict.fromkeys(("loss", "control", "error", "distance", "rate", "move"), "f"),
+    **dict.fromkeys(("ok", "away"), "b"),
+    **dict.fromkeys(("gradients", "hessians", "size"), "iu"),
+    **dict.fromkeys(("verdict", "rung", "status"), ""),
+}  # columns, and the kinds of numbers that they hold; none: words
+
+
+_POINTWISE = {
+    **dict.fromkeys(("fold", "sequence", "time", "site", "cluster"), "iu"),
+    **dict.fromkeys(("loss", "control"), "f"),
+}
+
+
+def write(
+    result: Any, path: str | os.PathLike[str], force: bool, about: Mapping[str, Any] | None
+) -> Path:
+    """Write a `CVResult` to one file."""
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "about": {"versions": versions(), **result.about, **(about or {})},
+        **{name: getattr(result, name) for name in _WORDS},
+        **{name: pack_number(getattr(result, name)) for name in _NUMBERS},
+        "folds": pack_table(result.folds),
+        "pointwise": pack_table(result.pointwise),
+        "theta": pack_array(result.theta),
+        "fit": _of_summary(result.summary),
+    }
+    try:
+        document = json.loads(json.dumps(document, allow_nan=False))  # as it will be read
+    except (TypeError, ValueError):
+        raise ValueError(
+            "about must hold words and finite numbers by name, and no other things"
+        ) from None
+    document["digest"] = _digest(document)
+    text = json.dumps(document, allow_nan=False, indent=1)
+    return write_text(path, text, force=force)
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The fields of a `CVResult`. Its `fit` is a summary."""
+    path = Path(path)
+    document = _document(path)
+    try:
+        found = _fields(document)
+        if document.pop("digest") != _digest(document):
+            raise ValueError("it was changed after it was written")
+        return found
+    except (
+        KeyError, TypeError, ValueError, AttributeError, OverflowError, zlib.error, binascii.Error,
+    ) as error:  # fmt: skip
+        raise ValueError(f"{path.name} is a damaged result: {_reason(error)}") from None
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    """Of all that is in a file: it tells damage from what was written."""
+    text = json.dumps(document, allow_nan=False, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _document(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise ValueError(f"expected a saved result, found no file at {path}")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):  # not JSON, not UTF-8, or a number of 6,000 digits
+        raise ValueError(f"{path.name} must be a saved result (JSON), which it is not") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError(f"{path.name} must be a saved result, but does not say '{FORMAT}'")
+    if document.get("version") != VERSION:
+        raise ValueError(
+            f"{path.name} has version {document.get('version')!r} of the format, "
+            f"this fitonce reads {VERSION}"
+        )
+    return document
+
+
+def _fields(document: dict[str, Any]) -> dict[str, Any]:
+    words: Any = {name: to_word(document[name]) for name in _WORDS}
+    numbers: Any = {name: to_number(document[name]) for name in _NUMBERS}
+    folds, pointwise = to_table(document["folds"]), to_table(document["pointwise"])
+    folds.index.name = "fold"
+    theta = to_array(document["theta"])
+    _require(folds, "folds", _FOLDS)
+    _require(pointwise, "pointwise", _POINTWISE)
+    if folds.empty or pointwise.empty:
+        raise ValueError("it has no folds")
+    if not pointwise["fold"].between(0, len(folds) - 1).all():
+        raise ValueError("pointwise has rows of folds that are not there")
+    if not pointwise["cluster"].between(0, max(len(pointwise), 10**6)).all():
+        raise ValueError("pointwise has clusters that cannot be")
+    if theta.ndim != 2 or len(theta) != len(folds):
+        raise ValueError(f"theta has shape {theta.shape} for {len(folds)} folds")
+    return {
+        **words,
+        **numbers,
+        "folds": folds,
+        "pointwise": pointwise,
+        "theta": theta,
+        "fit": _to_summary(document["fit"]),
+        "about": dict(document["about"]),
+    }
+
+
+def _require(table: pd.DataFrame, name: str, columns: dict[str, str]) -> None:
+    """That a table has columns of these kinds."""
+    for column, kinds in columns.items():
+        if column not in table:
+            raise ValueError(f"{name} lack '{column}'")
+        kind = table[column].dtype.kind
+        if (kind not in kinds) if kinds else kind in "biuf":
+            raise ValueError(f"'{column}' of {name} has the wrong kind, {table[column].dtype}")
+
+
+def _of_summary(shown: FitSummary) -> dict[str, Any]:
+    return {
+        "model": shown.model,
+        "data": shown.data,
+        "outcome": shown.status.outcome.value,
+        "message": shown.status.message,
+        "parameters": pack_table(shown.parameters),
+        "log_likelihood": pack_number(shown.log_likelihood),
+        "lengths": pack_array(shown.lengths),
+        "values": pack_array(shown.values),
+        "channels": list(shown.channels),
+        "edges": None if shown.edges is None else pack_array(shown.edges),
+        "seconds": pack_number(shown.seconds),
+        "places": None if shown.places is None else _of_names(shown.places),
+    }
+
+
+def _of_names(names: Names) -> dict[str, Any]:
+    sites = None if names.sites is None else pack_words(names.sites)
+    return {"sequences": pack_words(names.sequences), "sites": sites}
+
+
+def _to_names(found: dict[str, Any] | None, lengths: np.ndarray) -> Names | None:
+    if found is None:
+        return None
+    sites = None if found["sites"] is None else to_words(found["sites"])
+    names = Names(to_words(found["sequences"]), sites)
+    if len(names.sequences) != len(lengths) or (sites is not None and len(sites) != lengths.sum()):
+        raise ValueError("its names are not as many as its sequences and sites")
+    return names
+
+
+def _to_summary(found: dict[str, Any]) -> FitSummary:
+    lengths, values = to_array(found["lengths"]), to_array(found["values"])
+    if lengths.ndim != 1 or values.shape != (int(lengths.sum()),):
+        raise ValueError(f"{values.shape} values for sequences of {int(lengths.sum())} sites")
+    edges = None if found["edges"] is None else to_array(found["edges"])
+    if edges is not None and (edges.ndim != 2 or edges.shape[1] != 2):
+        raise ValueError(f"edges have shape {edges.shape}")
+    parameters = to_table(found["parameters"])
+    _require(parameters, "parameters", {"name": "", "value": "f", "se": "f"})
+    return FitSummary(
+        model=to_word(found["model"]),
+        data=to_word(found["data"]),
+        status=Status(Outcome(found["outcome"]), to_word(found["message"])),
+        parameters=parameters,
+        log_likelihood=to_number(found["log_likelihood"]),
+        lengths=lengths,
+        values=values,
+        channels=tuple(map(str, found["channels"])),
+        edges=edges,
+        seconds=to_number(found["seconds"]),
+        places=_to_names(found["places"], lengths),
+    )
+
+
+def _reason(error: Exception) -> str:
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
