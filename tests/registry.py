@@ -11,6 +11,7 @@ from jax.scipy.special import logsumexp
 
 import fitonce as fo
 from ar_cases import walk
+from mixture_family import IidMixture
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,13 @@ def _mixture_density(params, data, weights):
     return jnp.sum(weights * logsumexp(terms, axis=1))
 
 
-def _mixture():
+def two_clusters():
     rng = np.random.default_rng(4)
-    data = np.concatenate([rng.normal(-2, 1, 40), rng.normal(2, 1, 30)])
+    return np.concatenate([rng.normal(-2, 1, 40), rng.normal(2, 1, 30)])
+
+
+def _mixture():
+    data = two_clusters()
     init = {"share": np.array([0.5, 0.5]), "centre": np.array([-1.0, 1.0])}
     return fo.models.Custom(_mixture_density, init, constraints={"share": "simplex"}), data
 
@@ -117,6 +122,7 @@ def entries() -> list[Entry]:
             2, frozen={"transition": [[0.9, 0.1], [0.1, 0.9]]}), _counts(), slow=True),
         Entry("events", fo.models.EventCounts(steps_per_day=6), _events()),
         Entry("custom-mixture", *_mixture()),
+        Entry("iid-mixture", IidMixture(2), np.where(np.arange(70) % 23 == 5, np.nan, two_clusters())),
         Entry("potts-poisson", fo.models.PottsMixture(_grid(), beta=0.5), _field("poisson")),
         Entry("potts-gaussian", fo.models.PottsMixture(
             _grid(), emission=fo.models.Gaussian(scale=0.3), beta=0.6),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -188,3 +191,102 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path, fit, folds):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="journal must be a folder that can be made"):
         validate(fit, folds, tmp_path / "file" / "below")
+
+
+SOURCE = """
+import jax.numpy as jnp
+
+SCALE = {scale}
+
+def spread(x):
+    return {spread}
+
+def log_density(params, data, weights):
+    return -0.5 * jnp.sum(weights * (data - params["mean"]) ** 2)
+
+def heldout(params, data, weights):
+    return SCALE * spread(data - params["mean"])
+"""
+
+
+def own_model(scale="1.0", spread="0.5 * x**2"):
+    """A custom density from a module of the user's, as it is after an edit."""
+    space = {"__name__": "users_module"}
+    exec(SOURCE.format(scale=scale, spread=spread), space)
+    return fo.models.Custom(space["log_density"], {"mean": 0.0}, heldout=space["heldout"])
+
+
+@pytest.mark.parametrize("edit", [{"scale": "10.0"}, {"spread": "5.0 * x**2"}])
+def test_an_edited_constant_or_function_is_another_question(tmp_path, edit):
+    x = np.random.default_rng(0).normal(size=20)
+    before, after = fo.fit(own_model(), x), fo.fit(own_model(**edit), x)
+    folds = fo.folds.kfold(20, 4)
+    first = validate(before, folds, tmp_path)
+    assert validate(before, folds, tmp_path).estimate == first.estimate
+    fresh = validate(after, folds, tmp_path / "other")
+    assert validate(after, folds, tmp_path).estimate == fresh.estimate
+    assert fresh.estimate == pytest.approx(10.0 * first.estimate)
+
+
+EMISSION = """
+from dataclasses import dataclass
+import jax.numpy as jnp
+import fitonce as fo
+from fitonce.core.constraints import Free
+from fitonce.models.emissions import spread_levels, sum_channels
+
+@dataclass(frozen=True)
+class Laplace(fo.models.Emission):
+    def parameters(self, n_states, rows):
+        return {{"mean": Free((n_states, rows.x.shape[1]))}}
+
+    def start(self, n_states, rows, rng):
+        return {{"mean": spread_levels(n_states, rows, rng)}}
+
+    def log_prior(self, params, rows):
+        return -0.5 * jnp.sum(params["mean"] ** 2) / 9.0
+
+    def log_density(self, params, rows):
+        return sum_channels(-0.5 * {sharp} * (rows.x[:, None] - params["mean"]) ** 2, rows)
+"""
+
+
+def test_an_edited_emission_is_another_question(tmp_path, folds, counts):
+    def fitted(sharp):
+        space = {"__name__": "users_module"}
+        exec(EMISSION.format(sharp=sharp), space)
+        return fo.fit(fo.models.HMM(2, space["Laplace"]()), DATA, restarts=1)
+
+    validate(fitted("1.0"), folds, tmp_path, "ij")
+    validate(fitted("4.0"), folds, tmp_path, "ij")
+    assert counts(1)["found"] == 0
+    assert counts(1)["written"] == counts(0)["written"]
+
+
+def test_an_own_loss_is_kept_and_an_edited_one_is_another_question(tmp_path, fit, folds, counts):
+    def loss_of(scale):
+        return lambda params, data, weights: scale * (1.0 + weights + params["mean"][0, 0] ** 2)
+
+    first, second = (
+        validate(fit, folds, tmp_path, "none", loss=loss_of(scale)).estimate for scale in (1.0, 2.0)
+    )
+    assert second == pytest.approx(2.0 * first)
+    assert counts(1)["written"] > 0  # the losses; gradients are the same question
+    validate(fit, folds, tmp_path, "none", loss=loss_of(2.0))
+    assert counts(2)["written"] == 0
+
+
+def test_what_cannot_be_told_apart_from_an_edited_one_is_not_kept(tmp_path):
+    lock = threading.Lock()
+
+    def heldout(params, data, weights):
+        return (1.0 + lock.locked()) * (data - params["mean"]) ** 2
+
+    base = own_model()
+    x = np.random.default_rng(0).normal(size=20)
+    fit = fo.fit(fo.models.Custom(base.log_density, {"mean": 0.0}, heldout=heldout), x)
+    with pytest.warns(
+        UserWarning, match="journal: results are not kept; the model cannot be told apart"
+    ):
+        validate(fit, fo.folds.kfold(20, 4), tmp_path)
+    assert not list(tmp_path.glob("*.npz"))

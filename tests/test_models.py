@@ -14,8 +14,7 @@ import fitonce as fo
 from fitonce import schemes
 from fitonce.crossval.loo import sweep
 from fitonce.fitting.newton import minimise
-from fitonce.models import HMM, Custom, LinearChainCRF
-from fitonce.models.base import FieldModel
+from fitonce.objectives.families import family_of
 from registry import entries
 from solving import solve
 
@@ -30,25 +29,18 @@ def parameters(chosen=lambda entry: True, slow=()):
     return [pytest.param(n, marks=marks[n]) for n, entry in ENTRIES.items() if chosen(entry)]
 
 
-def is_structured(entry):
-    return not isinstance(entry.model, Custom)
+def is_of(*names):
+    """Whether a model is of one of these families."""
+    return lambda entry: family_of(entry.model).name in names
 
 
-def has_labels(entry):
-    return isinstance(entry.model, LinearChainCRF)
-
-
-def has_hidden_states(entry):
-    return is_structured(entry) and not has_labels(entry)
-
-
-def is_hidden_chain(entry):
-    return has_hidden_states(entry) and not isinstance(entry.model, FieldModel)
+has_a_sweep = is_of("chain", "graph", "labels", "mixture")  # a custom density has none
+has_scheme_b = is_of("chain", "graph")
 
 
 def leaves_no_regressors_behind(entry):
     """A step that an autoregression leaves out still explains the next ones."""
-    return not isinstance(entry.model, HMM) or not hasattr(entry.model.emission, "order")
+    return not is_of("chain")(entry) or not hasattr(entry.model.emission, "order")
 
 
 every_model = pytest.mark.parametrize("name", parameters())
@@ -65,15 +57,14 @@ def fitted(name):
 @lru_cache
 def folds_of(name, percent=6.0):
     fit = fitted(name)
-    size = fit.data if not isinstance(fit.model, Custom) else len(fit.objective.base)
-    return fo.folds.iid(size, percent=percent, n=2, seed=3)
+    return fo.folds.iid(fit.data, percent=percent, n=2, seed=3)
 
 
 def schemes_of(name):
     """Scheme B on some models, of each shape of data: it does not look inside a model's potentials."""
-    if has_labels(ENTRIES[name]):
+    if is_of("labels")(ENTRIES[name]):
         return [schemes.C(), schemes.Structures()]
-    if not is_structured(ENTRIES[name]):
+    if is_of("custom")(ENTRIES[name]):
         return [None]
     if name in FIELDS:
         return [schemes.A(), schemes.B(), schemes.B(per_transition=True)]
@@ -129,7 +120,7 @@ def test_j_matches_finite_differences_along_its_path(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", parameters(has_hidden_states))
+@pytest.mark.parametrize("name", parameters(has_scheme_b))
 def test_j_matches_finite_differences_along_every_path_of_b(name):
     flags = [(n, p) for n in (False, True) for p in (False, True)]
     check_j(name, [schemes.B(normalised=n, per_transition=p) for n, p in flags])
@@ -189,7 +180,7 @@ def test_ij_is_the_derivative_of_exact_refits_along_the_path(name):
     def refits(h):
         return solve("exact", curve, fit.objective.base + h * change).thetas
 
-    if has_labels(ENTRIES[name]):
+    if fit.objective.traits.labels:
         slope = ahead(refits, step)
     else:
         slope = (refits(step) - refits(-step)) / (2 * step)
@@ -242,7 +233,7 @@ def test_auto_is_within_its_tolerance_of_exact_refits(name):
     assert (off <= 3 * auto.folds["error"] + 1e-9).all()
 
 
-@pytest.mark.parametrize("name", parameters(is_structured))
+@pytest.mark.parametrize("name", parameters(has_a_sweep))
 def test_one_sweep_is_every_single_point_left_out(name):
     fit = fitted(name)
     folds, losses, slopes = sweep(fit)
@@ -254,7 +245,7 @@ def test_one_sweep_is_every_single_point_left_out(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", parameters(is_hidden_chain))
+@pytest.mark.parametrize("name", parameters(is_of("chain")))
 def test_increments_add_up_to_the_objective(name):
     fit = fitted(name)
     curve = fo.curvature(fit, schemes.Increments())

@@ -151,8 +151,9 @@ class _Walk:
         self.add(type(value))
         if is_dataclass(value):
             self._all("fields", [getattr(value, entry.name) for entry in fields(value)])
-        elif isinstance(getattr(value, "__wrapped__", None), FunctionType):  # compiled by JAX
+        elif isinstance(getattr(value, "__wrapped__", None), FunctionType):  # a function, wrapped by JAX
             self.add(value.__wrapped__)
+            self._all("wrapper", [part for part in vars(value).values() if callable(part)])
         elif _library(type(value).__module__) is None and hasattr(value, "__dict__"):
             slots = [getattr(value, name, None) for name in getattr(value, "__slots__", ())]
             self._all("state", [*sorted(vars(value)), *(vars(value)[k] for k in sorted(vars(value)))])
