@@ -59,6 +59,13 @@ def _categories(steps=120, seed=2):
     return np.array([rng.choice(3, p=table[k]) for k in z])
 
 
+def _trials(steps=90, seed=9):
+    rng = np.random.default_rng(seed)
+    x = rng.binomial(20, np.array([0.2, 0.6])[_states(rng, steps, 2)]).astype(float)
+    x[[7, 8, 60]] = np.nan
+    return x
+
+
 def _unequal(seed=3):
     return [
         _gaussian(steps, 1, seed + n, missing=False) for n, steps in enumerate([30, 12, 41, 1, 25, 18])
@@ -118,6 +125,7 @@ def entries() -> list[Entry]:
               stretches, slow=True),
         Entry("poisson", fo.models.PoissonHMM(2), _counts()),
         Entry("categorical", fo.models.CategoricalHMM(2, 3), _categories(), slow=True),
+        Entry("binomial", fo.models.HMM(2, fo.models.Binomial(trials=20)), _trials(), slow=True),
         Entry("frozen-transition", fo.models.PoissonHMM(
             2, frozen={"transition": [[0.9, 0.1], [0.1, 0.9]]}), _counts(), slow=True),
         Entry("events", fo.models.EventCounts(steps_per_day=6), _events()),
@@ -130,6 +138,8 @@ def entries() -> list[Entry]:
         Entry("potts-binomial", fo.models.PottsMixture(
             _grid(), emission="binomial", beta=0.4, exposure=np.full(48, 40.0)), _field("binomial"),
             slow=True),
+        Entry("potts-categorical", fo.models.PottsMixture(
+            _grid(), emission=fo.models.Categorical(3), beta=0.7), _field("categorical"), slow=True),
         Entry("potts-learned", fo.models.PottsMixture(
             _grid(), emission=fo.models.Poisson(2.0, 0.1), beta="learned", beta_scale=1.0),
             _field("poisson")),
@@ -163,6 +173,7 @@ def _field(kind, seed=7):
         "poisson": lambda: rng.poisson(np.array([4.0, 12.0])[z]),
         "gaussian": lambda: rng.normal(np.array([-1.0, 1.5])[z], 0.7),
         "binomial": lambda: rng.binomial(40, np.array([0.2, 0.5])[z]),
+        "categorical": lambda: np.where(rng.random(48) < 0.85, 2 * z, rng.integers(3, size=48)),
     }
     x = draw[kind]().astype(float)
     x[[11, 40]] = np.nan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest

@@ -34,7 +34,11 @@ from fitonce.results.packing import (
 )
 from fitonce.results.summary import FitSummary, versions
 
-FORMAT, VERSION = "fitonce result", 2
+FORMAT, VERSION = "fitonce result", 3
+_READABLE = (2, 3)
+# Up to version 2, rungs of folds that were refined had the names of methods, which are something else.
+_OLD_RUNGS = {"newton": "refine-own", "exact": "refit"}
+_REFINING = ("auto", "exact", "loo")
 _NUMBERS = (
     "estimate", "se", "control", "error", "tolerance", "damping", "seconds", "compiling",
     "refits_seconds",
@@ -112,10 +116,10 @@ def _document(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path.name} must be a saved result (JSON), which it is not") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"{path.name} must be a saved result, but does not say '{FORMAT}'")
-    if document.get("version") != VERSION:
+    if document.get("version") not in _READABLE:
         raise ValueError(
             f"{path.name} has version {document.get('version')!r} of the format, "
-            f"this fitonce reads {VERSION}"
+            f"this fitonce reads {' and '.join(map(str, _READABLE))}"
         )
     return document
 
@@ -125,6 +129,8 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
     numbers: Any = {name: to_number(document[name]) for name in _NUMBERS}
     folds, pointwise = to_table(document["folds"]), to_table(document["pointwise"])
     folds.index.name = "fold"
+    if document["version"] == 2 and document["method"] in _REFINING:
+        folds["rung"] = folds["rung"].replace(_OLD_RUNGS)
     theta = to_array(document["theta"])
     _require(folds, "folds", _FOLDS)
     _require(pointwise, "pointwise", _POINTWISE)
