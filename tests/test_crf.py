@@ -14,7 +14,7 @@ from scipy import optimize
 import fitonce as fo
 from crf_cases import CASES, CRF, Case, draw, named
 from fitonce import schemes
-from fitonce.objectives.labels import buckets
+from fitonce.objectives.labels import layout as buckets
 from fitonce.objectives.labels import layout as shelves
 from registry import entries
 from solving import solve

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import enumeration
 from fitonce.engines import chain
 from fitonce.engines import junction_tree as junction
-from fitonce.engines.cavity import cavities
 from fitonce.engines.elimination import TooWideError, plan_tree
+from fitonce.engines.junction_tree import cavities
 
 
 class Case:

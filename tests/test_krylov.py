@@ -19,12 +19,7 @@ from fitonce.fitting.batched_lbfgs import descend
 from fitonce.fitting.certificate import certify_by_products as told
 from fitonce.fitting.conjugate_gradients import conjugate_gradients
 from fitonce.fitting.finish import matrix_bytes
-from fitonce.fitting.hessian import (
-    DenseHessian,
-    ImplicitHessian,
-    IndefiniteError,
-    UnsolvedError,
-)
+from fitonce.fitting.hessian import DenseHessian, ImplicitHessian, IndefiniteError, UnsolvedError
 from fitonce.fitting.newton_cg import newton_cg, newton_cg_afresh
 
 pytestmark = pytest.mark.xdist_group("krylov")  # one worker fits and compiles once

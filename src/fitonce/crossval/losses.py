@@ -26,7 +26,7 @@ from fitonce.crossval.batches import Batches
 from fitonce.folds import Folds
 from fitonce.models.custom import one_each
 from fitonce.objectives.base import Objective
-from fitonce.results.standard_errors import clustered_error
+from fitonce.results.verdicts import clustered_error
 
 Loss = Literal["pointwise", "joint"] | Callable[[Any, Any, Array], Array]
 LOSSES = ("pointwise", "joint")

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import replace
-from fitonce.core.wording import counted, span
+from fitonce.core.wording import counted
+from fitonce.core.wording import span
 from fitonce.data.places import Names
-from fitonce.core.wording import counted, span
+from fitonce.core.wording import counted
+from fitonce.core.wording import span
 from fitonce.data.places import names_of
 from numbers import Real
 from typing import Any

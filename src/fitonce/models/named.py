@@ -12,7 +12,7 @@ from fitonce.models.emissions.base import require_gamma
 from fitonce.models.emissions.counts import Binomial, Categorical, Poisson
 from fitonce.models.emissions.events import EventEmission
 from fitonce.models.emissions.gaussian import CovarianceShape, Gaussian
-from fitonce.models.emissions.noise import Noise, NoiseModel
+from fitonce.models.emissions.regression import Noise, NoiseModel
 from fitonce.models.hmm import HMM
 
 

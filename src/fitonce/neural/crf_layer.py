@@ -15,7 +15,7 @@ from fitonce.core.numerics import Array, in_float64, is_count, is_number
 from fitonce.core.progress import bar
 from fitonce.data.labelled import UNKNOWN, Labelled
 from fitonce.neural.network import adam, crf_losses
-from fitonce.objectives.labels.buckets import bucketed
+from fitonce.objectives.labels.layout import bucketed
 
 
 class Epoch(NamedTuple):

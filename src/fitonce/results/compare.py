@@ -11,7 +11,7 @@ import pandas as pd
 
 from fitonce.core.status import Outcome
 from fitonce.results.result import CVResult
-from fitonce.results.standard_errors import clustered_error
+from fitonce.results.verdicts import clustered_error
 
 _LEVELS = ("point", "fold")
 

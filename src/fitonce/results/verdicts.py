@@ -29,6 +29,22 @@ from enum import Enum
 
 import numpy as np
 
+
+def clustered_error(
+    values: np.ndarray, fold: np.ndarray, sizes: np.ndarray, cluster: np.ndarray, used: np.ndarray
+) -> float:
+    """The same for rows: their values, folds, the sizes of these, their clusters; (F,) folds `used`."""
+    kept = used[fold]
+    share = 1.0 / (max(used.sum(), 1) * sizes[kept])
+    mass = np.bincount(cluster[kept], share)
+    total = np.bincount(cluster[kept], share * values[kept])
+    count = int((mass > 0).sum())
+    if count < 2:
+        return float("nan")
+    residual = total - mass * total.sum() / mass.sum()
+    return float(np.sqrt(count / (count - 1) * np.sum(residual**2)))
+
+
 SAFETY = 3.0
 FAR = 1.0  # standard errors: beyond, a quadratic model of the fold's objective is a guess
 SLOW = 0.5  # a step that leaves more of the gradient says that the model is wrong

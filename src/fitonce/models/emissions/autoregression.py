@@ -22,8 +22,8 @@ from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import Emission, EmissionTraits, Rows
 from fitonce.models.emissions.gauss_newton import Layers, Problem, improved
-from fitonce.models.emissions.noise import NoiseModel
 from fitonce.models.emissions.regression import (
+    NoiseModel,
     kmeans_labels,
     regression_information,
     ridge,

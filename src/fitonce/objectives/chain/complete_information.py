@@ -20,8 +20,7 @@ from fitonce.core.chunks import unit_rows
 from fitonce.core.numerics import Array, in_float64
 from fitonce.objectives import priors
 from fitonce.objectives.base import Program
-from fitonce.objectives.chain.blocks import Split
-from fitonce.objectives.chain.posteriors import Chunk, Sample, posterior_of
+from fitonce.objectives.chain.posteriors import Chunk, Sample, Split, posterior_of
 
 _DIRECTIONS = 64  # second derivatives at a time
 

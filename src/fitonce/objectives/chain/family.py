@@ -9,14 +9,7 @@ from typing import Any
 from fitonce.data.reading import Columns, read
 from fitonce.models.base import ChainModel
 from fitonce.models.emissions.counts import n_categories
-from fitonce.models.named import (
-    ARHMM,
-    CategoricalHMM,
-    EventCounts,
-    GaussianHMM,
-    NeuralARHMM,
-    PoissonHMM,
-)
+from fitonce.models.named import ARHMM, CategoricalHMM, EventCounts, GaussianHMM, NeuralARHMM, PoissonHMM
 from fitonce.objectives.chain.objective import chain_objective
 from fitonce.objectives.family import STATES, Family, Loaded, NamedModel, Option
 

@@ -26,9 +26,9 @@ from fitonce.core.parameters import ParameterSpace
 from fitonce.data.graph import partition
 from fitonce.data.sequences import Collection, Sequences, sequences
 from fitonce.engines import junction_tree as junction
-from fitonce.engines.cavity import cavities
 from fitonce.engines.clique_tables import log_sum
 from fitonce.engines.elimination import JunctionTree, plan_tree
+from fitonce.engines.junction_tree import cavities
 from fitonce.models.base import FieldModel
 from fitonce.models.potentials import Field
 from fitonce.objectives.base import CLUSTERS, Objective, Program, Traits

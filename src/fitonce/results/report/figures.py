@@ -9,8 +9,7 @@ import pandas as pd
 
 from fitonce.results.report.along import Along
 from fitonce.results.report.markup import Markup, datum, join, paragraph, table, tag
-from fitonce.results.report.packing import floats, integers
-from fitonce.results.report.points import MOST_POINTS, Pairs, summary
+from fitonce.results.report.points import MOST_POINTS, Pairs, floats, integers, summary
 from fitonce.results.summary import moves_most
 
 _NEEDED = ("sequence", "time", "site", "value", "loss", "displacement")

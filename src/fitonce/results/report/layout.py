@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from fitonce.data.geojson import polygons_of
-from fitonce.results.report.packing import floats, integers
+from fitonce.results.report.points import floats, integers
 
 _SPRINGS = 1500  # sites; each round of springs looks at all pairs
 _NAMES = ("name", "NAME", "Name", "label", "GEOID", "geoid", "id")

@@ -12,6 +12,7 @@ import pandas as pd
 
 from fitonce.results.report import along as by_place
 from fitonce.results.report import layout, points
+from fitonce.results.report.along import sequence_names, spans
 from fitonce.results.report.choice import choice_section
 from fitonce.results.report.facts import (
     asked_section,
@@ -28,8 +29,7 @@ from fitonce.results.report.figures import (
 )
 from fitonce.results.report.glossary import glossary
 from fitonce.results.report.markup import Markup, join, number, paragraph, tag
-from fitonce.results.report.packing import script_json
-from fitonce.results.report.spans import sequence_names, spans
+from fitonce.results.report.points import script_json
 from fitonce.results.report.trust import verdicts_section
 from fitonce.results.summary import FitSummary, Result
 
