@@ -18,7 +18,7 @@ import fitonce as fo
 from fitonce.core.constraints import Free, Simplex
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
-from fitonce.data.reading import read
+from fitonce.data.reading import read_file
 from fitonce.objectives import priors
 from fitonce.objectives.base import CLUSTERS, Objective, Program, Traits
 from fitonce.objectives.derivatives import Derivatives
@@ -156,7 +156,7 @@ class MixtureObjective(Objective):
 
 
 def _load(path, columns, options):
-    found = read(path, columns)
+    found = read_file(path, columns)
     return Loaded(found.data, found.notes, str(found.data))
 
 

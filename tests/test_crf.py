@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pytest
@@ -14,8 +14,7 @@ from scipy import optimize
 import fitonce as fo
 from crf_cases import CASES, CRF, Case, draw, named
 from fitonce import schemes
-from fitonce.objectives.labels import layout as buckets
-from fitonce.objectives.labels import layout as shelves
+from fitonce.objectives.labels import layout
 from registry import entries
 from solving import solve
 
@@ -253,9 +252,9 @@ def test_a_path_that_cannot_happen_has_no_probability():
 
 def test_several_buckets_and_chunks_are_the_same_as_one(monkeypatch):
     """As of large corpora: more than one program, sequences in another order, rows in several chunks."""
-    monkeypatch.setattr(buckets, "_FEW", 0)
-    monkeypatch.setattr(shelves, "bucketed", lambda lengths: buckets.bucketed(lengths, 2))
-    monkeypatch.setattr(shelves, "_CHUNK", 2)
+    monkeypatch.setattr(layout, "_FEW", 0)
+    monkeypatch.setattr(layout, "bucketed", partial(layout.bucketed, most=2))
+    monkeypatch.setattr(layout, "_CHUNK", 2)
     case = replace(CASES["linear"], lengths=(5, 2, 4, 5, 2, 1, 5))
     problem = draw(case, 5, unknown=True)
     twin, fit = problem.twin, problem.fit

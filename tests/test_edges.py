@@ -42,7 +42,7 @@ def test_mocap6_has_the_known_facts(tmp_path):
     assert len(data.channels) == 12
     assert data.channels[0] == "root.ty"
     (tmp_path / "dataset.npz").write_bytes(b"no")
-    with pytest.raises(ValueError, match=r"dataset\.npz is not the six-sequence set of Fox et al"):
+    with pytest.raises(ValueError, match=r"dataset\.npz is not the file of 'mocap6'"):
         fo.datasets.load("mocap6", tmp_path)
 
 
@@ -59,7 +59,7 @@ def test_dodgers_has_the_known_facts():
 
 def test_a_changed_file_is_not_the_named_data_set(tmp_path):
     (tmp_path / "Dodgers.data").write_text("4/10/2005 0:00,3\n")
-    with pytest.raises(ValueError, match="is not the UCI file"):
+    with pytest.raises(ValueError, match="is not the file of 'dodgers'"):
         fo.datasets.load("dodgers", tmp_path)
 
 

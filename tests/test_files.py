@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fitonce.data.reading import Columns, read
+from fitonce.data.reading import Columns, read_file
 from fitonce.data.table_files import read_table
 
 
@@ -23,41 +23,43 @@ def hourly(n=48):
 
 def test_gaps_of_a_regular_index_are_missing_steps(tmp_path):
     table = hourly().drop(index=[3, 4, 20])
-    found = read(written(tmp_path, table))
+    found = read_file(written(tmp_path, table))
     assert found.data.n_sites == 48
     assert np.flatnonzero(found.data.weights == 0).tolist() == [3, 4, 20]
     assert any("3 steps that 'when' lacks" in note for note in found.notes)
 
 
 def test_gaps_can_be_ignored(tmp_path):
-    found = read(written(tmp_path, hourly().drop(index=[3])), Columns(gaps=False))
+    found = read_file(written(tmp_path, hourly().drop(index=[3])), Columns(gaps=False))
     assert found.data.n_sites == 47
     assert found.data.weights.all()
 
 
 def test_rows_are_put_in_the_order_of_their_time(tmp_path):
     table = hourly()
-    found = read(written(tmp_path, table.sample(frac=1.0, random_state=0)))
+    found = read_file(written(tmp_path, table.sample(frac=1.0, random_state=0)))
     assert found.data.values[0, :, 0].tolist() == table["count"].tolist()  # noqa: PD011
 
 
 def test_groups_are_sequences_each_with_its_own_times(tmp_path):
     table = pd.concat([hourly(10).assign(who="b"), hourly(7).assign(who="a").drop(index=2)])
-    found = read(written(tmp_path, table), Columns(group="who"))
+    found = read_file(written(tmp_path, table), Columns(group="who"))
     assert found.data.lengths.tolist() == [10, 7]
     assert found.data.weights.sum() == 16
 
 
 def test_rows_are_chosen_by_time(tmp_path):
-    found = read(written(tmp_path, hourly()), Columns(first="2024-01-01 06:00", last="2024-01-01 11:00"))
+    found = read_file(
+        written(tmp_path, hourly()), Columns(first="2024-01-01 06:00", last="2024-01-01 11:00")
+    )
     assert found.data.n_sites == 6
     with pytest.raises(ValueError, match="no row has a 'when' between 2030 and None"):
-        read(written(tmp_path, hourly()), Columns(first="2030"))
+        read_file(written(tmp_path, hourly()), Columns(first="2030"))
 
 
 def test_an_index_and_a_constant_are_left_out_and_said(tmp_path):
     table = pd.DataFrame({"count": [1, 2, 3, 4], "always": 5, "what": list("abcd")})
-    found = read(written(tmp_path, table.drop(index=1), index=True))
+    found = read_file(written(tmp_path, table.drop(index=1), index=True))
     assert found.data.channels == ("count",)
     told = " ".join(found.notes)
     for word in ("only numbers the rows", "always the same: always", "not numbers: what"):
@@ -66,7 +68,7 @@ def test_an_index_and_a_constant_are_left_out_and_said(tmp_path):
 
 def test_a_constant_column_stays_when_named(tmp_path):
     table = pd.DataFrame({"count": [1, 2, 3], "always": 5})
-    found = read(written(tmp_path, table), Columns(("count", "always")))
+    found = read_file(written(tmp_path, table), Columns(("count", "always")))
     assert found.data.channels == ("count", "always")
 
 
@@ -87,9 +89,9 @@ def test_parquet_and_npz_hold_the_same_as_csv(tmp_path):
     table = pd.DataFrame({"a": [1.0, np.nan, 3.0], "b": [4.0, 5.0, 6.0]})
     table.to_parquet(tmp_path / "x.parquet")
     np.savez(tmp_path / "x.npz", **{name: table[name].to_numpy() for name in table})
-    expected = read(written(tmp_path, table)).data
+    expected = read_file(written(tmp_path, table)).data
     for name in ("x.parquet", "x.npz"):
-        found = read(tmp_path / name).data
+        found = read_file(tmp_path / name).data
         np.testing.assert_array_equal(found.values, expected.values)
         np.testing.assert_array_equal(found.observed, expected.observed)
 
@@ -109,12 +111,12 @@ def test_parquet_and_npz_hold_the_same_as_csv(tmp_path):
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_in_words(tmp_path, table, columns, words):
     with pytest.raises(ValueError, match=words):
-        read(written(tmp_path, table), columns)
+        read_file(written(tmp_path, table), columns)
 
 
 def test_irregular_times_are_taken_as_steps_and_said(tmp_path):
     table = pd.DataFrame({"t": [0.0, 1.0, 2.0, 3.7, 4.1], "x": [1, 2, 1, 4, 5]})
-    found = read(written(tmp_path, table), Columns(time="t"))
+    found = read_file(written(tmp_path, table), Columns(time="t"))
     assert found.data.n_sites == 5
     assert any("not regular" in note for note in found.notes)
 
@@ -123,21 +125,21 @@ def test_a_long_irregular_index_is_not_taken_for_a_regular_one(tmp_path):
     """Past 50,000 steps a fraction of a step is small beside the place, and still no whole step."""
     times = np.arange(60_000.0)
     times[55_000] += 0.3
-    found = read(written(tmp_path, pd.DataFrame({"t": times, "x": times % 5})), Columns(time="t"))
+    found = read_file(written(tmp_path, pd.DataFrame({"t": times, "x": times % 5})), Columns(time="t"))
     assert any("not regular" in note for note in found.notes)
 
 
 def test_times_with_zones_are_compared_as_moments(tmp_path):
     times = pd.date_range("2024-03-30 20:00", periods=12, freq="h", tz="Europe/Berlin")
     table = pd.DataFrame({"when": times.map(str), "x": range(12)})
-    found = read(written(tmp_path, table), Columns(first="2024-03-30T22:00:00+00:00"))
+    found = read_file(written(tmp_path, table), Columns(first="2024-03-30T22:00:00+00:00"))
     assert found.data.n_sites == 9
     assert found.data.weights.all()
 
 
 def test_what_was_inserted_is_said_once_for_all_groups(tmp_path):
     table = pd.concat([hourly(10).drop(index=4).assign(who=name) for name in "abcde"])
-    notes = read(written(tmp_path, table), Columns(group="who")).notes
+    notes = read_file(written(tmp_path, table), Columns(group="who")).notes
     assert [note for note in notes if "inserted" in note] == [
         "5 steps that 'when' lacks were inserted as missing (5 sequences)"
     ]
@@ -147,7 +149,7 @@ def test_what_was_inserted_is_said_once_for_all_groups(tmp_path):
 def test_days_and_months_are_read_one_way_for_all_rows(tmp_path, form):
     times = pd.date_range("2024-01-01", periods=90)
     table = pd.DataFrame({"when": times.strftime(form), "x": range(90)})
-    found = read(written(tmp_path, table))
+    found = read_file(written(tmp_path, table))
     assert found.data.n_sites == 90
     assert found.data.values[0, :, 0].tolist() == list(range(90))  # noqa: PD011 - not a DataFrame
 
@@ -155,12 +157,12 @@ def test_days_and_months_are_read_one_way_for_all_rows(tmp_path, form):
 def test_dates_that_could_be_either_are_refused(tmp_path):
     table = pd.DataFrame({"when": ["03/02/2024", "01/02/2024", "02/01/2024"], "x": [1, 2, 3]})
     with pytest.raises(ValueError, match="with the day or the month first, such as '03/02/2024'"):
-        read(written(tmp_path, table), Columns(time="when"))
+        read_file(written(tmp_path, table), Columns(time="when"))
 
 
 def test_labels_that_look_a_little_like_dates_are_none(tmp_path):
     table = pd.DataFrame({"ages": ["1-5", "6-10", "11-12"], "version": ["1.2.3", "1.2.4", "1.3.0"]})
-    found = read(written(tmp_path, table.assign(x=[3, 1, 2])))
+    found = read_file(written(tmp_path, table.assign(x=[3, 1, 2])))
     assert found.data.values[0, :, 0].tolist() == [3, 1, 2]  # noqa: PD011 - not a DataFrame
 
 
@@ -173,12 +175,12 @@ def test_a_separator_at_the_end_of_rows_moves_no_column(tmp_path):
 def test_rows_longer_than_the_header_are_refused(tmp_path, text):
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(ValueError, match="rows with more cells than its first line"):
-        read(tmp_path / "x.csv")
+        read_file(tmp_path / "x.csv")
 
 
 def test_empty_lines_are_missing_steps_but_not_at_the_end(tmp_path):
     (tmp_path / "x.csv").write_text("a\n1\n\n3\n5\n\n\n")
-    found = read(tmp_path / "x.csv").data
+    found = read_file(tmp_path / "x.csv").data
     assert found.weights.tolist() == [1, 0, 1, 1]
 
 
@@ -186,7 +188,7 @@ def test_empty_lines_are_missing_steps_but_not_at_the_end(tmp_path):
 @pytest.mark.parametrize("decimal", [",", None])
 def test_decimal_commas_are_read(tmp_path, head, decimal):
     (tmp_path / "x.csv").write_text(f"{head}1,5;2,0\n2,5;3,0\n3,0;4,5\n")
-    found = read(tmp_path / "x.csv", Columns(decimal=decimal))
+    found = read_file(tmp_path / "x.csv", Columns(decimal=decimal))
     assert found.data.values[0].tolist() == [[1.5, 2.0], [2.5, 3.0], [3.0, 4.5]]  # noqa: PD011
     assert ("numbers are read with decimal commas" in found.notes) == (decimal is None)
 
@@ -194,38 +196,38 @@ def test_decimal_commas_are_read(tmp_path, head, decimal):
 def test_commas_that_may_be_thousands_are_not_guessed_at_but_hinted_at(tmp_path):
     (tmp_path / "x.csv").write_text("a;b\n1,500;ok\n2,500;ok\n3,000;ok\n")
     with pytest.raises(ValueError, match="if that is a decimal comma, pass --decimal ,"):
-        read(tmp_path / "x.csv")
+        read_file(tmp_path / "x.csv")
 
 
 @pytest.mark.parametrize("text", ["a,a\n1,2\n3,4\n", "a;b;a \n1;2;3\n"])
 def test_two_columns_of_one_name_are_refused(tmp_path, text):
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(ValueError, match="has two columns named 'a'"):
-        read(tmp_path / "x.csv")
+        read_file(tmp_path / "x.csv")
 
 
 def test_a_column_has_one_meaning(tmp_path):
     path = written(tmp_path, hourly())
     for columns in (Columns(modelled=("count", "count")), Columns(modelled=("count",), group="count")):
         with pytest.raises(ValueError, match="'count' is named twice"):
-            read(path, columns)
+            read_file(path, columns)
 
 
 def test_arrays_that_would_have_one_name_are_refused(tmp_path):
     np.savez(tmp_path / "x.npz", x=np.ones((5, 2)), x0=np.arange(5.0))
     with pytest.raises(ValueError, match="two columns named 'x0'"):
-        read(tmp_path / "x.npz")
+        read_file(tmp_path / "x.npz")
 
 
 def test_dates_in_the_index_of_parquet_are_times(tmp_path):
     days = pd.to_datetime(["2024-01-05", "2024-01-01", "2024-01-02", "2024-01-03"])
     pd.DataFrame({"c": [5, 1, 2, 3]}, index=days).to_parquet(tmp_path / "x.parquet")
-    found = read(tmp_path / "x.parquet").data
+    found = read_file(tmp_path / "x.parquet").data
     assert np.where(found.observed, found.values, np.nan)[0, :, 0].tolist()[:3] == [1, 2, 3]
     assert found.sites["observed"].tolist() == [True, True, True, False, True]
     pd.DataFrame({"c": [5]}, index=pd.Index([1], name="c")).to_parquet(tmp_path / "y.parquet")
     with pytest.raises(ValueError, match="two columns named 'c', one of them its index"):
-        read(tmp_path / "y.parquet")
+        read_file(tmp_path / "y.parquet")
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ def test_months_quarters_and_years_are_regular(tmp_path, freq, form):
     times = pd.date_range("2010-01-01", periods=30, freq=freq)
     lacking = [4, 11, 12]
     table = pd.DataFrame({"month": times.strftime(form), "x": np.arange(30.0)}).drop(lacking)
-    found = read(written(tmp_path, table))
+    found = read_file(written(tmp_path, table))
     assert "3 steps that 'month' lacks were inserted as missing" in found.notes
     assert np.flatnonzero(~found.data.sites["observed"]).tolist() == lacking
     day = "15" if form.endswith("15") else "%d"
@@ -254,7 +256,7 @@ def test_months_quarters_and_years_are_regular(tmp_path, freq, form):
 )
 def test_dates_without_marks_have_no_gaps_between_months(tmp_path, codes):
     table = pd.DataFrame({"month": codes, "x": np.arange(len(codes)) % 5})
-    found = read(written(tmp_path, table))
+    found = read_file(written(tmp_path, table))
     assert found.data.n_sites == len(codes)
     assert any("looks like dates without marks" in note for note in found.notes)
 
@@ -262,26 +264,26 @@ def test_dates_without_marks_have_no_gaps_between_months(tmp_path, codes):
 def test_periods_are_times(tmp_path):
     months = pd.period_range("2024-01", periods=5, freq="M").delete(2)
     pd.DataFrame({"when": months, "x": [1, 2, 4, 5]}).to_parquet(tmp_path / "x.parquet")
-    found = read(tmp_path / "x.parquet").data
+    found = read_file(tmp_path / "x.parquet").data
     assert found.sites["observed"].tolist() == [True, True, False, True, True]
 
 
 def test_one_column_with_commas_does_not_change_the_marks_of_others(tmp_path):
     (tmp_path / "x.tsv").write_text("tags\ty\n1,2\t1.5\n3\t2.5\n1,3\t0.5\n")
-    assert read(tmp_path / "x.tsv").data.channels == ("y",)
+    assert read_file(tmp_path / "x.tsv").data.channels == ("y",)
 
 
 def test_a_comma_after_a_zero_is_no_thousand(tmp_path):
     (tmp_path / "x.csv").write_text("a;b\n0,125;1\n0,250;2\n0,375;5\n")
-    assert read(tmp_path / "x.csv").data.values[0, :, 0].tolist() == [0.125, 0.25, 0.375]  # noqa: PD011
+    assert read_file(tmp_path / "x.csv").data.values[0, :, 0].tolist() == [0.125, 0.25, 0.375]  # noqa: PD011
 
 
 @pytest.mark.parametrize(("cell", "said"), [("", "an empty cell in row 2"), ("inf", "'inf'")])
 def test_a_time_that_is_none_is_refused(tmp_path, cell, said):
     (tmp_path / "x.csv").write_text(f"t,x\n1,5\n2,6\n{cell},7\n")
     with pytest.raises(ValueError, match=f"'t' must be a number or a date in every row, got {said}"):
-        read(tmp_path / "x.csv", Columns(time="t"))
+        read_file(tmp_path / "x.csv", Columns(time="t"))
 
 
 def test_a_column_that_numbers_rows_stays_when_it_is_all_there_is(tmp_path):
-    assert read(written(tmp_path, pd.DataFrame({"id": [1, 2, 5]}))).data.n_sites == 3
+    assert read_file(written(tmp_path, pd.DataFrame({"id": [1, 2, 5]}))).data.n_sites == 3

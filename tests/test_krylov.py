@@ -15,7 +15,7 @@ from fitonce.core.status import Outcome
 from fitonce.crossval import fold_states as fold_state
 from fitonce.crossval import methods
 from fitonce.fitting import hessian
-from fitonce.fitting.batched_lbfgs import descend
+from fitonce.fitting.batched_lbfgs import batched_lbfgs
 from fitonce.fitting.certificate import certify_by_products as told
 from fitonce.fitting.conjugate_gradients import conjugate_gradients
 from fitonce.fitting.finish import matrix_bytes
@@ -471,20 +471,20 @@ def test_a_spent_budget_leaves_folds_where_they_are():
     found = newton_cg(evaluate, products, same, start, tolerance=1e-8, spent=lambda: True)
     np.testing.assert_array_equal(found.thetas, start)
     assert not found.done.any()
-    place = descend(evaluate, same, start, tolerance=1e-8, most=50, spent=lambda: True)
+    place = batched_lbfgs(evaluate, same, start, tolerance=1e-8, most=50, spent=lambda: True)
     np.testing.assert_array_equal(place.thetas, start)
 
 
 def test_secants_end_at_the_minima_of_quadratics():
     evaluate, _, ends = bowls()
-    found = descend(evaluate, same, np.zeros((3, 8)), tolerance=1e-6, most=300)
+    found = batched_lbfgs(evaluate, same, np.zeros((3, 8)), tolerance=1e-6, most=300)
     np.testing.assert_allclose(found.thetas, ends, atol=1e-5)
     assert (found.values < 1e-10).all()
     np.testing.assert_array_equal(found.gradients, evaluate(found.thetas, np.arange(3))[1])
 
 
 def test_secants_follow_a_curved_valley():
-    found = descend(lambda t, _: valley(t), same, STARTS, tolerance=1e-7, most=300)
+    found = batched_lbfgs(lambda t, _: valley(t), same, STARTS, tolerance=1e-7, most=300)
     np.testing.assert_allclose(found.thetas, 1.0, atol=1e-5)
 
 
@@ -497,7 +497,7 @@ def test_folds_that_are_not_finite_stay_and_others_go_on():
 
     for end in (
         newton_cg(broken, products, same, np.zeros((3, 8)), tolerance=1e-8).thetas,
-        descend(broken, same, np.zeros((3, 8)), tolerance=1e-7, most=300).thetas,
+        batched_lbfgs(broken, same, np.zeros((3, 8)), tolerance=1e-7, most=300).thetas,
     ):
         np.testing.assert_allclose(end[[0, 2]], ends[[0, 2]], atol=1e-5)
         assert (end[1] == 0).all()

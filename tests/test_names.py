@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import fitonce as fo
-from fitonce.data.reading import Columns, read
+from fitonce.data.reading import Columns, read_file
 from fitonce.results.report.along import spans
 from fitonce.results.saving import pack_words
 
@@ -88,7 +88,7 @@ def test_groups_and_keys_name_the_sequences():
 def test_a_file_names_steps_that_it_lacks_too(tmp_path):
     times = pd.date_range("2024-01-01", periods=9, freq="6h").delete([3, 4])
     pd.DataFrame({"when": times, "x": range(7)}).to_csv(tmp_path / "x.csv", index=False)
-    found = read(tmp_path / "x.csv").data
+    found = read_file(tmp_path / "x.csv").data
     assert found.names.sites[2:6] == (
         "2024-01-01 12:00", "2024-01-01 18:00", "2024-01-02 00:00", "2024-01-02 06:00",
     )  # fmt: skip
@@ -98,15 +98,15 @@ def test_a_file_names_steps_that_it_lacks_too(tmp_path):
 def test_a_column_called_by_a_time_that_rises_in_each_group_is_the_time(tmp_path):
     table = pd.DataFrame({"who": list("aaabb"), "Week": [1, 2, 4, 1, 2], "x": [5.0, 6, 7, 8, 9]})
     table.to_csv(tmp_path / "x.csv", index=False)
-    found = read(tmp_path / "x.csv", Columns(group="who"))
+    found = read_file(tmp_path / "x.csv", Columns(group="who"))
     assert "'Week' is read as the time of each row" in found.notes
     assert found.data.channels == ("x",)
     assert found.data.sites["place"].tolist() == [
         "a, Week 1", "a, Week 2", "a, Week 3", "a, Week 4", "b, Week 1", "b, Week 2",
     ]  # fmt: skip
     table.assign(Week=[1, 2, 2, 1, 2]).to_csv(tmp_path / "x.csv", index=False)
-    assert read(tmp_path / "x.csv", Columns(group="who")).data.channels == ("Week", "x")
-    named = read(tmp_path / "x.csv", Columns(group="who", modelled=("Week",)))
+    assert read_file(tmp_path / "x.csv", Columns(group="who")).data.channels == ("Week", "x")
+    named = read_file(tmp_path / "x.csv", Columns(group="who", modelled=("Week",)))
     assert named.data.channels == ("Week",)
 
 

@@ -13,7 +13,7 @@ import pytest
 import fitonce as fo
 from ar_cases import wide
 from fitonce.core import parallel
-from fitonce.core.parallel import Workers, groups, resolve
+from fitonce.core.parallel import Workers, groups, resolve_parallel
 from registry import _unequal
 
 pytestmark = pytest.mark.xdist_group("parallel")  # one worker has the worker processes
@@ -62,13 +62,13 @@ def test_an_unknown_backend_is_refused():
     ],
 )
 def test_an_argument_says_where_work_runs(given, found):
-    assert resolve(given) == found
+    assert resolve_parallel(given) == found
 
 
 @pytest.mark.parametrize("given", [0, -2, 1.5, "gpu", True, [2], {"n": 2}])
 def test_other_arguments_are_refused(given):
     with pytest.raises(ValueError, match="parallel must be None, 'devices', 'loky', 'dask', a number"):
-        resolve(given)
+        resolve_parallel(given)
 
 
 def test_calls_refuse_them_too(fit):

@@ -54,7 +54,9 @@ class Influence:
     def plot(self, by: str = "displacement", ax: Any = None) -> Any:
         """`by` along the data, the ten largest labelled. Returns the matplotlib axes."""
         label = by if by in ("displacement", "loss") else f"move of {by}, standard errors"
-        return plots.along(self.table["site"].to_numpy(), self.column(by).to_numpy(), "site", label, ax)
+        return plots.along_sites(
+            self.table["site"].to_numpy(), self.column(by).to_numpy(), "site", label, ax
+        )
 
     def column(self, by: str) -> pd.Series:
         """One number for each point: "displacement", "loss", or how far a parameter moves."""

@@ -88,7 +88,7 @@ class LabelAudit:
         if by not in _BY:
             raise ValueError(f"by must be one of {list(_BY)}, got {by!r}")
         sites, values = self.tokens["site"].to_numpy(), self.tokens[by].to_numpy()
-        return plots.along(sites, values, "token", by, ax)
+        return plots.along_sites(sites, values, "token", by, ax)
 
     def __repr__(self) -> str:
         columns = ["sequence", "time", "word", "label", "rather", "chance", "loss", "displacement"]

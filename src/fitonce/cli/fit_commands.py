@@ -76,7 +76,7 @@ def _finish(
     if request.json:
         outputs.print_json(
             {
-                **outputs.summary(result),
+                **outputs.as_document(result),
                 "command": result.about["command"],
                 "wrote": list(map(str, wrote)),
             }
@@ -101,12 +101,12 @@ def run_influence(request: Request, top: int, table: Path | None) -> None:
     if table is not None:
         rows = found.to_dataframe()
         as_json = table.suffix.lower() == ".json"
-        text = outputs.as_json(outputs.rows_of(rows)) if as_json else rows.to_csv(index=False)
+        text = outputs.as_json(outputs.table_rows(rows)) if as_json else rows.to_csv(index=False)
         wrote.append(write_text(table, text, force=request.force))
     if request.plot is not None:
         wrote.append(write_figure(request.plot, found.plot().figure, force=request.force))
     if request.json:
-        outputs.print_json(outputs.rows_of(found.top(top)))
+        outputs.print_json(outputs.table_rows(found.top(top)))
     else:
         show_influence(found, top, request.quiet)
         for path in wrote if request.talks else ():

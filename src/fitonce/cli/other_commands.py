@@ -13,7 +13,7 @@ from fitonce.cli.demo import run as run_demo
 from fitonce.cli.display import show_models
 from fitonce.cli.errors import complain, spoken
 from fitonce.cli.options import CacheOption, ForceOption, JsonOption, PlotOption, QuietOption
-from fitonce.cli.outputs import check_outputs, check_picture, print_json, rows_of
+from fitonce.cli.outputs import check_outputs, check_picture, print_json, table_rows
 from fitonce.core import compile_cache
 from fitonce.core.writing import write_figure
 from fitonce.data.datasets import SOURCES, fetch, here
@@ -48,7 +48,7 @@ def compare(
         write_figure(plot, found.plot().figure, force=force)
     if json:
         said = {"best": found.best, "sentence": found.sentence, "doubts": found.doubts}
-        print_json({**said, "models": rows_of(found.table)})
+        print_json({**said, "models": table_rows(found.table)})
     elif quiet:
         print(found.best)
         for doubt in found.doubts:

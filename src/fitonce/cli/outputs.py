@@ -38,7 +38,7 @@ def command_line() -> str:
     return shlex.join(["fitonce", *sys.argv[1:]])
 
 
-def summary(result: CVResult) -> dict[str, Any]:
+def as_document(result: CVResult) -> dict[str, Any]:
     """A result as plain numbers and words, for --json."""
     counts = result.folds["verdict"].value_counts()
     named = {
@@ -59,7 +59,7 @@ def summary(result: CVResult) -> dict[str, Any]:
     }
 
 
-def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+def table_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows of a table, for --json."""
     return [
         {str(key): _plain(value) for key, value in row.items()}

@@ -124,7 +124,7 @@ def _shown(request: Request, found: Selection, wrote: list[str]) -> None:
             "simplest": found.simplest,
             "sentence": found.sentence,
             "doubts": found.comparison.doubts,
-            "models": outputs.rows_of(found.table),
+            "models": outputs.table_rows(found.table),
             "skipped": found.skipped,
             "wrote": wrote,
         }

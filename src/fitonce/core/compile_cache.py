@@ -16,7 +16,7 @@ _OFF = ("off", "0", "no", "none", "false")
 _WORTH = 0.1  # seconds of compiling: what is quicker is not kept
 
 
-def folder() -> Path | None:
+def cache_folder() -> Path | None:
     """Where compiled programs are kept; None where that is off."""
     named = os.environ.get("FITONCE_CACHE", "")
     if named.lower() in _OFF:
@@ -26,7 +26,7 @@ def folder() -> Path | None:
 
 def use() -> Path | None:
     """Keep compiled programs from here on. Returns the folder, None where it is off or not writable."""
-    place = folder()
+    place = cache_folder()
     if place is None:
         return None
     try:

@@ -106,7 +106,7 @@ def _require_client() -> None:
 Parallel = Workers | Literal["devices"] | None
 
 
-def resolve(parallel: Any) -> Parallel:
+def resolve_parallel(parallel: Any) -> Parallel:
     """Check a `parallel=` argument."""
     if parallel is None or isinstance(parallel, Workers):
         return parallel

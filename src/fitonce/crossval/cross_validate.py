@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 from fitonce.core.numerics import is_number
-from fitonce.core.parallel import resolve as resolve_parallel
+from fitonce.core.parallel import resolve_parallel
 from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
 from fitonce.crossval.auto import climb
 from fitonce.crossval.batches import Batches, chunk_size
-from fitonce.crossval.evidence import Evidence, check
+from fitonce.crossval.evidence import Evidence, gather_evidence
 from fitonce.crossval.fold_states import FoldParameters
 from fitonce.crossval.journal import Journal
-from fitonce.crossval.losses import Loss, Scoring
-from fitonce.crossval.losses import resolve as resolve_loss
+from fitonce.crossval.losses import Loss, Scoring, resolve_loss
 from fitonce.crossval.methods import METHODS
 from fitonce.fitting.curvature import Curvature, curvature_of
 from fitonce.fitting.fit import Fit
@@ -90,7 +89,10 @@ def cross_validate(
     folds = _matched(fit, folds)
     if tolerance is not None and not (is_number(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number or None, got {tolerance!r}")
-    along, place = schemes.resolve(scheme, folds.kind, fit.objective.scheme), resolve_parallel(parallel)
+    along, place = (
+        schemes.resolve_scheme(scheme, folds.kind, fit.objective.scheme),
+        resolve_parallel(parallel),
+    )
     objective = fit.objective.with_scheme(along).run_on(place)
     curve = curvature_of(fit, objective, damping, residual)
     which = _checked(check, method, len(folds))
@@ -114,7 +116,7 @@ def _solve(
     if method == "auto":
         return climb(curve, scoring, tolerance)
     found = METHODS[method](curve, scoring.batches)
-    return found, check(curve, scoring, found, which)
+    return found, gather_evidence(curve, scoring, found, which)
 
 
 def _matched(fit: Fit, folds: Folds) -> Folds:

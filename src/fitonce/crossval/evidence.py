@@ -40,7 +40,9 @@ class Evidence(NamedTuple):
     checked: np.ndarray
 
 
-def check(curvature: Curvature, scoring: Scoring, found: FoldParameters, which: np.ndarray) -> Evidence:
+def gather_evidence(
+    curvature: Curvature, scoring: Scoring, found: FoldParameters, which: np.ndarray
+) -> Evidence:
     """Losses of all folds, and errors of the folds `which`."""
     batches = scoring.batches
     everyone = np.arange(batches.n_folds)

@@ -24,7 +24,7 @@ from fitonce.core.status import Outcome, Rung, Status
 from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
 from fitonce.crossval.batches import Batches, chunk_size
-from fitonce.crossval.evidence import Evidence, check, distrust, fold_steps
+from fitonce.crossval.evidence import Evidence, distrust, fold_steps, gather_evidence
 from fitonce.crossval.fold_states import FoldParameters, lengths, settle
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.methods import exact
@@ -152,7 +152,7 @@ def _check(
         chosen = FoldParameters(
             found.thetas[which], [found.status[k] for k in which], None, None, found.rungs[which]
         )
-        told = check(curve, scoring, chosen, np.arange(len(which)))
+        told = gather_evidence(curve, scoring, chosen, np.arange(len(which)))
         for mine, theirs in zip(evidence, told, strict=True):
             mine[which] = theirs
         work[0, which] += scoring.batches.gradients_used
@@ -187,7 +187,7 @@ def _refit(
     if refitted.gradients is not None:
         steps = fold_steps(curve, scoring, refitted, refitted.gradients, np.arange(len(which)))
         settle(refitted.status, lengths(refitted.gradients, steps))
-    told = check(curve, scoring, refitted, np.arange(len(which)))
+    told = gather_evidence(curve, scoring, refitted, np.arange(len(which)))
     for mine, theirs in zip(evidence, told, strict=True):
         mine[which] = theirs
     found.thetas[which], found.rungs[which] = refitted.thetas, refitted.rungs

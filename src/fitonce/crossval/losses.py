@@ -43,7 +43,7 @@ def _user(
     return jax.vmap(one)(thetas, weights, scored)
 
 
-def resolve(loss: Any) -> Loss:
+def resolve_loss(loss: Any) -> Loss:
     """Check a `loss=` argument."""
     if callable(loss) or (isinstance(loss, str) and loss in LOSSES):
         return loss

@@ -12,7 +12,7 @@ import numpy as np
 from fitonce.core.status import Rung
 from fitonce.crossval.batches import Batches
 from fitonce.crossval.fold_states import Descent, out_of_budget
-from fitonce.fitting.batched_lbfgs import descend
+from fitonce.fitting.batched_lbfgs import batched_lbfgs
 from fitonce.fitting.certificate import certify_by_products
 from fitonce.fitting.conjugate_gradients import Solution, conjugate_gradients
 from fitonce.fitting.curvature import Curvature
@@ -60,7 +60,7 @@ def refine_by_products(batches: Batches, state: Descent, which: np.ndarray, curv
 def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
     far = which[~(state.distances[which] < _FAR)]
     if far.size and not batches.objective.traits.strongly_nonquadratic:
-        place = descend(
+        place = batched_lbfgs(
             lambda t, rows: batches.values_and_gradients(t, far[rows]),
             lambda v, rows: _precondition(curve, batches, v, far[rows]),
             np.tile(curve.theta, (len(far), 1)),  # a long step from there may have gone astray

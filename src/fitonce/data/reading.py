@@ -80,7 +80,7 @@ class Reading:
     notes: list[str] = field(default_factory=list)
 
 
-def read(path: str | Path, columns: Columns | None = None) -> Reading:
+def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
     """Read a table as sequences."""
     columns, notes = columns or Columns(), list[str]()
     table = read_table(path, columns.decimal)

@@ -13,7 +13,7 @@ import warnings
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class TimeGrid:
     """Rows on a regular grid.
 
     Attributes:
@@ -35,15 +35,15 @@ class Grid:
         return together[np.argsort(np.concatenate([self.places, lacking]))]
 
 
-def regular_grid(times: pd.Series) -> Grid | None:
+def regular_grid(times: pd.Series) -> TimeGrid | None:
     """The grid that rising times lie on; None where they do not lie on one."""
     known = pd.Index(times)
     if times.dtype.kind != "M":
         found = _places(times.to_numpy(float))
-        return None if found is None else Grid(found[0], known, float(found[1]))
+        return None if found is None else TimeGrid(found[0], known, float(found[1]))
     found = _places(times.to_numpy().astype("datetime64[ns]").astype(np.int64))
     if found is not None:
-        return Grid(found[0], known, pd.Timedelta(int(found[1]), "ns"))
+        return TimeGrid(found[0], known, pd.Timedelta(int(found[1]), "ns"))
     return _monthly(pd.DatetimeIndex(known))
 
 
@@ -58,7 +58,7 @@ def _places(ticks: np.ndarray) -> tuple[np.ndarray, float] | None:
     return whole.astype(np.int64), step
 
 
-def _monthly(known: pd.DatetimeIndex) -> Grid | None:
+def _monthly(known: pd.DatetimeIndex) -> TimeGrid | None:
     """Months, quarters or years: the same day and hour of each, or the last day of each."""
     last = bool((known.day == known.days_in_month).all())
     same_day = (known.day == known.day[0]).all() or last
@@ -68,7 +68,7 @@ def _monthly(known: pd.DatetimeIndex) -> Grid | None:
     if found is None:
         return None
     day: dict[str, Any] = {"day": 31} if last else {}
-    return Grid(found[0], known, pd.DateOffset(months=int(found[1]), **day))
+    return TimeGrid(found[0], known, pd.DateOffset(months=int(found[1]), **day))
 
 
 def as_times(column: pd.Series, time: str) -> pd.Series:

@@ -11,14 +11,14 @@ from collections.abc import Callable
 import numpy as np
 
 from fitonce.fitting.conjugate_gradients import Map
-from fitonce.fitting.line_search import Evaluate, Place, search, start_at
+from fitonce.fitting.line_search import Evaluate, Position, search, start_at
 
 _MEMORY = 30
 _MOST_HALVINGS = 15
 _ENOUGH = 1e-4  # of the decrease that the slope promises
 
 
-def descend(
+def batched_lbfgs(
     evaluate: Evaluate,
     precondition: Map,
     thetas: np.ndarray,
@@ -26,7 +26,7 @@ def descend(
     tolerance: float,
     most: int,
     spent: Callable[[], bool] = lambda: False,
-) -> Place:
+) -> Position:
     """From thetas (F, D) until each fold is within `tolerance` standard errors (as the preconditioner
     measures them) of stationary, or goes no farther."""
     place, active = start_at(evaluate, thetas)
@@ -43,7 +43,7 @@ def descend(
         def falls_enough(
             rows: np.ndarray,
             share: np.ndarray,
-            there: Place,
+            there: Position,
             values: np.ndarray = before.values,
             slopes: np.ndarray = slopes,
         ) -> np.ndarray:

@@ -102,7 +102,7 @@ def curvature(
     """
     if not isinstance(fit, Fit):
         raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
-    along = schemes.resolve(scheme, None, fit.objective.scheme)
+    along = schemes.resolve_scheme(scheme, None, fit.objective.scheme)
     return curvature_of(fit, fit.objective.with_scheme(along), damping, residual)
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from fitonce.core.chunks import unit_rows
 from fitonce.core.numerics import in_float64, is_count
-from fitonce.core.parallel import resolve as resolve_parallel
+from fitonce.core.parallel import resolve_parallel
 from fitonce.core.parameters import Params
 from fitonce.core.progress import bar
 from fitonce.core.renamed import deprecated

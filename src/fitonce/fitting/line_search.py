@@ -11,37 +11,37 @@ Evaluate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Thetas (n, D) and their folds (n,) to values (n,) and gradients (n, D)."""
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where each fold is, changed in place: `thetas` (F, D), `values` (F,) and `gradients` (F, D)."""
 
     thetas: np.ndarray
     values: np.ndarray
     gradients: np.ndarray
 
-    def move(self, folds: np.ndarray, other: Place) -> None:
+    def move(self, folds: np.ndarray, other: Position) -> None:
         """Put the folds (n,) where `other` is, row by row."""
         for mine, theirs in zip(self, other, strict=True):
             mine[folds] = theirs
 
-    def some(self, rows: np.ndarray) -> Place:
+    def some(self, rows: np.ndarray) -> Position:
         """Copies of some rows."""
-        return Place(*(part[rows] for part in self))
+        return Position(*(part[rows] for part in self))
 
 
-def start_at(evaluate: Evaluate, thetas: np.ndarray) -> tuple[Place, np.ndarray]:
+def start_at(evaluate: Evaluate, thetas: np.ndarray) -> tuple[Position, np.ndarray]:
     """Every fold at its theta, and the folds whose value and gradient are finite there."""
     thetas = np.array(thetas, float)
-    place = Place(thetas, *map(np.array, evaluate(thetas, np.arange(len(thetas)))))
+    place = Position(thetas, *map(np.array, evaluate(thetas, np.arange(len(thetas)))))
     sound = np.isfinite(place.values) & np.isfinite(place.gradients).all(1)
     return place, np.flatnonzero(sound)
 
 
 def search(
     evaluate: Evaluate,
-    place: Place,
+    place: Position,
     folds: np.ndarray,
     steps: np.ndarray,
-    is_good: Callable[[np.ndarray, np.ndarray, Place], np.ndarray],
+    is_good: Callable[[np.ndarray, np.ndarray, Position], np.ndarray],
     most: int,
     give_up: Callable[[int, np.ndarray], bool] = lambda halvings, rows: False,
 ) -> np.ndarray:
@@ -62,7 +62,7 @@ def search(
         if rows.size == 0 or give_up(halving, rows):
             break
         trial = place.thetas[folds[rows]] + share[rows, None] * steps[rows]
-        there = Place(trial, *evaluate(trial, folds[rows]))
+        there = Position(trial, *evaluate(trial, folds[rows]))
         with np.errstate(invalid="ignore"):  # what is not finite compares false, and is not moved to
             good = is_good(rows, share[rows], there) & np.isfinite(there.gradients).all(1)
         place.move(folds[rows[good]], there.some(good))

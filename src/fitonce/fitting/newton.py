@@ -13,7 +13,7 @@ import numpy as np
 
 from fitonce.core.status import Status
 from fitonce.fitting.certificate import certify, spectrum
-from fitonce.fitting.line_search import Place, search, start_at
+from fitonce.fitting.line_search import Position, search, start_at
 from fitonce.objectives.base import Objective
 
 MAX_STEP = 10.0  # free coordinates (log-ratios, logs of scales), or times the value of a large one
@@ -94,12 +94,12 @@ def minimise(
 
 
 def _is_good(
-    before: Place,
+    before: Position,
     distance: np.ndarray,
     tolerance: float,
     rows: np.ndarray,
     share: np.ndarray,
-    there: Place,
+    there: Position,
 ) -> np.ndarray:
     """(m,) whether steps lower the value, or near the end, where values drown in rounding, halve the
     gradient."""

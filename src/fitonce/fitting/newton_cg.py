@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fitonce.fitting.conjugate_gradients import Map, Solution, conjugate_gradients
-from fitonce.fitting.line_search import Evaluate, Place, search, start_at
+from fitonce.fitting.line_search import Evaluate, Position, search, start_at
 from fitonce.fitting.newton import ASIDE, MAX_STEP, NEAR
 
 _MOST_STEPS = 60
@@ -137,7 +137,7 @@ def newton_cg(
 
 
 def _is_good(
-    before: Place, near: np.ndarray, rows: np.ndarray, share: np.ndarray, there: Place
+    before: Position, near: np.ndarray, rows: np.ndarray, share: np.ndarray, there: Position
 ) -> np.ndarray:
     """(m,) whether steps lower the value, or near the end halve the gradient."""
     rise = there.values - before.values[rows]

@@ -46,7 +46,7 @@ class CustomField:
 
     scopes: Any
     factors: Factors
-    emission: Emission
+    emission: EmissionFunction
     init: Params
     n_states: int | Sequence[int] = 2
     log_prior: Callable[[Params], Array] | None = None

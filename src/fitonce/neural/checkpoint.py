@@ -33,7 +33,9 @@ def with_leaves(tree: Any, arrays: list[np.ndarray]) -> Any:
     return jax.tree_util.tree_unflatten(shape, [jnp.asarray(array) for array in arrays])
 
 
-def write(path: str | os.PathLike[str], tagger: dict[str, Any], training: dict[str, Any]) -> None:
+def write_checkpoint(
+    path: str | os.PathLike[str], tagger: dict[str, Any], training: dict[str, Any]
+) -> None:
     """Write a tagger and the state of its training. A file that is there becomes `.previous`."""
     check(path)
     path = Path(path)
@@ -63,7 +65,7 @@ def check(path: str | os.PathLike[str]) -> None:
         raise ValueError(f"a checkpoint needs a directory to lie in, found none at {path.parent}")
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `write` wrote."""
     path = Path(path)
     if not path.is_file():

@@ -64,7 +64,7 @@ class Tagger:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Into one file, without pickle; what was there before is kept as `.previous`."""
-        checkpoint.write(path, contents(self), {})
+        checkpoint.write_checkpoint(path, contents(self), {})
 
     def __repr__(self) -> str:
         return (
@@ -80,7 +80,7 @@ def _scores(network: Network, batch: Batch, vectors: Array) -> Array:
 
 def load(path: str | os.PathLike[str]) -> Tagger:
     """A tagger from a file that `save` or `train(checkpoint=)` wrote."""
-    return from_contents(checkpoint.read(path)[0])
+    return from_contents(checkpoint.read_checkpoint(path)[0])
 
 
 def contents(tagger: Tagger) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def train(
                     "now": files.leaves(state.network),
                     "optimiser": files.leaves(state.optimiser),
                 }
-                files.write(checkpoint, contents(tagger), now)
+                files.write_checkpoint(checkpoint, contents(tagger), now)
             advance(1)
     return tagger
 
@@ -123,7 +123,7 @@ def _digest(training: Tagged, validation: Tagged, table: np.ndarray, seed: int) 
 def _resumed(
     path: str | os.PathLike[str], fresh: Tagger, state: _State, digest: str
 ) -> tuple[Tagger, _State]:
-    found, training = files.read(path)
+    found, training = files.read_checkpoint(path)
     tagger = from_contents(found)
     if "now" not in training:
         raise ValueError(f"{Path(path).name} is a saved tagger, not a checkpoint of its training")

@@ -221,7 +221,7 @@ class Own:
 _NAMED: dict[str, Scheme] = {"A": A(), "B": B(), "C": C(), "structures": Structures()}
 
 
-def resolve(scheme: str | Scheme | None, kind: str | None, usual: Scheme) -> Scheme:
+def resolve_scheme(scheme: str | Scheme | None, kind: str | None, usual: Scheme) -> Scheme:
     """The scheme of that name; None: Structures for folds of sequences, else the model's `usual` one."""
     if isinstance(usual, Own):
         if scheme is not None:

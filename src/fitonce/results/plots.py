@@ -35,7 +35,7 @@ def agreement(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = 
     return ax
 
 
-def along(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = None) -> Any:
+def along_sites(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = None) -> Any:
     """A stem for each value along the data, the ten largest labelled by their place."""
     if ax is None:
         import matplotlib.pyplot as plt

@@ -170,7 +170,7 @@ class CVResult:
             force: whether to replace a file that is there.
             about: words to keep with it, such as the command; strings and numbers by name.
         """
-        return saving.write(self, path, force, about)
+        return saving.write_result(self, path, force, about)
 
     def to_html(self, path: str | os.PathLike[str], *, force: bool = False, **more: Any) -> Path:
         """Write a report: one HTML file that needs nothing else; `more` as in
@@ -187,7 +187,7 @@ class CVResult:
 
 def load(path: str | os.PathLike[str]) -> CVResult:
     """Read a saved result back. Its `fit` is a summary: there are no parameters by fold but `theta`."""
-    return CVResult(**saving.read(path))
+    return CVResult(**saving.read_result(path))
 
 
 def _lines(cv: CVResult) -> list[str]:

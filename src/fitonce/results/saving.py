@@ -140,7 +140,7 @@ _POINTWISE = {
 }
 
 
-def write(
+def write_result(
     result: Any, path: str | os.PathLike[str], force: bool, about: Mapping[str, Any] | None
 ) -> Path:
     """Write a `CVResult` to one file."""
@@ -166,7 +166,7 @@ def write(
     return write_text(path, text, force=force)
 
 
-def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The fields of a `CVResult`. Its `fit` is a summary."""
     path = Path(path)
     document = _document(path)

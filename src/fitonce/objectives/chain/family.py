@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fitonce.data.reading import Columns, read
+from fitonce.data.reading import Columns, read_file
 from fitonce.models.base import ChainModel
 from fitonce.models.emissions.counts import n_categories
 from fitonce.models.named import ARHMM, CategoricalHMM, EventCounts, GaussianHMM, NeuralARHMM, PoissonHMM
@@ -18,7 +18,7 @@ _DAY = Option("steps_per_day", int, 288, "Steps in a day, for event-counts")
 
 
 def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
-    found = read(path, columns)
+    found = read_file(path, columns)
     return Loaded(found.data, found.notes, str(found.data))
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from fitonce.data.edge_files import edges_of
 from fitonce.data.graph import graph
 from fitonce.data.places import Names
-from fitonce.data.reading import Columns, read
+from fitonce.data.reading import Columns, read_file
 from fitonce.data.table_files import read_table
 from fitonce.models.base import FieldModel
 from fitonce.models.emissions.counts import Binomial, Categorical, Poisson, n_categories
@@ -51,7 +51,7 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
             f"{', '.join(others) or 'none'}"
         )
     chosen = columns.modelled or (others[0],)
-    found = read(path, replace(columns, modelled=chosen, gaps=False, ordered=False))
+    found = read_file(path, replace(columns, modelled=chosen, gaps=False, ordered=False))
     known = None if exposure is None else _numbers(found.table[exposure])
     apart = [name for name in found.table.columns if name not in (*chosen, exposure)]
     numbered, column = edges_of(edges, found.table[apart])

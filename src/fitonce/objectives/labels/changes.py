@@ -11,7 +11,7 @@ from fitonce.objectives.base import Program
 from fitonce.objectives.labels.layout import Corpus
 
 
-class Rows(NamedTuple):
+class Changes(NamedTuple):
     """Terms of some folds' objectives: coefficient times log N of a sequence with some labels known.
 
     Attributes:
@@ -26,33 +26,33 @@ class Rows(NamedTuple):
     labels: np.ndarray
     weights: np.ndarray | None = None
 
-    def some(self, chosen: np.ndarray) -> Rows:
+    def some(self, chosen: np.ndarray) -> Changes:
         """The rows where `chosen` (R,) is true."""
-        found = Rows(*(array[chosen] for array in self[:4]))
+        found = Changes(*(array[chosen] for array in self[:4]))
         return found if self.weights is None else found._replace(weights=self.weights[chosen])
 
 
-def rows_of(sequence: np.ndarray, labels: np.ndarray, fold: np.ndarray | None = None) -> Rows:
+def changes_of(sequence: np.ndarray, labels: np.ndarray, fold: np.ndarray | None = None) -> Changes:
     """Rows with coefficients of one, all of fold 0 unless said."""
     fold = np.zeros(len(sequence), int) if fold is None else fold
-    return Rows(fold, sequence, np.ones(len(sequence)), labels)
+    return Changes(fold, sequence, np.ones(len(sequence)), labels)
 
 
-def joined(first: Rows, second: Rows) -> Rows:
+def joined(first: Changes, second: Changes) -> Changes:
     """All of both; the second has no weights."""
-    found = Rows(*(np.concatenate(pair) for pair in zip(first[:4], second[:4], strict=True)))
+    found = Changes(*(np.concatenate(pair) for pair in zip(first[:4], second[:4], strict=True)))
     if first.weights is None:
         return found
     surely = (second.labels != UNKNOWN).astype(float)
     return found._replace(weights=np.concatenate([first.weights, surely]))
 
 
-def of_sequences(corpus: Corpus, base: np.ndarray, weights: np.ndarray) -> Rows:
+def of_sequences(corpus: Corpus, base: np.ndarray, weights: np.ndarray) -> Changes:
     """Where a sequence's weight (F, N) is not its base (N,): its log Z - log N, by the difference."""
     fold, sequence = np.nonzero(weights != base)
     change = (weights - base)[fold, sequence]
     known = corpus.labels[sequence]
-    return Rows(
+    return Changes(
         np.tile(fold, 2),
         np.tile(sequence, 2),
         np.concatenate([change, -change]),
@@ -60,7 +60,7 @@ def of_sequences(corpus: Corpus, base: np.ndarray, weights: np.ndarray) -> Rows:
     )
 
 
-def of_labels(corpus: Corpus, base: np.ndarray, weights: np.ndarray) -> Rows:
+def of_labels(corpus: Corpus, base: np.ndarray, weights: np.ndarray) -> Changes:
     """Where a label's weight (F, sites) is not its base (sites,): log N as it was, less as it is."""
     if not ((weights >= 0) & (weights <= 1)).all():
         raise ValueError(
@@ -71,7 +71,7 @@ def of_labels(corpus: Corpus, base: np.ndarray, weights: np.ndarray) -> Rows:
     known = corpus.labels[pairs[1]]
     chances = np.where(known != UNKNOWN, kept(corpus, weights, *pairs), 0.0)
     partly = bool(((chances > 0) & (chances < 1)).any())
-    return Rows(
+    return Changes(
         np.tile(pairs[0], 2),
         np.tile(pairs[1], 2),
         np.repeat([1.0, -1.0], pairs.shape[1]),
@@ -88,7 +88,7 @@ def kept(corpus: Corpus, weights: np.ndarray, fold: np.ndarray, sequence: np.nda
     return np.where(inside, weights[fold[:, None], sites], 0.0)
 
 
-def is_linear(corpus: Corpus, rows: Rows) -> np.ndarray:
+def is_linear(corpus: Corpus, rows: Changes) -> np.ndarray:
     """(R,) whether all labels of a row are kept, so that log N is its score."""
     if rows.weights is not None:
         return np.zeros(len(rows.fold), bool)
@@ -96,7 +96,7 @@ def is_linear(corpus: Corpus, rows: Rows) -> np.ndarray:
 
 
 def evaluate(
-    program: Program, corpus: Corpus, thetas: np.ndarray, rows: Rows
+    program: Program, corpus: Corpus, thetas: np.ndarray, rows: Changes
 ) -> tuple[np.ndarray, np.ndarray]:
     """log N of rows (R,) and slopes (R, D), each at the theta (F, D) of its fold."""
     values, slopes = np.empty(len(rows.fold)), np.empty((len(rows.fold), thetas.shape[1]))

@@ -15,7 +15,7 @@ from fitonce.core.numerics import in_float64
 from fitonce.data.labelled import UNKNOWN, Labelled
 from fitonce.objectives.base import Program
 from fitonce.objectives.labels import programs as rows
-from fitonce.objectives.labels.programs import Grid
+from fitonce.objectives.labels.programs import PaddedBucket
 
 _MOST = 6  # each bucket is one more program to compile
 _WASTE = 0.2  # of the steps that may be padding
@@ -176,7 +176,7 @@ class Shelves:
     """
 
     buckets: list[Bucket]
-    grids: list[Grid]
+    grids: list[PaddedBucket]
     shelf: np.ndarray
     place: np.ndarray
 
@@ -290,7 +290,7 @@ class Shelves:
 
     def _chunks(
         self, sequences: np.ndarray, size: int | None = None
-    ) -> Iterator[tuple[np.ndarray, Grid, jax.Array]]:
+    ) -> Iterator[tuple[np.ndarray, PaddedBucket, jax.Array]]:
         """Row numbers of one bucket, its grid, and the rows' places in it."""
         size = size or (_CHUNK if jax.default_backend() == "cpu" else _CHUNK_DEVICE)
         for number, grid in enumerate(self.grids):
@@ -298,7 +298,7 @@ class Shelves:
                 yield some, grid, jnp.asarray(self.place[sequences[some]])
 
 
-def _most_rows(grid: Grid, count: int, size: int) -> int:
+def _most_rows(grid: PaddedBucket, count: int, size: int) -> int:
     """All of a bucket at once if memory allows; few rows share the chunks of other few rows."""
     if count <= _CHUNK < len(grid.lengths):
         return _CHUNK
@@ -322,5 +322,5 @@ def shelved(design: np.ndarray, scores: np.ndarray | None, lengths: np.ndarray) 
     for number, bucket in enumerate(buckets):
         shelf[bucket.members], place[bucket.members] = number, np.arange(len(bucket.members))
         given = None if scores is None else jnp.asarray(bucket.grid(scores))
-        grids.append(Grid(jnp.asarray(bucket.grid(design)), given, jnp.asarray(bucket.lengths)))
+        grids.append(PaddedBucket(jnp.asarray(bucket.grid(design)), given, jnp.asarray(bucket.lengths)))
     return Shelves(buckets, grids, shelf, place)

@@ -26,14 +26,14 @@ from fitonce.objectives import priors
 from fitonce.objectives.base import CLUSTERS, LabelEvidence, Objective, Program, Traits
 from fitonce.objectives.labels import conditionals
 from fitonce.objectives.labels.changes import (
-    Rows,
+    Changes,
+    changes_of,
     evaluate,
     is_linear,
     joined,
     kept,
     of_labels,
     of_sequences,
-    rows_of,
 )
 from fitonce.objectives.labels.layout import Corpus, corpus_of
 from fitonce.objectives.schemes import C, Scheme, Structures
@@ -194,7 +194,7 @@ class LabelObjective(Objective):
             known, without = corpus.labels[sequence], corpus.labels[sequence]
             without[np.arange(len(others)), corpus.time[others]] = UNKNOWN
             with_it, less = (
-                evaluate(self._program, corpus, theta[None], rows_of(sequence, labels))
+                evaluate(self._program, corpus, theta[None], changes_of(sequence, labels))
                 for labels in (known, without)
             )
             values[~local], slopes[~local] = with_it[0] - less[0], with_it[1] - less[1]
@@ -315,12 +315,12 @@ class LabelObjective(Objective):
         stretch = self.layout.time // -(-self.data.n_sites // CLUSTERS)
         return np.unique(np.stack([self.layout.sequence, stretch]), axis=1, return_inverse=True)[1]
 
-    def _changes(self, weights: np.ndarray) -> Rows:
+    def _changes(self, weights: np.ndarray) -> Changes:
         """What the weights (F, P) of folds change."""
         made = of_sequences if self._whole else of_labels
         return made(self.layout, self.base, weights)
 
-    def _rows(self, weights: np.ndarray) -> Rows:
+    def _rows(self, weights: np.ndarray) -> Changes:
         """Changes, and the sequences of which every fold sums over some labels."""
         changed = self._changes(np.asarray(weights))
         partly = np.flatnonzero(~self.layout.is_complete & (self.data.sequence_weights > 0))
@@ -328,7 +328,7 @@ class LabelObjective(Objective):
             return changed
         fold = np.repeat(np.arange(len(weights)), len(partly))
         sequence = np.tile(partly, len(weights))
-        always = Rows(fold, sequence, -np.ones(len(fold)), self.layout.labels[sequence])
+        always = Changes(fold, sequence, -np.ones(len(fold)), self.layout.labels[sequence])
         return joined(changed, always)
 
     def _both(
@@ -337,6 +337,6 @@ class LabelObjective(Objective):
         """log Z and log N of sequences, with slopes."""
         known = self.layout.labels[sequences]
         return [
-            evaluate(self._program, self.layout, thetas, rows_of(sequences, labels, fold))
+            evaluate(self._program, self.layout, thetas, changes_of(sequences, labels, fold))
             for labels in (np.full_like(known, UNKNOWN), known)
         ]

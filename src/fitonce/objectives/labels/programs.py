@@ -22,7 +22,7 @@ from fitonce.models.potentials import Linear
 from fitonce.objectives.base import Program
 
 
-class Grid(NamedTuple):
+class PaddedBucket(NamedTuple):
     """A bucket of n sequences, padded to T steps.
 
     Attributes:
@@ -48,7 +48,9 @@ def _unary(linear: Linear, design: Array, scores: Array | None) -> Array:
     return unary.at[..., 0, :].add(linear.first)
 
 
-def _rows(program: Program, thetas: Array, places: Array, grid: Grid) -> tuple[Array, Array, Array]:
+def _rows(
+    program: Program, thetas: Array, places: Array, grid: PaddedBucket
+) -> tuple[Array, Array, Array]:
     """Unary (R, T, K), pairwise (R, K, K) and lengths (R,) of rows."""
     linear = _linear(program, thetas)
     scores = None if grid.scores is None else grid.scores[places]
@@ -64,7 +66,7 @@ def _with_labels(unary: Array, labels: Array) -> Array:
 
 @partial(jax.jit, static_argnums=0)
 def totals(
-    program: Program, thetas: Array, coefficients: Array, order: Array, grid: Grid
+    program: Program, thetas: Array, coefficients: Array, order: Array, grid: PaddedBucket
 ) -> tuple[Array, Array]:
     """(F,) sums of coefficient (n,) times log Z over a bucket, and their slopes (F, D): expected counts,
     of which `order` (D,) says where each parameter's is."""
@@ -81,7 +83,7 @@ def totals(
 
 @partial(jax.jit, static_argnums=0)
 def log_partitions(
-    program: Program, thetas: Array, places: Array, labels: Array, order: Array, grid: Grid
+    program: Program, thetas: Array, places: Array, labels: Array, order: Array, grid: PaddedBucket
 ) -> tuple[Array, Array]:
     """log sum over all z that have the known `labels` (R, T), (R,), and its slopes (R, D)."""
     unary, pairwise, lengths = _rows(program, thetas, places, grid)
@@ -94,7 +96,7 @@ def log_partitions(
 
 @partial(jax.jit, static_argnums=0)
 def mean_log_partitions(
-    program: Program, thetas: Array, places: Array, labels: Array, weights: Array, grid: Grid
+    program: Program, thetas: Array, places: Array, labels: Array, weights: Array, grid: PaddedBucket
 ) -> tuple[Array, Array]:
     """The same when labels are kept with probabilities `weights` (R, T)."""
 
@@ -108,14 +110,18 @@ def mean_log_partitions(
 
 
 @partial(jax.jit, static_argnums=0)
-def log_marginals(program: Program, thetas: Array, places: Array, labels: Array, grid: Grid) -> Array:
+def log_marginals(
+    program: Program, thetas: Array, places: Array, labels: Array, grid: PaddedBucket
+) -> Array:
     """(R, T, K) log p(z_t | known labels, x)."""
     unary, pairwise, lengths = _rows(program, thetas, places, grid)
     return chain_engine.log_marginals(_with_labels(unary, labels), pairwise, lengths)
 
 
 @partial(jax.jit, static_argnums=0)
-def best_paths(program: Program, thetas: Array, places: Array, grid: Grid) -> tuple[Array, Array]:
+def best_paths(
+    program: Program, thetas: Array, places: Array, grid: PaddedBucket
+) -> tuple[Array, Array]:
     """(R, T) the most probable states, and (R,) their log-potentials."""
     return chain_engine.best_path(*_rows(program, thetas, places, grid))
 
@@ -128,7 +134,7 @@ def covariance(
     labels: Array,
     coefficients: Array,
     order: Array,
-    grid: Grid,
+    grid: PaddedBucket,
 ) -> Array:
     """(D, D) sum of coefficient (R,) times the second derivatives of `log_partitions`; `order` (D,) is
     each parameter's place among weights and transitions."""
@@ -147,7 +153,7 @@ def mean_curvature(
     labels: Array,
     weights: Array,
     coefficients: Array,
-    grid: Grid,
+    grid: PaddedBucket,
 ) -> Array:
     """The same of `mean_log_partitions`, by D tangents."""
 
