@@ -20,7 +20,6 @@ from reproduce import cases, mocap
 
 import fitonce as fo
 from benchmarks.large import best, timed
-from fitonce.fitting.starts import expectation_maximisation
 
 STATES, FLAT = 5, {"weight_scale": None, "bias_scale": None, "strength": 0.0}
 PRIOR = 1.1  # Dirichlet, on both sides
@@ -36,7 +35,7 @@ def main() -> None:
     objective, theta, base = fit.objective, fit.theta, fit.objective.base
     value = objective.with_scheme(fo.schemes.A()).log_likelihoods(theta[None], base[None])[0]
     ours = best(lambda: objective.log_likelihoods(theta[None], base[None]))
-    em = best(lambda: expectation_maximisation(objective, theta + 0.01, base, 1))
+    em = best(lambda: objective.m_step(theta + 0.01))
     print(f"  log-likelihood {value:.6f}, {ours * 1e3:.1f} ms; an EM pass {em * 1e3:.1f} ms")
     hmmlearn(fit, data, ours, em)
     dynamax(fit, data, ours, em)
@@ -95,9 +94,7 @@ def dynamax(fit: fo.Fit, data: list[np.ndarray], ours: float, em: float) -> None
     same = fo.fit_at(fit.model, list(whole), fit.params)
     value = same.objective.log_likelihoods(same.theta[None], same.objective.base[None])[0]
     mine = best(lambda: same.objective.log_likelihoods(same.theta[None], same.objective.base[None]))
-    step = best(
-        lambda: expectation_maximisation(same.objective, same.theta + 0.01, same.objective.base, 1)
-    )
+    step = best(lambda: same.objective.m_step(same.theta + 0.01))
     with jax.enable_x64(True):
         hmm = SphericalGaussianHMM(STATES, whole.shape[-1])
         params, _ = hmm.initialize(
@@ -125,7 +122,7 @@ def autoregression(data: list[np.ndarray]) -> None:
     objective, theta, base = fit.objective, fit.theta, fit.objective.base
     value = objective.log_likelihoods(theta[None], base[None])[0]
     ours = best(lambda: objective.log_likelihoods(theta[None], base[None]))
-    em = best(lambda: expectation_maximisation(objective, theta + 0.001, base, 1))
+    em = best(lambda: objective.m_step(theta + 0.001))
     channels = whole.shape[-1]
     with jax.enable_x64(True):
         hmm = LinearAutoregressiveHMM(STATES, channels, num_lags=1)

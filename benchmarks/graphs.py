@@ -15,10 +15,7 @@ import numpy as np
 from scipy.spatial import Delaunay
 
 import fitonce as fo
-from fitonce.core.parameters import ParameterSpace
-from fitonce.objectives.base import Program
-from fitonce.objectives.graph.layout import field_layout
-from fitonce.objectives.graph.objective import FieldObjective
+from fitonce.objectives.families import objective_of
 
 WIDTHS = (4, 6, 8, 10, 12, 14, 16)
 PLANAR = 2000
@@ -63,7 +60,7 @@ def measure(name: str) -> dict[str, object]:
     objective, theta, base = _objective(model, counts, rates)
     sweep = min(_seconds(lambda: objective.values_and_gradients(theta, base)) for _ in range(3))
     swept = _peak()
-    both = min(_seconds(lambda: objective.derivatives(theta[0])) for _ in range(2))
+    both = min(_seconds(lambda: objective.cross(theta[0])) for _ in range(2))
     return {
         "nodes": len(plan.states),
         "width": plan.width,
@@ -80,14 +77,8 @@ def measure(name: str) -> dict[str, object]:
 
 def _objective(model: fo.models.PottsMixture, counts: np.ndarray, rates: dict) -> tuple:
     """F without the H and J that a fit begins with."""
-    data = fo.sequences(counts)
-    prepared = model.prepare(data)
-    space = ParameterSpace(model.parameters(prepared))
-    tree = fo.plan(model)
-    layout = field_layout(tree.scopes, tree.starts, data.weights > 0)
-    program = Program(model, space, fo.schemes.A(), None)
-    objective = FieldObjective(program, prepared, layout, data.weights, tree)
-    return objective, space.to_free(rates)[None], data.weights[None]
+    objective = objective_of(model, counts)
+    return objective, objective.space.to_free(rates)[None], objective.base[None]
 
 
 def _peak() -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from reproduce import cases, mocap, mocap_sequences
 
 import fitonce as fo
-from fitonce.fitting.hessian import Dense, Free, OnDevice
+from fitonce.fitting.hessian import DenseHessian, DeviceHessian, ImplicitHessian
 
 
 def main() -> None:
@@ -36,10 +36,10 @@ def main() -> None:
     )
     _, first = timed(form)
     matrix, formed = timed(form)
-    dense: Any = OnDevice(matrix, names) if device else Dense(matrix, names)
+    dense: Any = DeviceHessian(matrix, names) if device else DenseHessian(matrix, names)
     if device:
-        timed(lambda: OnDevice(matrix, names).solve(theta))
-        _, factored = timed(lambda: OnDevice(matrix, names)._factor.block_until_ready())
+        timed(lambda: DeviceHessian(matrix, names).solve(theta))
+        _, factored = timed(lambda: DeviceHessian(matrix, names)._factor.block_until_ready())
     else:
         _, factored = timed(lambda: dense.solve(theta))
     dense.solve(J[:, :1])
@@ -51,7 +51,7 @@ def main() -> None:
         f"{cross:.2f} s ({cold:.1f} s), H^-1 J {solved:.2f} s; peak memory of the process {peak:.1f} GiB\n"
         f"D products would take {len(theta) * product:.0f} s, {len(theta) * product / formed:.0f} times H"
     )
-    free = Free(objective, theta)
+    free = ImplicitHessian(objective, theta)
     free.solve(J[:, :4])
     found, took = timed(lambda: free.solve(J))
     off = np.abs(found - moves).max() / np.abs(moves).max()

@@ -13,7 +13,6 @@ import pandas as pd
 
 import fitonce as fo
 from fitonce.data.places import Names
-from fitonce.fitting.summarise import portrait
 from fitonce.results.report import html_report
 from fitonce.results.result import CVResult
 
@@ -37,16 +36,14 @@ def stretched(small: CVResult, scattered: bool = False) -> CVResult:
     values[20_000:20_400] = np.nan
     dates = pd.date_range("2005-04-10", periods=SITES, freq="5min").strftime("%Y-%m-%d %H:%M")
     places = Names(("traffic",), tuple(dates))
-    fitted = dataclasses.replace(
-        portrait(small.fit), lengths=np.array([SITES]), values=values, places=places
-    )
+    fitted = dataclasses.replace(small.summary, lengths=np.array([SITES]), values=values, places=places)
     return dataclasses.replace(small, pointwise=pd.DataFrame(rows), folds=folds, fit=fitted)
 
 
 def influence(result: CVResult) -> pd.DataFrame:
     site = np.arange(SITES)
     moved = np.random.default_rng(1).gamma(0.3, 0.01, SITES)
-    values = result.fit.values  # noqa: PD011 - of a portrait
+    values = result.fit.values  # noqa: PD011 - of a summary
     rows = {
         "sequence": 0,
         "time": site,

@@ -34,7 +34,7 @@ def measure(steps: int) -> dict[str, float]:
     fit = fo.fit_at(fo.models.EventCounts(steps_per_day=288), series, PARAMS)
     folds = fo.folds.blocks(series, percent=10, n=FOLDS, seed=0)
     times = {
-        "derivatives": _warm(lambda: fit.objective.derivatives(fit.theta)),
+        "derivatives": _warm(lambda: fit.objective.cross(fit.theta)),
         "ij": _warm(lambda: fo.cross_validate(fit, folds, method="ij")),
         "onestep": _warm(lambda: fo.cross_validate(fit, folds, method="onestep")),
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
+from inspect import signature
 
 PAPER = {
     "traffic-accuracy": "traffic_accuracy:main",
@@ -41,11 +43,28 @@ def check(names: list[str]) -> None:
         raise ValueError(f"expected names from {', '.join(NAMES)}; got {', '.join(unknown)}")
 
 
-def run(names: list[str]) -> None:
-    """Run the named reproductions; none named: those of the paper, then the page that collects them."""
+def run(names: list[str], part: str | None = None) -> None:
+    """Run the named reproductions; none named: those of the paper, then the page that collects them.
+
+    `part`: of one that has parts, some of them, separated by commas ("violent 2" of philadelphia, "3 sd" of
+    calibration). What it prints is not recorded.
+    """
     check(names)
     for name in names or [*PAPER, *PAGE]:
         module, function = NAMES[name].split(":")
+        main = getattr(import_module(f"reproduce.{module}"), function)
+        if part is not None and "part" not in signature(main).parameters:
+            raise ValueError(f"{name} has no parts; philadelphia and calibration have")
         print(f"== {name} ==")
-        getattr(import_module(f"reproduce.{module}"), function)()
+        main() if part is None else main(part=part)
         print()
+
+
+def chosen(part: str | None, known: Iterable[str]) -> list[str]:
+    """The parts that were asked for, or all."""
+    names = list(known)
+    asked = names if part is None else [name.strip() for name in part.split(",")]
+    unknown = sorted(set(asked) - set(names))
+    if unknown:
+        raise ValueError(f"expected parts from {', '.join(names)}; got {', '.join(unknown)}")
+    return asked

@@ -5,35 +5,49 @@ An actual error is against a certified exact refit of the fold; folds that have 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 import fitonce as fo
-from reproduce import cases, traffic
+from reproduce import cases, chosen, traffic
 
 METHODS = ("none", "ij", "onestep")
 FOLDS = 64
 
 
-def settings() -> Iterator[tuple[str, fo.Fit, dict[str, fo.Folds]]]:
-    """Each series, its fit and its folds."""
+def _of_traffic() -> tuple[fo.Fit, dict[str, fo.Folds]]:
     series = traffic.load(10_000)
-    yield "traffic", traffic.fit(series), cases.percent_folds(series, (2, 10), FOLDS)
-    for separation in (1.0, 2.0, 3.0, 4.0):
-        fit = cases.simulated(separation, 1500)
-        yield f"{separation:g} sd", fit, cases.percent_folds(fit.data, (2, 10), FOLDS)
+    return traffic.fit(series), cases.percent_folds(series, (2, 10), FOLDS)
+
+
+def _of_separation(separation: float) -> tuple[fo.Fit, dict[str, fo.Folds]]:
+    fit = cases.simulated(separation, 1500)
+    return fit, cases.percent_folds(fit.data, (2, 10), FOLDS)
+
+
+def _of_mocap() -> tuple[fo.Fit, dict[str, fo.Folds]]:
     fit = cases.mocap()
     folds = cases.percent_folds(fit.data, (2, 10), FOLDS // 2)
-    yield "mocap6", fit, {**folds, "sequences": fo.folds.structures(fit.data)}
+    return fit, {**folds, "sequences": fo.folds.structures(fit.data)}
 
 
-def collect() -> tuple[pd.DataFrame, dict[str, int]]:
+SERIES: dict[str, Callable[[], tuple[fo.Fit, dict[str, fo.Folds]]]] = {
+    "traffic": _of_traffic,
+    **{f"{sd:g} sd": partial(_of_separation, sd) for sd in (1.0, 2.0, 3.0, 4.0)},
+    "mocap6": _of_mocap,
+}
+"""Each series to its fit and its folds."""
+
+
+def collect(names: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
     """One row per series, fold and method: `estimated`, `actual`, `verdict`, `tolerance`; and how many
     folds of each series have no certified refit."""
     rows, uncertified = [], {}
-    for name, fit, sets in settings():
+    for name in names:
+        fit, sets = SERIES[name]()
         uncertified[name] = 0
         print(f"{name}: {fit.status}")
         for kind, folds in sets.items():
@@ -59,8 +73,8 @@ def collect() -> tuple[pd.DataFrame, dict[str, int]]:
     return pd.concat(rows, ignore_index=True), uncertified
 
 
-def main() -> None:
-    table, uncertified = collect()
+def main(part: str | None = None) -> None:
+    table, uncertified = collect(chosen(part, SERIES))
     ratio = table["actual"] / table["estimated"]
     table = table.assign(
         ratio=ratio,

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 import fitonce as fo
-from fitonce.fitting.hessian import Dense
+from fitonce.fitting.hessian import DenseHessian
 from reproduce import cases, mocap, mocap_sequences_page
 from reproduce.mocap_sequences_page import Row
 
@@ -124,7 +124,7 @@ def _times(fit: fo.Fit, folds: fo.Folds) -> dict[str, float]:
     started = time.perf_counter()
     hessian = objective.hessians(theta[None], base[None])[0]
     formed = time.perf_counter()
-    Dense(hessian, fit.names).solve(theta)
+    DenseHessian(hessian, fit.names).solve(theta)
     factored = time.perf_counter()
     fo.cross_validate(fit, folds, method="ij", check=False)
     ended = time.perf_counter()

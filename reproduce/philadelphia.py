@@ -17,11 +17,12 @@ import numpy as np
 
 import fitonce as fo
 from fitonce.crossval.loo import sweep
-from reproduce import philadelphia_page, published, traffic
+from reproduce import chosen, philadelphia_page, published, traffic
 from reproduce.record import Record
 
 BETAS = (0.2, 2.0, 10.0, 20.0)
 KINDS = tuple(os.environ.get("PHILADELPHIA_KINDS", "violent total").split())
+PARTS = [f"{kind} {beta:g}" for kind in KINDS for beta in BETAS]
 STYLES = ("A", "B")
 METHODS = ("none", "ij", "onestep")
 _COLD = """
@@ -43,7 +44,11 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return result, time.perf_counter() - started
 
 
-def main() -> None:
+def main(part: str | None = None) -> None:
+    if part is not None:
+        for kind, beta in (name.split() for name in chosen(part, PARTS)):
+            _one(load(), kind, float(beta))
+        return
     record = Record("philadelphia", "Crime in Philadelphia, every tract left out", ["fig:crime_tracts"])
     data = load()
     record.beside("census tracts", published.PHILADELPHIA_TRACTS, len(data.table))
@@ -72,8 +77,9 @@ def _one(data: fo.datasets.MapData, kind: str, beta: float) -> dict[str, dict[st
     counts = data.table[kind]
     model = fo.models.PottsMixture(data.graph, beta=beta)
     fit, fitting = timed(lambda: fo.fit(model, counts))
-    fo.curvature(fit, "B").objective.derivatives(fit.theta)
-    _, derivatives = timed(lambda: fo.curvature(fit, "B").objective.derivatives(fit.theta))
+    along = fo.curvature(fit, "B").objective
+    along.cross(fit.theta)
+    _, derivatives = timed(lambda: along.cross(fit.theta))  # which takes H along
     _, hessian = timed(lambda: fit.objective.hessians(fit.theta[None], fit.objective.base[None]))
     rates = ", ".join(f"{rate:.2f}" for rate in fit.params["rate"])
     print(f"{kind}, beta {beta:g} an edge: rates {rates}; {fit.status}")

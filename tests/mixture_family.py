@@ -20,8 +20,8 @@ from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
 from fitonce.data.reading import read_file
 from fitonce.objectives import priors
-from fitonce.objectives.base import CLUSTERS, Objective, Program, Traits
-from fitonce.objectives.derivatives import Derivatives
+from fitonce.objectives.base import CLUSTERS, Program, Traits
+from fitonce.objectives.derivatives import AutodiffObjective
 from fitonce.objectives.families import families, register
 from fitonce.objectives.family import STATES, Family, Loaded, NamedModel
 
@@ -71,19 +71,21 @@ def mixture_objective(model, data, kernel=None):
 
 
 @dataclass(frozen=True, eq=False)
-class MixtureObjective(Objective):
+class MixtureObjective(AutodiffObjective):
     program: Program
     base: np.ndarray
     data: Any
     x: Any
 
+    values = staticmethod(_values)
+
+    @property
+    def arrays(self):
+        return (self.x,)
+
     @property
     def traits(self):
         return Traits(site="site", resampling=("iid",), linear_in_weights=True)
-
-    @property
-    def collection(self):
-        return self.data
 
     @property
     def clusters(self):
@@ -92,10 +94,6 @@ class MixtureObjective(Objective):
     @property
     def bytes_per_fold(self):
         return 80 * self.model.n_components * len(self.base)
-
-    @property
-    def _derivatives(self):
-        return Derivatives(_values, self.program, (self.x,), self.bytes_per_fold)
 
     def start(self, rng):
         x = np.asarray(self.x)[self.base > 0]
@@ -106,18 +104,6 @@ class MixtureObjective(Objective):
     @in_float64
     def log_prior(self, theta):
         return float(priors.log_prior(self.program, jnp.asarray(theta), self.x))
-
-    @in_float64
-    def values_and_gradients(self, thetas, weights):
-        return self._derivatives.values_and_gradients(thetas, weights)
-
-    @in_float64
-    def hessians(self, thetas, weights):
-        return self._derivatives.hessians(thetas, weights)
-
-    @in_float64
-    def cross(self, theta):
-        return self._derivatives.cross(theta, self.base)
 
     @in_float64
     def leave_one_out(self, theta):

@@ -322,7 +322,7 @@ def test_a_plan_says_where_h_does_not_fit():
     data = np.random.default_rng(0).normal(size=(30, 7))
     plan = fo.plan(fo.models.ARHMM(2, 2), data, memory_limit=1e4)
     assert not plan.dense
-    assert "not formed: solutions by products" in repr(plan)
+    assert "not formed: solved by products" in repr(plan)
     assert fo.plan(fo.models.ARHMM(2, 2), data, memory_limit=1e9).dense
 
 

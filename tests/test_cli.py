@@ -112,7 +112,7 @@ def test_select_names_a_winner(table, tmp_path):
     found = json.loads(done.stdout)
     assert found["best"] == "2 states"
     page = (tmp_path / "r.html").read_text()
-    assert "The choice" in page
+    assert "Model selection" in page
     assert "paired se" in page
     assert "Not in this report" not in page
     assert [row["model"] for row in found["models"]] == ["1 state", "2 states"]
@@ -182,7 +182,7 @@ def test_numbers_of_edges_are_rows_or_codes(tmp_path, ids, text, expected):
 
 def test_numbers_that_could_be_rows_or_codes_are_refused(tmp_path):
     (tmp_path / "e.csv").write_text("0,1\n1,2\n")
-    with pytest.raises(ValueError, match="could be rows from 0 or values of 'id'"):
+    with pytest.raises(ValueError, match="could be row numbers from 0 or values of 'id'"):
         edges_of(tmp_path / "e.csv", pd.DataFrame({"id": [2, 0, 1]}))
 
 
@@ -338,7 +338,7 @@ def test_what_is_fetched_must_have_its_checksum(monkeypatch, tmp_path):
     monkeypatch.setattr("pooch.retrieve", copied)
     done = run("data", "fetch", "dodgers")
     assert done.exit_code == 2
-    assert "does not have its checksum" in done.stderr
+    assert "has the wrong checksum" in done.stderr
     assert not (tmp_path / "data" / "dodgers" / "Dodgers.data").exists()
 
 

@@ -78,7 +78,7 @@ def test_a_fold_that_failed_in_one_is_left_out_of_all(selection):
     kept = selection.results["2 states"].folds["loss"].drop(index=3).mean()
     assert found.table.loc["2", "estimate"] == pytest.approx(kept)
     assert found.table.loc["1", "failed"] == 1
-    assert "not to be trusted in: 1" in found.sentence
+    assert "unreliable folds in: 1" in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_bad_arguments_are_refused(selection, call, words):
 def test_a_selection_names_the_winner_beside_aic_and_bic(selection):
     assert selection.best == selection.simplest == "2 states"
     assert selection.table["bic"].idxmin() == "2 states"
-    assert "least held-out loss: 2 states" in selection.sentence
+    assert "lowest held-out loss: 2 states" in selection.sentence
     one = selection.results["1 states"].fit  # one rate: the likelihood is that of a Poisson sample
     from scipy import stats
 

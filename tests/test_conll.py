@@ -213,8 +213,8 @@ def test_integers_are_the_same_tags_where_nan_makes_them_floats():
         ([np.array([[0.0], [np.inf]])], [["a", "b"]], {}, "got inf in sequence 0, token 1, feature 0"),
         (parts(2, 2), [["a", "b"]], {}, "labels must have one entry for each of 2 sequences, got 1"),
         (parts(2), [["a", "b", "a"]], {}, r"labels of sequence 0 must be a list of 2.*got \(3,\)"),
-        (parts(2), ["ab"], {}, "labels of sequence 0 must be a list of 2, one a token, got 'ab'"),
-        (parts(2), [3], {}, r"labels of sequence 0 must be a list of 2, one a token, got \(\)"),
+        (parts(2), ["ab"], {}, "labels of sequence 0 must be a list of 2, one per token, got 'ab'"),
+        (parts(2), [3], {}, r"labels of sequence 0 must be a list of 2, one per token, got \(\)"),
         ([np.zeros((2, 2)), np.zeros((1, 3))], [["a", "b"], ["a"]], {},
          r"every token must have the same number of features, got \[2, 3\]"),
         ([np.zeros(3)], [["a"] * 3], {},
@@ -248,7 +248,7 @@ def test_labelled_data_that_is_refused(features, labels, options, sentence):
         ({"support": [[2, 0], [0, 1]]}, "support must be bools with 2 axes"),
         (
             {"start_support": [False, False]},
-            "start_support must be bools with 1 axes, some of them true",
+            "start_support must be bools with 1 axis, some of them true",
         ),
     ],
 )
@@ -264,11 +264,11 @@ TAGS = ("O", "B-X", "I-X", "I-Y")
     ("model", "labels", "sentence"),
     [
         (CRF(support="iob2"), ["O", "I-X", "O"],
-         r"sequence 1, token 1 has tag 'I-X' after 'O', which support= forbids \(1 such in all\)"),
+         r"sequence 1, token 1 has tag 'I-X' after 'O', which support= forbids \(1 such token in all\)"),
         (CRF(support="iob2"), ["I-X", "I-X", "I-Y"], r"sequence 1, token 2 has tag 'I-Y' after 'I-X'"),
         (CRF(support="iob2"), ["I-X", None, "O"], r"sequence 1, token 0 has tag 'I-X' first, which"),
         (CRF(start_support=[0, 1, 1, 1]), ["O", "O", "O"], "token 0 has tag 'O' first"),
-        (CRF("scores"), ["O", "O", "O"], "needs a column for each of 4 tags, got 2"),
+        (CRF("scores"), ["O", "O", "O"], "needs one column per tag, 4 in all, got 2"),
         (CRF(support=np.ones((3, 3), bool)), ["O", "O", "O"],
          r"support must be 4 x 4 and start_support of length 4 .* got \(3, 3\) and \(4,\)"),
     ],

@@ -14,7 +14,7 @@ from scipy import optimize
 import fitonce as fo
 from crf_cases import CASES, CRF, Case, draw, named
 from fitonce import schemes
-from fitonce.objectives.labels import layout
+from fitonce.objectives.labels import buckets
 from registry import entries
 from solving import solve
 
@@ -252,13 +252,13 @@ def test_a_path_that_cannot_happen_has_no_probability():
 
 def test_several_buckets_and_chunks_are_the_same_as_one(monkeypatch):
     """As of large corpora: more than one program, sequences in another order, rows in several chunks."""
-    monkeypatch.setattr(layout, "_FEW", 0)
-    monkeypatch.setattr(layout, "bucketed", partial(layout.bucketed, most=2))
-    monkeypatch.setattr(layout, "_CHUNK", 2)
+    monkeypatch.setattr(buckets, "_FEW", 0)
+    monkeypatch.setattr(buckets, "bucketed", partial(buckets.bucketed, most=2))
+    monkeypatch.setattr(buckets, "_CHUNK", 2)
     case = replace(CASES["linear"], lengths=(5, 2, 4, 5, 2, 1, 5))
     problem = draw(case, 5, unknown=True)
     twin, fit = problem.twin, problem.fit
-    assert [len(bucket.members) for bucket in fit.objective.layout.shelves.buckets] == [3, 4]
+    assert [len(bucket.members) for bucket in fit.objective.layout.buckets.buckets] == [3, 4]
     value, gradient, hessian = twin.objective(fit.theta)
     same(fit.value, value, 12)
     same(fit.gradient, gradient)
@@ -503,7 +503,7 @@ def test_a_label_cannot_be_kept_more_than_once():
     for off in (1.5, -0.5):
         weights = np.ones(fit.data.n_sites)
         weights[3] = off
-        with pytest.raises(ValueError, match="a label is kept with a weight between 0 and 1, got"):
+        with pytest.raises(ValueError, match="weights of labels must be between 0 and 1, got"):
             fit.objective(fit.theta, weights)
 
 

@@ -18,7 +18,7 @@ from fitonce.engines import chain_groups as grouped
 from fitonce.engines import chain_scan as scan
 from fitonce.engines.count_covariance import count_covariance
 from fitonce.engines.partial_labels import mean_log_partition
-from fitonce.objectives.labels import layout as buckets
+from fitonce.objectives.labels import buckets
 
 STEPS, STATES, LENGTHS = 5, 3, np.array([5, 1, 3])
 MOVES = {

@@ -214,7 +214,7 @@ def test_an_impossible_point_is_reported_and_not_averaged():
     cv = fo.cross_validate(fit, fo.folds.sites([[3], [5]], x), loss=loss, method="none")
     assert cv.n_failed == 1
     assert cv.estimate == 1.0
-    assert "1 of 2 folds have no usable number and are left out" in repr(cv)
+    assert "1 of 2 folds without a usable number, left out" in repr(cv)
     assert "impossible" in cv.folds["status"][0]
 
 
@@ -304,8 +304,8 @@ REFUSALS = [
     ({"loss": "square"}, r"loss must be one of \('pointwise', 'joint'\) or a function, got 'square'"),
     ({"chunk": 0}, "chunk must be an integer of at least 1, got 0"),
     ({"chunk": 1.9}, "chunk must be an integer of at least 1, got 1.9"),
-    ({"damping": -1.0}, "damping must be a number that is not negative, got -1.0"),
-    ({"damping": float("nan")}, "damping must be a number that is not negative, got nan"),
+    ({"damping": -1.0}, "damping must be a non-negative number, got -1.0"),
+    ({"damping": float("nan")}, "damping must be a non-negative number, got nan"),
     ({"scheme": fo.schemes.B}, r"or a scheme such as B\(\), got <class"),
     ({"method": ["ij"]}, r"method must be 'auto' or one of"),
     ({"tolerance": 0.0}, "tolerance must be a positive number or None, got 0.0"),

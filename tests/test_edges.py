@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 def test_importing_changes_no_global_state():
     """Beyond what our dependencies change when they are imported themselves."""
     code = (
-        "import warnings, sys, jax, pandas, tqdm, scipy.optimize, scipy.sparse\n"
+        "import warnings, sys, jax, pandas, scipy.optimize, scipy.sparse\n"
         "before = list(warnings.filters), dict(jax.config.values)\n"
         "import fitonce\n"
         "assert before == (list(warnings.filters), dict(jax.config.values))\n"
@@ -117,41 +115,3 @@ def test_demo_answers_bad_words_in_one_sentence(words, sentence, tmp_path, monke
     assert done.exit_code == 2
     assert sentence in done.output
     assert "Traceback" not in done.output
-
-
-QUICK_PAGES = ["README.md", "docs/tutorial.md"]
-PAGES = [
-    "docs/own-model.md",
-    "docs/how-it-works.md",
-    "docs/index.md",
-    "docs/folds.md",
-    "docs/methods.md",
-    "docs/schemes.md",
-    "docs/missing.md",
-    "docs/performance.md",
-    "docs/graphs.md",
-    "docs/labels.md",
-    "docs/motion.md",
-    "CONTRIBUTING.md",
-]
-
-
-@pytest.mark.parametrize(
-    "name", [*QUICK_PAGES, *(pytest.param(page, marks=pytest.mark.slow) for page in PAGES)]
-)
-def test_code_in_documents_runs(name, tmp_path, tmp_path_factory):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)
-    assert blocks
-    script = tmp_path / "script.py"
-    script.write_text("import matplotlib\nmatplotlib.use('Agg')\n" + "\n".join(blocks))
-    programs = tmp_path_factory.getbasetemp() / "programs"  # pages share examples: compile them once
-    shared_programs = {
-        "JAX_COMPILATION_CACHE_DIR": str(programs),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
-    }
-    subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
-        check=True,
-        cwd=tmp_path,
-        env=os.environ | shared_programs,
-    )

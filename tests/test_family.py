@@ -1,6 +1,6 @@
 """A family registered from outside (`mixture_family`) is fitted, cross-validated and reported as any.
 
-Its properties (derivatives, refits, the ladder) are in test_models.py, where it is an entry of the registry.
+Its properties (derivatives, refits, the ladder) are in test_models.py: it is an entry of the registry.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def test_the_command_line_has_it(tmp_path):
 def test_what_is_no_family_or_known_already_is_refused():
     with pytest.raises(ValueError, match="register takes a Family, got str"):
         register("mixture")
-    with pytest.raises(ValueError, match="a family called 'mixture' is registered already"):
+    with pytest.raises(ValueError, match="a family called 'mixture' is already registered"):
         register(MIXTURES)
     assert isinstance(MIXTURES, Family)
 

@@ -26,7 +26,7 @@ def test_gaps_of_a_regular_index_are_missing_steps(tmp_path):
     found = read_file(written(tmp_path, table))
     assert found.data.n_sites == 48
     assert np.flatnonzero(found.data.weights == 0).tolist() == [3, 4, 20]
-    assert any("3 steps that 'when' lacks" in note for note in found.notes)
+    assert any("3 missing steps to make 'when' regular" in note for note in found.notes)
 
 
 def test_gaps_can_be_ignored(tmp_path):
@@ -62,7 +62,7 @@ def test_an_index_and_a_constant_are_left_out_and_said(tmp_path):
     found = read_file(written(tmp_path, table.drop(index=1), index=True))
     assert found.data.channels == ("count",)
     told = " ".join(found.notes)
-    for word in ("only numbers the rows", "always the same: always", "not numbers: what"):
+    for word in ("only row numbers", "always the same: always", "not numbers: what"):
         assert word in told
 
 
@@ -104,7 +104,7 @@ def test_parquet_and_npz_hold_the_same_as_csv(tmp_path):
         (hourly().assign(count="a"), None, "must have a column of numbers"),
         (hourly().assign(count=["1"] * 47 + ["x"]), Columns(("count",)), "hold numbers, got 'x' in"),
         (hourly().assign(who=None), Columns(group="who"), "must label every row, but row 0 has none"),
-        (pd.DataFrame({"t": [0, 1, 1000], "x": [1, 2, 3]}), Columns(time="t"), "more than gaps"),
+        (pd.DataFrame({"t": [0, 1, 1000], "x": [1, 2, 3]}), Columns(time="t"), "too many to be gaps"),
         (pd.DataFrame({"x": [1, 2]}), Columns(first="3"), "needs a column of times"),
         (hourly().assign(count=np.nan), None, "at least one observation"),
     ],
@@ -141,7 +141,7 @@ def test_what_was_inserted_is_said_once_for_all_groups(tmp_path):
     table = pd.concat([hourly(10).drop(index=4).assign(who=name) for name in "abcde"])
     notes = read_file(written(tmp_path, table), Columns(group="who")).notes
     assert [note for note in notes if "inserted" in note] == [
-        "5 steps that 'when' lacks were inserted as missing (5 sequences)"
+        "inserted 5 missing steps to make 'when' regular (in 5 sequences)"
     ]
 
 
@@ -240,7 +240,7 @@ def test_months_quarters_and_years_are_regular(tmp_path, freq, form):
     lacking = [4, 11, 12]
     table = pd.DataFrame({"month": times.strftime(form), "x": np.arange(30.0)}).drop(lacking)
     found = read_file(written(tmp_path, table))
-    assert "3 steps that 'month' lacks were inserted as missing" in found.notes
+    assert "inserted 3 missing steps to make 'month' regular" in found.notes
     assert np.flatnonzero(~found.data.sites["observed"]).tolist() == lacking
     day = "15" if form.endswith("15") else "%d"
     assert found.data.names.sites == tuple(times.strftime(f"%Y-%m-{day}"))
@@ -258,7 +258,7 @@ def test_dates_without_marks_have_no_gaps_between_months(tmp_path, codes):
     table = pd.DataFrame({"month": codes, "x": np.arange(len(codes)) % 5})
     found = read_file(written(tmp_path, table))
     assert found.data.n_sites == len(codes)
-    assert any("looks like dates without marks" in note for note in found.notes)
+    assert any("looks like dates without separators" in note for note in found.notes)
 
 
 def test_periods_are_times(tmp_path):

@@ -243,7 +243,7 @@ UNSUITABLE = [
     (
         fo.models.GaussianHMM(2, covariance="fixed", variance=[1.0, 2.0, 3.0]),
         DATA,
-        "one for each of 2 channels",
+        r"one per channel, shape \(2,\), got shape",
     ),
     (fo.models.EventCounts(288), DATA, "event counts need one channel, got 2"),
     (fo.models.EventCounts(288), np.array([1.0, 5000.0]), "counts may be at most 2,000, got 5,000"),
@@ -254,8 +254,8 @@ UNSUITABLE = [
         "channel 'x1' has no observed value",
     ),
     (vector_density(), np.arange(3.0), r"log_density must return a scalar, got shape \(3,\)"),
-    ("hmm", [1.0], "model must be one of fo.models or have its methods, got str"),
-    (flat_direction(), fo.sequences([1.0, 2.0]), "Custom takes arrays as they are"),
+    ("hmm", [1.0], "model must be one of fo.models or have the same methods, got str"),
+    (flat_direction(), fo.sequences([1.0, 2.0]), "Custom takes plain arrays, got Sequences"),
     (flat_direction(), 3.0, "Custom cannot tell how many things can be left out; pass size="),
 ]
 

@@ -133,7 +133,7 @@ def test_what_cannot_be_covered_is_refused():
     def uses(x):
         return x if lock.locked() else 2 * x
 
-    with pytest.raises(UncoveredError, match="lock cannot be written down"):
+    with pytest.raises(UncoveredError, match="lock cannot be pickled"):
         digest(uses)
 
 

@@ -188,7 +188,7 @@ def test_entries_of_another_shape_are_not_there(tmp_path, fit, folds, wrong):
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path, fit, folds):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="journal must be a folder that can be made"):
+    with pytest.raises(ValueError, match="journal must be a folder that can be created"):
         validate(fit, folds, tmp_path / "file" / "below")
 
 
@@ -285,7 +285,7 @@ def test_what_cannot_be_told_apart_from_an_edited_one_is_not_kept(tmp_path):
     x = np.random.default_rng(0).normal(size=20)
     fit = fo.fit(fo.models.Custom(base.log_density, {"mean": 0.0}, heldout=heldout), x)
     with pytest.warns(
-        UserWarning, match="journal: results are not kept; the model cannot be told apart"
+        UserWarning, match="journal: results are not stored; the model could be edited without"
     ):
         validate(fit, fo.folds.kfold(20, 4), tmp_path)
     assert not list(tmp_path.glob("*.npz"))

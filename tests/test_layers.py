@@ -41,7 +41,7 @@ def only_for_types(node):
 
 
 def imports(path):
-    """Modules of fitonce that a file imports, inside functions too; not those for type checkers alone."""
+    """Modules of fitonce that a file imports, inside functions too, but not for type checkers alone."""
     pending = [ast.parse(path.read_text())]
     while pending:
         node = pending.pop()

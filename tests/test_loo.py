@@ -120,7 +120,7 @@ def test_displacement_is_what_the_log_posterior_loses(fit):
         ({"tolerance": 0.0}, "tolerance must be a positive number, got 0.0"),
         ({"refine": -1}, "refine must be True, False or a number of points, got -1"),
         ({"refine": "yes"}, "refine must be True, False or a number of points, got 'yes'"),
-        ({"damping": -1.0}, "damping must be a number that is not negative, got -1.0"),
+        ({"damping": -1.0}, "damping must be a non-negative number, got -1.0"),
     ],
 )
 def test_refusals(fit, arguments, sentence):

@@ -19,6 +19,7 @@ from fitonce.objectives import priors
 from fitonce.objectives.chain import observed_information as louis
 from fitonce.objectives.chain.complete_information import preconditioner
 from fitonce.objectives.chain.posteriors import pieces_of
+from fitonce.objectives.derivatives import AutodiffObjective
 from fitonce.objectives.schemes import Structures
 
 pytestmark = pytest.mark.xdist_group("louis")  # one worker compiles once
@@ -33,8 +34,7 @@ def slow(*values):
 
 
 def tangents(objective, theta, weights):
-    with jax.enable_x64(True):
-        return objective._derivatives.hessians(theta[None], objective.coordinates(weights)[None])[0]
+    return AutodiffObjective.hessians(objective, theta[None], weights[None])[0]
 
 
 def by_scores(objective, theta, weights, **options):

@@ -234,10 +234,10 @@ def test_a_file_that_may_not_be_opened(table, monkeypatch):
         raise PermissionError(13, "Permission denied", str(table))
 
     monkeypatch.setattr("pathlib.Path.open", refuse)
-    assert "may not be opened: Permission denied" in check(of_file(table))
+    assert "cannot be opened: Permission denied" in check(of_file(table))
 
 
 def test_a_folder_that_may_not_be_written_to(table, tmp_path, monkeypatch):
     allowed = os.access
     monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK and allowed(path, mode))
-    assert "may not be written to" in check(of_file(table, "--save", tmp_path / "a.json"))
+    assert "is not writable" in check(of_file(table, "--save", tmp_path / "a.json"))

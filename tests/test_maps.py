@@ -156,13 +156,13 @@ def test_infant_deaths():
         (lambda fit: fo.plot_map(np.ones((3, 4)), GRID), r"one value for each site, got shape \(3, 4\)"),
         (lambda fit: fo.plot_map("data", GRID), "must be numbers, got str"),
         (lambda fit: fo.plot_map(np.ones(12)), "where must be a GeoJSON file"),
-        (lambda fit: fo.plot_map(np.ones(5), GRID), "the map has 12 sites, what to show has 5"),
-        (lambda fit: fo.plot_map(np.ones(5), squares()), "12 features, what to show has 5 sites"),
+        (lambda fit: fo.plot_map(np.ones(5), GRID), "map has 12 sites, but 5 values are to be shown"),
+        (lambda fit: fo.plot_map(np.ones(5), squares()), "12 features, but 5 values are to be shown"),
         (lambda fit: fo.plot_map(np.full(12, np.nan), GRID), "has no finite value"),
         (lambda fit: fo.plot_map(np.ones(12), GRID, show="class"), "show is for a fit"),
         (lambda fit: fo.plot_map(fit, GRID, show="loss"), "show must be 'data' or 'class'"),
         (lambda fit: fo.plot_map(np.ones(12), "nowhere.geojson"), "found none at nowhere.geojson"),
-        (lambda fit: fo.plot_map(np.ones(12), {"type": "Point"}), "without 'features'"),
+        (lambda fit: fo.plot_map(np.ones(12), {"type": "Point"}), "no list of 'features'"),
         (lambda fit: fo.plot_map(np.ones(12), __file__), "must be GeoJSON, but is not JSON"),
         (lambda fit: fo.plot_map(np.ones(12), squares(), key="id"), "needs names="),
         (
@@ -197,11 +197,11 @@ def test_broken_polygons_are_named():
     for rings in ([[[0, 0], [1, 1]]], [0, 1], None):
         broken = squares()
         broken["features"][2]["geometry"] = {"type": "Polygon", "coordinates": rings}
-        with pytest.raises(ValueError, match="feature 2 must have rings of coordinates"):
+        with pytest.raises(ValueError, match="feature 2 needs rings of coordinates"):
             fo.plot_map(np.ones(12), broken)
     doubled = squares()
     doubled["features"][1]["properties"] = {"id": "s0"}
-    with pytest.raises(ValueError, match="must name each feature, but 1 share a name"):
+    with pytest.raises(ValueError, match="must be unique to each feature, but 1 share a value"):
         fo.plot_map(np.ones(12), doubled, key="id", names=["s0"] * 12)
 
 

@@ -152,5 +152,5 @@ def test_names_that_are_not_as_many_as_sites_are_damage(cv, tmp_path):
     document = json.loads(path.read_text())
     document["fit"]["places"]["sites"] = pack_words(["one"])
     path.write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="damaged result: its names are not as many"):
+    with pytest.raises(ValueError, match="damaged result: its names do not match"):
         fo.load(path)

@@ -107,7 +107,7 @@ def test_a_truncated_checkpoint_is_named_and_the_one_before_is_kept(tmp_path):
     trained(epochs=2, checkpoint=path)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match=r"tagger.npz is not a whole checkpoint.*tagger.npz.previous"):
+    with pytest.raises(ValueError, match=r"tagger.npz is not a complete checkpoint.*npz.previous"):
         trained(checkpoint=path, resume=True)
     assert len(neural.load(tmp_path / "tagger.npz.previous").history) == 1
 

@@ -178,8 +178,8 @@ def test_values_that_break_their_constraint_are_refused_in_words(constraint, val
     ("make", "sentence"),
     [
         (lambda: Simplex(()), "a simplex needs entries along a last axis, got shape ()"),
-        (lambda: Simplex((2,), (True,)), "support must have shape (2,) and something possible in each"),
-        (lambda: Simplex((1, 1), ((0,),)), "something possible in each row, got [[False]]"),
+        (lambda: Simplex((2,), (True,)), "support must have shape (2,) and a true entry in each"),
+        (lambda: Simplex((1, 1), ((0,),)), "a true entry in each row, got [[False]]"),
         (lambda: Ordered(()), "ordered numbers need a last axis, got shape ()"),
         (
             lambda: Covariance((2, 3)),

@@ -163,7 +163,7 @@ def test_a_class_carried_by_one_site_is_not_called_good():
     for method in ("none", "ij", "onestep"):
         cv = fo.cross_validate(found, folds, method=method, check="all")
         assert cv.folds["verdict"][5] == "bad"
-        assert "latent states is left out" in cv.folds["status"][5]
+        assert "nearly all observations of one latent state" in cv.folds["status"][5]
     for cv in (fo.cross_validate(found, folds, tolerance=0.05), fo.loo(found)):
         assert not cv.folds["ok"][5]
         assert "flat" in cv.folds["status"][5]
@@ -198,7 +198,7 @@ def test_factors_that_leave_nothing_possible_are_refused():
         lambda params, x: -((x[:, None] - params) ** 2),
         np.array([0.0, 1.0]),
     )
-    with pytest.raises(ValueError, match="no configuration possible"):
+    with pytest.raises(ValueError, match="rule out every configuration"):
         fo.fit(model, np.zeros(3))
 
 
@@ -308,7 +308,7 @@ def test_posterior_states_of_a_chain_agree_with_enumeration():
 
 def test_a_custom_density_has_no_posterior():
     model = fo.models.Custom(lambda p, x, w: -jnp.sum(w * (x - p) ** 2), 0.0)
-    with pytest.raises(ValueError, match="no hidden states that are known"):
+    with pytest.raises(ValueError, match="no known hidden states"):
         fo.fit(model, np.arange(4.0)).posterior()
 
 
@@ -343,7 +343,7 @@ def test_the_plan_is_known_before_anything_runs():
         ),
         (
             lambda: fo.models.PottsMixture(GRID, emission=fo.models.ARHMM(2).emission),
-            "reads steps in time",
+            "needs steps in time",
         ),
         (lambda: fo.models.PottsMixture(GRID, beta="big"), "at most 1e.06 or 'learned', got 'big'"),
         (lambda: fo.models.PottsMixture(GRID, beta=np.nan), "at most 1e.06 or 'learned', got nan"),
@@ -392,7 +392,7 @@ def test_bad_data(model, data, message):
         ({"scopes": [(0, 0)]}, "scope 0 must name each of its sites once"),
         ({"scopes": 3}, "must be a list of sets of sites"),
         ({"scopes": [(0, 5)], "n_states": [2, 2]}, "site 5, outside the 2 sites"),
-        ({"factors": []}, "one table for each of 1 scopes, got 0"),
+        ({"factors": []}, "one table per scope, 1 in all, got 0"),
         ({"factors": [np.zeros((2, 3))]}, r"factor 0 must have shape \(2, 2\), got \(2, 3\)"),
         ({"n_states": 0}, "n_states must be positive"),
         ({"n_states": 2.9}, "n_states must be an integer"),
@@ -423,7 +423,7 @@ def test_data_of_another_size_than_the_factors_is_refused():
     model = fo.models.CustomField(
         [(0, 1)], [np.zeros((2, 2))], lambda params, x: -((x[:, None] - params) ** 2), np.zeros(2)
     )
-    with pytest.raises(ValueError, match="the graph has 2 sites"):
+    with pytest.raises(ValueError, match=r"the graph.s 2 sites, got 1 sequence with 3 sites"):
         fo.fit(model, np.zeros(3))
 
 

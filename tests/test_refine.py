@@ -153,7 +153,7 @@ def test_a_fold_that_carries_a_parameter_is_named():
     assert cv.folds["ok"][0]
     assert cv.folds["verdict"].tolist() == ["fair", "good"]
     assert cv.folds["move"][0] > 10
-    assert "carries a parameter, and there may be another optimum" in cv.folds["status"][0]
+    assert "mainly on the data left out, and there may be another optimum" in cv.folds["status"][0]
     assert "fold 0: stationary" in repr(cv)
 
 
@@ -169,7 +169,7 @@ def test_a_fold_without_a_minimum_keeps_its_sentence():
     assert cv.folds["ok"][1]
     assert cv.n_failed == 1
     assert cv.estimate == cv.folds["loss"][1]
-    assert "1 of 2 folds have no usable number and are left out" in cv.treatment
+    assert "1 of 2 folds without a usable number, left out" in cv.treatment
     assert "fold 0: not a minimum" in repr(cv)
 
 

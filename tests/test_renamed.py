@@ -62,13 +62,13 @@ def test_the_objective_is_a_function_as_it_was():
 )
 def test_modules_that_moved(old, name, new):
     module = importlib.import_module(old)
-    with pytest.warns(DeprecationWarning, match=f"{old} is now {new}; the old name goes with the next"):
+    with pytest.warns(DeprecationWarning, match=f"{old} is now {new}; the old name will be removed"):
         assert getattr(module, name) is getattr(importlib.import_module(new), name)
     with (
         pytest.warns(DeprecationWarning, match=old),
         pytest.raises(AttributeError, match="no_such_thing"),
     ):
-        module.no_such_thing  # noqa: B018
+        module.no_such_thing
 
 
 def test_from_imports_of_what_moved_warn_once_they_are_used():

@@ -169,7 +169,7 @@ def test_what_is_not_a_number_is_said_in_words(failed):
 
 def test_what_was_not_asked_for_is_said(chain):
     page = html_report(chain)
-    assert "No exact refits were asked for" in page
+    assert "No exact refits were requested" in page
     assert "fitonce.influence(fit).table" in page
     assert "No exact refits" not in html_report(chain, scatter=against(chain))
 

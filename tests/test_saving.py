@@ -65,17 +65,17 @@ def changed(path, **new):
 @pytest.mark.parametrize(
     ("new", "words"),
     [
-        ({"version": 99}, "has version 99 of the format, this fitonce reads 2"),
-        ({"format": "x"}, "does not say 'fitonce result'"),
+        ({"version": 99}, "has format version 99, this fitonce reads 2"),
+        ({"format": "x"}, "not marked as 'fitonce result'"),
         ({"estimate": "two"}, "expected a number"),
-        ({"method": 3}, "expected words"),
-        ({"folds": {}}, "folds lack 'loss'"),
+        ({"method": 3}, "expected a string"),
+        ({"folds": {}}, "folds has no column 'loss'"),
         ({"estimate": 10**400}, "damaged"),
-        ({"pointwise": {}}, "pointwise lack"),
-        ({"theta": {"dtype": ">f8", "shape": [0], "zlib": ""}}, "not one of numbers"),
+        ({"pointwise": {}}, "pointwise has no column"),
+        ({"theta": {"dtype": ">f8", "shape": [0], "zlib": ""}}, "expected an array of numbers"),
         ({"theta": {"dtype": "<f8", "shape": [400_000_000], "zlib": ""}}, "claims the shape"),
-        ({"theta": {"dtype": "|O", "shape": [1], "zlib": ""}}, "not one of numbers"),
-        ({"theta": {"dtype": "<f8", "shape": [3], "zlib": "eJwDAAAAAAE="}}, "is not complete"),
+        ({"theta": {"dtype": "|O", "shape": [1], "zlib": ""}}, "expected an array of numbers"),
+        ({"theta": {"dtype": "<f8", "shape": [3], "zlib": "eJwDAAAAAAE="}}, "is incomplete"),
     ],
 )
 def test_damage_is_said(saved, new, words):
@@ -103,6 +103,6 @@ def test_a_file_that_was_changed_is_refused(saved, name, value):
 def test_words_about_a_result_come_back_by_name(cv, tmp_path):
     found = fo.load(cv.save(tmp_path / "cv.json", about={10: "ten", 2: "two", "x": 1.5}))
     assert {key: found.about[key] for key in ("10", "2", "x")} == {"10": "ten", "2": "two", "x": 1.5}
-    with pytest.raises(ValueError, match="about must hold words and finite numbers"):
+    with pytest.raises(ValueError, match="about must hold only strings and finite numbers"):
         cv.save(tmp_path / "other.json", about={"x": np.int64(3)})
     assert not (tmp_path / "other.json").exists()

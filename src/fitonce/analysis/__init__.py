@@ -1,1 +1,1 @@
-"""What else one fit's derivatives give: influence, bootstrap, selection, prediction, maps."""
+"""Further uses of one fit's derivatives: influence, bootstrap, selection, prediction, maps."""

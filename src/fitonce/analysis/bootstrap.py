@@ -1,9 +1,9 @@
-"""Bootstrap standard errors and intervals, from reweightings of one fit's derivatives.
+"""Bootstrap standard errors and intervals from one fit's derivatives, by reweighting.
 
-A draw gives every observation (or sequence) a weight that counts how often it was drawn; its
-parameters are theta1 - H^-1 (g + J (w - w0)), for all draws at once. Observations are reweighted by
-what each adds to the log-likelihood given those before it (`schemes.Increments`), so that
-the objective is linear in the weights, and the step is the same with and without a path.
+The weights of a draw count how often each observation (or sequence) was drawn; its parameters are
+theta1 - H^-1 (g + J (w - w0)), for all draws at once. A weight multiplies what an observation adds to
+the log-likelihood given those before it (`schemes.Increments`), so that the objective is linear in the
+weights, and `ij` and `onestep` agree.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from fitonce.core.numerics import in_float64
+from fitonce.core.numerics import in_float64, is_count
+from fitonce.core.wording import counted
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.methods import METHODS, exact
 from fitonce.fitting.curvature import Curvature, curvature_of
@@ -27,7 +28,7 @@ from fitonce.fitting.fit import Fit, delta_method
 KINDS = ("block", "iid", "structures")
 _METHODS = ("ij", "newton", "exact")
 _SAMPLE = 20
-_GOOD, _FAIR = 0.1, 0.3  # shares of a draw's way: what they do to a standard error is less than that
+_GOOD, _FAIR = 0.1, 0.3  # of a draw's distance from the fit; the effect on a standard error is smaller
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +42,10 @@ class Bootstrap:
         theta: (n, D) free parameters of the draws.
         level: of the interval.
         kind, block: how observations were drawn.
-        check: one row per quantity, where asked for: `se` of the refitted draws from this and from exact
-            refits, `se_exact`, and the largest distance between the two in standard errors, `largest`.
-        left: how far draws end from their own optima, as a share of their way from the fit, by mean
-            squares of 20 draws that were checked by a gradient; nan for exact refits.
+        check: one row per quantity, where requested: `se` of the refitted draws as approximated, their
+            `se_exact` by exact refits, and the largest difference in standard errors, `largest`.
+        left: how far draws end from their own optima, relative to their distance from the fit: the root
+            mean square of 20 draws that were checked by a gradient; nan for exact refits.
         n_failed: draws without a usable number (no certified refit, a step uphill), which are left out.
         check_failed: refits of the check without a certificate, left out of it.
         damping: what was added to the diagonal of H.
@@ -69,8 +70,8 @@ class Bootstrap:
         word = "good" if self.left < _GOOD else "fair" if self.left < _FAIR else "bad"
         advice = "" if word == "good" else "; use method='newton' or 'exact', or check="
         return (
-            f"trust: {word}; draws end {100 * self.left:.2g} % of their way from their own optima "
-            f"(a gradient at {min(_SAMPLE, len(self.draws))} of them){advice}"
+            f"trust: {word}; the distance of draws from their own optima is {100 * self.left:.2g} % of "
+            f"that from the fit (by a gradient at {min(_SAMPLE, len(self.draws))} of them){advice}"
         )
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -79,15 +80,17 @@ class Bootstrap:
 
     def __repr__(self) -> str:
         how = f"blocks of {self.block}" if self.block else self.kind
-        head = f"Bootstrap, {len(self.draws):,} draws, {how}, {100 * self.level:g} % intervals"
-        text = head + "\n" + self.table.to_string(index=False, float_format=lambda v: f"{v:.5g}")
-        lines = [text, self._trust()]
+        lines = [
+            f"Bootstrap, {len(self.draws):,} draws, {how}, {100 * self.level:g} % intervals",
+            self.table.to_string(index=False, float_format=lambda v: f"{v:.5g}"),
+            self._trust(),
+        ]
         if self.check is not None:
             failed = f" ({self.check_failed} without a certificate)" if self.check_failed else ""
-            lines.append(f"checked against exact refits{failed}; `largest` in standard errors")
+            lines.append(f"check against exact refits{failed}; `largest` in standard errors")
             lines.append(self.check.to_string(index=False, float_format=lambda v: f"{v:.4g}"))
         if self.n_failed:
-            lines.append(f"{self.n_failed} draws have no usable number and are left out")
+            lines.append(f"{counted(self.n_failed, 'draw')} without a usable number, left out")
         if self.damping:
             lines.append(f"H damped by {self.damping:g}")
         if not self.fit.ok:
@@ -113,18 +116,18 @@ def bootstrap(
 
     Args:
         fit: from `fo.fit`.
-        kind: "block", the moving-block bootstrap for dependent observations, circular, so that the ends
-            of a sequence are drawn as often as the rest; "iid", single observations; "structures",
-            whole sequences.
+        kind: "block", the circular moving-block bootstrap for dependent observations, which draws the
+            ends of a sequence as often as the rest; "iid", single observations; "structures", whole
+            sequences.
         n: how many draws.
-        block: length of a block, in steps; None: the cube root of the longest sequence, rounded up.
-            Give more where what the model does not explain lasts longer (a daily rhythm, a day).
+        block: length of a block, in steps; None: the cube root of the longest sequence, rounded up. Use
+            more where dependence that the model does not explain lasts longer (a daily rhythm: a day).
         method: "ij", all draws from one fit's derivatives; "newton", a step with each draw's own
-            Hessian, for blocks so long that few of them decide about a parameter; "exact", refits.
+            Hessian, for blocks so long that few of them determine a parameter; "exact", refits.
         statistic: a function of the parameters (a pytree of constrained values) that returns a number or
             a one-dimensional array, written with `jax.numpy`; None: the parameters themselves.
         level: of the percentile intervals.
-        check: refit this many of the draws exactly, and report the discrepancy.
+        check: refit this many of the draws exactly, and report the differences.
         seed: of the draws.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
     """
@@ -134,37 +137,30 @@ def bootstrap(
         raise ValueError(f"method must be one of {_METHODS}, got {method!r}")
     block = _block_length(fit, block) if kind == "block" else None
     rng = np.random.default_rng(seed)
-    weights = _weights(curve.objective.base, fit, kind, block, rng, n)
+    weights = _weights(curve.objective.base, fit, block, rng, n)
     size = chunk_size(fit.objective.bytes_per_fold, n)
-    found = METHODS[method](curve, Batches.of(curve.objective, weights, size))
-    ok = np.array([status.ok for status in found.status])
+    solved = METHODS[method](curve, Batches.of(curve.objective, weights, size))
+    ok = np.array([status.ok for status in solved.status])
     if ok.sum() < 2:
         raise ValueError(
             f"the bootstrap needs at least 2 draws with a usable number, got {ok.sum()} of {n}; the "
-            f"first says: {found.status[int(np.argmin(ok))]}"
+            f"first that failed: {solved.status[int(np.argmin(ok))]}"
         )
-    weights, theta = weights[ok], found.thetas[ok]
+    weights, theta = weights[ok], solved.thetas[ok]
     names, quantities = _quantities(fit, statistic)
     draws = np.asarray(jax.vmap(quantities)(jnp.asarray(theta)))
     value = np.asarray(quantities(jnp.asarray(fit.theta)))
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    table = pd.DataFrame(
-        {
-            "name": names,
-            "value": value,
-            "se": draws.std(0, ddof=1),
-            "low": low,
-            "high": high,
-            "control": delta_method(fit.slopes_of(quantities), curve.inverse),
-        }
-    )
+    columns = {"name": names, "value": value, "se": draws.std(0, ddof=1), "low": low, "high": high}
+    control = delta_method(fit.slopes_of(quantities), curve.inverse)
+    table = pd.DataFrame({**columns, "control": control})
     report, failed = None, 0
     check = min(check, len(draws))
     if check:
         batches = Batches.of(curve.objective, weights[:check], min(size, check))
         report, failed = _compare(curve, batches, draws[:check], table, quantities)
     left = np.nan if method == "exact" else _left(curve, weights[:_SAMPLE], theta[:_SAMPLE], size)
-    lost = int((~ok).sum())
+    lost = len(ok) - len(draws)
     return Bootstrap(table, draws, theta, level, kind, block, report, left, lost, failed, damping, fit)
 
 
@@ -173,19 +169,18 @@ def _refuse(fit: Fit, kind: str, n: int, block: int | None, level: float, check:
         raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
     possible = fit.objective.traits.resampling
     if not possible:
-        raise ValueError(f"bootstrap draws steps in time or whole sequences, got {fit.model}")
+        raise ValueError(f"bootstrap resamples steps in time or whole sequences, got {fit.model}")
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
     if kind not in possible:
         raise ValueError(f"kind must be one of {possible} for {fit.model}, got {kind!r}")
     if kind == "structures" and fit.objective.collection.n_sequences < 2:
-        raise ValueError("kind='structures' draws whole sequences and needs at least 2 of them")
+        raise ValueError("kind='structures' resamples whole sequences and needs at least 2, got 1")
     if block is not None and kind != "block":
         raise ValueError(f"block is for kind='block', got kind='{kind}'")
     block = 1 if block is None else block
     for name, value, least in (("n", n, 2), ("check", check, 0), ("block", block, 1)):
-        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if not (whole and value >= least):
+        if not is_count(value, least):
             raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
     if check == 1 or check > n:
         raise ValueError(f"check must be 0 or between 2 and the {n} draws, got {check}")
@@ -196,32 +191,32 @@ def _refuse(fit: Fit, kind: str, n: int, block: int | None, level: float, check:
 def _block_length(fit: Fit, block: int | None) -> int:
     lengths = fit.objective.collection.lengths
     length = math.ceil(int(lengths.max()) ** (1 / 3)) if block is None else int(block)
-    if 2 * length > lengths.sum():
-        raise ValueError(
-            f"block must be at most half of the {lengths.sum()} steps of data, got {length}"
-        )
+    if 2 * length > (steps := lengths.sum()):
+        raise ValueError(f"block must be at most half of the {steps} steps of data, got {length}")
     return length
 
 
 def _weights(
-    base: np.ndarray, fit: Fit, kind: str, block: int | None, rng: np.random.Generator, n: int
+    base: np.ndarray, fit: Fit, block: int | None, rng: np.random.Generator, n: int
 ) -> np.ndarray:
-    """(n, P) how often each observation (or sequence) was drawn, 0 where nothing was observed."""
+    """(n, P) how often each observation (or sequence) was drawn, one by one or in blocks of `block`
+    steps; 0 where nothing was observed."""
     if block is None:
-        seen = np.flatnonzero(base)
+        observed = np.flatnonzero(base)
+        count = len(observed)
         weights = np.zeros((n, len(base)))
-        weights[:, seen] = rng.multinomial(len(seen), np.full(len(seen), 1 / len(seen)), n)
+        weights[:, observed] = rng.multinomial(count, np.full(count, 1 / count), n)
         return weights
     lengths = fit.objective.collection.lengths
-    weights = np.stack([_blocks_drawn(lengths, block, rng) for _ in range(n)])
-    return weights * base
+    return base * np.stack([_blocks_drawn(lengths, block, rng) for _ in range(n)])
 
 
 def _blocks_drawn(lengths: np.ndarray, block: int, rng: np.random.Generator) -> np.ndarray:
-    """(sites,) how often each is covered by blocks that together are as long as the data.
+    """(sites,) how often each site is covered by blocks whose total length is that of the data.
 
-    A block starts at any site and goes round within its sequence, so that every site is drawn once on
-    average: sequences are chosen by their length over that of a block in them. The last is cut short.
+    A block starts at any site and wraps around within its sequence; sequences are chosen with
+    probability proportional to their length over that of a block in them, so that every site is drawn
+    once on average. The last block is cut short.
     """
     offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     widths = np.minimum(block, lengths)
@@ -244,25 +239,26 @@ def _quantities(
         return list(fit.names), space.named_values
     if not callable(statistic):
         raise ValueError(f"statistic must be a function of the parameters, got {statistic!r}")
+
+    def value(theta: Any) -> Any:
+        return jnp.asarray(statistic(space.to_params(theta)))
+
     try:
-        shape = jax.eval_shape(
-            lambda t: jnp.asarray(statistic(space.to_params(t))), jnp.asarray(fit.theta)
-        )
+        result = jax.eval_shape(value, jnp.asarray(fit.theta))
     except (TypeError, ValueError, jax.errors.JAXTypeError) as error:
         raise ValueError(
             "statistic must be written with jax.numpy and return a number or a vector, got "
             f"{type(error).__name__}: {str(error).splitlines()[0]}"
         ) from None
-    if len(shape.shape) > 1 or jnp.issubdtype(shape.dtype, jnp.complexfloating):
-        raise ValueError(f"statistic must return a number or a vector, got shape {shape.shape}")
+    if len(result.shape) > 1 or jnp.issubdtype(result.dtype, jnp.complexfloating):
+        raise ValueError(f"statistic must return a number or a vector, got shape {result.shape}")
     label = getattr(statistic, "__name__", "statistic").replace("<lambda>", "statistic")
-    count = math.prod(shape.shape)
-    names = [label] if not shape.shape else [f"{label}[{i}]" for i in range(count)]
-    return names, lambda t: jnp.atleast_1d(jnp.asarray(statistic(space.to_params(t))))
+    names = [f"{label}[{i}]" for i in range(result.shape[0])] if result.shape else [label]
+    return names, lambda theta: jnp.atleast_1d(value(theta))
 
 
 def _left(curve: Curvature, weights: np.ndarray, thetas: np.ndarray, size: int) -> float:
-    """What share of their way from the fit the draws are from their own optima, by mean squares."""
+    """The root mean square distance of draws from their own optima, relative to that from the fit."""
     batches = Batches.of(curve.objective, weights, min(size, len(weights)))
     _, gradients = batches.values_and_gradients(thetas, np.arange(len(weights)))
     rest = np.einsum("fi,ij,fj->", gradients, curve.inverse, gradients)
@@ -276,22 +272,13 @@ def _compare(
     table: pd.DataFrame,
     quantities: Callable[[Any], Any],
 ) -> tuple[pd.DataFrame, int]:
-    """The same draws by exact refits."""
+    """The draws against exact refits, and how many of these failed."""
     refitted = exact(curve, batches)
     ok = np.array([status.ok for status in refitted.status])
     exact_draws = np.asarray(jax.vmap(quantities)(jnp.asarray(refitted.thetas)))[ok]
-    some = draws[ok]
-    report = pd.DataFrame(
-        {
-            "name": table["name"],
-            "se": _spread(some),
-            "se_exact": _spread(exact_draws),
-            "largest": np.abs(some - exact_draws).max(0, initial=0.0) / table["se"],
-        }
-    )
-    return report, int((~ok).sum())
-
-
-def _spread(draws: np.ndarray) -> np.ndarray:
-    """(Q,) standard deviations; nan of fewer than two draws."""
-    return draws.std(0, ddof=1) if len(draws) > 1 else np.full(draws.shape[1], np.nan)
+    spreads = np.full((2, len(table)), np.nan)
+    if ok.sum() > 1:
+        spreads[:] = draws[ok].std(0, ddof=1), exact_draws.std(0, ddof=1)
+    largest = np.abs(draws[ok] - exact_draws).max(0, initial=0.0) / table["se"]
+    columns = {"name": table["name"], "se": spreads[0], "se_exact": spreads[1], "largest": largest}
+    return pd.DataFrame(columns), int((~ok).sum())

@@ -1,4 +1,4 @@
-"""How much a fit that stopped early costs `ij`: the paper's bound, with estimated constants.
+"""The error of `ij` from a fit that stopped early: the paper's bound, with estimated constants.
 
 The paper's proposition on inexact optimisation: with theta_S where the optimiser stopped and theta1
 the optimum,
@@ -6,10 +6,9 @@ the optimum,
     |L_ij(theta_S) - L_cv| <= C eps_theta + eps_ij
     C = L_l + L_l L_g / lambda_min + L_l L_Hinv mean_o |sum_{t in o} J_t|
 
-The paper's `ij` ignores the gradient that the fit left; ours corrects for it to first order, so it
-should do better than this. The constants are suprema over a ball, which nobody knows. Here each is
-estimated from theta_S and the point one Newton step ahead, so the result is an estimate of the bound
-and not a bound:
+The paper's `ij` ignores the gradient left by the fit; ours corrects for it to first order, so its error
+should be smaller. The constants are suprema over a ball, which are unknown. Here each is estimated from
+theta_S and the point one Newton step ahead, so the result is an estimate of the bound and not a bound:
 
     eps_theta   length of that Newton step
     lambda_min  smallest eigenvalue of H at theta_S
@@ -25,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fitonce.core.numerics import is_count
 from fitonce.crossval.cross_validate import cross_validate
 from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit, fit_at
@@ -38,9 +38,9 @@ class InexactBound:
 
     Attributes:
         bound: C * eps_theta + eps_ij, in units of the loss.
-        change: how much the estimate of `ij` really changes one Newton step ahead, for comparison.
+        change: the actual change of the estimate of `ij` one Newton step ahead, for comparison.
         eps_theta, eps_ij, lambda_min, lipschitz_loss, lipschitz_g, lipschitz_inverse, mean_g: see the
-            module's text; mean_g is the mean over folds of |sum J_t|.
+            module's docstring; mean_g is the mean over folds of |sum J_t|.
     """
 
     bound: float
@@ -55,11 +55,11 @@ class InexactBound:
 
     def __repr__(self) -> str:
         return (
-            f"Error of ij from this fit, in units of the loss: at most about {self.bound:.2g} (an "
-            f"estimate of the paper's bound, not a bound)\n"
+            f"Error of ij from this fit, in units of the loss: at most {self.bound:.2g} (an estimate of "
+            f"the paper's bound, not a bound)\n"
             f"  one Newton step ahead the estimate of ij changes by {self.change:.2g}\n"
-            f"  that step moves theta by {self.eps_theta:.2g}; ij itself errs by about "
-            f"{self.eps_ij:.2g}; smallest eigenvalue of H {self.lambda_min:.2g}"
+            f"  that step moves theta by {self.eps_theta:.2g}; the error of ij itself is about "
+            f"{self.eps_ij:.2g}; the smallest eigenvalue of H is {self.lambda_min:.2g}"
         )
 
 
@@ -69,10 +69,10 @@ def inexact_bound(fit: Fit, folds: Folds, *, check: int = 20) -> InexactBound:
     Args:
         fit: from `fo.fit` or `fo.fit_at`, stationary or not; H must be positive definite.
         folds: as for `cross_validate`.
-        check: how many folds tell the error of `ij` itself.
+        check: how many folds are checked for the error of `ij` itself.
     """
     here = curvature(fit)
-    if not isinstance(check, (int, np.integer)) or isinstance(check, bool) or check < 1:
+    if not is_count(check):
         raise ValueError(f"check must be an integer of at least 1, got {check!r}")
     now = cross_validate(fit, folds, method="ij", check=False)
     step = -here.solve(here.gradient)
@@ -81,14 +81,15 @@ def inexact_bound(fit: Fit, folds: Folds, *, check: int = 20) -> InexactBound:
     )
     ahead = curvature(ahead_fit)
     then = cross_validate(ahead_fit, folds, method="ij", check=check)
-    size = float(np.linalg.norm(step))
-    if fit.ok:  # what is left of the way is rounding, and differences along it say nothing
-        size = 0.0
-    sums, sums_ahead = _sums(here, now), _sums(ahead, then)
+    # From a stationary fit the step is rounding, and differences along it are meaningless.
+    size = 0.0 if fit.ok else float(np.linalg.norm(step))
     per_step = 0.0 if size == 0 else 1.0 / size
+    sums, sums_ahead = _sums(here, now), _sums(ahead, then)
+    moves = np.linalg.norm(now.theta - fit.theta, axis=1)
+    changes = (now.folds["loss"] - now.folds["control"]).abs().to_numpy()
     constants = {
         "lambda_min": float(np.linalg.eigvalsh(here.H)[0]),
-        "lipschitz_loss": _steepest(fit, now),
+        "lipschitz_loss": float(np.max(changes / np.maximum(moves, np.finfo(float).tiny))),
         "lipschitz_g": per_step * float(np.linalg.norm(sums_ahead - sums, axis=1).max()),
         "lipschitz_inverse": per_step * float(np.linalg.norm(ahead.inverse - here.inverse, 2)),
         "mean_g": float(np.linalg.norm(sums_ahead, axis=1).mean()),
@@ -108,12 +109,5 @@ def inexact_bound(fit: Fit, folds: Folds, *, check: int = 20) -> InexactBound:
 
 
 def _sums(curve: Curvature, result: CVResult) -> np.ndarray:
-    """(F, D) minus sum_{t in o} J_t of each fold, read off the parameters that `ij` gave it."""
+    """(F, D) minus sum_{t in o} J_t of each fold, recovered from its parameters by `ij`."""
     return -(result.theta - curve.theta) @ curve.H - curve.gradient
-
-
-def _steepest(fit: Fit, result: CVResult) -> float:
-    """The largest slope of a fold's loss between the fit and the fold's parameters."""
-    ways = np.linalg.norm(result.theta - fit.theta, axis=1)
-    changes = (result.folds["loss"] - result.folds["control"]).abs().to_numpy()
-    return float(np.max(changes / np.maximum(ways, np.finfo(float).tiny)))

@@ -1,4 +1,4 @@
-"""Which points move the fit: every point's effect on every parameter, from one sweep."""
+"""Influence: every point's effect on every parameter, from one sweep."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.analysis.label_audit import LabelAudit, label_audit
+from fitonce.core.wording import counted
 from fitonce.crossval.loo import sweep
 from fitonce.fitting.curvature import curvature
 from fitonce.fitting.fit import Fit, delta_method
@@ -20,14 +21,14 @@ _COMMON = ("sequence", "time", "site", "place", "value", "loss", "displacement")
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """What leaving a point out does, to first order, one row per observed point.
+    """The effect of leaving a point out, to first order, one row per observed point.
 
     Attributes:
         table: `sequence`, `time`, `site`, and `place` in words where the data have names; `value`, the
             first channel; `loss`, -log p(x_t | x_-t) at the fit's parameters, how surprising the point
-            is; `displacement`, by how much twice the log posterior of all data would drop at the
-            parameters fitted without the point; and a column for each parameter: how far it moves when
-            the point is left out, in its own standard errors.
+            is; `displacement`, the drop of twice the log posterior of all data at the parameters fitted
+            without the point; and a column for each parameter: how far it moves when the point is left
+            out, in its own standard errors.
         names: of the parameters.
         damping: what was added to the diagonal of H.
     """
@@ -48,20 +49,18 @@ class Influence:
             raise ValueError(f"n must be an integer of at least 1, got {n!r}")
         order = self.column(by).abs().sort_values(ascending=False, kind="stable").index[:n]
         common = [name for name in _COMMON if name in self.table]
-        shown = [*common, *([by] if by in self.names else self.names)]
-        return self.table.loc[order, shown]
+        return self.table.loc[order, [*common, *([by] if by in self.names else self.names)]]
 
     def plot(self, by: str = "displacement", ax: Any = None) -> Any:
         """`by` along the data, the ten largest labelled. Returns the matplotlib axes."""
         label = by if by in ("displacement", "loss") else f"move of {by}, standard errors"
-        return plots.along_sites(
-            self.table["site"].to_numpy(), self.column(by).to_numpy(), "site", label, ax
-        )
+        sites, values = self.table["site"].to_numpy(), self.column(by).to_numpy()
+        return plots.along_sites(sites, values, "site", label, ax)
 
     def column(self, by: str) -> pd.Series:
         """One number for each point: "displacement", "loss", or how far a parameter moves."""
         entries = [name for name in self.names if name.startswith(f"{by}[")]
-        if entries:  # a parameter with several entries: the length of their move
+        if entries:  # a parameter with several entries: the norm of their move
             return np.sqrt((self.table[entries] ** 2).sum(axis=1))
         allowed = ["displacement", "loss", *self.names]
         if by not in allowed:
@@ -73,10 +72,13 @@ class Influence:
         several = self.table["sequence"].iloc[-1] > 0
         place = self.fit.objective.traits.site
         where = ["place"] if "place" in shown else [*(["sequence"] if several else []), place]
-        columns = [*where, "value", "loss", "displacement"]
-        text = shown[columns].assign(moves_most=moves_most(shown[self.names]))
-        head = f"Influence of {len(self.table):,} points on {len(self.names)} parameters; the largest:"
-        lines = [head, text.to_string(index=False, float_format=lambda v: f"{v:.3g}")]
+        text = shown[[*where, "value", "loss", "displacement"]]
+        text = text.assign(moves_most=moves_most(shown[self.names]))
+        points, parameters = counted(len(self.table), "point"), counted(len(self.names), "parameter")
+        lines = [
+            f"Influence of {points} on {parameters}; the largest:",
+            text.to_string(index=False, float_format=lambda v: f"{v:.3g}"),
+        ]
         if self.damping:
             lines.append(f"H damped by {self.damping:g}")
         if not self.fit.ok:
@@ -85,7 +87,7 @@ class Influence:
 
 
 def influence(fit: Fit, *, damping: float = 0.0) -> Influence | LabelAudit:
-    """Every observed point's influence on the fit, to first order, from one sweep of tangents. For a
+    """Every observed point's influence on the fit, to first order, from one sweep of tangents; for a
     model of labels, an audit of them.
 
     Args:

@@ -1,4 +1,4 @@
-"""Label audit: the labels that the rest of the data disagrees with most, and what they do to the fit."""
+"""Label audit: the labels that the rest of the data disagrees with most, and their effect on the fit."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.numerics import is_count
+from fitonce.core.wording import counted
 from fitonce.data.labelled import Labelled
 from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit
@@ -21,15 +22,15 @@ _AROUND = 6  # words on either side that a report shows
 
 @dataclass(frozen=True, eq=False)
 class LabelAudit:
-    """Every label and every sequence, held against the rest of the data.
+    """Every label and every sequence, judged by the rest of the data.
 
     Attributes:
         tokens: one row per known label: `sequence`, `time`, `site`, `word`, `label`; `loss`, its
             held-out surprise -log p(label | all other labels, x) at the parameters without it;
-            `control`, the same at the fit's; `rather`, the tag that the fit finds most probable given
-            all other labels, and `chance`, how probable; `displacement`, by how much twice the log
-            posterior of all data would drop at the parameters fitted without the label, at a stationary
-            fit `loss` less `control`.
+            `control`, the same at the fit's; `rather`, the most probable tag under the fit given all
+            other labels, and `chance`, its probability; `displacement`, the drop of twice the log
+            posterior of all data at the parameters fitted without the label, which at a stationary fit
+            is `loss` minus `control`.
         sequences: one row per labelled sequence: `sequence`, `length`; `loss`, -log p(its labels | x)
             without it; `per_token`; `control`; `displacement`.
         damping: what was added to the diagonal of H.
@@ -49,7 +50,8 @@ class LabelAudit:
 
         Args:
             n: how many.
-            by: "loss" (how surprising) or "displacement" (how much they move the fit).
+            by: "loss" (how surprising), "displacement" (how much they move the fit) or, for sequences,
+                "per_token".
             of: "tokens" or "sequences".
         """
         if not is_count(n):
@@ -66,10 +68,7 @@ class LabelAudit:
         """The `n` most suspicious tokens in their sentences, to read."""
         data: Labelled = self.fit.data
         chosen = self.top(n, by).to_dict("records")
-        lines = [
-            f"The {len(chosen)} most suspicious of {len(self.tokens):,} labels, by {by}:",
-            "",
-        ]
+        lines = [f"The {len(chosen)} most suspicious of {len(self.tokens):,} labels, by {by}:", ""]
         for place, row in enumerate(chosen, 1):
             words, time = data.words_of(row["sequence"]), row["time"]
             begin, end = max(time - _AROUND, 0), time + _AROUND + 1
@@ -92,24 +91,24 @@ class LabelAudit:
 
     def __repr__(self) -> str:
         columns = ["sequence", "time", "word", "label", "rather", "chance", "loss", "displacement"]
-        shown = self.top(5)[columns].to_string(index=False, float_format=lambda v: f"{v:.3g}")
-        head = (
-            f"Audit of {len(self.tokens):,} labels in {len(self.sequences):,} sequences; the most "
-            "surprising:"
-        )
-        lines = [head, shown, "print(audit.report()) shows more of them in their sentences"]
+        labels, where = counted(len(self.tokens), "label"), counted(len(self.sequences), "sequence")
+        lines = [
+            f"Audit of {labels} in {where}; the most surprising:",
+            self.top(5)[columns].to_string(index=False, float_format=lambda v: f"{v:.3g}"),
+            "print(audit.report()) shows more of them in their sentences",
+        ]
         return "\n".join(lines + self._notes())
 
     def _notes(self) -> list[str]:
-        """What a reader must know of the numbers."""
+        """Caveats about the numbers."""
         notes = [f"H damped by {self.damping:g}"] if self.damping else []
         if not self.fit.ok:
-            notes.append(f"FIT {self.fit.status}; losses and displacements are rough from there")
+            notes.append(f"FIT {self.fit.status}; losses and displacements are rough")
         return notes
 
 
 def label_audit(fit: Fit, damping: float) -> LabelAudit:
-    """Hold every label and every sequence against the rest, to first order, from one pass."""
+    """Judge every label and every sequence by the rest of the data, to first order, from one pass."""
     curve = curvature(fit, damping=damping)
     return LabelAudit(_tokens(fit, curve), _sequences(fit, curve), damping, fit)
 
@@ -125,15 +124,13 @@ def _tokens(fit: Fit, curve: Curvature) -> pd.DataFrame:
         values[some] = -logs
         losses[some], displacement[some] = _without(curve, -logs, -slopes)
         best[some], chance[some] = shares.argmax(1), shares.max(1)
-    sites = data.sites.iloc[known]
-    tags = np.array(data.tags)
-    words = np.array(data.words, object)[known] if data.words is not None else ""
+    sites, tags = data.sites.iloc[known], np.array(data.tags)
     return pd.DataFrame(
         {
             "sequence": sites["sequence"].to_numpy(),
             "time": sites["time"].to_numpy(),
             "site": known,
-            "word": words,
+            "word": "" if data.words is None else np.array(data.words, object)[known],
             "label": tags[data.labels[known]],
             "loss": losses,
             "control": values,
@@ -162,11 +159,11 @@ def _sequences(fit: Fit, curve: Curvature) -> pd.DataFrame:
 
 
 def _without(curve: Curvature, values: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Losses (n,) at the parameters one step without each thing, to first order, and displacements.
+    """(n,) losses at the parameters one step without each label or sequence, to first order, and (n,)
+    displacements, from values (n,) and slopes (n, D) at the fit.
 
-    No loss is negative; a long step from a fit that stopped far off may say otherwise, and is cut there.
+    Losses are truncated at zero, below which a long step from a fit that stopped early may lead.
     """
-    moves = curve.solve(slopes.T).T
-    left = slopes @ curve.solve(curve.gradient)
-    displacement = np.einsum("nd,nd->n", slopes, moves)
-    return np.maximum(values + displacement - left, 0.0), displacement
+    displacement = np.einsum("nd,nd->n", slopes, curve.solve(slopes.T).T)
+    losses = values + displacement - slopes @ curve.solve(curve.gradient)
+    return np.maximum(losses, 0.0), displacement

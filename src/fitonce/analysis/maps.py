@@ -13,18 +13,19 @@ from fitonce.data.geojson import polygons_of
 from fitonce.data.graph import Graph, of_pairs
 from fitonce.data.graph import graph as read_graph
 from fitonce.fitting.fit import Fit
+from fitonce.results.plots import new_axes
 from fitonce.results.result import CVResult
 
 _MISSING = (0.85, 0.85, 0.85, 1.0)
 
 
 class _Shown(NamedTuple):
-    """One value for each site (nan: none), what they are, and how they are coloured."""
+    """One value for each site (nan: none), their label, and how they are coloured."""
 
     values: np.ndarray
     text: str
-    classes: int = 0  # numbers, where there are none
-    signed: bool = False  # around zero
+    classes: int = 0  # how many; 0: the values are numbers
+    signed: bool = False  # whether colours are centred at zero
 
 
 def plot_map(
@@ -46,10 +47,10 @@ def plot_map(
             result of `cross_validate` or `loo` (the mean held-out loss of each site); or influence
             (show="displacement", "loss" or a parameter). Sites without a value are grey.
         where: a GeoJSON file or its content, one feature for each site; (sites, 2) coordinates; or what
-            `fo.graph` reads, to draw the graph itself, which is no geography; None: the fit's graph.
-        show: which of the things that `what` holds.
+            `fo.graph` reads, to draw the graph itself, with no geography; None: the fit's graph.
+        show: what to show of `what`, see there.
         key: the property of a GeoJSON feature that names its site, and
-        names: the names of the sites in order, where features come in another one.
+        names: the names of the sites in order, for features in another order.
         label: of the colour bar; None: what is shown.
         limits: of the colours, so that a few extreme sites do not hide the rest; None: all values.
         ax: matplotlib axes to draw on; None: a new figure.
@@ -58,25 +59,17 @@ def plot_map(
     shown = _read(what, show)
     if label is not None:
         shown = shown._replace(text=label)
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(6.4, 6.0), layout="constrained")
+    ax = ax or new_axes(6.4, 6.0)
     paint = _paint_classes(ax, shown, cmap) if shown.classes else _paint_numbers(ax, shown, limits, cmap)
     paint[~np.isfinite(shown.values)] = _MISSING
     if where is None:
-        where = _own_graph(what)
+        fit = what if isinstance(what, Fit) else getattr(what, "fit", None)
+        if fit is None or fit.edges is None:
+            raise ValueError("where must be a GeoJSON file, coordinates or a graph, got none")
+        where = of_pairs(fit.edges, fit.n_sites)
     _draw(ax, where, paint, key, names)
     ax.set_axis_off()
     return ax
-
-
-def _own_graph(what: Any) -> Any:
-    fit = what if isinstance(what, Fit) else getattr(what, "fit", None)
-    edges = None if fit is None else fit.edges
-    if fit is None or edges is None:
-        raise ValueError("where must be a GeoJSON file, coordinates or a graph, got none")
-    return of_pairs(edges, fit.n_sites)
 
 
 def _paint_classes(ax: Any, shown: _Shown, cmap: str | None) -> np.ndarray:
@@ -98,15 +91,15 @@ def _paint_numbers(
     from matplotlib import cm, colormaps
     from matplotlib.colors import Normalize
 
-    seen = shown.values[np.isfinite(shown.values)]
-    if seen.size == 0:
+    finite = shown.values[np.isfinite(shown.values)]
+    if finite.size == 0:
         raise ValueError(f"there is nothing to show: '{shown.text}' has no finite value")
-    largest = np.abs(seen).max()
-    low, high = limits or ((-largest, largest) if shown.signed else (seen.min(), seen.max()))
+    largest = np.abs(finite).max()
+    low, high = limits or ((-largest, largest) if shown.signed else (finite.min(), finite.max()))
     norm = Normalize(low, high, clip=True)
     cmap = cmap or ("RdBu_r" if shown.signed else "viridis")
     beyond = {(True, True): "both", (True, False): "min", (False, True): "max"}
-    extend = beyond.get((bool(seen.min() < low), bool(seen.max() > high)), "neither")
+    extend = beyond.get((bool(finite.min() < low), bool(finite.max() > high)), "neither")
     bar = cm.ScalarMappable(norm, cmap)
     ax.figure.colorbar(bar, ax=ax, shrink=0.7, label=shown.text, extend=extend)
     return colormaps[cmap](norm(np.nan_to_num(shown.values)))
@@ -120,7 +113,7 @@ def _read(what: Any, show: str | None) -> _Shown:
     if isinstance(what, Influence):
         return _of_influence(what, show or "displacement")
     if show is not None:
-        raise ValueError(f"show is for a fit, a result or influence, got {type(what).__name__}")
+        raise ValueError(f"show is for a fit, a result or an influence, got {type(what).__name__}")
     try:
         values = np.asarray(what, float)
     except (TypeError, ValueError):
@@ -132,8 +125,8 @@ def _read(what: Any, show: str | None) -> _Shown:
 
 def _of_fit(fit: Fit, show: str | None) -> _Shown:
     if show in (None, "class"):
-        shares = fit.posterior()
-        return _Shown(shares.argmax(1).astype(float), "most probable", shares.shape[1])
+        posterior = fit.posterior()
+        return _Shown(posterior.argmax(1).astype(float), "most probable", posterior.shape[1])
     if show != "data":
         raise ValueError(f"show must be 'data' or 'class' for a fit, got {show!r}")
     sites = fit.objective.collection
@@ -147,9 +140,9 @@ def _of_result(result: CVResult, show: str) -> _Shown:
     table = result.pointwise[result.pointwise["site"] >= 0]
     if table.empty:
         raise ValueError("a joint loss belongs to folds, not to sites; use loss='pointwise'")
-    found = table.groupby("site")[show].mean()
+    means = table.groupby("site")[show].mean()
     values = np.full(result.fit.n_sites, np.nan)
-    values[found.index.to_numpy()] = found.to_numpy()
+    values[means.index.to_numpy()] = means.to_numpy()
     return _Shown(values, "held-out loss" + (", control" if show == "control" else ""))
 
 
@@ -167,13 +160,12 @@ def _draw(ax: Any, where: Any, paint: np.ndarray, key: str | None, names: Any) -
         _draw_polygons(ax, polygons_of(where, len(paint), key, names), paint)
         return
     if _is_coordinates(where, len(paint)):
-        points = np.asarray(where, float)
-        edges = np.zeros((0, 2), int)
+        points, edges = np.asarray(where, float), np.zeros((0, 2), int)
     else:
-        found = read_graph(where)
-        points, edges = _layout(found), found.edges
+        graph = read_graph(where)
+        points, edges = _layout(graph), graph.edges
     if len(points) != len(paint):
-        raise ValueError(f"the map has {len(points):,} sites, what to show has {len(paint):,}")
+        raise ValueError(f"the map has {len(points):,} sites, but {len(paint):,} values are to be shown")
     ax.plot(*points[edges].transpose(2, 1, 0), color="#bbbbbb", lw=0.6, zorder=1)
     size = np.clip(6000.0 / len(points), 8.0, 160.0)
     ax.scatter(*points.T, c=paint, s=size, edgecolors="white", linewidths=0.4, zorder=2)
@@ -181,7 +173,7 @@ def _draw(ax: Any, where: Any, paint: np.ndarray, key: str | None, names: Any) -
 
 
 def _is_coordinates(where: Any, sites: int) -> bool:
-    """Two numbers for each site that cannot be an edge list."""
+    """Whether `where` holds two numbers for each site that cannot be a list of edges."""
     if isinstance(where, (Graph, nx.Graph)) or np.shape(where) != (sites, 2):
         return False
     values = np.asarray(where, float)
@@ -190,9 +182,8 @@ def _is_coordinates(where: Any, sites: int) -> bool:
 
 
 def _layout(graph: Graph) -> np.ndarray:
-    """(V, 2): neighbours near each other."""
-    drawn: nx.Graph = nx.Graph()
-    drawn.add_nodes_from(range(graph.n_sites))
+    """(V, 2) coordinates that place neighbours near each other."""
+    drawn: nx.Graph = nx.empty_graph(graph.n_sites)
     drawn.add_edges_from(graph.edges.tolist())
     places = nx.kamada_kawai_layout(drawn) if graph.n_sites <= 500 else nx.spring_layout(drawn, seed=0)
     return np.array([places[site] for site in range(graph.n_sites)])
@@ -209,8 +200,8 @@ def _draw_polygons(ax: Any, polygons: list[list[np.ndarray]], paint: np.ndarray)
 
 
 def _aspect(points: np.ndarray) -> float:
-    """Of degrees a step east is shorter than a step north, away from the equator."""
+    """The aspect ratio: away from the equator, a degree of longitude is shorter than one of latitude."""
     x, y = points.T
     degrees = np.abs(x).max() <= 180 and np.abs(y).max() <= 90 and np.ptp(y) < 60 and np.ptp(x) > 1e-3
-    looks_drawn = np.abs(points).max() <= 1.0 + 1e-9  # a layout, not a place
-    return 1.0 / np.cos(np.radians(y.mean())) if degrees and not looks_drawn else 1.0
+    is_layout = np.abs(points).max() <= 1.0 + 1e-9  # computed coordinates, not geographic ones
+    return 1.0 / np.cos(np.radians(y.mean())) if degrees and not is_layout else 1.0

@@ -1,4 +1,4 @@
-"""Most probable states, and their probabilities: tags of labels, hidden states of a chain."""
+"""The most probable tags or hidden states, and posterior probabilities."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fitonce.fitting.fit import Fit
 
 
 def predict(fit: Fit, features: Any = None) -> list[Any]:
-    """The most probable tags of each sequence, together (Viterbi); for a chain its hidden states, an
-    array (T_n,) of integers for each sequence.
+    """The jointly most probable tags of each sequence (Viterbi); for a chain its hidden states, an array
+    (T_n,) of integers for each sequence.
 
     Args:
         fit: of a model of labels, or of a chain.
@@ -23,8 +23,8 @@ def predict(fit: Fit, features: Any = None) -> list[Any]:
 
 
 def marginals(fit: Fit, features: Any = None) -> list[np.ndarray]:
-    """p(z_t | x) of each tag or hidden state at each step, an array (T_n, K) for each sequence; labels
-    are not used.
+    """Posterior probabilities p(z_t | x) of each tag or hidden state at each step, an array (T_n, K) for
+    each sequence; labels are not used.
 
     Args:
         fit: of a model of labels, or of a chain.
@@ -32,8 +32,7 @@ def marginals(fit: Fit, features: Any = None) -> list[np.ndarray]:
     """
     _require(fit)
     objective = fit.objective.for_prediction(features)
-    found = objective.state_probabilities(fit.theta)
-    return np.split(found, objective.collection.offsets[1:])
+    return np.split(objective.state_probabilities(fit.theta), objective.collection.offsets[1:])
 
 
 def _require(fit: Any) -> None:

@@ -1,4 +1,4 @@
-"""select: a range of models on the same folds, and the simplest that is as good as the best."""
+"""select: several models on the same folds, and the simplest that is as good as the best."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from fitonce.crossval.cross_validate import cross_validate
 from fitonce.fitting.fit import fit
 from fitonce.folds import Folds
 from fitonce.results.compare import Comparison, compare
+from fitonce.results.plots import new_axes
 from fitonce.results.result import CVResult
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """A range of models, cross-validated.
+    """Several models, cross-validated.
 
     Attributes:
         table: one row per model, in the order given (simplest first): `parameters`, `estimate`, `se`,
             `control`, `error`; `difference` from the best and its paired `difference_se`; `aic` and
             `bic` of the full fit; `worst` verdict; `failed` and `unfinished` folds; `fit`, its outcome.
-        best: the model with the least held-out loss.
+        best: the model with the lowest held-out loss.
         simplest: the first whose loss is within one paired standard error of the best.
         skipped: models that could not be fitted, and why.
-        comparison: the same, best first.
+        comparison: of the results, the best first.
         results: by model.
     """
 
@@ -44,54 +45,37 @@ class Selection:
 
     @property
     def sentence(self) -> str:
-        """What it comes to."""
-        text = f"least held-out loss: {self.best}; simplest within one paired se: {self.simplest}"
-        usual = {name: self.table[name].astype(float) for name in ("aic", "bic")}
-        named = [
-            f"{name.upper()} {column.idxmin()}" for name, column in usual.items() if column.notna().any()
-        ]
-        text += f"; least {', '.join(named)}" if named else ""
-        return "; ".join([text, *self.comparison.doubts])
+        """The conclusion, with caveats."""
+        parts = [f"lowest held-out loss: {self.best}; simplest within one paired se: {self.simplest}"]
+        usual = {name: self.table[name.lower()].astype(float) for name in ("AIC", "BIC")}
+        named = [f"{name} {column.idxmin()}" for name, column in usual.items() if column.notna().any()]
+        if named:
+            parts.append(f"lowest {', '.join(named)}")
+        return "; ".join([*parts, *self.comparison.doubts])
 
     def plot(self, ax: Any = None) -> Any:
-        """The curve with standard errors, those of differences from the best, which say what is as good,
-        and the control. Returns the matplotlib axes."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(6.5, 4.0), layout="constrained")
+        """The estimates with their standard errors and those of the paired differences from the best,
+        which show what is as good, and the control. Returns the matplotlib axes."""
+        ax = ax or new_axes(6.5, 4.0)
         rows, place = self.table, np.arange(len(self.table))
-        ax.errorbar(
-            place,
-            rows["estimate"],
-            rows["se"],
-            fmt="o-",
-            color="#1b4f8a",
-            capsize=3,
-            label="estimate",
-        )
+        line = {"fmt": "o-", "color": "#1b4f8a", "capsize": 3, "label": "estimate"}
+        ax.errorbar(place, rows["estimate"], rows["se"], **line)
         others = rows.index != self.best
-        ax.errorbar(
-            place[others] + 0.12,
-            rows["estimate"][others],
-            rows["difference_se"][others],
-            fmt="none",
-            ecolor="0.35",
-            elinewidth=2.5,
-            label="paired with the best, se",
-        )
+        bars = {"fmt": "none", "ecolor": "0.35", "elinewidth": 2.5, "label": "se, paired with the best"}
+        se = rows["difference_se"][others]
+        ax.errorbar(place[others] + 0.12, rows["estimate"][others], se, **bars)
         ax.axhline(rows["estimate"][self.best], ls="--", lw=0.8, color="0.5")
         ax.plot(place, rows["control"], "x--", color="#c2410c", lw=0.8, label="control (not adjusted)")
         marks = (
-            (self.best, "*", 15, "#1b4f8a", f"best: {self.best}"),
-            (self.simplest, "o", 15, "none", f"simplest within one paired se: {self.simplest}"),
+            (self.best, "*", "#1b4f8a", f"best: {self.best}"),
+            (self.simplest, "o", "none", f"simplest within one paired se: {self.simplest}"),
         )
-        for name, mark, size, fill, label in marks:
+        for name, mark, fill, label in marks:
             at = rows.index.get_loc(name)
             height = rows["estimate"].iloc[at]
-            ax.plot(at, height, mark, ms=size, mfc=fill, mec="#0b2545", ls="none", label=label, zorder=3)
+            ax.plot(at, height, mark, ms=15, mfc=fill, mec="#0b2545", ls="none", label=label, zorder=3)
         ax.set_xticks(place, [str(name) for name in rows.index])
-        ax.set_ylabel("held-out loss (less is better)")
+        ax.set_ylabel("held-out loss (lower is better)")
         ax.margins(x=0.1, y=0.15)
         ax.legend(fontsize=8, labelspacing=0.9)
         return ax
@@ -114,7 +98,7 @@ def select(
     stop: Callable[[], bool] | None = None,
     **how: Any,
 ) -> Selection:
-    """Fit a range of models, cross-validate each on the same folds, and name the winner.
+    """Fit several models, cross-validate each on the same folds, and choose among them.
 
     Args:
         candidates: models by name, the simplest first.
@@ -122,7 +106,7 @@ def select(
         folds: from `fo.folds`, or a function of a fit's data that makes them.
         restarts, seed: of the fits.
         told: called with a model's name before it is fitted.
-        stop: once it says true, models that were not begun are skipped.
+        stop: once it returns true, models that were not begun are skipped.
         **how: for `cross_validate`.
     """
     if not isinstance(candidates, Mapping) or not candidates:
@@ -130,34 +114,31 @@ def select(
     results: dict[str, CVResult] = {}
     rows: dict[str, dict[str, Any]] = {}
     skipped: dict[str, str] = {}
-    for name, model in candidates.items():
+    for name, model in ((str(key), model) for key, model in candidates.items()):
         if results and stop is not None and stop():
-            skipped[str(name)] = "interrupted before it"
+            skipped[name] = "interrupted before it began"
             continue
-        told(str(name))
+        told(name)
         try:
             fitted = fit(model, data, restarts=restarts, seed=seed, progress=how.get("progress"))
             chosen = folds(fitted.data) if callable(folds) else folds
-            results[str(name)] = cross_validate(fitted, chosen, stop=stop, **how)
-        except ValueError as error:  # one that cannot be fitted does not take the others with it
-            skipped[str(name)] = str(error)
-            continue
-        rows[str(name)] = _criteria(fitted)
+            results[name] = cross_validate(fitted, chosen, stop=stop, **how)
+        except ValueError as error:  # the others are still compared
+            skipped[name] = str(error)
+        else:
+            rows[name] = _criteria(fitted)
     if not results:
         raise ValueError(f"no model could be fitted: {next(iter(skipped.values()))}")
-    found = compare(results)
-    table = pd.DataFrame.from_dict(rows, orient="index").join(found.table.drop(columns="ratio"))
+    comparison = compare(results)
+    table = pd.DataFrame.from_dict(rows, orient="index").join(comparison.table.drop(columns="ratio"))
     table.index.name = "model"
-    near = (table["difference"] <= table["difference_se"]) | (table.index == found.best)
-    return Selection(table, found.best, str(table.index[near][0]), skipped, found, results)
+    best = comparison.best
+    near = (table["difference"] <= table["difference_se"]) | (table.index == best)
+    return Selection(table, best, str(table.index[near][0]), skipped, comparison, results)
 
 
 def _criteria(fitted: Any) -> dict[str, Any]:
-    """Parameters, AIC and BIC; the count of observations is that of observed sites."""
-    size, likelihood = len(fitted.theta), fitted.log_likelihood
+    """The number of parameters, AIC, and BIC with observed sites as observations."""
+    size, deviance = len(fitted.theta), -2.0 * fitted.log_likelihood
     count = float(fitted.objective.base.sum())
-    return {
-        "parameters": size,
-        "aic": 2.0 * size - 2.0 * likelihood,
-        "bic": np.log(count) * size - 2.0 * likelihood,
-    }
+    return {"parameters": size, "aic": 2.0 * size + deviance, "bic": np.log(count) * size + deviance}

@@ -1,15 +1,18 @@
-"""The commands: words to calls."""
+"""The typer application: registers every command."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import version as installed
+from typing import Any
 
 import typer
 
 from fitonce.cli import options as o
-from fitonce.cli.errors import spoken
+from fitonce.cli.demo import demo
+from fitonce.cli.errors import reporting_errors
 from fitonce.cli.fit_commands import run_cv, run_influence, run_loo
-from fitonce.cli.other_commands import compare, data_app, demo, models, report, reproduce
+from fitonce.cli.other_commands import compare, data_app, models, report, reproduce
 from fitonce.cli.request import FOLDS, command
 from fitonce.cli.select_command import run_select
 
@@ -24,7 +27,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def main(
-    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     """Fit once. Cross-validate everywhere."""
     if version:
@@ -32,33 +35,19 @@ def main(
         raise typer.Exit
 
 
-_FITTED = {
+_COMMANDS: dict[str, Callable[..., Any]] = {
     "cv": command(run_cv),
     "loo": command(run_loo, FOLDS),
     "influence": command(
         run_influence, (*FOLDS, "report", "save"), top=(o.TopOption, 10), table=(o.TableOption, None)
     ),
     "select": command(run_select, ("max_seconds",), ranges=True),
+    "compare": compare,
+    "report": report,
+    "demo": demo,
+    "models": models,
+    "reproduce": reproduce,
 }
-
-
-for _name, _command in _FITTED.items():
-    app.command(_name)(spoken(_command))
-
-
-app.command()(spoken(compare))
-
-
-app.command()(spoken(report))
-
-
-app.command()(spoken(demo))
-
-
-app.command()(spoken(models))
-
-
-app.command()(spoken(reproduce))
-
-
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(reporting_errors(_command))
 app.add_typer(data_app, name="data")

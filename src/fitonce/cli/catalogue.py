@@ -1,4 +1,4 @@
-"""Names on the command line to models and folds, as families and folds register them."""
+"""Models and folds by their names on the command line."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from fitonce.objectives.family import Family, NamedModel, Option
 
 
 def named_models() -> dict[str, NamedModel]:
-    """All models that --model knows."""
+    """All models that --model accepts, by name."""
     return {model.name: model for family in families() for model in family.models}
 
 
 def model_options() -> dict[str, Option]:
-    """All options that some of them take."""
+    """All options that at least one model takes, by name."""
     return {option.name: option for model in named_models().values() for option in model.options}
 
 
-def _spelt(name: str) -> str:
+def flag(name: str) -> str:
+    """ "steps_per_day" to "--steps-per-day"."""
     return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """What was asked for: a model's name and its options, those that were given and the others."""
+    """A model's name and the options given for it."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -39,25 +40,25 @@ class ModelChoice:
             raise ValueError(f"--model must be one of {', '.join(known)}, got '{self.name}'")
         taken = {option.name for option in known[self.name].options}
         for name, option in model_options().items():
-            # What a model has no use for would be ignored, and what is ignored was a slip.
+            # An option that the model does not take is a mistake, so it is not ignored.
             if name not in taken and self.options.get(name, option.default) != option.default:
                 users = [model.name for model in known.values() if option in model.options]
-                raise ValueError(f"{_spelt(name)} is for {', '.join(users)}, got --model {self.name}")
+                raise ValueError(f"{flag(name)} is for {', '.join(users)}, got --model {self.name}")
 
     @property
     def family(self) -> Family:
         return next(f for f in families() if self.name in {model.name for model in f.models})
 
     def build(self, data: Any, found: Mapping[str, Any]) -> Any:
-        """The model; `found`: what reading the data added to the options."""
+        """The model; `found`: options that reading the data added."""
         model = named_models()[self.name]
-        known = {option.name: option.default for option in model.options}
-        return model.make({**known, **self.options, **found}, data)
+        defaults = {option.name: option.default for option in model.options}
+        return model.make({**defaults, **self.options, **found}, data)
 
 
 @dataclass(frozen=True)
 class FoldChoice:
-    """What was asked for: a kind of folds, None for what is usual, and its options."""
+    """A kind of folds (None: the default of the family) and its options."""
 
     name: str | None = None
     options: FoldOptions = field(default_factory=FoldOptions)
@@ -67,7 +68,7 @@ class FoldChoice:
             raise ValueError(f"--folds must be one of {', '.join(FOLD_KINDS)}, got '{self.name}'")
 
     def kind(self, family: Family) -> str:
-        """The name, or what is usual for a family; other options must be for it."""
+        """The name, or the family's default; raises where the family or the options do not allow it."""
         name = self.name or family.usual_folds
         if name not in family.folds:
             raise ValueError(
@@ -77,9 +78,9 @@ class FoldChoice:
             given = getattr(self.options, option.name) != option.default
             if given and option.name not in ("seed", *FOLD_KINDS[name].options):
                 users = [kind for kind, entry in FOLD_KINDS.items() if option.name in entry.options]
-                raise ValueError(f"{_spelt(option.name)} is for {', '.join(users)}, got --folds {name}")
+                raise ValueError(f"{flag(option.name)} is for {', '.join(users)}, got --folds {name}")
         return name
 
     def build(self, model: Any, data: Any) -> Folds:
-        """The folds, for the data as a fit has them."""
+        """The folds for `data` in the form that a fit uses."""
         return FOLD_KINDS[self.kind(family_of(model))].make(model, data, self.options)

@@ -1,36 +1,43 @@
-"""The main job on an embedded default: 25 weeks of traffic, one fit, 1,000 block folds."""
+"""The demo: 25 weeks of traffic counts, one fit, 1,000 block folds."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
-from fitonce import folds, models
-from fitonce.core.writing import check_free, write_figure
+from fitonce import models
+from fitonce.cli.options import CacheOption, ForceOption
+from fitonce.cli.outputs import check_outputs
+from fitonce.core import compile_cache
+from fitonce.core.writing import write_figure
 from fitonce.crossval.cross_validate import cross_validate
 from fitonce.data import datasets
 from fitonce.data.sequences import Sequences
 from fitonce.fitting.fit import fit
+from fitonce.folds import blocks
 from fitonce.results.result import CVResult
 
 STEPS_PER_DAY = 288
 
 
-def run(
-    *,
-    data: Path | None,
-    n_folds: int,
-    percent: float,
-    method: str,
-    seed: int,
-    plot: Path,
-    report: Path | None = None,
-    force: bool = False,
-) -> CVResult:
-    """Load or simulate, fit, cross-validate, print, draw."""
-    check_free(plot, force)
+def demo(
+    data: Annotated[Path | None, typer.Option(help="Dodgers.data; default: simulated data.")] = None,
+    folds: Annotated[int, typer.Option(help="Number of folds.", min=1)] = 1000,
+    percent: Annotated[float, typer.Option(help="Percentage of the series left out in a fold.")] = 10.0,
+    method: Annotated[str, typer.Option(help="none, ij, onestep, newton, exact or auto.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed for the simulation and the folds.", min=0)] = 0,
+    plot: Annotated[Path, typer.Option(help="Write the plot to this file.")] = Path("fitonce-demo.png"),
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
+    force: ForceOption = False,
+    cache: CacheOption = True,
+) -> None:
+    """Fit 25 weeks of traffic counts once and cross-validate on 1,000 blocks of time."""
+    check_outputs([report], plot, force)
+    if cache:
+        compile_cache.use()
     if data is None:
         series = datasets.simulate_events(seed=seed)
         print("25 weeks of five-minute traffic counts, simulated from the event-count model")
@@ -40,27 +47,26 @@ def run(
     print(f"  {series}\n")
     fitted = fit(models.EventCounts(steps_per_day=STEPS_PER_DAY), series, restarts=1)
     print(f"{fitted}\n")
-    chosen = folds.blocks(series, percent=percent, n=n_folds, seed=seed)
-    result = cross_validate(fitted, chosen, method=method)
+    left_out = blocks(series, percent=percent, n=folds, seed=seed)
+    result = cross_validate(fitted, left_out, method=method)
     print(f"{result}\n")
-    print(f"picture: {write_figure(plot, _drawn(result, series), force=force, dpi=130)}")
+    print(f"plot: {write_figure(plot, _figure(result, series), force=force, dpi=130)}")
     if report is not None:
         print(f"report: {result.to_html(report, force=force, command='fitonce demo')}")
-    return result
 
 
-def _drawn(result: CVResult, series: Sequences) -> Any:
-    """Counts and daily held-out loss along time; point by point against the control."""
+def _figure(result: CVResult, series: Sequences) -> Any:
+    """Counts and daily mean held-out loss over time; pointwise losses against the control."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.8), layout="constrained")
     panels: Any = figure.subfigures(1, 2, width_ratios=(3, 2))
-    along, right = panels
-    top, bottom = along.subplots(2, 1, sharex=True)
+    left, right = panels
+    top, bottom = left.subplots(2, 1, sharex=True)
     counts = np.where(series.observed[0, :, 0], series.values[0, :, 0], np.nan)
     top.plot(np.arange(len(counts)) / STEPS_PER_DAY, counts, lw=0.3, color="0.4")
     top.set_ylabel("count")
-    top.set_title(f"held-out loss {result.estimate:.4f} ± {result.se:.4f} nats a point", fontsize=10)
+    top.set_title(f"held-out loss {result.estimate:.4f} ± {result.se:.4f} nats per point", fontsize=10)
     daily = result.pointwise["loss"].groupby(result.pointwise["site"] // STEPS_PER_DAY).mean()
     bottom.bar(daily.index + 0.5, daily, width=1.0, color="#2166ac")
     bottom.axhline(result.estimate, color="black", lw=0.8, ls="--")

@@ -1,7 +1,8 @@
-"""Results on a terminal."""
+"""Printing results to a terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,25 +16,24 @@ from fitonce.analysis.label_audit import LabelAudit
 from fitonce.results.result import CVResult
 from fitonce.results.summary import moves_most
 
-_WIDEST = 10_000
+_WIDEST, _BOX = 10_000, box.SIMPLE_HEAD
 _STYLES = {"FOLDS": "bold red", "FIT": "bold red", "estimate": "bold", "control": "dim"}
 
 
 def show_cv(result: CVResult, quiet: bool) -> None:
-    """The result as it prints in Python, with colours; or one line."""
+    """Print the result as in Python, with colours; `quiet`: in one line."""
     if quiet:
         counts = result.folds["verdict"].value_counts()
-        told = [f"{counts[v]} {v}" for v in ("good", "fair", "bad", "unchecked") if v in counts]
-        told += [f"{result.n_failed} failed"] if result.n_failed else []
-        told += [] if result.fit.ok else [f"fit {result.fit.status.outcome.value}"]
-        line = f"{result.estimate:.6g} +- {result.se:.3g} (control {result.control:.6g}; "
-        print(line + ", ".join(told) + ")")
+        parts = [f"{counts[v]} {v}" for v in ("good", "fair", "bad", "unchecked") if v in counts]
+        parts += [f"{result.n_failed} failed"] if result.n_failed else []
+        parts += [] if result.fit.ok else [f"fit {result.fit.status.outcome.value}"]
+        estimate = f"{result.estimate:.6g} +- {result.se:.3g}"
+        print(f"{estimate} (control {result.control:.6g}; {', '.join(parts)})")
         return
     console = Console()
     console.print()
     for line in repr(result).split("\n"):
-        style = _style(line)
-        console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
+        console.print(line, style=_style(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def _style(line: str) -> str | None:
@@ -44,13 +44,9 @@ def _style(line: str) -> str | None:
 
 
 def show_table(table: pd.DataFrame, title: str = "") -> None:
-    """A DataFrame with aligned columns."""
+    """Print a DataFrame with aligned columns."""
     shown = Table(
-        title=title or None,
-        title_justify="left",
-        pad_edge=False,
-        collapse_padding=True,
-        box=box.SIMPLE_HEAD,
+        title=title or None, title_justify="left", pad_edge=False, collapse_padding=True, box=_BOX
     )
     table = table.reset_index()
     for name in table.columns:
@@ -60,7 +56,7 @@ def show_table(table: pd.DataFrame, title: str = "") -> None:
         shown.add_row(*(_cell(value) for value in row))
     console = Console()
     needed = Console(width=_WIDEST).measure(shown).maximum
-    console.width = max(console.width, needed)  # lines may wrap, but no digit is cut off
+    console.width = max(console.width, needed)  # lines may wrap, but no digits are cut off
     console.print(shown, highlight=False, soft_wrap=True)
 
 
@@ -76,24 +72,28 @@ def _cell(value: Any) -> str:
 
 
 def show_models(table: pd.DataFrame, more: list[str]) -> None:
-    """Models with their losses, how far each is behind the best, and columns `more`."""
+    """Print models with their losses, differences from the best, and the columns `more`."""
     best = table["estimate"].min()
-    behind = ["best" if row["estimate"] == best else _behind(row) for _, row in table.iterrows()]
-    shown = table[["estimate", "se"]].assign(behind=behind, control=table["control"])
+    differences = []
+    for loss, difference, se in table[["estimate", "difference", "difference_se"]].to_numpy():
+        spread = f"{se:.2g}" if se >= 0 else "no se"
+        differences.append("best" if loss == best else f"{difference:.3g} ({spread})")
+    shown = table[["estimate", "se"]].assign(difference=differences, control=table["control"])
     for name in more:
-        short = table[name].dtype.kind == "f"
-        shown[name] = [f"{value:,.1f}" for value in table[name]] if short else table[name]
+        decimals = table[name].dtype.kind == "f"
+        shown[name] = [f"{value:,.1f}" for value in table[name]] if decimals else table[name]
     show_table(shown.rename(columns={"parameters": "D"}))
-    print("behind: how much more than the best it loses, with the paired standard error")
+    print("difference from the best (paired standard error)")
 
 
-def _behind(row: Any) -> str:
-    spread = f"{row['difference_se']:.2g}" if row["difference_se"] >= 0 else "no se"
-    return f"{row['difference']:.3g} ({spread})"
+def show_written(paths: Iterable[Any], quiet: bool = False) -> None:
+    """Print the files that were written."""
+    for path in () if quiet else paths:
+        print(f"wrote {path}")
 
 
 def show_influence(found: Influence | LabelAudit, count: int, quiet: bool) -> None:
-    """The most influential points, or labels."""
+    """Print the most influential points or labels."""
     top = found.top(count)
     if quiet:
         print(" ".join(str(site) for site in top["site"]))

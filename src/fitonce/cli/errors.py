@@ -1,4 +1,4 @@
-"""What a command says, and how it ends: one sentence for what is wrong, and exit code 2."""
+"""Error messages and exit codes: one sentence on stderr, exit code 2."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _DEBUG = "FITONCE_DEBUG"
 BAD, STOPPED = 2, 130
 
 
-def spoken(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command whose faults are sentences. FITONCE_DEBUG=1 shows where they came from."""
+def reporting_errors(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command, with errors printed as one sentence; FITONCE_DEBUG=1 shows the traceback instead."""
 
     @functools.wraps(command)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -29,8 +29,8 @@ def spoken(command: Callable[..., Any]) -> Callable[..., Any]:
             complain("interrupted before there was a result; nothing was written")
             raise typer.Exit(STOPPED) from None
         except MemoryError:
-            complain("this needs more memory than there is")
-        except BrokenPipeError:  # head, less: whoever read has gone
+            complain("out of memory")
+        except BrokenPipeError:  # the reader, such as head or less, has exited
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
             raise typer.Exit(0) from None
         except Exception as error:
@@ -43,30 +43,30 @@ def spoken(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sentence_of(error: Exception) -> str:
-    """One line. What is not one of our sentences says so, and how to see more."""
+    """The error in one line; an error that fitonce did not raise on purpose is called unexpected."""
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, PermissionError):
-        return f"{error.filename} may not be opened: {error.strerror}"
+        return f"{error.filename} cannot be opened: {error.strerror}"
     if isinstance(error, (ValueError, OSError)):
         return text[:600]
-    return f"something went wrong ({type(error).__name__}: {text[:300]}); {_DEBUG}=1 shows where"
+    return f"unexpected error ({type(error).__name__}: {text[:300]}); {_DEBUG}=1 shows the traceback"
 
 
 def complain(text: str) -> None:
-    """A sentence to the terminal, not to a pipe."""
+    """Print a message to stderr."""
     typer.echo(f"fitonce: {text}", err=True)
 
 
 @contextmanager
 def stoppable() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C once: end with what there is. Twice: end at once."""
+    """Ctrl-C once: finish with the results so far. Twice: stop immediately."""
     asked: list[int] = []
 
     def stop(number: int, frame: Any) -> None:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
-        complain("stopping after this round with what there is; Ctrl-C again stops at once")
+        complain("stopping after this round with the results so far; Ctrl-C again stops immediately")
 
     try:
         before = signal.signal(signal.SIGINT, stop)

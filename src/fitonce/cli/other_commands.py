@@ -1,4 +1,4 @@
-"""Commands that do not fit a file: compare, report, demo, models, data, reproduce."""
+"""The commands compare, report, models, data and reproduce."""
 
 from __future__ import annotations
 
@@ -9,26 +9,22 @@ from typing import Annotated
 import typer
 
 from fitonce.cli.catalogue import named_models
-from fitonce.cli.demo import run as run_demo
 from fitonce.cli.display import show_models
-from fitonce.cli.errors import complain, spoken
-from fitonce.cli.options import CacheOption, ForceOption, JsonOption, PlotOption, QuietOption
-from fitonce.cli.outputs import check_outputs, check_picture, print_json, table_rows
-from fitonce.core import compile_cache
+from fitonce.cli.errors import complain, reporting_errors
+from fitonce.cli.options import ForceOption, JsonOption, PlotOption, QuietOption
+from fitonce.cli.outputs import check_outputs, print_json, table_rows
 from fitonce.core.writing import write_figure
 from fitonce.data.datasets import SOURCES, fetch, here
 from fitonce.results.compare import compare as compare_results
 from fitonce.results.result import load
 
 data_app = typer.Typer(no_args_is_help=True, help="Data sets by name.", pretty_exceptions_enable=False)
-
-
 Saved = Annotated[list[Path], typer.Argument(help="Saved results (JSON).", show_default=False)]
 
 
 def compare(
     files: Saved,
-    by: Annotated[str, typer.Option(help="Pair by point or by fold.")] = "point",
+    by: Annotated[str, typer.Option(help="Pair losses by point or by fold.")] = "point",
     plot: PlotOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
@@ -37,8 +33,7 @@ def compare(
     """Compare saved results on the same folds, with paired standard errors."""
     if len(files) < 2:
         raise ValueError(f"compare takes at least two saved results, got {len(files)}")
-    check_outputs([plot], force)
-    check_picture(plot)
+    check_outputs([], plot, force)
     stems = [file.stem for file in files]
     names = stems if len(set(stems)) == len(stems) else [str(file) for file in files]
     if len(set(names)) < len(names):
@@ -47,8 +42,8 @@ def compare(
     if plot is not None:
         write_figure(plot, found.plot().figure, force=force)
     if json:
-        said = {"best": found.best, "sentence": found.sentence, "doubts": found.doubts}
-        print_json({**said, "models": table_rows(found.table)})
+        document = {"best": found.best, "sentence": found.sentence, "doubts": found.doubts}
+        print_json({**document, "models": table_rows(found.table)})
     elif quiet:
         print(found.best)
         for doubt in found.doubts:
@@ -69,32 +64,8 @@ def report(
     print(f"wrote {out}")
 
 
-def demo(
-    data: Annotated[
-        Path | None, typer.Option(help="A Dodgers.data file; default: simulate 25 weeks.")
-    ] = None,
-    folds: Annotated[int, typer.Option(help="How many folds.", min=1)] = 1000,
-    percent: Annotated[float, typer.Option(help="Share of the series in a fold, in %.")] = 10.0,
-    method: Annotated[str, typer.Option(help="none, ij, onestep, newton, exact or auto.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Of the simulation and the folds.", min=0)] = 0,
-    plot: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("fitonce-demo.png"),
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
-    force: ForceOption = False,
-    cache: CacheOption = True,
-) -> None:
-    """Fit 25 weeks of traffic once and cross-validate it on 1,000 blocks of time."""
-    check_outputs([plot, report], force)
-    check_picture(plot)
-    if cache:
-        compile_cache.use()
-    run_demo(
-        data=data, n_folds=folds, percent=percent, method=method, seed=seed, plot=plot, report=report,
-        force=force,
-    )  # fmt: skip
-
-
 def models(json: JsonOption = False) -> None:
-    """The models that --model knows."""
+    """List the models that --model accepts."""
     titles = {name: model.title for name, model in named_models().items()}
     if json:
         print_json(titles)
@@ -104,14 +75,12 @@ def models(json: JsonOption = False) -> None:
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help="Which; none: all of the paper.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Names; default: all of the paper.")] = None,
 ) -> None:
-    """Run the paper's tables and figures; in a checkout of the repository, which holds them."""
+    """Reproduce the paper's tables and figures; needs a checkout of the repository."""
     root = Path(__file__).parents[3]
     if not (root / "reproduce" / "__init__.py").is_file():
-        raise ValueError(
-            "the reproductions are in the repository, not in the package: clone it and run there"
-        )
+        raise ValueError("reproduce needs a checkout of the repository, got an installed package")
     sys.path.insert(0, str(root))
     from reproduce import run
 
@@ -119,9 +88,9 @@ def reproduce(
 
 
 @data_app.command("list")
-@spoken
+@reporting_errors
 def data_list(json: JsonOption = False) -> None:
-    """Which data sets there are, and which are on this machine."""
+    """List the data sets, and which of them are on this machine."""
     rows = [
         {
             "name": name,
@@ -140,7 +109,7 @@ def data_list(json: JsonOption = False) -> None:
 
 
 @data_app.command("fetch")
-@spoken
-def data_fetch(name: Annotated[str, typer.Argument(help="Of `fitonce data list`.")]) -> None:
-    """Download a data set, with its checksum, unless it is here."""
+@reporting_errors
+def data_fetch(name: Annotated[str, typer.Argument(help="A name from `fitonce data list`.")]) -> None:
+    """Download a data set and verify its checksum, unless it is already here."""
     print(fetch(name))

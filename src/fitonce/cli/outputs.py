@@ -1,10 +1,8 @@
-"""What commands print as JSON and write to files."""
+"""Checks of output files, and results as JSON."""
 
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +13,23 @@ from fitonce.core.writing import check_free
 from fitonce.results.result import CVResult
 
 
-def check_outputs(paths: list[Path | None], force: bool) -> None:
-    """Say before the work what could not be written after it."""
-    wanted = [path for path in paths if path is not None]
+def check_outputs(paths: list[Path | None], plot: Path | None, force: bool) -> None:
+    """Raise before the work if an output could not be written after it."""
+    wanted = [path for path in (*paths, plot) if path is not None]
     for place, path in enumerate(wanted):
         if path.absolute() in [other.absolute() for other in wanted[:place]]:
             raise ValueError(f"each output needs a file of its own, got {path} twice")
         check_free(path, force)
-
-
-def check_picture(path: Path | None) -> None:
-    """That matplotlib knows the ending."""
+    if plot is None:
+        return
     from matplotlib.figure import Figure
 
-    known = Figure().canvas.get_supported_filetypes()
-    if path is not None and path.suffix.lower().removeprefix(".") not in known:
-        raise ValueError(f"--plot must end in .png, .pdf or .svg, got {path.name}")
-
-
-def command_line() -> str:
-    """What was typed, with the program's name for its path."""
-    return shlex.join(["fitonce", *sys.argv[1:]])
+    if plot.suffix.lower().removeprefix(".") not in Figure().canvas.get_supported_filetypes():
+        raise ValueError(f"--plot must end in .png, .pdf or .svg, got {plot.name}")
 
 
 def as_document(result: CVResult) -> dict[str, Any]:
-    """A result as plain numbers and words, for --json."""
+    """A result as numbers and strings, for --json."""
     counts = result.folds["verdict"].value_counts()
     named = {
         "estimate": result.estimate, "se": result.se, "control": result.control, "error": result.error,
@@ -60,7 +50,7 @@ def as_document(result: CVResult) -> dict[str, Any]:
 
 
 def table_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of a table, for --json."""
+    """Rows of a table as dicts, for --json."""
     return [
         {str(key): _plain(value) for key, value in row.items()}
         for row in table.reset_index().to_dict(orient="records")
@@ -68,12 +58,12 @@ def table_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def as_json(document: Any) -> str:
-    """What JSON has no word for is null already."""
+    """Indented JSON; numbers that are not finite must already be None."""
     return json.dumps(document, indent=1, allow_nan=False)
 
 
 def print_json(document: Any) -> None:
-    """To standard output, where nothing else goes with --json."""
+    """Print JSON to stdout, to which --json prints nothing else."""
     print(as_json(document))
 
 

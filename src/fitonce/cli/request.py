@@ -1,69 +1,85 @@
-"""What was asked, and commands whose options are what can be asked."""
+"""A request from the command line, and typer commands made from its fields."""
 
 from __future__ import annotations
 
 import inspect
+import shlex
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import Parameter
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
+import typer
 from rich.console import Console
 
 from fitonce.cli import options as o
-from fitonce.cli.catalogue import FoldChoice, ModelChoice, model_options
-from fitonce.cli.outputs import check_outputs, check_picture, command_line
+from fitonce.cli.catalogue import FoldChoice, ModelChoice, flag, model_options
+from fitonce.cli.outputs import check_outputs
 from fitonce.core import compile_cache
 from fitonce.data.reading import Columns
 from fitonce.folds.catalogue import FoldOptions
 from fitonce.objectives.families import families
 from fitonce.objectives.family import Loaded, Option
 
+_FILE = "CSV, TSV, Parquet, NPZ or CoNLL (.conll, .iob2, .bio)"
+_FOLDS = (
+    "blocks (default), iid, points, kfold, future, sequences (default for crf); on a graph: "
+    "regions (default), spatial-kfold, buffered"
+)
+
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked on the command line, word by word: the one list of options of the commands that
-    fit a file."""
+    """The options of the commands that fit a model to a file, as given."""
 
-    file: o.File
-    model: o.ModelOption
-    columns: o.ColumnsOption = None
-    time: o.TimeOption = None
-    group: o.GroupOption = None
-    missing: o.MissingOption = None
-    first: o.FirstOption = None
-    last: o.LastOption = None
-    gaps: o.GapsOption = True
-    decimal: o.DecimalOption = None
-    folds: o.FoldsOption = None
-    percent: o.PercentOption = 10.0
-    n: o.NOption = None
-    k: o.KOption = 10
-    hops: o.HopsOption = None
-    horizon: o.HorizonOption = None
-    method: o.MethodOption = "auto"
-    scheme: o.SchemeOption = None
-    loss: o.LossOption = "pointwise"
-    max_seconds: o.SecondsOption = None
-    restarts: o.RestartsOption = 3
-    seed: o.SeedOption = 0
-    report: o.ReportOption = None
-    save: o.SaveOption = None
+    file: Annotated[Path, typer.Argument(help=_FILE, show_default=False)]
+    model: Annotated[str, o.model("Model name; `fitonce models` lists them", "--model", "-m")]
+    columns: Annotated[str | None, o.data("Columns to model, separated by commas")] = None
+    time: Annotated[str | None, o.data("Column of times; orders rows, shows gaps")] = None
+    group: Annotated[str | None, o.data("Column that identifies sequences")] = None
+    missing: Annotated[float | None, o.data("Number that codes missing, such as -1")] = None
+    first: Annotated[str | None, o.data("Keep rows from this time on", "--from")] = None
+    last: Annotated[str | None, o.data("Keep rows up to this time", "--to")] = None
+    gaps: Annotated[bool, o.data("Insert absent time steps as missing", "--gaps/--no-gaps")] = True
+    decimal: Annotated[str | None, o.data("Decimal mark, . or , (default: detected)")] = None
+    folds: Annotated[str | None, o.folds(_FOLDS)] = None
+    percent: Annotated[float, o.folds("Percentage of the data left out in a fold")] = 10.0
+    n: Annotated[int | None, o.folds("Number of folds", "--n", "-n")] = None
+    k: Annotated[int, o.folds("Number of folds for kfold and spatial-kfold", "--k")] = 10
+    hops: Annotated[int | None, o.folds("Radius of regions or buffers, in edges")] = None
+    horizon: Annotated[int | None, o.folds("Steps ahead that future folds score")] = None
+    method: Annotated[str, o.folds("auto, none, ij, onestep, newton or exact")] = "auto"
+    scheme: Annotated[str | None, o.folds("A, B or C")] = None
+    loss: Annotated[str, o.folds("pointwise or joint")] = "pointwise"
+    max_seconds: Annotated[float | None, o.folds("Time budget for auto and exact")] = None
+    restarts: Annotated[int, o.model("Number of starts of a fit")] = 3
+    seed: Annotated[int, o.out("Seed for starts and folds", min=0)] = 0
+    report: Annotated[Path | None, o.out("Write an HTML report")] = None
+    save: Annotated[Path | None, o.out("Write the result (JSON)", "--save", "-o")] = None
     plot: o.PlotOption = None
     force: o.ForceOption = False
     json: o.JsonOption = False
     quiet: o.QuietOption = False
     cache: o.CacheOption = True
-    options: dict[str, Any] = field(default_factory=dict)  # of the models, see `catalogue`
+    options: dict[str, Any] = field(default_factory=dict)  # of models, see `catalogue`
 
     @property
     def bars(self) -> bool | None:
-        """Progress bars: not where one line or JSON was asked for."""
+        """Whether to show progress bars: False for --json and --quiet, None (automatic) otherwise."""
         return False if self.json or self.quiet else None
 
     @property
-    def talks(self) -> bool:
+    def verbose(self) -> bool:
         return not (self.json or self.quiet)
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """Arguments of `cross_validate`."""
+        budget = {} if self.max_seconds is None else {"max_seconds": self.max_seconds}
+        chosen = {"method": self.method, "scheme": self.scheme, "loss": self.loss}
+        return {**chosen, **budget, "progress": self.bars}
 
     def choice(self) -> ModelChoice:
         return ModelChoice(self.model, self.options)
@@ -73,16 +89,15 @@ class Request:
         return FoldChoice(self.folds, options)
 
     def load(self) -> Loaded:
-        """Check what can be checked at once, then read the file."""
+        """Check the request, then read the file."""
         choice = self.choice()
-        self.fold_choice().kind(choice.family)  # said before the fit, not after it
-        check_outputs([self.report, self.save, self.plot], self.force)
-        check_picture(self.plot)
+        self.fold_choice().kind(choice.family)  # raises now rather than after the fit
+        check_outputs([self.report, self.save], self.plot, self.force)
         if self.cache:
             compile_cache.use()
         names = None if self.columns is None else tuple(c.strip() for c in self.columns.split(","))
         if self.decimal not in (None, ".", ","):
-            raise ValueError(f"--decimal must be . or , and not '{self.decimal}'")
+            raise ValueError(f"--decimal must be '.' or ',', got '{self.decimal}'")
         columns = Columns(
             names, self.time, self.group, self.missing, self.first, self.last, self.gaps, self.decimal
         )
@@ -92,39 +107,37 @@ class Request:
                 raise ValueError(
                     f"a {self.file.suffix} file is for --model {users}, got --model {self.model}"
                 )
-        known = {name: option.default for name, option in model_options().items()}
-        loaded = choice.family.load(self.file, columns, {**known, **self.options})
-        if self.talks:
-            console = Console()
-            console.print(f"{self.file.name}: {loaded.text}", highlight=False, markup=False)
+        defaults = {name: option.default for name, option in model_options().items()}
+        loaded = choice.family.load(self.file, columns, {**defaults, **self.options})
+        if self.verbose:
+            console = Console(highlight=False, markup=False)
+            console.print(f"{self.file.name}: {loaded.text}")
             for note in loaded.notes:
-                console.print(f"  {note}", style="dim", highlight=False, markup=False)
+                console.print(f"  {note}", style="dim")
         return loaded
 
     def loaded(self) -> tuple[Loaded, Any]:
-        """The file, and the model for it."""
+        """The contents of the file, and the model for them."""
         loaded = self.load()
         return loaded, self.choice().build(loaded.data, loaded.found)
 
-    def asked(self) -> dict[str, str]:
-        """For the report: what was asked, in words."""
-        shown = {
+    def about(self, notes: list[str], **more: str) -> dict[str, Any]:
+        """What a saved result records: the command, the seed and the settings; `notes`: remarks on how
+        the file was read; `more`: further settings."""
+        asked = {
             "file": self.file.name, "model": self.model, "columns": self.columns, "time": self.time,
             "group": self.group, "missing": self.missing, "decimal": self.decimal, "from": self.first,
             "to": self.last, "seed": self.seed,
         }  # fmt: skip
-        shown |= {
-            name: getattr(self.options.get(name), "name", self.options.get(name))  # files by their name
+        asked |= {
+            name: getattr(self.options.get(name), "name", self.options.get(name))  # paths: the file name
             for name, option in model_options().items()
             if option.of_data
         }
-        return {name: str(value) for name, value in shown.items() if value is not None}
-
-    def about(self, notes: list[str], **more: str) -> dict[str, Any]:
-        """What a saved result keeps: the command, and what was asked; `notes`: what was said of the
-        file; `more`: further words by name."""
-        asked = self.asked() | ({"read as": "; ".join(notes)} if notes else {}) | more
-        return {"command": command_line(), "seed": self.seed, "asked": asked}
+        asked |= {"read as": "; ".join(notes) or None, **more}
+        asked = {name: str(value) for name, value in asked.items() if value is not None}
+        line = shlex.join(["fitonce", *sys.argv[1:]])
+        return {"command": line, "seed": self.seed, "asked": asked}
 
 
 FOLDS = (
@@ -135,17 +148,17 @@ FOLDS = (
 def command(
     run: Callable[..., None], without: Collection[str] = (), ranges: bool = False, **apart: Any
 ) -> Callable[..., None]:
-    """A function for typer that calls `run` with a request.
+    """A function for typer that calls `run` with a `Request`.
 
     Args:
-        run: takes a `Request`, and the options `apart` by name.
-        without: fields of a request that this command has no use for.
-        ranges: whether options of models that may be ranges are, and so stay words.
-        apart: options that are this command's own, each a type and a default.
+        run: takes the request, and the options `apart` by name.
+        without: fields of a request that this command does not offer.
+        ranges: whether model options that can be ranges are read as ranges, that is, as strings.
+        apart: options of this command only, each a type and a default.
     """
     hints = get_type_hints(Request, include_extras=True)
-    asked = [entry for entry in fields(Request) if entry.name not in ("options", *without)]
-    known = [_parameter(entry.name, hints[entry.name], entry.default) for entry in asked]
+    offered = [entry for entry in fields(Request) if entry.name not in ("options", *without)]
+    known = [_parameter(entry.name, hints[entry.name], entry.default) for entry in offered]
     own = [_parameter(name, kind, default) for name, (kind, default) in apart.items()]
     of_models = [_of_model(option, ranges) for option in model_options().values()]
 
@@ -154,7 +167,7 @@ def command(
         options = {one.name: given.pop(one.name) for one in of_models}
         run(Request(**given, options=options), **extra)
 
-    parameters = [*known[:2], *own, *of_models, *known[2:]]  # file and model first, then what is special
+    parameters = [*known[:2], *own, *of_models, *known[2:]]  # file and model first
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {one.name: one.annotation for one in parameters}
     call.__doc__ = run.__doc__
@@ -163,18 +176,14 @@ def command(
 
 def _of_model(option: Option, ranges: bool) -> Parameter:
     several = ranges and option.several
-    names = [f"--{option.name.replace('_', '-')}", *([option.short] if option.short else [])]
-    shown = o.option(option.several if several else option.help, *names, of_data=option.of_data)
+    names = [flag(option.name), *([option.short] if option.short else [])]
+    make = o.data if option.of_data else o.model
+    shown = make(option.several if several else option.help, *names)
     default = str(option.default) if several else option.default
     kind = str if several else option.kind
     return _parameter(option.name, Annotated[kind | None if default is None else kind, shown], default)
 
 
 def _parameter(name: str, kind: Any, default: Any) -> Parameter:
-    needed = default is MISSING
-    return Parameter(
-        name,
-        Parameter.KEYWORD_ONLY,
-        default=Parameter.empty if needed else default,
-        annotation=kind,
-    )
+    default = Parameter.empty if default is MISSING else default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)

@@ -1,4 +1,4 @@
-"""select: ranges on the command line to a range of models."""
+"""The command select: ranges of options to a range of models."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ import typer
 
 from fitonce.analysis.select import Selection, select
 from fitonce.cli import outputs
-from fitonce.cli.catalogue import ModelChoice, model_options
-from fitonce.cli.display import show_models
+from fitonce.cli.catalogue import ModelChoice, flag, model_options
+from fitonce.cli.display import show_models, show_written
 from fitonce.cli.errors import STOPPED, complain, stoppable
 from fitonce.cli.request import Request
-from fitonce.cli.steps import folds_for, influence_for_report
-from fitonce.core.writing import write_figure
+from fitonce.cli.steps import folds_for, influence_for_report, write_outputs
 from fitonce.fitting.fit import Fit
 from fitonce.objectives.family import Option
 
-_MOST = 64  # models: a range that long is a slip
+_MOST = 64  # models: a longer range is probably a typing error
 
 
 def run_select(request: Request) -> None:
-    """Cross-validate a range of models on the same folds, and name the winner. --report and --save are
-    of the simplest model within one standard error."""
+    """Cross-validate a range of models on the same folds and select one. --report and --save are for the
+    simplest model within one standard error of the best."""
     choices = chosen(request)
     first = next(iter(choices.values()))
-    loaded = replace(request, options=first.options).load()
+    loaded = replace(request, options=dict(first.options)).load()
     candidates, impossible = {}, {}
     for name, choice in choices.items():
         try:
@@ -38,55 +37,44 @@ def run_select(request: Request) -> None:
         raise ValueError(next(iter(impossible.values())))
     folds = folds_for(request.fold_choice(), candidates.values(), loaded.data)
     with stoppable() as stop:
-        found = select(
-            candidates,
-            loaded.data,
-            folds,
-            restarts=request.restarts,
-            seed=request.seed,
-            told=_say if request.talks else lambda _: None,
-            stop=stop,
-            method=request.method,
-            scheme=request.scheme,
-            loss=request.loss,
-            progress=request.bars,
-        )
+        how = {"restarts": request.restarts, "seed": request.seed, "stop": stop, **request.how}
+        told = _announce if request.verbose else lambda _: None
+        found = select(candidates, loaded.data, folds, told=told, **how)
         stopped = stop()
     found = replace(found, skipped={**impossible, **found.skipped})
-    wrote = _written(request, found, loaded.notes)
-    _shown(request, found, wrote)
+    _finish(request, found, loaded.notes)
     if stopped:
-        complain("interrupted: this is of the models that were finished")
+        complain("interrupted: only the models that were finished are compared")
         raise typer.Exit(STOPPED)
 
 
-def _say(name: str) -> None:
+def _announce(name: str) -> None:
     print(f"  {name} ...", flush=True)
 
 
 def chosen(request: Request) -> dict[str, ModelChoice]:
-    """All combinations of the options that are ranges, named by what varies."""
+    """All combinations of the ranges of options, named by what varies."""
     ranges = {name: option for name, option in model_options().items() if option.several}
     lists = {name: _values(option, request.options[name]) for name, option in ranges.items()}
     varying = [name for name, values in lists.items() if len(values) > 1] or ["states"]
-    made = {}
+    choices = {}
     for values in product(*lists.values()):
-        these = dict(zip(lists, values, strict=True))
-        name = ", ".join(ranges[one].said(these[one]) for one in varying)
-        made[name] = ModelChoice(request.model, {**request.options, **these})
-    if len(made) > _MOST:
-        raise ValueError(f"select takes at most {_MOST} models, got {len(made)}")
-    return made
+        combination = dict(zip(lists, values, strict=True))
+        name = ", ".join(ranges[one].said(combination[one]) for one in varying)
+        choices[name] = ModelChoice(request.model, {**request.options, **combination})
+    if len(choices) > _MOST:
+        raise ValueError(f"select takes at most {_MOST} models, got {len(choices)}")
+    return choices
 
 
 def _values(option: Option, text: str) -> list[Any]:
     if option.kind is int:
-        return numbers(text, f"--{option.name.replace('_', '-')}", option.least)
+        return numbers(text, flag(option.name), option.least)
     return [part.strip() for part in text.split(",")]
 
 
 def numbers(text: str, option: str, least: int) -> list[int]:
-    """'1..8' or '1-8', '2,3,5' or '4'."""
+    """The sorted integers of '1..8', '1-8', '2,3,5' or '4'."""
     try:
         if ".." in text or "-" in text.strip()[1:]:
             first, last = (int(part) for part in text.strip().split(".." if ".." in text else "-"))
@@ -96,28 +84,21 @@ def numbers(text: str, option: str, least: int) -> list[int]:
     except ValueError:
         raise ValueError(f"{option} must be like 3, 1..8 or 2,3,5, got '{text}'") from None
     if not found or min(found) < least:
-        raise ValueError(f"{option} must be numbers from {least} on, got '{text}'")
+        raise ValueError(f"{option} must list numbers of at least {least}, got '{text}'")
     return sorted(set(found))
 
 
-def _written(request: Request, found: Selection, notes: list[str]) -> list[str]:
-    wrote = []
+def _finish(request: Request, found: Selection, notes: list[str]) -> None:
+    """Write the files requested, and print the selection."""
     result = found.results[found.simplest]
     about = request.about(notes, selected=f"{found.simplest}; {found.sentence}")
     result = replace(result, about={**result.about, **about})
-    if request.save is not None:
-        wrote.append(str(result.save(request.save, force=request.force)))
-    if request.plot is not None:
-        wrote.append(str(write_figure(request.plot, found.plot().figure, force=request.force)))
-    if request.report is not None:
-        more: dict[str, Any] = {"models": found.table, "choice": found.sentence}
-        if isinstance(result.fit, Fit):
-            more["influence"] = influence_for_report(result.fit)
-        wrote.append(str(result.to_html(request.report, force=request.force, **more)))
-    return wrote
 
+    def extras() -> dict[str, Any]:
+        influence = influence_for_report(result.fit) if isinstance(result.fit, Fit) else None
+        return {"models": found.table, "choice": found.sentence, "influence": influence}
 
-def _shown(request: Request, found: Selection, wrote: list[str]) -> None:
+    wrote = write_outputs(request, result, found.plot, extras)
     if request.json:
         document = {
             "best": found.best,
@@ -140,5 +121,4 @@ def _shown(request: Request, found: Selection, wrote: list[str]) -> None:
     print(found.sentence)
     for name, why in found.skipped.items():
         print(f"{name} was skipped: {why}")
-    for path in wrote:
-        print(f"wrote {path}")
+    show_written(wrote)

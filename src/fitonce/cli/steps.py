@@ -1,8 +1,8 @@
-"""Fits and folds of a command, and what its report takes beside them."""
+"""Steps that commands share: fits, folds, further parts of a report, writing files."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -12,56 +12,58 @@ from fitonce.analysis.influence import Influence, influence
 from fitonce.cli.catalogue import FoldChoice
 from fitonce.cli.errors import complain, stoppable
 from fitonce.cli.request import Request
+from fitonce.core.wording import counted
+from fitonce.core.writing import write_figure
 from fitonce.crossval.cross_validate import cross_validate
 from fitonce.fitting.fit import Fit, fit
 from fitonce.folds import Folds
 from fitonce.objectives.families import family_of
 from fitonce.results.result import CVResult
 
-_EXACT = 20  # folds of a report that are also refitted
-_FEW_PARAMETERS, _FEW_POINTS = 500, 200_000  # so that influence takes seconds
+_EXACT = 20  # folds that a report compares with exact refits
+_FEW_PARAMETERS, _FEW_POINTS = 500, 200_000  # influence takes seconds up to here
 
 
 def fitted(request: Request, model: Any, data: Any) -> Fit:
-    """The fit of what was asked to what was read."""
+    """The model fitted to the data as requested."""
     return fit(model, data, restarts=request.restarts, seed=request.seed, progress=request.bars)
 
 
 def folds_for(choice: FoldChoice, models: Collection[Any], data: Any) -> Folds:
-    """Folds that score what every model has a density for: an autoregression only conditions on its
-    first steps, so those of the highest order count."""
-    seen = [(model, family_of(model).modelled(model, data)) for model in models]
-    return choice.build(*min(seen, key=lambda pair: float(pair[1].weights.sum())))
+    """Folds that score only points for which every model has a density: an autoregression conditions on
+    its first steps, so the model of the highest order decides."""
+    modelled = [(model, family_of(model).modelled(model, data)) for model in models]
+    return choice.build(*min(modelled, key=lambda pair: float(pair[1].weights.sum())))
 
 
-def validated(fit: Fit, folds: Folds, bars: bool | None, **how: Any) -> tuple[CVResult, bool]:
-    """Cross-validate; Ctrl-C ends with what there is. Returns the result and whether that happened."""
+def validated(fit: Fit, folds: Folds, **how: Any) -> tuple[CVResult, bool]:
+    """Cross-validate until done or Ctrl-C. Returns the result and whether it was interrupted."""
     with stoppable() as stop:
-        result = cross_validate(fit, folds, progress=bars, stop=stop, **how)
+        result = cross_validate(fit, folds, stop=stop, **how)
         return result, stop()
 
 
-def made_for_report(fit: Fit, folds: Folds, result: CVResult) -> dict[str, Any]:
-    """What the result says of some folds beside exact refits of them, and influence."""
+def report_extras(fit: Fit, folds: Folds, result: CVResult) -> dict[str, Any]:
+    """Arguments of `html_report`: exact refits of some folds to compare with, and influence."""
     more: dict[str, Any] = {}
     which = np.unique(np.linspace(0, len(folds) - 1, min(_EXACT, len(folds))).astype(int))
     try:
         more["scatter"] = _pairs(fit, folds, which, result)
-        more["scatter_labels"] = (result.method, f"exact refits of {len(which)} folds")
+        more["scatter_labels"] = (result.method, f"exact refits of {counted(len(which), 'fold')}")
     except ValueError as error:
-        complain(f"the report has no exact refits: {error}")
+        complain(f"exact refits are missing from the report: {error}")
     more["influence"] = influence_for_report(fit)
     return more
 
 
 def influence_for_report(fit: Fit) -> pd.DataFrame | None:
-    """The table, where it takes seconds."""
+    """The table of influence; None where that would take longer than seconds, or fails."""
     if len(fit.theta) > _FEW_PARAMETERS or len(fit.objective.base) > _FEW_POINTS:
         return None
     try:
         found = influence(fit)
     except ValueError as error:
-        complain(f"the report has no influence: {error}")
+        complain(f"influence is missing from the report: {error}")
         return None
     return found.table if isinstance(found, Influence) else None
 
@@ -75,3 +77,18 @@ def _pairs(fit: Fit, folds: Folds, which: np.ndarray, result: CVResult) -> pd.Da
     rows = result.pointwise[result.pointwise["fold"].isin(which)].reset_index(drop=True)
     pairs = rows[["fold", "sequence", "time", "site", "control"]]
     return pairs.assign(approximate=rows["loss"], exact=exact["loss"])
+
+
+def write_outputs(
+    request: Request, result: CVResult, plot: Callable[[], Any], extras: Callable[[], dict[str, Any]]
+) -> list[str]:
+    """Write the files requested by --save, --plot and --report, and return their names; `plot` makes
+    matplotlib axes, `extras` further arguments of the report."""
+    wrote = []
+    if request.save is not None:
+        wrote.append(result.save(request.save, force=request.force))
+    if request.plot is not None:
+        wrote.append(write_figure(request.plot, plot().figure, force=request.force))
+    if request.report is not None:
+        wrote.append(result.to_html(request.report, force=request.force, **extras()))
+    return [str(path) for path in wrote]

@@ -1,1 +1,1 @@
-"""What everything stands on: numbers, parameters, outcomes, progress, where work runs. No models."""
+"""Shared by all packages: numerics, parameters, outcomes, progress, where work runs. No models."""

@@ -1,7 +1,6 @@
-"""Constraints: what values one leaf of the parameters may take, and its free coordinates.
+"""Constraints: the values that one leaf of the parameters may take, and its free coordinates.
 
-A constraint describes one leaf: its shape, how many free coordinates it has, the map both ways and
-what each coordinate is called.
+A constraint gives a leaf's shape, its free coordinates and their names, and the map both ways.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ class Constraint(Protocol):
     @property
     def shape(self) -> tuple[int, ...]: ...
     def coordinates(self) -> list[tuple[int, ...]]:
-        """The index, within the constrained value, that names each free coordinate."""
+        """For each free coordinate, the index of the entry of the value that it is named after."""
         ...
 
     def to_free(self, value: np.ndarray) -> np.ndarray: ...
     def to_value(self, free: Array) -> Array: ...
     def violation(self, value: np.ndarray) -> str | None:
-        """None, or what a valid value would have been."""
+        """None, or a description of valid values."""
         ...
 
 
@@ -38,13 +37,29 @@ def _indices(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 @dataclass(frozen=True)
-class Free:
-    """Any real numbers."""
+class _EachEntry:
+    """One free coordinate per entry."""
 
     shape: tuple[int, ...] = ()
 
     def coordinates(self) -> list[tuple[int, ...]]:
         return _indices(self.shape)
+
+
+@dataclass(frozen=True)
+class _Supported:
+    """`support`, a nested tuple of bools, marks the entries that may have positive probability;
+    None: all of them."""
+
+    shape: tuple[int, ...]
+    support: tuple[Any, ...] | None = None
+
+    def mask(self) -> np.ndarray:
+        return np.ones(self.shape, bool) if self.support is None else np.asarray(self.support, bool)
+
+
+class Free(_EachEntry):
+    """Any real numbers."""
 
     def to_free(self, value: np.ndarray) -> np.ndarray:
         return np.ravel(value)
@@ -56,16 +71,8 @@ class Free:
         return None
 
 
-@dataclass(frozen=True)
-class Scores:
-    """Real numbers where `support`, a nested tuple of bools of the same shape, is true; the others are
-    exactly minus infinity, the logarithm of what cannot happen. None: all are real numbers."""
-
-    shape: tuple[int, ...]
-    support: tuple[Any, ...] | None = None
-
-    def mask(self) -> np.ndarray:
-        return np.ones(self.shape, bool) if self.support is None else np.asarray(self.support, bool)
+class Scores(_Supported):
+    """Real numbers on the support; minus infinity, the logarithm of zero, elsewhere."""
 
     def coordinates(self) -> list[tuple[int, ...]]:
         mask = self.mask()
@@ -81,17 +88,11 @@ class Scores:
         mask = self.mask()
         if np.isfinite(value[mask]).all() and np.all(value[~mask] == -np.inf):
             return None
-        return "finite, and minus infinity where it cannot happen"
+        return "finite on its support and minus infinity elsewhere"
 
 
-@dataclass(frozen=True)
-class Positive:
+class Positive(_EachEntry):
     """Positive numbers; free coordinates are their logarithms."""
-
-    shape: tuple[int, ...] = ()
-
-    def coordinates(self) -> list[tuple[int, ...]]:
-        return _indices(self.shape)
 
     def to_free(self, value: np.ndarray) -> np.ndarray:
         return np.log(np.ravel(value))
@@ -103,14 +104,8 @@ class Positive:
         return None if np.all(value > 0) else "positive numbers"
 
 
-@dataclass(frozen=True)
-class Proportion:
+class Proportion(_EachEntry):
     """Numbers between 0 and 1; free coordinates are their log-odds."""
-
-    shape: tuple[int, ...] = ()
-
-    def coordinates(self) -> list[tuple[int, ...]]:
-        return _indices(self.shape)
 
     def to_free(self, value: np.ndarray) -> np.ndarray:
         return np.log(np.ravel(value)) - np.log1p(-np.ravel(value))
@@ -123,15 +118,9 @@ class Proportion:
 
 
 @dataclass(frozen=True)
-class Simplex:
-    """Rows (along the last axis) of probabilities; free coordinates are log-ratios to the last one.
-
-    `support`, a nested tuple of bools of the same shape, marks entries that may be positive; the
-    others are exact zeros, and the reference of a row is its last supported entry.
-    """
-
-    shape: tuple[int, ...]
-    support: tuple[Any, ...] | None = None
+class Simplex(_Supported):
+    """Probabilities along the last axis, zero outside the support. Free coordinates are log-ratios to
+    each row's last entry in the support."""
 
     def __post_init__(self) -> None:
         if len(self.shape) == 0 or self.shape[-1] == 0:
@@ -141,29 +130,22 @@ class Simplex:
         support = np.asarray(self.support, bool)
         if support.shape != self.shape or not support.any(-1).all():
             raise ValueError(
-                f"support must have shape {self.shape} and something possible in each row, "
+                f"support must have shape {self.shape} and a true entry in each row, "
                 f"got {support.tolist()}"
             )
         object.__setattr__(self, "support", as_tuples(support.tolist()))
-
-    def mask(self) -> np.ndarray:
-        if self.support is None:
-            return np.ones(self.shape, bool)
-        return np.asarray(self.support, bool)
 
     def _reference(self) -> np.ndarray:
         mask = self.mask()
         return mask.shape[-1] - 1 - np.argmax(mask[..., ::-1], -1)
 
     def coordinates(self) -> list[tuple[int, ...]]:
-        mask, reference = self.mask(), self._reference()
-        return [i for i in _indices(self.shape) if mask[i] and i[-1] != reference[i[:-1]]]
+        mask, last = self.mask(), self._reference()
+        return [i for i in _indices(self.shape) if mask[i] and i[-1] != last[i[:-1]]]
 
     def to_free(self, value: np.ndarray) -> np.ndarray:
-        reference = self._reference()
-        return np.array(
-            [np.log(value[i] / value[(*i[:-1], reference[i[:-1]])]) for i in self.coordinates()]
-        )
+        last = self._reference()
+        return np.array([np.log(value[i] / value[*i[:-1], last[i[:-1]]]) for i in self.coordinates()])
 
     def to_value(self, free: Array) -> Array:
         logits = jnp.where(self.mask(), 0.0, -jnp.inf)
@@ -182,17 +164,13 @@ class Simplex:
 
 
 @dataclass(frozen=True)
-class Ordered:
-    """Increasing numbers along the last axis: the first one, then logarithms of the gaps."""
-
-    shape: tuple[int, ...]
+class Ordered(_EachEntry):
+    """Increasing numbers along the last axis; free coordinates are the first one and the logarithms of
+    the gaps."""
 
     def __post_init__(self) -> None:
         if len(self.shape) == 0:
             raise ValueError("ordered numbers need a last axis, got shape ()")
-
-    def coordinates(self) -> list[tuple[int, ...]]:
-        return _indices(self.shape)
 
     def to_free(self, value: np.ndarray) -> np.ndarray:
         return np.concatenate([value[..., :1], np.log(np.diff(value, axis=-1))], -1).ravel()
@@ -207,7 +185,8 @@ class Ordered:
 
 @dataclass(frozen=True)
 class Covariance:
-    """Symmetric positive definite matrices (last two axes), by Cholesky factor with log diagonal."""
+    """Symmetric positive definite matrices (last two axes); free coordinates are the Cholesky factor,
+    with the logarithm of its diagonal."""
 
     shape: tuple[int, ...]
 
@@ -238,7 +217,7 @@ class Covariance:
 
 @dataclass(frozen=True)
 class Frozen:
-    """A value that is known: it takes part in the model and has no free coordinates."""
+    """A known value, without free coordinates."""
 
     value: Any  # nested tuples of floats, so that a space stays hashable
 
@@ -265,5 +244,5 @@ class Frozen:
 
 
 def as_tuples(value: Any) -> Any:
-    """Nested lists as nested tuples, which can be hashed."""
+    """Nested lists as nested tuples, which are hashable."""
     return tuple(map(as_tuples, value)) if isinstance(value, list) else value

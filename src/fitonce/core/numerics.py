@@ -1,4 +1,4 @@
-"""Small numerical helpers shared by every layer: float64 scope and logarithms that survive zeros."""
+"""Numerical helpers: float64 scope, checks of arguments, logarithms that are safe at zero."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 Array = jax.Array
-
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -33,19 +31,19 @@ def is_number(value: Any) -> bool:
     return scalar and bool(np.isfinite(value))
 
 
-def is_count(value: Any, least: int = 1) -> bool:
-    """Whether an argument is an integer of at least `least`."""
+def is_count(value: Any, least: int = 1, most: float = np.inf) -> bool:
+    """Whether an argument is an integer from `least` to `most`."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return whole and int(value) >= least
+    return whole and bool(least <= value <= most)
 
 
 def safe_log(x: Array) -> Array:
     """log x, with log 0 = -inf and a derivative of zero there.
 
-    An exact zero is a structural one (a forbidden transition): it does not move with the
+    An exact zero is a structural one (a forbidden transition): it does not change with the
     parameters, so its derivative is zero and not the nan that 0 * inf would give.
     """
-    zero = x == 0  # and not x > 0, which would turn a nan or a negative number into -inf
+    zero = x == 0  # not ~(x > 0), which would also turn nan and negative numbers into -inf
     return jnp.where(zero, -jnp.inf, jnp.log(jnp.where(zero, 1.0, x)))
 
 
@@ -60,8 +58,7 @@ def logsumexp(x: Array, axis: int) -> Array:
 def scale_log(weight: Array, log_value: Array) -> Array:
     """weight * log_value, with 0 * -inf = 0 and finite derivatives everywhere.
 
-    A weight of zero deletes the term, even an impossible one; any positive weight keeps an
-    impossible term impossible.
+    A weight of zero deletes the term, even -inf; with any other weight -inf stays -inf.
     """
     impossible = log_value == -jnp.inf
     scaled = weight * jnp.where(impossible, 0.0, log_value)

@@ -3,12 +3,12 @@
 One argument chooses, `parallel=`:
 
 * None: threads of this process, on one device;
-* "devices": every device that JAX sees, through sharding: folds, or sequences, are split over them;
-* a number of worker processes, or `Workers(n, backend)`: through joblib, whose backend may be "loky"
-  (processes of this machine) or "dask" (the cluster of the current `dask.distributed` client); the
-  name of a backend alone means two workers.
+* "devices": all devices that JAX sees; folds or sequences are sharded over them;
+* a number of worker processes, or `Workers(n, backend)`: joblib with the backend "loky" (processes of
+  this machine) or "dask" (the cluster of the current `dask.distributed` client); the name of a backend
+  alone means two workers.
 
-A worker that dies costs its tasks, which run again; what came before them is kept.
+If a worker dies, its tasks are retried; earlier results are kept.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.core.numerics import is_count
+from fitonce.core.numerics import in_float64, is_count
 
 BACKENDS = ("loky", "dask")
-_MOST_DEATHS = 3  # in a row without a result: then it is the task that kills its worker
+_MOST_DEATHS = 3  # in a row without a result: more, and the task itself kills its worker
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Workers:
     """Worker processes.
 
     Args:
-        n: how many; with a cluster, whose own workers count, into how many parts H is split, and half of
-            the chunks of folds.
+        n: how many. On a cluster, which has workers of its own: the number of parts into which H is
+            split, and half the number of chunks of folds.
         backend: "loky", or "dask" for the current `dask.distributed` client.
     """
 
@@ -43,25 +43,25 @@ class Workers:
 
     def __post_init__(self) -> None:
         if not is_count(self.n):
-            raise ValueError(
-                f"n, the number of workers, must be an integer of at least 1, got {self.n!r}"
-            )
+            raise ValueError(f"the number of workers must be an integer of at least 1, got {self.n!r}")
         if self.backend not in BACKENDS:
             raise ValueError(f"backend must be one of {BACKENDS}, got {self.backend!r}")
 
     def run(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-        """work(*task) of each task, in order, as they come."""
+        """Yield work(*task) for each task, in order, as soon as it is there."""
+        from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
+
         done, deaths = 0, 0
         while done < len(tasks):
             try:
                 for result in self._stream(work, tasks[done:]):
                     done, deaths = done + 1, 0
                     yield result
-            except _deaths() as death:
+            except (BrokenProcessPool, TerminatedWorkerError) as death:
                 deaths += 1
                 if deaths > _MOST_DEATHS:
                     raise RuntimeError(
-                        f"workers died {deaths} times at task {done} of {len(tasks)}, perhaps for want "
+                        f"workers died {deaths} times at task {done} of {len(tasks)}, perhaps out "
                         "of memory; use fewer workers or a smaller chunk="
                     ) from death
 
@@ -73,21 +73,15 @@ class Workers:
             _require_client()
         with parallel_config(backend=self.backend, n_jobs=self.n):
             yield from Parallel(return_as="generator", batch_size=1)(
-                delayed(_in_float64)(cloudpickle.dumps((work, task))) for task in tasks
+                delayed(_run_packed)(cloudpickle.dumps((work, task))) for task in tasks
             )
 
 
-def _in_float64(packed: bytes) -> Any:
-    """Unpacked here, since JAX would read arrays as float32 elsewhere."""
-    with jax.enable_x64(True):
-        work, task = pickle.loads(packed)
-        return work(*task)
-
-
-def _deaths() -> tuple[type[BaseException], ...]:
-    from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
-
-    return (BrokenProcessPool, TerminatedWorkerError)
+@in_float64
+def _run_packed(packed: bytes) -> Any:
+    """Unpacks inside the float64 scope: outside of it, JAX would unpickle arrays as float32."""
+    work, task = pickle.loads(packed)
+    return work(*task)
 
 
 def _require_client() -> None:
@@ -107,7 +101,7 @@ Parallel = Workers | Literal["devices"] | None
 
 
 def resolve_parallel(parallel: Any) -> Parallel:
-    """Check a `parallel=` argument."""
+    """Check a `parallel=` argument; 1 worker is None."""
     if parallel is None or isinstance(parallel, Workers):
         return parallel
     if isinstance(parallel, str):
@@ -118,13 +112,13 @@ def resolve_parallel(parallel: Any) -> Parallel:
     elif is_count(parallel):
         return Workers(int(parallel)) if parallel > 1 else None
     raise ValueError(
-        f"parallel must be None, 'devices', 'loky', 'dask', a number of worker processes or "
+        "parallel must be None, 'devices', 'loky', 'dask', a number of worker processes or "
         f"fo.Workers(...), got {parallel!r}"
     )
 
 
 def groups(lengths: np.ndarray, count: int) -> list[np.ndarray]:
-    """Sequences in `count` groups of about as many steps each."""
+    """Indices of sequences in `count` groups with about equally many steps."""
     loads = np.zeros(min(count, len(lengths)))
     members: list[list[int]] = [[] for _ in loads]
     for number in np.argsort(-lengths, kind="stable"):
@@ -135,27 +129,25 @@ def groups(lengths: np.ndarray, count: int) -> list[np.ndarray]:
 
 
 def mesh_of(devices: int) -> jax.sharding.Mesh:
-    """So many devices in a row, along which an axis named "part" is split."""
+    """A mesh of that many devices with one axis, "part"."""
     return jax.make_mesh((devices,), ("part",), axis_types=(jax.sharding.AxisType.Auto,))
 
 
-def _mesh() -> jax.sharding.Mesh:
-    return mesh_of(len(jax.devices()))
+def _sharding(*axes: str) -> jax.sharding.NamedSharding:
+    mesh = mesh_of(len(jax.devices()))
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))
 
 
 def everywhere() -> jax.sharding.NamedSharding:
-    """The whole of an array on every device."""
-    return jax.sharding.NamedSharding(_mesh(), jax.sharding.PartitionSpec())
-
-
-def over_devices(array: Any) -> jax.Array:
-    """An array whose rows are split over all devices; whole on each where they do not split evenly."""
-    rows = np.shape(array)[0] if np.ndim(array) else 1
-    even = rows % len(jax.devices()) == 0
-    spec = jax.sharding.PartitionSpec("part") if even else jax.sharding.PartitionSpec()
-    return jax.device_put(array, jax.sharding.NamedSharding(_mesh(), spec))
+    """Sharding that copies an array to every device."""
+    return _sharding()
 
 
 def placed(array: Any, parallel: Parallel) -> jax.Array:
-    """Rows of folds where they are worked on: split over the devices, or on the one that there is."""
-    return over_devices(array) if parallel == "devices" else jnp.asarray(array)
+    """An array on the default device; with "devices", its rows split over all devices, or copied to each
+    if they do not split evenly."""
+    if parallel != "devices":
+        return jnp.asarray(array)
+    rows = np.shape(array)[0] if np.ndim(array) else 1
+    even = rows % len(jax.devices()) == 0
+    return jax.device_put(array, _sharding("part") if even else _sharding())

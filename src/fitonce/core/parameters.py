@@ -1,11 +1,8 @@
-"""Parameters: a pytree of constrained values to and from one free vector, with names that survive.
-
-A `ParameterSpace` is a pytree of constraints.
-"""
+"""Parameters: a pytree of constrained values to and from one free vector, with names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -28,7 +25,7 @@ def freeze(constraints: dict[str, Constraint], frozen: dict[str, Any]) -> dict[s
         value = _as_floats(name, value)
         constraint = constraints[name]
         if isinstance(constraint, Simplex) and value.shape == constraint.shape:
-            # A known probability may be zero: without free coordinates it needs no logarithm.
+            # A known probability may be zero: it has no free coordinate that would be its logarithm.
             possible = constraint.mask() & (value != 0)
             if possible.any(-1).all():
                 constraint = Simplex(constraint.shape, as_tuples(possible.tolist()))
@@ -76,49 +73,42 @@ class ParameterSpace:
             for index in leaf.coordinates()
         ]
         self.size = len(self.names)
-        sizes = [len(leaf.coordinates()) for leaf in self._leaves]
-        self._stops = np.cumsum([0, *sizes])
+        stops = np.cumsum([0, *(len(leaf.coordinates()) for leaf in self._leaves)])
+        self._spans = list(pairwise(stops))
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self._tree, *self._leaves)
 
     def __hash__(self) -> int:
-        return hash((self._tree, tuple(self._leaves)))
+        return hash(self._key())
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ParameterSpace)
-            and self._tree == other._tree
-            and self._leaves == other._leaves
-        )
+        return isinstance(other, ParameterSpace) and self._key() == other._key()
 
     def leaves(self) -> list[tuple[str, Constraint, np.ndarray]]:
-        """Name, constraint and places in theta of each leaf."""
-        spans = zip(self._stops[:-1], self._stops[1:], strict=True)
-        return [
-            (name, leaf, np.arange(start, stop))
-            for name, leaf, (start, stop) in zip(self._leaf_names, self._leaves, spans, strict=True)
-        ]
+        """Name, constraint and positions in theta of each leaf."""
+        places = [np.arange(*span) for span in self._spans]
+        return list(zip(self._leaf_names, self._leaves, places, strict=True))
 
-    def _named(self, params: Params) -> Iterator[tuple[str, Constraint, np.ndarray]]:
+    def to_free(self, params: Params) -> np.ndarray:
+        """The free vector (D,) of a pytree of constrained values, which is checked."""
         try:
-            values = self._tree.flatten_up_to(params)  # a plain list is a fine value of a leaf
+            values = self._tree.flatten_up_to(params)  # not tree_flatten: a leaf may be a plain list
         except ValueError:
             found = [leaf_name(path) for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]]
             raise ValueError(
                 f"parameters must be a pytree of {', '.join(self._leaf_names)}; "
                 f"got {', '.join(found) or 'none'}"
             ) from None
-        for name, leaf, value in zip(self._leaf_names, self._leaves, values, strict=True):
-            yield name, leaf, _as_floats(name, value)
-
-    def to_free(self, params: Params) -> np.ndarray:
-        """The free vector (D,) of a pytree of constrained values, which is checked."""
         parts = [np.zeros(0)]
-        for name, leaf, value in self._named(params):
+        for name, leaf, given in zip(self._leaf_names, self._leaves, values, strict=True):
+            value = _as_floats(name, given)
             _check_leaf(name, leaf, value)
             parts.append(leaf.to_free(value))
         return np.concatenate(parts)
 
     def named_values(self, theta: Array) -> Array:
-        """(D,): the entry of the constrained values that each of `names` names."""
+        """(D,): the constrained values that `names` refers to."""
         values = jax.tree_util.tree_leaves(self.to_params(theta))
         parts = [
             value[tuple(np.array(leaf.coordinates()).T)] if leaf.shape else value[None]
@@ -131,14 +121,12 @@ class ParameterSpace:
         """The pytree of constrained values at a free vector (D,). Differentiable."""
         if np.shape(theta) != (self.size,):
             raise ValueError(f"theta must have shape ({self.size},), got {np.shape(theta)}")
-        values = [
-            leaf.to_value(theta[start:stop])
-            for leaf, start, stop in zip(self._leaves, self._stops[:-1], self._stops[1:], strict=True)
-        ]
+        parts = [theta[start:stop] for start, stop in self._spans]
+        values = [leaf.to_value(part) for leaf, part in zip(self._leaves, parts, strict=True)]
         return jax.tree_util.tree_unflatten(self._tree, values)
 
 
 def leaf_name(path: tuple[Any, ...]) -> str:
-    """`layer.weight` for the leaf at that path of a pytree; `theta` when the pytree is one array."""
+    """`layer.weight` for the leaf at that path of a pytree; `theta` if the pytree is one array."""
     keys = [getattr(p, "key", getattr(p, "name", getattr(p, "idx", p))) for p in path]
     return ".".join(map(str, keys)) or "theta"

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def bar(total: int, what: str, progress: bool | None) -> Iterator[Callable[[int], None]]:
-    """A bar, and what moves it by so many steps; shown when `progress` is true, or None on a terminal. It
-    is gone when the work is done."""
+    """Yield a function that advances a progress bar by a number of steps. The bar is shown if `progress`
+    is true, or None on a terminal, and is removed at the end."""
     if not (sys.stderr.isatty() if progress is None else progress):
         yield lambda steps: None
         return
@@ -24,14 +24,14 @@ def bar(total: int, what: str, progress: bool | None) -> Iterator[Callable[[int]
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    drawn = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = drawn.add_task(what, total=total)
+    shown = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = shown.add_task(what, total=total)
     try:
-        drawn.start()
+        shown.start()
     except LiveError:  # another thread of this process shows one
         yield lambda steps: None
         return
     try:
-        yield lambda steps: drawn.advance(task, steps)
+        yield lambda steps: shown.advance(task, steps)
     finally:
-        drawn.stop()
+        shown.stop()

@@ -1,4 +1,4 @@
-"""Old names that work for one more version, and say where the new ones are."""
+"""Old names that work for one more version, with a warning that gives the new ones."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from typing import Any
 
 def deprecated(old: str, new: str, stacklevel: int = 3) -> None:
     """Warn the caller's caller that `old` is now called `new`."""
-    warnings.warn(
-        f"{old} is now {new}; the old name goes with the next version",
-        DeprecationWarning,
-        stacklevel=stacklevel,
-    )
+    message = f"{old} is now {new}; the old name will be removed in the next version"
+    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
 
 
 class _Moved(ModuleType):
-    """Stands where a module was, and gives what the new one has."""
+    """Takes the place of a module that moved, and forwards to the new one."""
 
     def __init__(self, old: str, new: str) -> None:
         super().__init__(old, f"Deprecated: see `{new}`.")
@@ -33,5 +30,5 @@ class _Moved(ModuleType):
 
 
 def stand_in(old: str, new: str) -> ModuleType:
-    """A module that was `old`, importable under that name: nothing is read before it is used."""
+    """Make `old` importable as a module that forwards to `new`, which is imported at first use."""
     return sys.modules.setdefault(old, _Moved(old, new))

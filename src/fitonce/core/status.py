@@ -7,35 +7,26 @@ from enum import Enum
 
 
 class Rung(Enum):
-    """How the parameters of a fold were obtained, from the cheapest to the dearest."""
+    """How the parameters of a fold were obtained, from the cheapest to the most expensive."""
 
-    NONE = "none"
-    IJ = "ij"
-    ONESTEP = "onestep"
-    NEWTON = "newton"
-    REFINE = "refine"
-    REFINE_OWN = "refine-own"
-    REFIT = "refit"
+    NONE = "none", "parameters of the full fit, not adjusted"
+    IJ = "ij", "first order along the path of a weighting scheme"
+    ONESTEP = "onestep", "one Newton step with the data deleted, with the full fit's Hessian"
+    NEWTON = "newton", "one Newton step with the data deleted, with the fold's own Hessian"
+    REFINE = "refine", "refined to the fold's own optimum"
+    REFINE_OWN = "refine-own", "refined to the fold's own optimum, with the fold's own Hessian early on"
+    REFIT = "refit", "refitted by damped Newton steps from the full fit"
 
-    @property
-    def meaning(self) -> str:
-        """In words."""
-        return _RUNGS[self]
+    meaning: str  # in words
 
-
-_RUNGS = {
-    Rung.NONE: "parameters of the full fit, not adjusted",
-    Rung.IJ: "first order along the path of a weighting scheme",
-    Rung.ONESTEP: "one step with the data deleted, by the full fit's Hessian",
-    Rung.NEWTON: "one step with the data deleted, by the fold's own Hessian",
-    Rung.REFINE: "refined to the fold's own optimum",
-    Rung.REFINE_OWN: "refined to the fold's own optimum, with the fold's own Hessian from early on",
-    Rung.REFIT: "refitted by damped Newton steps from the full fit",
-}
+    def __new__(cls, value: str, meaning: str) -> Rung:
+        rung = object.__new__(cls)
+        rung._value_, rung.meaning = value, meaning
+        return rung
 
 
 class Outcome(Enum):
-    """What became of a fit or of one fold."""
+    """How a fit or a fold ended."""
 
     STATIONARY = "stationary"
     NOT_STATIONARY = "not stationary"
@@ -47,10 +38,10 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Status:
-    """An outcome and its sentence.
+    """An outcome and a sentence about it.
 
-    `ok` is true where the number beside it is what it claims to be: a certified minimum for a fit or
-    an exact refit, a finite result from a sound factorisation for an approximation.
+    `ok` means: a certified minimum for a fit or an exact refit; a finite result from a successful
+    factorisation for an approximation.
     """
 
     outcome: Outcome

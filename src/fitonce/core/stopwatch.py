@@ -1,4 +1,4 @@
-"""How long compiling took: a first call spends most of its time on it, and a second one none."""
+"""Elapsed time, and how much of it was compilation: most of a first call, none of a second."""
 
 from __future__ import annotations
 
@@ -10,30 +10,28 @@ from jax import monitoring
 
 _PHASE = "/jax/core/compile/"
 _STEPS = (f"{_PHASE}jaxpr_to_mlir_module_duration", f"{_PHASE}backend_compile_duration")
-
-
 _spent = [0.0]
 
 
-def _listen(event: str, duration_secs: float, **_: Any) -> None:
-    if event in _STEPS:
-        _spent[0] += duration_secs
-
-
 @functools.cache
-def _begin_listening() -> None:
-    """Not when the package is imported: who never asks is not listened to."""
-    monitoring.register_event_duration_secs_listener(_listen)
+def _register_listener() -> None:
+    """Once, at the first stopwatch rather than at import: only measured runs pay for it."""
+
+    def listen(event: str, duration_secs: float, **_: Any) -> None:
+        if event in _STEPS:
+            _spent[0] += duration_secs
+
+    monitoring.register_event_duration_secs_listener(listen)
 
 
 class Stopwatch:
-    """Runs from when it is made."""
+    """Runs from its creation."""
 
     def __init__(self) -> None:
-        _begin_listening()
+        _register_listener()
         self.started, self.compiled = time.perf_counter(), _spent[0]
 
     def read(self) -> tuple[float, float]:
-        """Seconds so far, and how many of them this process was compiling; workers are not heard."""
+        """Seconds so far, and those of them spent compiling in this process, without its workers."""
         seconds = time.perf_counter() - self.started
-        return seconds, min(_spent[0] - self.compiled, seconds)  # other threads compile, too
+        return seconds, min(_spent[0] - self.compiled, seconds)  # other threads may compile, too

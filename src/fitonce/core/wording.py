@@ -10,21 +10,22 @@ def counted(count: int, thing: str, plural: str | None = None) -> str:
     return f"{count:,} {thing if count == 1 else plural or thing + 's'}"
 
 
-def span(values: np.ndarray) -> str:
-    """The smallest to the largest, or the one that all are: "12 to 41"."""
+def span(values: np.ndarray, thing: str = "") -> str:
+    """The range of `values`: "12 to 41", or "12" if all are equal; with a thing, "12 to 41 steps"."""
     low, high = int(np.min(values)), int(np.max(values))
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    last = counted(high, thing) if thing else f"{high:,}"
+    return last if low == high else f"{low:,} to {last}"
 
 
 def duration(seconds: float) -> str:
-    """A time that people can read."""
+    """Seconds in a readable unit: "3.2 s", "5 min", "2.5 h"."""
     if seconds < 120:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def memory(count: float) -> str:
-    """Bytes that people can read."""
+    """Bytes in a readable unit: "1.5 MiB"."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.3g} {unit}"

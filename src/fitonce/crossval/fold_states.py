@@ -1,4 +1,4 @@
-"""Where folds are on their way from the full fit to their own optima, and the steps that they take."""
+"""Where folds are between the full fit and their own optima, and the steps that they take."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fitonce.crossval.batches import Batches
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.hessian import PRODUCTS_PAY
 
-_MATRICES = 2**30  # bytes of matrices that folds may have of their own
-_CLOSE = 1e-3  # standard errors: what a certificate would add does not matter to a loss
+_MATRICES = 2**30  # bytes that the folds' own matrices may take
+_CLOSE = 1e-3  # standard errors: closer than this, a certificate makes no difference to a loss
 
 
 @dataclass(eq=False)
@@ -23,15 +23,15 @@ class Descent:
     Attributes:
         thetas, gradients: (F, D).
         values: (F,) the folds' objectives.
-        inverses: (F, D, D) the matrix B of each fold; None where that would be too large, and B stays
-            what it was at first.
-        rates: (F,) what share of the gradient the last step left; nan before the first.
+        inverses: (F, D, D) the matrix B of each fold; None where that would be too large, and B is
+            always that of the full fit.
+        rates: (F,) the share of the gradient that the last step left; nan before the first.
         own: (F,) whether B came from the fold's own Hessian.
-        certain: (F,) whether that was taken near the optimum, so that it can certify it, or the
-            objective is convex and nothing else can be there.
+        certain: (F,) whether the optimum can be certified: that Hessian was taken near it, or the
+            objective is convex.
         lowest: (F,) smallest eigenvalue of that Hessian scaled to a unit diagonal, or met by products
             relative to the preconditioner; nan without.
-        shares: (F,) by how much the next step is shortened.
+        shares: (F,) the factor by which the next step is shortened.
         rungs: (F,) how each fold was obtained.
         status: of each fold.
     """
@@ -59,16 +59,15 @@ class Descent:
 
     @property
     def steps(self) -> np.ndarray:
-        """(F, D) the full steps that come next."""
-        everyone = np.arange(len(self.thetas))
+        """(F, D) the next steps, at full length."""
         if self.inverses is not None:
-            return -self.moves(everyone, self.gradients)
-        if self._steps is None:  # one factor for all: solved once for each gradient
-            self._steps = -self.moves(everyone, self.gradients)
+            return -np.einsum("fij,fj->fi", self.inverses, self.gradients)
+        if self._steps is None:  # solved once for each gradient
+            self._steps = -self._curve.steps(self.gradients, self._kept)
         return self._steps
 
     def changed(self, which: np.ndarray) -> None:
-        """Say that the gradients of folds `which` are new."""
+        """Update the steps after the gradients of folds `which` have changed."""
         if self._steps is not None:
             self._steps[which] = -self.moves(which, self.gradients[which])
 
@@ -85,24 +84,26 @@ def lengths(gradients: np.ndarray, steps: np.ndarray) -> np.ndarray:
 
 
 def is_large(curve: Curvature, batches: Batches) -> bool:
-    """Whether a matrix for each fold would take too much, of time or of memory."""
+    """Whether a matrix for each fold would take too much time or memory."""
     size = len(curve.theta)
     many = 8 * batches.n_folds * size**2 > _MATRICES
     return curve.objective.traits.products and (size > PRODUCTS_PAY or many)
 
 
+def at_full_fit(batches: Batches, curve: Curvature) -> np.ndarray:
+    """(F, D) the parameters of the full fit for every fold."""
+    return np.tile(curve.theta, (batches.n_folds, 1))
+
+
 def start(batches: Batches, curve: Curvature) -> Descent:
     """Every fold at the full fit, with one gradient each."""
-    everyone = np.arange(batches.n_folds)
-    thetas = np.tile(curve.theta, (batches.n_folds, 1))
-    values, gradients = batches.values_and_gradients(thetas, everyone)
-    count = batches.n_folds
-    large = is_large(curve, batches)
+    count, thetas = batches.n_folds, at_full_fit(batches, curve)
+    values, gradients = batches.values_and_gradients(thetas, batches.every_fold)
     return Descent(
         thetas=thetas,
         gradients=gradients,
         values=values,
-        inverses=None if large else curve.inverse / batches.kept[:, None, None],
+        inverses=None if is_large(curve, batches) else curve.inverse / batches.kept[:, None, None],
         rates=np.full(count, np.nan),
         own=np.zeros(count, bool),
         certain=np.zeros(count, bool),
@@ -121,42 +122,38 @@ class FoldParameters(NamedTuple):
     Attributes:
         thetas: (F, D); nan where the status is not ok and there is no usable number.
         status: F of them.
-        inverses: (F, D, D) inverses of the folds' own Hessians, where the method has them.
-        own: whether the folds' own Hessians had a say, as matrices or by products.
-        gradients: (F, D) of the folds' objectives at the thetas, where the method took them.
         rungs: (F,) how each fold was obtained.
+        inverses: (F, D, D) inverses of the folds' own Hessians, where the method has them.
+        gradients: (F, D) of the folds' objectives at the thetas, where the method took them.
+        own: whether the folds' own Hessians were used, as matrices or by products.
     """
 
     thetas: np.ndarray
     status: list[Status]
-    inverses: np.ndarray | None
-    gradients: np.ndarray | None
     rungs: np.ndarray
+    inverses: np.ndarray | None = None
+    gradients: np.ndarray | None = None
     own: bool = False
 
 
 def usual_way(turnover: np.ndarray, size: int) -> np.ndarray:
-    """(F,) how far from the full fit, in standard errors, a fold's optimum is as a rule:
-    sqrt(D turnover) where the model is right, and at least one, so that small folds may move."""
+    """(F,) the usual distance of a fold's optimum from the full fit, in standard errors: about
+    sqrt(D turnover) under a correct model, and at least one, so that small folds may move."""
     return np.sqrt(1.0 + size * turnover)
 
 
 def settle(status: list[Status], distances: np.ndarray) -> None:
-    """Let folds that have no certificate but are close to their optimum count as approximate.
+    """Count folds that have no certificate but are close to their optimum as approximate.
 
-    At the edge of the parameters' space (a rate that wants to be zero) nothing is ever stationary.
+    On the boundary of the parameter space (a rate that tends to zero) nothing is ever stationary.
     """
-    for fold, (told, distance) in enumerate(zip(status, distances, strict=True)):
-        if told.outcome is Outcome.NOT_STATIONARY and distance <= _CLOSE:
-            status[fold] = Status(
-                Outcome.APPROXIMATE,
-                f"not certified, but within {distance:.1e} standard errors of stationary",
-            )
+    for fold, distance in enumerate(distances):
+        if status[fold].outcome is Outcome.NOT_STATIONARY and distance <= _CLOSE:
+            text = f"not certified, but within {distance:.1e} standard errors of stationary"
+            status[fold] = Status(Outcome.APPROXIMATE, text)
 
 
 def out_of_budget(distance: float) -> Status:
-    """What a fold says that the budget left unfinished."""
-    return Status(
-        Outcome.APPROXIMATE,
-        f"the budget ended {distance:.1e} standard errors from the fold's optimum",
-    )
+    """The status of a fold that the budget left unfinished."""
+    text = f"the budget ended {distance:.1e} standard errors from the fold's optimum"
+    return Status(Outcome.APPROXIMATE, text)

@@ -1,9 +1,9 @@
-"""What something is, as a digest: values, and code with all that it depends on.
+"""Digests of values, and of code with everything that it depends on.
 
 A function is more than its byte code: its constants, defaults and closure, the globals that it names and
 the functions that it calls. All of that is followed, into the user's own modules and classes, so that a
-digest changes when any of it does. Libraries count by version, this package by its source. What cannot be
-followed is refused, not guessed.
+digest changes when any of it does. Libraries are identified by version, this package by its source. What
+cannot be followed is refused, not guessed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import pickle
 import sys
 import sysconfig
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from importlib.metadata import packages_distributions, version
@@ -32,11 +32,11 @@ _NOT_CODE |= {"__dataclass_fields__", "__dataclass_params__", "__firstlineno__",
 
 
 class UncoveredError(ValueError):
-    """Something has no digest that changes whenever it does."""
+    """A value has no digest that changes whenever the value does."""
 
 
 def digest(value: Any) -> bytes:
-    """16 bytes that are the same for the same value. Raises `UncoveredError` where there are none."""
+    """16 bytes that are the same for the same value. Raises `UncoveredError` if that is impossible."""
     walk = _Walk()
     try:
         walk.add(value)
@@ -46,30 +46,35 @@ def digest(value: Any) -> bytes:
 
 
 class _Walk:
-    """One pass through a value and what it refers to."""
+    """One pass through a value and everything it refers to."""
 
     def __init__(self) -> None:
         self.state = hashlib.blake2b(digest_size=16)
         self.seen: dict[int, int] = {}
-        self.alive: list[Any] = []  # what was seen stays, so that no other thing gets its id
+        self.alive: list[Any] = []  # references to what was seen, so that no id is reused
 
     def put(self, *words: Any) -> None:
         self.state.update("\0".join(map(str, words)).encode() + b"\1")
 
     def add(self, value: Any) -> None:
-        """Whatever it is."""
+        """Add a value of any kind."""
         if isinstance(value, _PLAIN):
             self.put(type(value).__name__, repr(value))
         elif isinstance(value, (np.ndarray, np.generic, jax.Array)):
-            self._array(np.asarray(value))
+            array = np.asarray(value)
+            self.put("array", array.dtype, array.shape)
+            if array.dtype == object:
+                self._all("objects", array.ravel().tolist())
+            else:
+                self.state.update(np.ascontiguousarray(array).tobytes())
         elif id(value) in self.seen:
             self.put("seen", self.seen[id(value)])
         else:
             self.seen[id(value)] = len(self.seen)
             self.alive.append(value)
-            self._thing(value)
+            self._new(value)
 
-    def _thing(self, value: Any) -> None:
+    def _new(self, value: Any) -> None:
         if isinstance(value, FunctionType):
             self._function(value)
         elif isinstance(value, type):
@@ -77,7 +82,10 @@ class _Walk:
         elif isinstance(value, ModuleType):
             self.put("module", value.__name__, _library(value.__name__))
         elif isinstance(value, CodeType):
-            self._code(value)
+            names = (value.co_names, value.co_varnames, value.co_freevars)
+            self.put("code", *names, value.co_flags)
+            self.state.update(value.co_code)
+            self._all("constants", value.co_consts)
         elif isinstance(value, functools.partial):
             self._all("partial", (value.func, value.args, value.keywords))
         elif isinstance(value, MethodType):
@@ -94,25 +102,20 @@ class _Walk:
         else:
             self._instance(value)
 
-    def _all(self, what: str, parts: Iterable[Any]) -> None:
-        parts = list(parts)
+    def _all(self, what: str, parts: Sequence[Any]) -> None:
         self.put(what, len(parts))
         for part in parts:
             self.add(part)
 
-    def _array(self, array: np.ndarray) -> None:
-        self.put("array", array.dtype, array.shape)
-        if array.dtype == object:
-            self._all("objects", array.ravel().tolist())
-        else:
-            self.state.update(np.ascontiguousarray(array).tobytes())
+    def _is_library(self, kind: str, value: Any) -> bool:
+        """Add the name of a function or class, and the version of its library if it has one."""
+        known = _library(value.__module__)
+        self.put(kind, value.__module__, value.__qualname__, *([] if known is None else [known]))
+        return known is not None
 
     def _function(self, function: FunctionType) -> None:
-        name = (function.__module__, function.__qualname__)
-        if (known := _library(function.__module__)) is not None:
-            self.put("function", *name, known)
+        if self._is_library("function", function):
             return
-        self.put("function", *name)
         self.add(function.__code__)
         cells = [_content(cell) for cell in function.__closure__ or ()]
         self._all("closure", [function.__defaults__, function.__kwdefaults__, *cells])
@@ -122,7 +125,7 @@ class _Walk:
             self._named(function.__globals__[one], named)
 
     def _named(self, value: Any, named: set[str]) -> None:
-        """A global; of the user's own modules, what the code may take from them."""
+        """Add a global; of a module of the user's, also the attributes that the code may use."""
         self.add(value)
         if isinstance(value, ModuleType) and _library(value.__name__) is None:
             for name in sorted(named & vars(value).keys()):
@@ -130,56 +133,48 @@ class _Walk:
                     self.put("attribute", name)
                     self._named(vars(value)[name], named)
 
-    def _code(self, code: CodeType) -> None:
-        self.put("code", code.co_names, code.co_varnames, code.co_freevars, code.co_flags)
-        self.state.update(code.co_code)
-        self._all("constants", code.co_consts)
-
     def _class(self, cls: type) -> None:
-        name = (cls.__module__, cls.__qualname__)
-        if (known := _library(cls.__module__)) is not None:
-            self.put("class", *name, known)
+        if self._is_library("class", cls):
             return
-        self.put("class", *name)
         self._all("bases", cls.__bases__)
         for part in sorted(vars(cls).keys() - _NOT_CODE):
             self.put("part", part)
             self.add(vars(cls)[part])
 
     def _instance(self, value: Any) -> None:
-        """By its class and its fields; caches that come and go are none."""
+        """Add an object by its class and its fields, which exclude cached values."""
         self.add(type(value))
         if is_dataclass(value):
             self._all("fields", [getattr(value, entry.name) for entry in fields(value)])
-        elif isinstance(getattr(value, "__wrapped__", None), FunctionType):  # a function, wrapped by JAX
+        elif isinstance(getattr(value, "__wrapped__", None), FunctionType):  # a function wrapped by JAX
             self.add(value.__wrapped__)
             self._all("wrapper", [part for part in vars(value).values() if callable(part)])
         elif _library(type(value).__module__) is None and hasattr(value, "__dict__"):
+            names = sorted(vars(value))
+            self._all("state", [*names, *(vars(value)[name] for name in names)])
             slots = [getattr(value, name, None) for name in getattr(value, "__slots__", ())]
-            self._all("state", [*sorted(vars(value)), *(vars(value)[k] for k in sorted(vars(value)))])
             self._all("slots", slots)
         else:
             self._pickled(value)
 
     def _pickled(self, value: Any) -> None:
-        """Of a library: as it would be sent, with code that travels by name followed as any other."""
-        buffer, found = io.BytesIO(), []
+        """Add an object of a library as it is pickled; code that is pickled by name is followed."""
+        buffer, code = io.BytesIO(), []
 
-        class Sent(pickle.Pickler):
+        class Pickler(pickle.Pickler):
             def persistent_id(self, item: Any) -> int | None:
                 if isinstance(item, (FunctionType, type, ModuleType)):
-                    found.append(item)
-                    return len(found)
+                    code.append(item)
+                    return len(code)
                 return None
 
         try:
-            Sent(buffer).dump(value)
+            Pickler(buffer).dump(value)
         except Exception as error:
-            raise UncoveredError(
-                f"{type(value).__module__}.{type(value).__qualname__} cannot be written down: {error}"
-            ) from None
+            name = f"{type(value).__module__}.{type(value).__qualname__}"
+            raise UncoveredError(f"{name} cannot be pickled: {error}") from None
         self.state.update(buffer.getvalue())
-        self._all("sent", found)
+        self._all("sent", code)
 
 
 def _names(code: CodeType) -> set[str]:
@@ -191,13 +186,13 @@ def _names(code: CodeType) -> set[str]:
 def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # not filled yet
+    except ValueError:  # empty so far
         return None
 
 
 @functools.cache
 def _library(module: str | None) -> str | None:
-    """What stands for the code of a library's module: its version; None for the user's own code."""
+    """The version of the library that a module belongs to; None for the user's own code."""
     if module is None or module == "__main__":
         return None
     top = module.split(".")[0]
@@ -217,14 +212,12 @@ def _library(module: str | None) -> str | None:
     return None
 
 
-@functools.cache
-def _distributions() -> Mapping[str, list[str]]:
-    return packages_distributions()
+_distributions = functools.cache(packages_distributions)
 
 
 @functools.cache
 def _own_source() -> str:
-    """Of this package: its answers may change with any of it."""
+    """A digest of this package, any part of which may change results."""
     state = hashlib.blake2b(digest_size=16)
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         state.update(path.read_bytes())

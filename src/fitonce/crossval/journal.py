@@ -1,9 +1,9 @@
-"""A journal of finished work: what a long run has computed is on disk, and another run goes on from it.
+"""A journal of finished work: a long run stores its results on disk, and another run resumes from them.
 
-Entries are named by a digest of what was asked: the objective, the operation and its inputs, the code of
-the user's own functions included (see `identity`). A run that is repeated asks the same questions in the
-same order, so that it passes through what is there without computing it, whatever ended the first one.
-Entries are written whole or not at all.
+Entries are named by a digest of the request: the objective, the operation and its inputs, including the
+code of the user's own functions (see `identity`). A repeated run makes the same requests in the same
+order, so that it reads what is there instead of computing it, however the first one ended. An entry is
+written completely or not at all.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from fitonce.objectives.base import Objective
 
 @dataclass(frozen=True, eq=False)
 class Journal:
-    """A folder of results, made if it is not there.
+    """A folder of results, created if it does not exist.
 
     Attributes:
-        folder: where.
-        base: of what is asked of it: a digest of the objective.
-        counts: how many entries were "found" there and "written" to it.
+        folder: its path.
+        base: a digest of the objective, part of the name of every entry.
+        counts: how many entries were "found" in it and "written" to it.
     """
 
     folder: Path
@@ -41,64 +41,58 @@ class Journal:
     @classmethod
     def of(cls, folder: str | os.PathLike[str], objective: Objective) -> Journal | None:
         """The journal of an objective in a folder, which may hold those of others; None, with a warning,
-        where nothing tells the model apart from an edited one."""
+        where an edited model could not be distinguished from this one."""
         path = Path(folder)
         if path.exists() and not path.is_dir():
             raise ValueError(f"journal must be a folder, but {path} is a file")
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ValueError(f"journal must be a folder that can be made: {error}") from None
+            raise ValueError(f"journal must be a folder that can be created: {error}") from None
         if not os.access(path, os.W_OK):
-            raise ValueError(f"journal must be a folder that may be written to, got {path}")
+            raise ValueError(f"journal must be a writable folder, got {path}")
         try:
             return cls(path, digest([f"jax {jax.__version__}", *objective.identity()]))
         except UncoveredError as error:
-            _say(f"the model cannot be told apart from an edited one: {error}")
+            _warn("the model", error)
             return None
 
     def name(self, what: str, inputs: Any) -> str | None:
-        """Of the entry for an operation on inputs; None, with a warning, where they have no digest."""
+        """The name of the entry for an operation on inputs; None, with a warning, where they have no
+        digest."""
         try:
             return hashlib.blake2b(self.base + digest((what, inputs)), digest_size=16).hexdigest()
         except UncoveredError as error:
-            _say(f"{what} depend on something that cannot be told apart from an edited one: {error}")
+            _warn(f"something that the {what} depend on", error)
             return None
 
     def look(self, name: str, rows: int) -> tuple[np.ndarray, ...] | None:
-        """What is there under a name, arrays of so many rows; None where there is nothing, or something
-        else."""
-        known = _read(self.folder / f"{name}.npz")
-        if known is not None and not (known and all(part.ndim and len(part) == rows for part in known)):
-            known = None
-        self.counts["found"] += known is not None
-        return known
+        """The arrays stored under a name; None unless there is a complete entry in which all arrays have
+        `rows` rows."""
+        path = self.folder / f"{name}.npz"
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as entry:
+                arrays = tuple(entry[f"arr_{number}"] for number in range(len(entry.files)))
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+            return None
+        if not arrays or any(array.shape[:1] != (rows,) for array in arrays):
+            return None
+        self.counts["found"] += 1
+        return arrays
 
     def write(self, name: str, arrays: tuple[np.ndarray, ...]) -> None:
-        """Keep a result under a name."""
-        _write(self.folder / f"{name}.npz", arrays)
+        """Store a result under a name."""
+        handle, draft = tempfile.mkstemp(dir=self.folder, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, *arrays)
+            os.replace(draft, self.folder / f"{name}.npz")
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
         self.counts["written"] += 1
 
 
-def _say(why: str) -> None:
-    warnings.warn(f"journal: results are not kept; {why}", UserWarning, stacklevel=4)
-
-
-def _read(path: Path) -> tuple[np.ndarray, ...] | None:
-    """The arrays of an entry; None where there is none, or not a whole one."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return tuple(arrays[f"arr_{number}"] for number in range(len(arrays.files)))
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
-        return None
-
-
-def _write(path: Path, arrays: tuple[np.ndarray, ...]) -> None:
-    handle, draft = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, *arrays)
-        os.replace(draft, path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+def _warn(what: str, error: UncoveredError) -> None:
+    text = f"journal: results are not stored; {what} could be edited without being noticed: {error}"
+    warnings.warn(text, UserWarning, stacklevel=4)

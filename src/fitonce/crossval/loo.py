@@ -1,21 +1,23 @@
 """Leave-one-out for every observed point at once.
 
 One sweep of D tangents gives l_t = -log p(x_t | x_-t; theta1) and its slope s_t for all t. The gradient
-of the objective without x_t, at theta1, is g - s_t (g is what the fit left), so that
+of the objective without x_t, at theta1, is g - s_t (g is the gradient left by the fit), so that
 
     theta_t = theta1 - H^-1 (g - s_t)        the one-step parameters without x_t
     l_t + s_t' (theta_t - theta1)            its held-out loss there, to first order
 
-What second order adds is a curvature along the move m = theta_t - theta1: of l_t, and of how H changes.
+The second-order terms are curvatures along the move m = theta_t - theta1: of l_t, and of how H changes.
 A log density curves by about (s_t' m)^2, and an average point by at most D / n times m' H m, the squared
-move in standard errors. The error is taken as 2 ((s_t' m)^2 + m' H m D / n); the factor was found
-against exact refits, and `python -m reproduce loo` shows how it does. It cannot see a bend of the
-objective, so the most influential points (all, where they are few) are checked by gradients as any fold
-is. Points with a bad verdict, or where the objective is not as H says, are refitted exactly, as `reloo`
-does for PSIS-LOO.
+move in standard errors. The error is taken as 2 ((s_t' m)^2 + m' H m D / n); the factor was calibrated
+against exact refits, and `python -m reproduce loo` shows how well it does. The formula cannot detect a
+non-quadratic objective, so the most influential points (all, where they are few) are checked by
+gradients as any fold is. Points with a bad verdict, or where the quadratic approximation fails, are
+refitted exactly, as `reloo` does for PSIS-LOO.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,8 +36,8 @@ from fitonce.folds import Folds, points, sites
 from fitonce.results.result import CVResult
 from fitonce.results.verdicts import Verdict, sound, verdicts
 
-_FEW, _FEW_BYTES = 1000, 2**30  # points that are all checked, if together they are no larger
-_SAMPLE = 32  # of more points, those that are
+_FEW, _FEW_BYTES = 1000, 2**30  # points that are all checked, if together they need no more memory
+_SAMPLE = 32  # points that are checked where there are more
 _TOLERANCE = 0.05  # nats: an error of a twentieth in the predictive density of one point
 
 
@@ -54,8 +56,8 @@ def loo(
     Args:
         fit: of a chain or a field.
         tolerance: the error of a point's loss, in nats, up to which it is not refitted.
-        refine: refit exactly the points with a bad verdict, or where the objective is not as H says; a
-            number: at most so many, the worst first.
+        refine: refit exactly the points with a bad verdict, or where the quadratic approximation fails;
+            a number: at most so many, the worst first.
         progress: a progress bar; None: only on a terminal.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
     """
@@ -66,14 +68,15 @@ def loo(
         raise ValueError(f"refine must be True, False or a number of points, got {refine!r}")
     curve = curvature(fit, damping=damping)
     folds, values, slopes = sweep(fit)
-    found, evidence = _first_order(curve, values, slopes)
+    parameters, evidence = _first_order(curve, values, slopes)
     work = np.zeros((2, len(folds)), int)
-    scoring = _scoring(fit, curve, folds, progress)
-    if curve.damping:  # steps by a damped H are too short to tell anything
+    swept = _Points(fit, curve, folds, parameters, evidence, work, progress)
+    scoring = swept.scoring(folds)
+    if curve.damping:  # steps by a damped H are too short to judge by
         evidence.checked[:] = False
     else:
-        _check(fit, curve, folds, found, evidence, work, progress)
-        distrust(curve, scoring, found.status, evidence, np.arange(len(folds)))
+        swept.check()
+        distrust(scoring, parameters.status, evidence, np.arange(len(folds)))
     judged = verdicts(evidence.errors, evidence.distances, evidence.rates, evidence.checked, tolerance)
     bad = np.array([verdict is Verdict.BAD for verdict in judged])
     bad |= evidence.checked & ~sound(evidence.distances, evidence.rates)
@@ -82,8 +85,8 @@ def loo(
     if refine is not True:
         worst = worst[: int(refine)]
     if worst.size:
-        _refit(fit, curve, folds, worst, found, evidence, work, progress)
-    return assemble(fit, scoring, "loo", curve, found, evidence, tolerance, work, watch.read())
+        swept.refit(worst)
+    return assemble(fit, scoring, "loo", parameters, evidence, tolerance, work, watch.read())
 
 
 def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:
@@ -99,98 +102,80 @@ def _first_order(
 ) -> tuple[FoldParameters, Evidence]:
     count, size = slopes.shape
     moves = -curve.solve((curve.gradient - slopes).T).T
+    thetas = curve.theta + moves
     first = np.einsum("td,td->t", slopes, moves)
-    squared = curve.way_to(curve.theta + moves) ** 2
-    errors = 2.0 * (first**2 + squared * size / count)
-    fine, off = (
-        Status(Outcome.APPROXIMATE, ""),
-        Status(Outcome.NOT_FINITE, "the density of this point given the others, or its slope, is not"),
-    )
-    finite = np.isfinite(moves).all(1)
-    found = FoldParameters(
-        curve.theta + moves,
-        [fine if good else off for good in finite],
-        None,
-        None,
-        np.full(count, Rung.ONESTEP, object),
-    )
-    # What is left of the way after one step is of second order, like the error of the loss.
-    left = np.sqrt(squared) * (squared + size / count)
+    squared = curve.way_to(thetas) ** 2
+    fine = Status(Outcome.APPROXIMATE, "")
+    bad = Status(Outcome.NOT_FINITE, "the point's density given the others, or its slope, is not finite")
+    status = [fine if finite else bad for finite in np.isfinite(moves).all(1)]
     evidence = Evidence(
-        (values + first)[:, None],
-        values[:, None].copy(),
-        errors,
-        left,
-        np.full(count, np.nan),
-        np.ones(count, bool),
+        losses=(values + first)[:, None],
+        control=values[:, None].copy(),
+        errors=2.0 * (first**2 + squared * size / count),
+        # After one step the remaining distance is of second order, like the error of the loss.
+        distances=np.sqrt(squared) * (squared + size / count),
+        rates=np.full(count, np.nan),
+        checked=np.ones(count, bool),
     )
-    return found, evidence
+    return FoldParameters(thetas, status, np.full(count, Rung.ONESTEP, object)), evidence
 
 
-def _check(
-    fit: Fit,
-    curve: Curvature,
-    folds: Folds,
-    found: FoldParameters,
-    evidence: Evidence,
-    work: np.ndarray,
-    progress: bool | None,
-) -> None:
-    """Hold the formula of the error against gradients of the folds' objectives, in place.
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """One fold per point, and its parameters, evidence and work (2, n), which are updated in place."""
 
-    Few points are all checked; of many, the most influential. If one of these is not as H says, the
-    formula is not trusted: as many as are still few are checked, and the rest is called unchecked.
-    """
-    order = np.argsort(-curve.way_to(found.thetas), kind="stable")
-    few = len(order) <= _FEW and len(order) * fit.objective.bytes_per_fold <= _FEW_BYTES
-    count = len(order) if few else min(_SAMPLE, len(order))
-    for start, stop in ((0, count), (count, min(_FEW, len(order)))):
-        which = order[start:stop]
-        if which.size == 0:
-            return
-        scoring = _scoring(fit, curve, _some(fit, folds, which), progress)
-        chosen = FoldParameters(
-            found.thetas[which], [found.status[k] for k in which], None, None, found.rungs[which]
-        )
-        told = gather_evidence(curve, scoring, chosen, np.arange(len(which)))
-        for mine, theirs in zip(evidence, told, strict=True):
-            mine[which] = theirs
-        work[0, which] += scoring.batches.gradients_used
-        if sound(told.distances, told.rates).all():
-            return
-    evidence.checked[order[stop:]] = False
+    fit: Fit
+    curve: Curvature
+    folds: Folds
+    parameters: FoldParameters
+    evidence: Evidence
+    work: np.ndarray
+    progress: bool | None
 
+    def scoring(self, folds: Folds) -> Scoring:
+        size = chunk_size(self.fit.objective.bytes_per_fold, len(folds))
+        batches = Batches.of_folds(self.curve.objective, folds, size, progress=self.progress)
+        return Scoring(self.curve, folds, batches, "pointwise")
 
-def _some(fit: Fit, folds: Folds, which: np.ndarray) -> Folds:
-    return sites([folds.dropped[point] for point in which], fit.data)
+    def check(self) -> None:
+        """Check the error formula against gradients of the folds' objectives.
 
+        Few points are all checked; of many, the most influential. If the quadratic approximation fails
+        at one of these, up to `_FEW` points are checked, and the others count as unchecked.
+        """
+        order = np.argsort(-self.curve.way_to(self.parameters.thetas), kind="stable")
+        few = len(order) <= _FEW and len(order) * self.fit.objective.bytes_per_fold <= _FEW_BYTES
+        count = len(order) if few else min(_SAMPLE, len(order))
+        for start, stop in ((0, count), (count, min(_FEW, len(order)))):
+            which = order[start:stop]
+            if which.size == 0:
+                return
+            thetas, status, rungs, *_ = self.parameters
+            chosen = FoldParameters(thetas[which], [status[k] for k in which], rungs[which])
+            self._gather(self._scoring_of(which), chosen, which)
+            if sound(self.evidence.distances[which], self.evidence.rates[which]).all():
+                return
+        self.evidence.checked[order[stop:]] = False
 
-def _scoring(fit: Fit, curve: Curvature, folds: Folds, progress: bool | None) -> Scoring:
-    size = chunk_size(fit.objective.bytes_per_fold, len(folds))
-    batches = Batches.of_folds(curve.objective, folds, size, progress)
-    return Scoring(folds, batches, "pointwise")
+    def refit(self, which: np.ndarray) -> None:
+        """Replace the points `which` by exact refits."""
+        scoring = self._scoring_of(which)
+        refitted = exact(self.curve, scoring.batches)
+        if refitted.gradients is not None:
+            steps = fold_steps(scoring, refitted, refitted.gradients, scoring.batches.every_fold)
+            settle(refitted.status, lengths(refitted.gradients, steps))
+        self._gather(scoring, refitted, which)
+        self.parameters.thetas[which], self.parameters.rungs[which] = refitted.thetas, refitted.rungs
+        for point, status in zip(which, refitted.status, strict=True):
+            self.parameters.status[point] = status
 
+    def _scoring_of(self, which: np.ndarray) -> Scoring:
+        return self.scoring(sites([self.folds.dropped[point] for point in which], self.fit.data))
 
-def _refit(
-    fit: Fit,
-    curve: Curvature,
-    folds: Folds,
-    which: np.ndarray,
-    found: FoldParameters,
-    evidence: Evidence,
-    work: np.ndarray,
-    progress: bool | None,
-) -> None:
-    """Put exact refits of the points `which` in place."""
-    scoring = _scoring(fit, curve, _some(fit, folds, which), progress)
-    refitted = exact(curve, scoring.batches)
-    if refitted.gradients is not None:
-        steps = fold_steps(curve, scoring, refitted, refitted.gradients, np.arange(len(which)))
-        settle(refitted.status, lengths(refitted.gradients, steps))
-    told = gather_evidence(curve, scoring, refitted, np.arange(len(which)))
-    for mine, theirs in zip(evidence, told, strict=True):
-        mine[which] = theirs
-    found.thetas[which], found.rungs[which] = refitted.thetas, refitted.rungs
-    for point, status in zip(which, refitted.status, strict=True):
-        found.status[point] = status
-    work[:, which] += np.stack([scoring.batches.gradients_used, scoring.batches.hessians_used])
+    def _gather(self, scoring: Scoring, parameters: FoldParameters, which: np.ndarray) -> None:
+        """Evidence and work for the points `which` at these parameters."""
+        batches = scoring.batches
+        gathered = gather_evidence(scoring, parameters, batches.every_fold)
+        for column, new in zip(self.evidence, gathered, strict=True):
+            column[which] = new
+        self.work[:, which] += np.stack([batches.gradients_used, batches.hessians_used])

@@ -8,7 +8,7 @@
 | `newton`  | theta1 - H_o^-1 grad F(theta1, w_o)     | one gradient and Hessian          |
 | `exact`   | argmin F(., w_o), started at theta1     | about five gradients, one Hessian |
 
-g is the gradient that the fit left, at rounding level for a stationary one. `ij` is the paper's
+g is the gradient left by the fit, at rounding level for a stationary one. `ij` is the paper's
 Algorithm 1 (and its leave-structure-out algorithm for whole sequences).
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from fitonce.core.status import Outcome, Rung, Status
 from fitonce.crossval.batches import Batches
-from fitonce.crossval.fold_states import FoldParameters, is_large, start
+from fitonce.crossval.fold_states import FoldParameters, at_full_fit, is_large, start
 from fitonce.crossval.refine import refine
 from fitonce.crossval.refine_products import fold_solve
 from fitonce.fitting.certificate import certify, direction
@@ -33,14 +33,14 @@ _APPROXIMATE = Status(Outcome.APPROXIMATE, "")
 
 def none(curvature: Curvature, batches: Batches) -> FoldParameters:
     """The control: parameters of the full fit."""
-    return _approximate(_at_the_fit(curvature, batches), Rung.NONE)
+    return _approximate(at_full_fit(batches, curvature), Rung.NONE)
 
 
 def ij(curvature: Curvature, batches: Batches) -> FoldParameters:
     """The infinitesimal jackknife: first order along the path of the scheme."""
     objective = curvature.objective
     base = np.asarray(objective.coordinates(objective.base))
-    # With fewer folds than parameters, the few products with J that they need are cheaper than J.
+    # With fewer folds than parameters, products with J are cheaper than J.
     few = batches.n_folds < len(curvature.theta) and objective.traits.products
     cross = None if few and not objective.traits.cheap_cross else curvature.J
 
@@ -50,33 +50,30 @@ def ij(curvature: Curvature, batches: Batches) -> FoldParameters:
         return (curvature.gradient - curvature.ignored + along,)
 
     known = (curvature.theta, curvature.gradient - curvature.ignored)
-    (slope,) = batches.map(slopes, "expansion", _everyone(batches), knows=known)
-    thetas = curvature.theta - curvature.solve(slope.T).T
-    return _approximate(thetas, Rung.IJ)
+    (slope,) = batches.map(slopes, "expansion", batches.every_fold, knows=known)
+    return _approximate(curvature.theta - curvature.solve(slope.T).T, Rung.IJ)
 
 
 def onestep(curvature: Curvature, batches: Batches) -> FoldParameters:
-    """One step of the fold's own gradient through the full fit's H: no path."""
-    objective = curvature.objective
-    if objective.traits.linear_in_weights and objective.traits.cheap_cross:
+    """One step with the fold's own gradient and the full fit's H: no path."""
+    traits = curvature.objective.traits
+    if traits.linear_in_weights and traits.cheap_cross:
         return _approximate(ij(curvature, batches).thetas, Rung.ONESTEP)
-    thetas = _at_the_fit(curvature, batches)
-    _, gradients = batches.values_and_gradients(thetas, _everyone(batches))
-    thetas = curvature.theta - curvature.solve((gradients - curvature.ignored).T).T
-    return _approximate(thetas, Rung.ONESTEP)
+    _, gradients = batches.values_and_gradients(at_full_fit(batches, curvature), batches.every_fold)
+    steps = curvature.solve((gradients - curvature.ignored).T).T
+    return _approximate(curvature.theta - steps, Rung.ONESTEP)
 
 
 def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
     """One Newton step with the fold's own Hessian."""
     if is_large(curvature, batches):
         return large_newton(curvature, batches)
-    everyone = _everyone(batches)
-    thetas = _at_the_fit(curvature, batches)
-    before, gradients = batches.values_and_gradients(thetas, everyone)
+    thetas = at_full_fit(batches, curvature)
+    before, gradients = batches.values_and_gradients(thetas, batches.every_fold)
     (hessians,) = batches.map(
         lambda weights, _, t: (curvature.objective.hessians(t, weights),),
         "fold Hessians",
-        everyone,
+        batches.every_fold,
         thetas,
         per_fold=len(curvature.theta),
     )
@@ -90,73 +87,70 @@ def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
             thetas[fold] -= np.linalg.solve(hessian, gradient)
         else:
             thetas[fold] = np.nan
-    after, gradients = batches.values_and_gradients(thetas, everyone)
-    with np.errstate(invalid="ignore"):
-        rise = np.where(after - before > 1e-12 * np.abs(before), after - before, 0.0)
-    for fold in np.flatnonzero(rise > 0).tolist():
+
+    def flat(fold: int) -> str:
         lowest = direction(np.linalg.eigh(hessians[fold])[1][:, 0], curvature.names)
-        status[fold] = Status(
-            Outcome.OVERSHOT,
-            f"the step raised the fold's objective by {rise[fold]:.2g} nats, since its Hessian at the "
-            f"full fit is nearly flat along {lowest}; use onestep or exact",
-        )
-    rungs = np.full(len(thetas), Rung.NEWTON, object)
-    return FoldParameters(thetas, status, inverses, gradients, rungs, True)
+        return f", since its Hessian at the full fit is nearly flat along {lowest}"
+
+    return _stepped(batches, thetas, before, status, inverses, flat)
 
 
 def large_newton(curvature: Curvature, batches: Batches) -> FoldParameters:
     """The same by products with the folds' Hessians."""
-    everyone, thetas = _everyone(batches), _at_the_fit(curvature, batches)
-    before, gradients = batches.values_and_gradients(thetas, everyone)
-    found = fold_solve(curvature, batches, thetas, gradients, everyone)
+    thetas = at_full_fit(batches, curvature)
+    before, gradients = batches.values_and_gradients(thetas, batches.every_fold)
+    solution = fold_solve(curvature, batches, thetas, gradients, batches.every_fold)
     status = []
-    for gradient, low, left in zip(gradients, found.lowest, found.residuals, strict=True):
+    for gradient, low, left in zip(gradients, solution.lowest, solution.residuals, strict=True):
         if not gradient.any():
             status.append(_APPROXIMATE)
         elif not np.isfinite(gradient).all() or np.isnan(low):
             status.append(Status(Outcome.NOT_FINITE, "the fold's gradient or Hessian is not finite"))
         elif low <= 0:
-            text = "the fold's Hessian at the full fit goes downhill somewhere"
+            text = "the fold's Hessian at the full fit is not positive definite"
             status.append(Status(Outcome.NOT_A_MINIMUM, text))
         elif left > _SOLVED:
-            text = f"the step is solved to a relative residual of {left:.1e} only"
+            text = f"the step was solved only to a relative residual of {left:.1e}"
             status.append(Status(Outcome.NOT_STATIONARY, text))
         else:
             status.append(_APPROXIMATE)
     sound = np.array([s.ok for s in status])
-    thetas = np.where(sound[:, None], thetas - found.x, np.nan)
-    after, gradients = batches.values_and_gradients(thetas, everyone)
+    thetas = np.where(sound[:, None], thetas - solution.x, np.nan)
+    return _stepped(batches, thetas, before, status)
+
+
+def _stepped(
+    batches: Batches,
+    thetas: np.ndarray,
+    before: np.ndarray,
+    status: list[Status],
+    inverses: np.ndarray | None = None,
+    why: Callable[[int], str] = lambda fold: "",
+) -> FoldParameters:
+    """The result of Newton steps to thetas (F, D); those that raised the objective above its value
+    `before` (F,) are marked as overshot, for the reason `why`."""
+    after, gradients = batches.values_and_gradients(thetas, batches.every_fold)
     with np.errstate(invalid="ignore"):
-        rise = np.where(after - before > 1e-12 * np.abs(before), after - before, 0.0)
-    for fold in np.flatnonzero(rise > 0).tolist():
-        text = f"the step raised the fold's objective by {rise[fold]:.2g} nats; use onestep or exact"
-        status[fold] = Status(Outcome.OVERSHOT, text)
-    return FoldParameters(
-        thetas, status, None, gradients, np.full(len(thetas), Rung.NEWTON, object), True
-    )
+        rise = after - before
+        overshot = rise > 1e-12 * np.abs(before)
+    for fold in np.flatnonzero(overshot).tolist():
+        text = f"the step raised the fold's objective by {rise[fold]:.2g} nats{why(fold)}"
+        status[fold] = Status(Outcome.OVERSHOT, f"{text}; use onestep or exact")
+    rungs = np.full(len(thetas), Rung.NEWTON, object)
+    return FoldParameters(thetas, status, rungs, inverses, gradients, True)
 
 
 def exact(curvature: Curvature, batches: Batches) -> FoldParameters:
     """The fold's own optimum, refined from the full fit to a certified minimum."""
     state = start(batches, curvature)
-    refine(batches, state, _everyone(batches), curvature)
-    return FoldParameters(state.thetas, state.status, state.inverses, state.gradients, state.rungs, True)
-
-
-def _everyone(batches: Batches) -> np.ndarray:
-    return np.arange(batches.n_folds)
-
-
-def _at_the_fit(curvature: Curvature, batches: Batches) -> np.ndarray:
-    return np.tile(curvature.theta, (batches.n_folds, 1))
+    refine(batches, state, batches.every_fold, curvature)
+    return FoldParameters(state.thetas, state.status, state.rungs, state.inverses, state.gradients, True)
 
 
 def _approximate(thetas: np.ndarray, rung: Rung) -> FoldParameters:
     bad = Status(Outcome.NOT_FINITE, "the step is not finite; the fold's gradient overflows")
-    finite = np.isfinite(thetas).all(1)
-    status = [_APPROXIMATE if good else bad for good in finite]
-    rungs = np.full(len(thetas), rung, object)
-    return FoldParameters(thetas, status, None, None, rungs)
+    status = [_APPROXIMATE if finite else bad for finite in np.isfinite(thetas).all(1)]
+    return FoldParameters(thetas, status, np.full(len(thetas), rung, object))
 
 
 METHODS: dict[str, Method] = {

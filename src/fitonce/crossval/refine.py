@@ -1,13 +1,13 @@
 """Refinement: from the full fit to each fold's own optimum, with the one factor of H.
 
-    theta <- theta - B grad F(theta, w_o),     B = H^-1 times (weight in all / weight kept) at first
+    theta <- theta - B grad F(theta, w_o),     B = H^-1 times (total weight / weight kept) at first
 
 batched over folds. Each accepted step updates the fold's B by its secant (BFGS). A step must lower
-the fold's objective, or its gradient where values drown in rounding; it is shortened otherwise. Where
-a fold comes near its optimum, or contracts slowly, B becomes the inverse of the fold's own Hessian:
-the first makes the last steps quadratic and proves that the end is a minimum, the second is the
-repair. A fold that resists is refitted by damped Newton from the full fit. Folds that are done leave
-the batch.
+the fold's objective, or its gradient where values differ by rounding only; otherwise it is shortened.
+Where a fold is near its optimum, or converges slowly, B becomes the inverse of the fold's own Hessian:
+near the optimum, so that convergence is quadratic and the end is certified as a minimum; otherwise, to
+speed it up. A fold that still does not converge is refitted by damped Newton steps from the full fit.
+Folds that are done leave the batch.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from fitonce.fitting.newton_cg import FLOOR
 from fitonce.results.verdicts import SLOW
 
 TOLERANCE = 1e-8  # standard errors: a fold this close to stationary is done
-_NEAR = 0.05  # standard errors: the fold's own Hessian pays from here on
-_SAME = 1e-13  # relative: values that differ by less are equal, as far as sums over the data can tell
-_CLEAR = 1e-3  # eigenvalue of the unit-diagonal Hessian that differences of gradients can tell from 0
+_NEAR = 0.05  # standard errors: closer than this, the fold's own Hessian pays
+_SAME = 1e-13  # relative: values that differ by less are equal up to rounding in sums over the data
+_CLEAR = 1e-3  # eigenvalue of the unit-diagonal Hessian that gradient differences resolve from 0
 _MOST_HESSIANS = 3
 _MOST_ROUNDS = 40
 _SHORTEN = 0.25
@@ -37,20 +37,15 @@ _LONG = 3.0  # a step this many times the usual one waits for the fold's own Hes
 def advance(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
     """One step of the folds `which`, in place. Returns (n,) which of them were moved.
 
-    A fold that wants to go farther than leaving out its data explains is not moved before it has its own
-    Hessian: a long step by a wrong one may end in another optimum, such as one with states exchanged.
+    A fold whose step is much longer than leaving out its data explains is not moved before it has its
+    own Hessian: a long step by a wrong one may lead to another optimum, such as one with states swapped.
     """
+    usual = usual_way(batches.turnover[which], state.thetas.shape[1])
+    far = ~state.own[which] & (state.distances[which] > _LONG * usual)
     taken = np.zeros(len(which), bool)
-    far = _too_far(batches, state, which)
     taken[~far] = _step(batches, state, which[~far])
     state.rates[which[far]] = np.inf
     return taken
-
-
-def _too_far(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
-    """(n,) whether a step by the full fit's H is much longer than usual."""
-    usual = usual_way(batches.turnover[which], state.thetas.shape[1])
-    return ~state.own[which] & (state.distances[which] > _LONG * usual)
 
 
 def _step(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
@@ -61,18 +56,18 @@ def _step(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
     values, gradients = batches.values_and_gradients(trial, which)
     before = lengths(state.gradients[which], -state.steps[which])
     after = lengths(gradients, state.moves(which, gradients))
-    with np.errstate(invalid="ignore"):  # an infinite value compares false, and is not moved to
+    with np.errstate(invalid="ignore"):  # an infinite value compares false, and the step is not taken
         rise = values - state.values[which]
         same = _SAME * np.abs(state.values[which])
         lower = rise < -same
         level = (np.abs(rise) <= same) & (after < before)
     taken = np.isfinite(gradients).all(1) & (lower | level)
-    moved, rows = which[taken], np.flatnonzero(taken)
-    changes = gradients[rows] - state.gradients[moved]
+    moved = which[taken]
     if state.inverses is not None:
-        state.inverses[moved] = _secant(state.inverses[moved], moves[rows], changes)
-    state.thetas[moved], state.values[moved] = trial[rows], values[rows]
-    state.gradients[moved], state.rates[moved] = gradients[rows], after[rows] / before[rows]
+        changes = gradients[taken] - state.gradients[moved]
+        state.inverses[moved] = _secant(state.inverses[moved], moves[taken], changes)
+    state.thetas[moved], state.values[moved] = trial[taken], values[taken]
+    state.gradients[moved], state.rates[moved] = gradients[taken], after[taken] / before[taken]
     state.changed(moved)
     state.shares[moved] = np.minimum(1.0, state.shares[moved] / _SHORTEN)
     state.shares[which[~taken]] *= _SHORTEN
@@ -81,7 +76,7 @@ def _step(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
 
 
 def _secant(inverses: np.ndarray, steps: np.ndarray, changes: np.ndarray) -> np.ndarray:
-    """BFGS update of each inverse (n, D, D) by a step and the change of the gradient along it."""
+    """BFGS updates of inverses (n, D, D) by steps (n, D) and the gradients' changes along them."""
     product = np.einsum("fi,fi->f", steps, changes)
     image = np.einsum("fij,fj->fi", inverses, changes)
     curved = np.einsum("fi,fi->f", changes, image)
@@ -96,7 +91,7 @@ def _secant(inverses: np.ndarray, steps: np.ndarray, changes: np.ndarray) -> np.
 def refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
     """Take the folds `which` to their certified optima, in place.
 
-    Once the budget is spent, folds that are not done stay where they are, and say so.
+    Once the budget is spent, unfinished folds stay where they are, and their status says so.
     """
     if state.inverses is None:
         refine_by_products(batches, state, which, curve)
@@ -106,8 +101,8 @@ def refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature
     for _ in range(_MOST_ROUNDS):
         if active.size == 0 or batches.spent():
             break
-        resisting = _repair(batches, state, active, hessians, curve)
-        hard, active = np.append(hard, resisting), np.setdiff1d(active, resisting)
+        failed = _replace_inverses(batches, state, active, hessians, curve)
+        hard, active = np.append(hard, failed), np.setdiff1d(active, failed)
         done = state.certain[active] & (state.distances[active] <= TOLERANCE)
         active = active[~done]
         if active.size == 0:
@@ -129,34 +124,34 @@ def refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature
             _refit(batches, state, fold, curve)
 
 
-def _repair(
+def _replace_inverses(
     batches: Batches, state: Descent, active: np.ndarray, hessians: np.ndarray, curve: Curvature
 ) -> np.ndarray:
-    """Own Hessians for folds that come near their optimum or contract slowly; counted in `hessians`.
+    """Own Hessians for folds that are near their optimum or converge slowly; counted in `hessians`.
 
-    Returns: the folds that still resist.
+    Returns: the folds that must be refitted.
     """
     stepped = ~np.isnan(state.rates[active])
+    near = state.distances[active] < _NEAR
     if batches.objective.traits.convex:
-        state.certain[active[stepped & (state.distances[active] < _NEAR)]] = True
-    close = (state.distances[active] < _NEAR) & ~state.certain[active]
+        state.certain[active[stepped & near]] = True
     slow = state.rates[active] > SLOW
     state.rungs[active[stepped & slow]] = Rung.REFINE_OWN
-    need = active[stepped & (close | slow)]
-    resisting = need[hessians[need] >= _MOST_HESSIANS]
-    need = np.setdiff1d(need, resisting)
+    need = active[stepped & ((near & ~state.certain[active]) | slow)]
+    failed = need[hessians[need] >= _MOST_HESSIANS]
+    need = np.setdiff1d(need, failed)
     hessians[need] += 1
-    return np.append(resisting, _own_hessians(batches, state, need, curve.scale))
+    return np.append(failed, _own_hessians(batches, state, need, curve.scale))
 
 
 def _own_hessians(batches: Batches, state: Descent, which: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Give the folds `which` their own Hessians. Returns those that have none to descend by."""
+    """Give the folds `which` their own Hessians. Returns those at which H_o is not positive definite."""
     if which.size == 0:
         return which
     near = state.distances[which] < _NEAR
-    found = batches.hessians(state.thetas[which], state.gradients[which], scale, which)
-    resisting = []
-    for fold, hessian, close in zip(which, found, near, strict=True):
+    hessians = batches.hessians(state.thetas[which], state.gradients[which], scale, which)
+    failed = []
+    for fold, hessian, close in zip(which, hessians, near, strict=True):
         lowest = lowest_scaled(hessian)
         if -np.inf < lowest <= _CLEAR and not batches.objective.traits.closed_form_hessian:
             weights = batches.weights_of(np.array([fold]))
@@ -164,22 +159,20 @@ def _own_hessians(batches: Batches, state: Descent, which: np.ndarray, scale: np
             batches.hessians_used[fold] += 1
             lowest = lowest_scaled(hessian)
         if lowest <= np.finfo(float).eps * len(hessian):
-            resisting.append(fold)
+            failed.append(fold)
             continue
         state.inverses[fold] = np.linalg.inv(hessian)  # type: ignore[index]
         state.own[fold], state.certain[fold], state.lowest[fold] = True, close, lowest
         state.shares[fold], state.rates[fold] = 1.0, 0.0
-    return np.array(resisting, int)
+    return np.array(failed, int)
 
 
 def _certificate(state: Descent, fold: int) -> Status:
     gradient, lowest = state.gradients[[fold]], state.lowest[fold]
     distance = float(lengths(gradient, state.moves(np.array([fold]), gradient))[0])
-    evidence = (
-        "by the full fit's H, of a convex objective"
-        if np.isnan(lowest)
-        else f"smallest eigenvalue of the fold's H scaled to a unit diagonal {lowest:.1e}"
-    )
+    evidence = f"smallest eigenvalue of the fold's H scaled to a unit diagonal {lowest:.1e}"
+    if np.isnan(lowest):
+        evidence = "by the full fit's H, of a convex objective"
     return judged(gradient[0], distance, True, evidence)
 
 
@@ -188,10 +181,10 @@ def _refit(batches: Batches, state: Descent, fold: int, curve: Curvature) -> Non
     weights = batches.weights_of(np.array([fold]))
     end = minimise(batches.objective, curve.theta[None], weights, tolerance=FLOOR)
     work = end.work.copy()
-    if end.lowest[0] < 0:  # a saddle: go down along its steepest direction, either way
-        down = np.linalg.eigh(end.hessians[0])[1][:, 0]
-        for start_again in (end.thetas + ASIDE * down, end.thetas - ASIDE * down):
-            other = minimise(batches.objective, start_again, weights, tolerance=FLOOR)
+    if end.lowest[0] < 0:  # a saddle point: descend both ways along the most negative curvature
+        down = ASIDE * np.linalg.eigh(end.hessians[0])[1][:, 0]
+        for beside in (end.thetas + down, end.thetas - down):
+            other = minimise(batches.objective, beside, weights, tolerance=FLOOR)
             work += other.work
             end = other if other.values[0] < end.values[0] else end
     batches.gradients_used[fold] += work[0]

@@ -2,7 +2,8 @@
 
 The full fit's H, factored once, preconditions every fold's own: where a fold leaves out little, the two
 differ in a few directions, and conjugate gradients need about as many products. A fold that is far from
-its optimum first goes near it by secants; one that has gone far goes on with blocks of its own.
+its optimum first approaches it by L-BFGS; one that has moved far from the full fit continues with a
+preconditioner of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fitonce.fitting.newton_cg import Ends, newton_cg, newton_cg_afresh
 
 _TOLERANCE = 1e-7  # standard errors
 _FAR = 1.0  # standard errors: beyond, a quadratic model of the fold's objective is a guess
-_NEAR = 0.01  # standard errors: where products with the fold's own Hessian take over
+_NEAR = 0.01  # standard errors: closer than this, Newton steps replace L-BFGS
 _MOST_SECANTS = 300
 _MOST_STEPS = 60
 _TOGETHER, _MOST_ALONE = 8, 300  # steps with the full fit's factor, and then with a fold's own blocks
@@ -29,21 +30,16 @@ _MOST_PRODUCTS = 200
 
 
 def fold_solve(
-    curve: Curvature,
-    batches: Batches,
-    thetas: np.ndarray,
-    gradients: np.ndarray,
-    which: np.ndarray,
+    curve: Curvature, batches: Batches, thetas: np.ndarray, gradients: np.ndarray, which: np.ndarray
 ) -> Solution:
     """H_o^-1 g of the folds `which`, at thetas (n, D) with gradients (n, D)."""
-    found = conjugate_gradients(
+    return conjugate_gradients(
         lambda v, rows: batches.products(thetas[rows], v, which[rows]),
         gradients,
         lambda v, rows: _precondition(curve, batches, v, which[rows]),
         tolerance=_SOLVED,
         most=_MOST_PRODUCTS,
     )
-    return found
 
 
 def refine_by_products(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
@@ -60,15 +56,14 @@ def refine_by_products(batches: Batches, state: Descent, which: np.ndarray, curv
 def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
     far = which[~(state.distances[which] < _FAR)]
     if far.size and not batches.objective.traits.strongly_nonquadratic:
-        place = batched_lbfgs(
+        state.thetas[far] = batched_lbfgs(
             lambda t, rows: batches.values_and_gradients(t, far[rows]),
             lambda v, rows: _precondition(curve, batches, v, far[rows]),
-            np.tile(curve.theta, (len(far), 1)),  # a long step from there may have gone astray
+            np.tile(curve.theta, (len(far), 1)),  # not state.thetas: a long step may have gone astray
             tolerance=_NEAR,
             most=_MOST_SECANTS,
             spent=batches.spent,
-        )
-        state.thetas[far] = place.thetas
+        ).thetas
     ends = newton_cg(
         lambda t, rows: batches.values_and_gradients(t, which[rows]),
         lambda t, v, rows: batches.products(t, v, which[rows]),
@@ -80,7 +75,7 @@ def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvatur
     )
     unfinished = ~ends.done & np.isfinite(ends.values) & batches.objective.traits.blocks
     for row in np.flatnonzero(unfinished):
-        _alone(batches, which[row], ends, row)
+        _continue_alone(batches, which[row], ends, row)
     state.thetas[which], state.gradients[which] = ends.thetas, ends.gradients
     state.values[which], state.rungs[which] = ends.values, Rung.REFINE
     state.own[which] = state.certain[which] = ends.done
@@ -89,22 +84,20 @@ def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvatur
     for fold, gradient, distance, lowest, done in zip(
         which, ends.gradients, ends.distances, ends.lowest, ends.done, strict=True
     ):
-        unfinished = batches.spent() and not done
-        state.status[fold] = (
-            out_of_budget(state.distances[fold])
-            if unfinished
-            else certify_by_products(gradient, distance, lowest, done)
-        )
+        if batches.spent() and not done:
+            state.status[fold] = out_of_budget(state.distances[fold])
+        else:
+            state.status[fold] = certify_by_products(gradient, distance, lowest, done)
 
 
-def _alone(batches: Batches, fold: np.intp, ends: Ends, row: np.intp) -> None:
-    """Go on with one fold, in place: so far from the full fit its factor says little, and what replaces
-    it is made at the fold's own weights."""
-    objective, number = batches.objective, np.array([fold])
-    weights = batches.weights_of(number)[0]
+def _continue_alone(batches: Batches, fold: np.intp, ends: Ends, row: np.intp) -> None:
+    """Continue with one fold, in place: so far from the full fit its factor is of little use, and a
+    preconditioner at the fold's own weights replaces it."""
     if batches.spent():
         return
-    found = newton_cg_afresh(
+    objective, number = batches.objective, np.array([fold])
+    weights = batches.weights_of(number)[0]
+    end = newton_cg_afresh(
         lambda t, _: batches.values_and_gradients(t, number),
         lambda t, v, _: batches.products(t, v, number),
         lambda place: objective.preconditioner(place, weights),
@@ -113,9 +106,9 @@ def _alone(batches: Batches, fold: np.intp, ends: Ends, row: np.intp) -> None:
         most_steps=_MOST_ALONE,
         spent=batches.spent,
     )
-    found.products[0] += ends.products[row]
-    for kept, new in zip(ends, found, strict=True):
-        kept[row] = new[0]
+    end.products[0] += ends.products[row]
+    for column, new in zip(ends, end, strict=True):
+        column[row] = new[0]
 
 
 def _precondition(

@@ -1,16 +1,17 @@
-"""Sentences with a tag for each word, from files with a word a line (CoNLL columns, IOB1 or IOB2)."""
+"""Sentences with a tag for each word, from files with one word per line (CoNLL columns)."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
 import os
 import re
+from collections import Counter
+from dataclasses import dataclass
 
+from fitonce.core.wording import counted
+from fitonce.core.writing import existing
 
 _DOCUMENT = "-DOCSTART-"
-_NUMBER = re.compile(r"\d+([-.]\d+)?")  # of a word, or of a range of words, as in CoNLL-U
+_NUMBER = re.compile(r"\d+([-.]\d+)?")  # the index of a word or of a range of words, as in CoNLL-U
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Tagged:
         return len(self.words)
 
     def __getitem__(self, chosen: slice) -> Tagged:
-        """Some of the sentences, by a slice."""
+        """A slice of the sentences."""
         if not isinstance(chosen, slice):
             raise TypeError(f"Tagged takes a slice such as [:100], got {chosen!r}")
         return Tagged(self.words[chosen], self.tags[chosen])
@@ -37,34 +38,33 @@ class Tagged:
     @property
     def tag_names(self) -> tuple[str, ...]:
         """All tags that occur: O first, then by name."""
-        found = {tag for sentence in self.tags for tag in sentence}
-        return tuple(sorted(found, key=lambda tag: (tag != "O", tag[2:], tag)))
+        tags = {tag for sentence in self.tags for tag in sentence}
+        return tuple(sorted(tags, key=lambda tag: (tag != "O", tag[2:], tag)))
 
     def __repr__(self) -> str:
-        tokens = sum(map(len, self.words))
-        return f"Tagged({len(self):,} sentences, {tokens:,} words, {len(self.tag_names)} tags)"
+        words = counted(sum(map(len, self.words)), "word")
+        tags = counted(len(self.tag_names), "tag")
+        return f"Tagged({counted(len(self), 'sentence')}, {words}, {tags})"
 
 
 def read_conll(
     path: str | os.PathLike[str], *, word: int | None = None, tag: int = -1, scheme: str = "auto"
 ) -> Tagged:
-    """Read a file of columns with a word a line and an empty line between sentences.
+    """Read a file of columns with one word per line and an empty line between sentences.
 
-    Comments (lines that begin with # and have not as many columns as the others) and `-DOCSTART-` lines
-    are passed over.
+    `-DOCSTART-` lines and comments (lines that begin with # and have other columns than the rest) are
+    skipped.
 
     Args:
-        path: of the file, in UTF-8.
-        word: the column of the words; None: the first, or the second where the first numbers the words.
+        path: the file, in UTF-8.
+        word: the column of the words; None: the first, or the second if the first numbers the words.
         tag: the column of the tags; -1: the last.
-        scheme: "iob1" (B- only between neighbouring entities of a kind, as in CoNLL-2003), "iob2", or
+        scheme: "iob1" (B- only between adjacent entities of one type, as in CoNLL-2003), "iob2", or
             "auto": IOB1 if an entity begins with I-. Tags are returned in IOB2.
     """
     if scheme not in ("auto", "iob1", "iob2"):
         raise ValueError(f"scheme must be 'auto', 'iob1' or 'iob2', got {scheme!r}")
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"expected a file of words and tags, found none at {path}")
+    path = existing(path, "a file of words and tags")
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -72,32 +72,28 @@ def read_conll(
     sentences = _sentences(lines, path.name)
     if not sentences:
         raise ValueError(f"{path.name} holds no sentences: expected lines of a word and a tag")
-    column = _word_column(sentences) if word is None else word
+    if word is None:
+        several = all(len(columns) > 2 for columns in sentences[0])
+        word = int(several and all(map(_is_numbered, sentences[:100])))
     try:
-        words = [[columns[column] for columns in sentence] for sentence in sentences]
+        words = [[columns[word] for columns in sentence] for sentence in sentences]
         tags = [[columns[tag] for columns in sentence] for sentence in sentences]
     except IndexError:
         width = len(sentences[0][0])
         raise ValueError(
-            f"{path.name} has lines of {width} columns, too few for word={column}, tag={tag}"
+            f"{path.name} has lines of {width} columns, too few for word={word}, tag={tag}"
         ) from None
-    if scheme == "iob1" or (scheme == "auto" and any(map(_begins_inside, tags))):
-        tags = [to_iob2(sentence) for sentence in tags]
-    return Tagged(words, tags)
+    return Tagged(words, tags if scheme == "iob2" else list(map(to_iob2, tags)))
 
 
 def to_iob2(tags: list[str]) -> list[str]:
     """IOB1 tags as IOB2: every entity begins with B-."""
-    found, before = [], "O"
+    converted, before = [], "O"
     for tag in tags:
-        goes_on = before[:2] in ("B-", "I-") and before[2:] == tag[2:]
-        found.append("B-" + tag[2:] if tag.startswith("I-") and not goes_on else tag)
+        continues = before[:2] in ("B-", "I-") and before[2:] == tag[2:]
+        converted.append("B-" + tag[2:] if tag.startswith("I-") and not continues else tag)
         before = tag
-    return found
-
-
-def _begins_inside(tags: list[str]) -> bool:
-    return to_iob2(tags) != tags
+    return converted
 
 
 def _sentences(lines: list[str], name: str) -> list[list[list[str]]]:
@@ -121,31 +117,24 @@ def _sentences(lines: list[str], name: str) -> list[list[list[str]]]:
 
 
 def _columns(line: str) -> list[str]:
-    found = line.split("\t") if "\t" in line else line.split()
-    return [column.strip() for column in found]
+    return [column.strip() for column in (line.split("\t") if "\t" in line else line.split())]
 
 
 def _shape(line: str) -> tuple[bool, int]:
-    """Whether tabs part the columns, and how many there are."""
+    """Whether tabs separate the columns, and how many columns there are."""
     return "\t" in line, len(_columns(line))
 
 
 def _usual_shape(lines: list[str]) -> tuple[bool, int]:
-    """Of most lines that do not begin with #: a word # has it too, a comment has not, but by chance."""
+    """The shape of most lines that do not begin with #, which tells the word # from a comment."""
     words = [line for line in lines if any(_columns(line)) and not line.startswith(("#", _DOCUMENT))]
     shapes = Counter(map(_shape, words or [line for line in lines if "\t" in line]))
     return shapes.most_common(1)[0][0] if shapes else (False, 0)
 
 
-def _word_column(sentences: list[list[list[str]]]) -> int:
-    """1 where the first column numbers the words of every sentence and is not the only other one."""
-    wide = all(len(columns) > 2 for columns in sentences[0])
-    return int(wide and all(map(_is_numbered, sentences[:100])))
-
-
 def _is_numbered(sentence: list[list[str]]) -> bool:
-    """Whether the first column counts the words, from 0 or 1, with ranges of words between."""
+    """Whether the first column counts the words, from 0 or 1, perhaps with ranges of words between."""
     first = [columns[0] for columns in sentence]
     counts = [int(text) for text in first if text.isdigit()]
-    counted = counts in (list(range(len(counts))), list(range(1, len(counts) + 1)))
-    return counted and bool(counts) and all(_NUMBER.fullmatch(text) for text in first)
+    consecutive = counts in (list(range(len(counts))), list(range(1, len(counts) + 1)))
+    return consecutive and bool(counts) and all(_NUMBER.fullmatch(text) for text in first)

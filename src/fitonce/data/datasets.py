@@ -1,7 +1,7 @@
-"""Named data sets: which there are, where they are looked for, how they are fetched; and a simulator.
+"""Named data sets, found on disk or downloaded, and a simulator.
 
-A data set is looked for in the folder that is given, or that the environment variable FITONCE_DATA names,
-then in ./data, then where `fitonce data fetch` puts it. Every file has its checksum.
+A data set is looked for in the given folder or the one named by the environment variable FITONCE_DATA,
+then in ./data, then where `fitonce data fetch` puts it. Checksums of all files are verified.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pandas as pd
 import platformdirs
 import pooch
 
+from fitonce.core.writing import existing
 from fitonce.data.graph import Graph, graph
 from fitonce.data.sequences import Sequences, sequences
 
@@ -27,12 +28,12 @@ class Source:
     """A data set.
 
     Attributes:
-        title: what it is.
-        files: their places in a data folder, the main one first, and the sha256 of each, its lines ended
-            as on Unix.
-        url: of the main file, or of a zip archive that holds `member`; None: not to be had by a command.
-        member: of the archive.
-        is_map: whether it is read by `load_map`.
+        title: a short description.
+        files: paths within a data folder, the main file first, and the sha256 of each (text with Unix
+            line ends).
+        url: of the main file, or of a zip archive with `member` in it; None: no download.
+        member: the main file's name in the archive.
+        is_map: whether it is read by `load_map` rather than `load`.
     """
 
     title: str
@@ -46,48 +47,48 @@ class Source:
         return next(iter(self.files))
 
 
-_BNPY = "https://raw.githubusercontent.com/bnpy/bnpy/master/bnpy/datasets/mocap6/dataset.npz"
-_UCI = "https://archive.ics.uci.edu/static/public/157/dodgers+loop+sensor.zip"
-_PHILLY = {
-    "philly/philly_crime_counts_tract_year.csv":
-        "912d7c79547836dc684a8d2b6621fb96701d1bf7fade79574b631733b4f5b2b3",
-    "philly/philly_tracts.csv": "7700df1fb39b4e64d82c0bc9531a59d4a33ffda3ba4a18dd973f06c7a870c72c",
-    "philly/philly_edges.csv": "5e67ce44c263ade1533ab34692aefc2f1bf8d6cc9c274dde2fe0ada4d193da68",
-    "philly/philly_tracts_2010.geojson":
-        "90bfae0a3ab526b13a84ce448348900b39d57c97ab167ec7f2f6a4aa27fbcb05",
-}  # fmt: skip
 SOURCES = {
     "dodgers": Source(
         "25 weeks of five-minute freeway counts (UCI 157)",
         {"dodgers/Dodgers.data": "62c3853294fd97d229a92bb321b2cc91b4141c8956d6e77ce88ce8eed9e8d46d"},
-        _UCI,
+        "https://archive.ics.uci.edu/static/public/157/dodgers+loop+sensor.zip",
         "Dodgers.data",
     ),
     "mocap6": Source(
         "motion capture, six sequences of 12 channels (Fox et al.)",
         {"mocap6/dataset.npz": "50b15208e34dc2673a1a85beb2687fdc7b5db26534bd7a0f5adaed0a3118fc81"},
-        _BNPY,
+        "https://raw.githubusercontent.com/bnpy/bnpy/master/bnpy/datasets/mocap6/dataset.npz",
     ),
     "mocap124_standin": Source(
         "motion capture, 124 trials (made from CMU's database)",
-        {
-            "mocap124_standin/mocap124_standin.npz":
-                "038b679fefa84287506d9de5c13f04ab51960ac9d0cc4aa726ec65dca82c0c82",
-        },
+        {"mocap124_standin/mocap124_standin.npz":
+            "038b679fefa84287506d9de5c13f04ab51960ac9d0cc4aa726ec65dca82c0c82"},
     ),
     "mocap_long": Source(
         "motion capture, one sequence of 1,484 steps",
-        {
-            "mocap124_standin/long1484_13_29_40fps.npz":
-                "99d81c858e7ccab0c7e337dba207b3b7a98d9a9f449bd1081888d4cb689c89e2",
-        },
+        {"mocap124_standin/long1484_13_29_40fps.npz":
+            "99d81c858e7ccab0c7e337dba207b3b7a98d9a9f449bd1081888d4cb689c89e2"},
     ),
-    "philly": Source("crimes in 384 census tracts of Philadelphia", _PHILLY, is_map=True),
+    "philly": Source(
+        "crimes in 384 census tracts of Philadelphia",
+        {
+            "philly/philly_crime_counts_tract_year.csv":
+                "912d7c79547836dc684a8d2b6621fb96701d1bf7fade79574b631733b4f5b2b3",
+            "philly/philly_tracts.csv":
+                "7700df1fb39b4e64d82c0bc9531a59d4a33ffda3ba4a18dd973f06c7a870c72c",
+            "philly/philly_edges.csv":
+                "5e67ce44c263ade1533ab34692aefc2f1bf8d6cc9c274dde2fe0ada4d193da68",
+            "philly/philly_tracts_2010.geojson":
+                "90bfae0a3ab526b13a84ce448348900b39d57c97ab167ec7f2f6a4aa27fbcb05",
+        },
+        is_map=True,
+    ),
     "sids2": Source(
         "sudden infant deaths, 100 counties of North Carolina",
         {
             "sids2/sids2.csv": "216c130701af40d0400298ea18a0ae8c89ca8356145e01d04b2eee2ad175f695",
-            "sids2/sids2_queen_edges.csv": "87c0e6a0fcba4c21252b34c8ea2af72d5620491d83a99ef7d88f9916cce01cff",
+            "sids2/sids2_queen_edges.csv":
+                "87c0e6a0fcba4c21252b34c8ea2af72d5620491d83a99ef7d88f9916cce01cff",
         },
         is_map=True,
     ),
@@ -101,7 +102,7 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Sequences:
 
     Args:
         name: of the data set.
-        folder: that holds it; None: the folder named by FITONCE_DATA, or `data` here.
+        folder: where it is; None: FITONCE_DATA, ./data, or where `fitonce data fetch` put it.
     """
     known = sorted(name for name, source in SOURCES.items() if not source.is_map)
     if name not in known:
@@ -125,8 +126,8 @@ class MapData:
 
     Attributes:
         table: one row per site.
-        graph: neighbours.
-        polygons: GeoJSON with a feature for each site, in order; None where there is none.
+        graph: which sites are neighbours.
+        polygons: GeoJSON with one feature per site, in order; None if there is none.
     """
 
     table: pd.DataFrame
@@ -140,7 +141,7 @@ def load_map(name: str, folder: str | os.PathLike[str] | None = None, *, year: i
 
     Args:
         name: of the map.
-        folder: that holds it; None: the folder named by FITONCE_DATA, or `data` here.
+        folder: as in `load`.
         year: of the crimes, 2006 to 2018.
     """
     known = [name for name, source in SOURCES.items() if source.is_map]
@@ -151,11 +152,10 @@ def load_map(name: str, folder: str | os.PathLike[str] | None = None, *, year: i
         table = pd.read_csv(files[0])
         return MapData(table, graph(pd.read_csv(files[1]), len(table)), None)
     counts, tracts, edges = (pd.read_csv(path) for path in files[:3])
-    if year not in set(counts["year"]):
-        raise ValueError(
-            f"year must be between {counts['year'].min()} and {counts['year'].max()}, got {year}"
-        )
-    chosen = counts[counts["year"] == year].set_index("GEOID10").loc[tracts["GEOID10"]]
+    years = counts["year"]
+    if year not in set(years):
+        raise ValueError(f"year must be between {years.min()} and {years.max()}, got {year}")
+    chosen = counts[years == year].set_index("GEOID10").loc[tracts["GEOID10"]]
     table = pd.DataFrame(
         {
             "tract": tracts["GEOID10"].astype(str),
@@ -172,10 +172,8 @@ def load_map(name: str, folder: str | os.PathLike[str] | None = None, *, year: i
 
 
 def read_dodgers(path: str | os.PathLike[str]) -> Sequences:
-    """The counts of a `Dodgers.data` file: lines of `month/day/year hour:minute,count`, -1 missing."""
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"expected a file like Dodgers.data, found none at {path}")
+    """Counts from a `Dodgers.data` file: lines of `month/day/year hour:minute,count`, -1 if missing."""
+    path = existing(path, "a file like Dodgers.data")
     try:
         table = pd.read_csv(path, header=None, names=["time", "count"])
         counts = pd.to_numeric(table["count"])
@@ -194,8 +192,8 @@ def simulate_events(
     """Counts drawn from the `EventCounts` model at parameters near those of the real traffic data.
 
     Args:
-        weeks, steps_per_day: how long and how fine; 25 and 288 give 50,400 steps.
-        missing: the share of steps in missing runs.
+        weeks, steps_per_day: length and resolution; 25 and 288 give 50,400 steps.
+        missing: share of steps in runs of missing values.
         seed: of the random numbers.
     """
     rng = np.random.default_rng(seed)
@@ -221,28 +219,26 @@ def _cache() -> Path:
     return Path(platformdirs.user_cache_dir("fitonce")) / "data"
 
 
-def _places(folder: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Folders in which data sets are looked for."""
+def _folders(folder: str | os.PathLike[str] | None = None) -> list[Path]:
     named = folder or os.environ.get("FITONCE_DATA")
     return [*([Path(named)] if named else []), Path("data"), _cache()]
 
 
-def _find(file: str, places: list[Path]) -> Path | None:
-    """A file, in a folder of its own or beside others."""
-    candidates = [place / part for place in places for part in (file, Path(file).name)]
+def _find(file: str, folders: list[Path]) -> Path | None:
+    """A file, in its subfolder or directly in one of the folders."""
+    candidates = [folder / part for folder in folders for part in (file, Path(file).name)]
     return next((path for path in candidates if path.is_file()), None)
 
 
 def _files(name: str, folder: Any) -> list[Path]:
-    """The files of a data set, each with its checksum."""
-    found = []
+    """The files of a data set, with their checksums verified."""
+    found, folders = [], _folders(folder)
     for file, expected in SOURCES[name].files.items():
-        places = _places(folder)
-        path = _find(file, places)
+        path = _find(file, folders)
         if path is None:
-            looked = ", ".join(map(str, places))
             raise ValueError(
-                f"found no {Path(file).name} in {looked}; set FITONCE_DATA to the folder that holds it"
+                f"found no {Path(file).name} in {', '.join(map(str, folders))}; set FITONCE_DATA to "
+                "the folder that holds it"
             )
         got = _checksum(path.read_bytes())
         if got != expected:
@@ -256,27 +252,27 @@ def _files(name: str, folder: Any) -> list[Path]:
 
 
 def _checksum(content: bytes) -> str:
-    """Of archives as they are, of text with its lines ended as on Unix."""
+    """sha256, of text with Unix line ends."""
     binary = content.startswith(b"PK")
     return hashlib.sha256(content if binary else content.replace(b"\r\n", b"\n")).hexdigest()
 
 
 def here(name: str) -> Path | None:
-    """The main file of a data set, if it is on this machine."""
+    """The main file of a data set if it is on this machine, else None."""
     if name not in SOURCES:
         raise ValueError(f"data set must be one of {', '.join(SOURCES)}, got '{name}'")
-    return _find(SOURCES[name].file, _places())
+    return _find(SOURCES[name].file, _folders())
 
 
 def fetch(name: str) -> Path:
-    """The file of a data set, downloaded if need be. What does not have its checksum is not kept."""
+    """The main file of a data set, downloaded unless it is here; a wrong checksum is an error."""
     found, source = here(name), SOURCES[name]
     if found is not None:
         return found
     if source.url is None:
         raise ValueError(
-            f"'{name}' is not offered for download; put {source.file} in a folder and name that with "
-            "FITONCE_DATA"
+            f"'{name}' is not offered for download; put {source.file} in a folder and set "
+            "FITONCE_DATA to it"
         )
     target = Path(os.environ.get("FITONCE_DATA") or _cache()) / source.file
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -289,15 +285,15 @@ def fetch(name: str) -> Path:
         )  # fmt: skip
     except ValueError as error:
         raise ValueError(f"'{name}' could not be fetched: {str(error).splitlines()[0]}") from None
-    except Exception as error:  # every kind of network trouble
+    except Exception as error:  # network errors have many types
         raise ValueError(
-            f"'{name}' could not be fetched ({type(error).__name__}); download it by hand from "
-            f"{source.url} and name its folder with FITONCE_DATA"
+            f"'{name}' could not be fetched ({type(error).__name__}); download it from {source.url} "
+            "and set FITONCE_DATA to its folder"
         ) from None
     if unzip is None:
         return Path(got)
     content = Path(got[0]).read_bytes()
     if _checksum(content) != expected:
-        raise ValueError(f"'{name}' could not be fetched: what came does not have its checksum")
+        raise ValueError(f"'{name}' could not be fetched: the downloaded file has the wrong checksum")
     target.write_bytes(content)
     return target

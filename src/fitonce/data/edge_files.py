@@ -1,5 +1,4 @@
-"""A file of edges: two columns of sites, by the number of their row or by name, with or without a line
-of names above."""
+"""Edge lists in files: two columns of sites, by row number or by name, with or without a header."""
 
 from __future__ import annotations
 
@@ -12,11 +11,11 @@ from fitonce.data.table_files import read_table
 
 
 def edges_of(path: Path, sites: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
-    """Pairs of row numbers, and the column that names the sites, if one does.
+    """Edges as pairs of row numbers (E, 2), and the column that names the sites, or None.
 
     Args:
-        path: of the file of edges.
-        sites: what the data say of each site beside what is modelled, in the order of the sites.
+        path: the file of edges.
+        sites: columns of the data that are not modelled, one row per site.
     """
     pairs = read_table(path, names_first=False)
     if pairs.shape[1] < 2:
@@ -25,21 +24,21 @@ def edges_of(path: Path, sites: pd.DataFrame) -> tuple[pd.DataFrame, str | None]
     numbers = pairs.apply(pd.to_numeric, errors="coerce").notna().all(axis=1)
     if numbers.iloc[1:].all() and (len(pairs) > 1 or numbers.all()):
         return _by_number(_complete(pairs[numbers], path).apply(pd.to_numeric), sites, path)
-    column = _naming(pairs, sites, path)
+    column = _name_column(pairs, sites, path)
     place = {str(name): row for row, name in enumerate(sites[column])}
     is_header = not set(pairs.iloc[0].astype(str)) & set(place)
     pairs = _complete(pairs.iloc[int(is_header) :], path).astype(str)
     unknown = [name for name in pd.unique(pairs.to_numpy().ravel()) if name not in place]
     if unknown:
         raise ValueError(
-            f"{path.name} must have row numbers from 0, or names from a column of the data; "
+            f"{path.name} must have row numbers from 0 or names from a column of the data; "
             f"'{column}' lacks {', '.join(map(repr, unknown[:3]))}"
         )
     return pairs.map(place.__getitem__), column
 
 
 def _by_number(pairs: pd.DataFrame, sites: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, str | None]:
-    """Rows from 0, or values of a column of whole numbers such as codes of counties."""
+    """Edges by row number from 0, or by a column of integers such as county codes."""
     used = set(pairs.to_numpy().ravel())
     codes = [
         name
@@ -52,7 +51,7 @@ def _by_number(pairs: pd.DataFrame, sites: pd.DataFrame, path: Path) -> tuple[pd
     rows = used <= set(range(len(sites)))
     if rows and codes:
         raise ValueError(
-            f"numbers of {path.name} could be rows from 0 or values of '{codes[0]}'; "
+            f"numbers in {path.name} could be row numbers from 0 or values of '{codes[0]}'; "
             f"leave '{codes[0]}' out of the data, or use names"
         )
     if codes:
@@ -67,19 +66,18 @@ def _complete(pairs: pd.DataFrame, path: Path) -> pd.DataFrame:
         raise ValueError(f"{path.name} must have a row for each edge, got none")
     lacking = pairs.index[pairs.isna().any(axis=1)]
     if len(lacking):
-        raise ValueError(f"{path.name} must have two sites in every row, but row {lacking[0]} has not")
+        raise ValueError(f"{path.name} must have two sites in every row, but row {lacking[0]} does not")
     return pairs
 
 
-def _naming(pairs: pd.DataFrame, sites: pd.DataFrame, path: Path) -> str:
-    """The column that tells sites apart and has most of the names."""
+def _name_column(pairs: pd.DataFrame, sites: pd.DataFrame, path: Path) -> str:
+    """The column of distinct values that has most of the names."""
     names = set(pairs.dropna().astype(str).to_numpy().ravel())
     known = {c: len(names & set(sites[c].astype(str))) for c in sites.columns if sites[c].is_unique}
     best = max(known, key=lambda column: known[column], default=None)
     if best is None or not known[best]:
-        some = ", ".join(map(repr, sorted(names)[:3]))
         raise ValueError(
-            f"{path.name} must have row numbers from 0, or names from a column of the data; "
-            f"no column has {some}"
+            f"{path.name} must have row numbers from 0 or names from a column of the data; "
+            f"no column has {', '.join(map(repr, sorted(names)[:3]))}"
         )
     return best

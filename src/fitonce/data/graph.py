@@ -1,94 +1,17 @@
-"""Undirected graphs of sites: read from what people have, checked once."""
+"""Undirected graphs of sites: read from common formats, checked once, and partitioned."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from functools import lru_cache
-from scipy import sparse
+from functools import cached_property, lru_cache
 from typing import Any
+
 import networkx as nx
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
-
-@lru_cache(maxsize=16)
-def partition(graph: Graph, k: int, seed: int = 0) -> np.ndarray:
-    """(V,) labels 0 .. k - 1 of connected regions of similar size.
-
-    Seeds are spread out (each the farthest from those before), regions grow by a neighbour at a time,
-    always the smallest that can, and then give border sites to smaller neighbours while they stay
-    connected.
-    """
-    rng = np.random.default_rng(seed)
-    label = np.full(graph.n_sites, -1)
-
-    def hops(site: int) -> np.ndarray:
-        return np.nan_to_num(graph.hops_from(site), posinf=graph.n_sites)
-
-    seeds = [int(np.argmax(hops(int(rng.integers(graph.n_sites)))))]
-    nearest = hops(seeds[0])
-    while len(seeds) < k:
-        seeds.append(int(rng.choice(np.flatnonzero(nearest == nearest.max()))))
-        nearest = np.minimum(nearest, hops(seeds[-1]))
-    label[seeds] = np.arange(k)
-    neighbours = _neighbours(graph)
-    _grow(label, k, neighbours)
-    _balance(label, k, graph.edges, neighbours)
-    label.setflags(write=False)
-    return label
-
-
-def _neighbours(graph: Graph) -> list[np.ndarray]:
-    matrix = graph.matrix
-    return np.split(matrix.indices, matrix.indptr[1:-1])
-
-
-def _grow(label: np.ndarray, k: int, neighbours: list[np.ndarray]) -> None:
-    sizes = np.bincount(label[label >= 0], minlength=k)
-    while (label < 0).any():
-        for part in np.argsort(sizes, kind="stable"):
-            members = np.flatnonzero(label == part)
-            rim = [j for i in members for j in neighbours[i] if label[j] < 0]
-            if rim:
-                chosen, links = np.unique(rim, return_counts=True)
-                site = chosen[np.argmax(links)]  # the most enclosed: regions stay compact
-                break
-        else:  # a part of the graph without a seed
-            site, part = np.flatnonzero(label < 0)[0], np.argmin(sizes)
-        label[site] = part
-        sizes[part] += 1
-
-
-def _balance(label: np.ndarray, k: int, edges: np.ndarray, neighbours: list[np.ndarray]) -> None:
-    """Let border sites change from a region to a smaller one, the largest difference first."""
-    sizes = np.bincount(label, minlength=k)
-    ends = np.concatenate([edges, edges[:, ::-1]])
-    for _ in range(2 * len(label)):
-        gain = sizes[label[ends[:, 0]]] - sizes[label[ends[:, 1]]]
-        for move in np.argsort(-gain, kind="stable")[: np.count_nonzero(gain > 1)]:
-            site, other = ends[move]
-            if _connected(np.flatnonzero(label == label[site]), site, neighbours):
-                sizes[label[site]] -= 1
-                sizes[label[other]] += 1
-                label[site] = label[other]
-                break
-        else:
-            return
-
-
-def _connected(members: np.ndarray, without: int, neighbours: list[np.ndarray]) -> bool:
-    """Whether a region stays in one piece without a site."""
-    left = set(members.tolist()) - {int(without)}
-    if not left:
-        return False
-    reached, pending = set(), [next(iter(left))]
-    while pending:
-        site = pending.pop()
-        if site not in reached:
-            reached.add(site)
-            pending += [int(j) for j in neighbours[site] if int(j) in left]
-    return reached == left
+from fitonce.core.wording import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +19,9 @@ class Graph:
     """Sites 0 .. n_sites - 1 and the undirected edges between them.
 
     Attributes:
-        n_sites: how many sites.
+        n_sites: number of sites.
         edges: (E, 2) integers, the smaller first, each edge once, sorted.
-        names: of the sites, where what was read had them.
+        names: of the sites, if the input had them.
     """
 
     n_sites: int
@@ -113,17 +36,15 @@ class Graph:
         return sparse.csr_array((ones, (i, j)), shape=(self.n_sites, self.n_sites))
 
     def hops_from(self, site: int) -> np.ndarray:
-        """(V,) steps from a site, infinite where there is no way."""
+        """(V,) length of the shortest path from a site, infinite if there is none."""
         return sparse.csgraph.shortest_path(
             self.matrix, unweighted=True, directed=False, indices=int(site)
         )
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Graph)
-            and self.n_sites == other.n_sites
-            and np.array_equal(self.edges, other.edges)
-        )
+        if not isinstance(other, Graph):
+            return False
+        return self.n_sites == other.n_sites and np.array_equal(self.edges, other.edges)
 
     def __hash__(self) -> int:
         return hash((self.n_sites, self.edges.tobytes()))
@@ -131,7 +52,7 @@ class Graph:
     def __repr__(self) -> str:
         parts = sparse.csgraph.connected_components(self.matrix, directed=False)[0]
         pieces = "connected" if parts == 1 else f"in {parts} parts"
-        return f"Graph({self.n_sites:,} sites, {len(self.edges):,} edges, {pieces})"
+        return f"Graph({counted(self.n_sites, 'site')}, {counted(len(self.edges), 'edge')}, {pieces})"
 
 
 def graph(adjacency: Any, n_sites: int | None = None) -> Graph:
@@ -140,45 +61,44 @@ def graph(adjacency: Any, n_sites: int | None = None) -> Graph:
     Args:
         adjacency: a dense or SciPy sparse matrix of zeros and ones; an edge list, (E, 2) integers or
             two columns of a DataFrame; a networkx graph; libpysal weights; or a model or fit that has
-            one. Labels 0 .. n - 1 are site numbers; other labels are numbered as they come.
-        n_sites: how many sites an edge list is about, when the last of them have no edge.
+            a graph. Labels 0 .. n - 1 are site numbers; other labels are numbered in their order.
+        n_sites: the number of sites of an edge list, if the last ones have no edge.
     """
-    if not _is_networkx(adjacency):  # a fit has a model, and a model a graph
+    found = _read(adjacency, n_sites)
+    if n_sites is not None and n_sites != found.n_sites:
+        raise ValueError(f"n_sites={n_sites}, but the graph has {counted(found.n_sites, 'site')}")
+    return found
+
+
+def of_pairs(pairs: np.ndarray, n_sites: int) -> Graph:
+    """The graph with edges `pairs`, (E, 2) integers."""
+    return _checked(n_sites, np.asarray(pairs, int).reshape(-1, 2), None)
+
+
+def _read(adjacency: Any, n_sites: int | None) -> Graph:
+    if not isinstance(adjacency, nx.Graph):  # a fit has a model, and a model a graph
         adjacency = getattr(adjacency, "model", adjacency)
         adjacency = getattr(adjacency, "graph", adjacency)
     if isinstance(adjacency, Graph):
-        return _sized(adjacency, n_sites)
-    if _is_networkx(adjacency):
-        return _sized(_by_label(_from_networkx(adjacency)), n_sites)
+        return adjacency
+    if isinstance(adjacency, nx.Graph):
+        return _by_label(_from_networkx(adjacency))
     if hasattr(adjacency, "sparse") and (
         hasattr(adjacency, "id_order") or hasattr(adjacency, "unique_ids")
     ):
         ids = adjacency.id_order if hasattr(adjacency, "id_order") else adjacency.unique_ids
-        # Weights of libpysal are often scaled by row: only where they are not zero counts.
-        pattern = sparse.coo_array(adjacency.sparse)
-        return _sized(_by_label(_from_matrix(pattern, tuple(ids))), n_sites)
+        # libpysal weights are often row-standardised: only which of them are not zero matters.
+        return _by_label(_from_matrix(sparse.coo_array(adjacency.sparse), tuple(ids)))
     if sparse.issparse(adjacency):
-        entries: Any = adjacency.tocoo()  # type: ignore[attr-defined]
-        _require_binary(np.asarray(entries.data))
-        return _sized(_from_matrix(entries), n_sites)
+        return _from_matrix(_require_binary(adjacency.tocoo()))  # type: ignore[attr-defined]
     array = _as_array(adjacency)
     square = array.ndim == 2 and array.shape[0] == array.shape[1]
-    if square and len(array) == 2:  # two edges make a square, too
+    if square and len(array) == 2:  # a list of two edges is square, too
         square = np.array_equal(array, array.T) and not array.diagonal().any() and n_sites in (None, 2)
         square = square and array.max() <= 1
     if square:
-        _require_binary(array)
-        return _sized(_from_matrix(sparse.coo_array(array)), n_sites)
+        return _from_matrix(_require_binary(sparse.coo_array(array)))
     return _from_edges(array, n_sites)
-
-
-def of_pairs(pairs: np.ndarray, n_sites: int) -> Graph:
-    """The graph of pairs (E, 2) of sites that are known to be pairs."""
-    return _checked(n_sites, np.asarray(pairs, int).reshape(-1, 2), None)
-
-
-def _is_networkx(adjacency: Any) -> bool:
-    return isinstance(adjacency, nx.Graph)
 
 
 def _as_array(adjacency: Any) -> np.ndarray:
@@ -198,10 +118,11 @@ def _as_array(adjacency: Any) -> np.ndarray:
     return array
 
 
-def _require_binary(values: np.ndarray) -> None:
-    other = values[~((values == 0) | (values == 1))]
+def _require_binary(matrix: Any) -> Any:
+    other = matrix.data[~np.isin(matrix.data, (0, 1))]
     if other.size:
-        raise ValueError(f"an adjacency matrix must hold zeros and ones, got {other.ravel()[0]}")
+        raise ValueError(f"an adjacency matrix must hold zeros and ones, got {other[0]}")
+    return matrix
 
 
 def _from_networkx(given: nx.Graph) -> Graph:
@@ -215,31 +136,29 @@ def _from_networkx(given: nx.Graph) -> Graph:
 
 
 def _by_label(found: Graph) -> Graph:
-    """Sites in the order of their labels, where these are 0 .. n - 1 in any order."""
+    """Sites in the order of their labels, if these are 0 .. n - 1 in any order."""
     labels = list(found.names or ())
-    if not all(isinstance(label, (int, np.integer)) for label in labels):
+    numbers = list(range(len(labels)))
+    if not all(isinstance(label, (int, np.integer)) for label in labels) or sorted(labels) != numbers:
         return found
-    order = np.array(labels, int)
-    if not np.array_equal(np.sort(order), np.arange(len(order))):
-        return found
-    names = tuple(range(len(order)))
-    return _checked(found.n_sites, order[found.edges].reshape(-1, 2), names)
+    return _checked(found.n_sites, np.array(labels, int)[found.edges], tuple(numbers))
 
 
 def _from_matrix(matrix: Any, names: tuple[Any, ...] | None = None) -> Graph:
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"an adjacency matrix must be square, got shape {matrix.shape}")
-    there: Any = sparse.csr_array(matrix).astype(bool)
-    there.eliminate_zeros()  # stored zeros are no edges
-    one_way = (there != there.T).tocoo()
+    nonzero: Any = sparse.csr_array(matrix).astype(bool)
+    nonzero.eliminate_zeros()  # stored zeros are not edges
+    one_way = (nonzero != nonzero.T).tocoo()
     if one_way.nnz:
         i, j = int(one_way.row[0]), int(one_way.col[0])
-        i, j = (i, j) if there[i, j] else (j, i)
+        i, j = (i, j) if nonzero[i, j] else (j, i)
+        pairs = counted(one_way.nnz // 2, "such pair")
         raise ValueError(
             f"adjacency must be symmetric, but site {i} has {j} as a neighbour and not the reverse "
-            f"({one_way.nnz // 2} such pairs); take the larger of the matrix and its transpose"
+            f"({pairs}); take the larger of the matrix and its transpose"
         )
-    entries = sparse.coo_array(there)
+    entries = sparse.coo_array(nonzero)
     return _checked(matrix.shape[0], np.stack([entries.row, entries.col], 1), names)
 
 
@@ -253,13 +172,12 @@ def _from_edges(array: np.ndarray, n_sites: int | None) -> Graph:
     broken = array[~np.isfinite(array) | (array != np.floor(array))]
     if broken.size:
         raise ValueError(f"an edge list must hold integers, got {broken[0]}")
-    pairs = array.astype(int)
     if n_sites is not None and not (isinstance(n_sites, (int, np.integer)) and n_sites >= 1):
         raise ValueError(f"n_sites must be an integer of at least 1, got {n_sites!r}")
-    if n_sites is None and not len(pairs):
-        raise ValueError("an empty edge list says nothing of the number of sites; pass n_sites=")
-    count = int(pairs.max()) + 1 if n_sites is None else n_sites
-    return _checked(count, pairs, None)
+    if n_sites is None and not len(array):
+        raise ValueError("an empty edge list does not give the number of sites; pass n_sites=")
+    pairs = array.astype(int)
+    return _checked(int(pairs.max()) + 1 if n_sites is None else n_sites, pairs, None)
 
 
 def _checked(n_sites: int, pairs: np.ndarray, names: tuple[Any, ...] | None) -> Graph:
@@ -270,13 +188,82 @@ def _checked(n_sites: int, pairs: np.ndarray, names: tuple[Any, ...] | None) -> 
     loops = pairs[pairs[:, 0] == pairs[:, 1]]
     if len(loops):
         raise ValueError(
-            f"a site cannot be its own neighbour, but site {loops[0, 0]} is ({len(loops)} self-loops)"
+            f"a site cannot be its own neighbour, but site {loops[0, 0]} is "
+            f"({counted(len(loops), 'self-loop')})"
         )
     edges = np.unique(np.sort(pairs, 1), axis=0).astype(np.int64).reshape(-1, 2)
     return Graph(int(n_sites), edges, names)
 
 
-def _sized(found: Graph, n_sites: int | None) -> Graph:
-    if n_sites is not None and n_sites != found.n_sites:
-        raise ValueError(f"n_sites={n_sites}, but the graph has {found.n_sites} sites")
-    return found
+@lru_cache(maxsize=16)
+def partition(graph: Graph, k: int, seed: int = 0) -> np.ndarray:
+    """(V,) labels 0 .. k - 1 of connected regions of similar size.
+
+    Regions start from sites that are far apart and grow by one neighbour at a time, the smallest region
+    first. Then they pass border sites to smaller neighbours as long as they stay connected.
+    """
+    rng = np.random.default_rng(seed)
+
+    def hops(site: int) -> np.ndarray:
+        return np.nan_to_num(graph.hops_from(site), posinf=graph.n_sites)
+
+    starts = [int(np.argmax(hops(int(rng.integers(graph.n_sites)))))]
+    nearest = hops(starts[0])
+    while len(starts) < k:
+        starts.append(int(rng.choice(np.flatnonzero(nearest == nearest.max()))))
+        nearest = np.minimum(nearest, hops(starts[-1]))
+    label = np.full(graph.n_sites, -1)
+    label[starts] = np.arange(k)
+    neighbours = np.split(graph.matrix.indices, graph.matrix.indptr[1:-1])
+    _grow(label, k, neighbours)
+    _balance(label, k, graph.edges, neighbours)
+    label.setflags(write=False)
+    return label
+
+
+def _grow(label: np.ndarray, k: int, neighbours: list[np.ndarray]) -> None:
+    """Assign the sites labelled -1, in place."""
+    sizes = np.bincount(label[label >= 0], minlength=k)
+    while (label < 0).any():
+        for part in np.argsort(sizes, kind="stable"):
+            members = np.flatnonzero(label == part)
+            rim = [j for i in members for j in neighbours[i] if label[j] < 0]
+            if rim:
+                candidates, links = np.unique(rim, return_counts=True)
+                site = candidates[np.argmax(links)]  # the most enclosed: regions stay compact
+                break
+        else:  # a component of the graph without a start
+            site, part = np.flatnonzero(label < 0)[0], np.argmin(sizes)
+        label[site] = part
+        sizes[part] += 1
+
+
+def _balance(label: np.ndarray, k: int, edges: np.ndarray, neighbours: list[np.ndarray]) -> None:
+    """Move border sites to a smaller adjacent region, in place, the largest difference first."""
+    sizes = np.bincount(label, minlength=k)
+    ends = np.concatenate([edges, edges[:, ::-1]])
+    for _ in range(2 * len(label)):
+        gain = sizes[label[ends[:, 0]]] - sizes[label[ends[:, 1]]]
+        for move in np.argsort(-gain, kind="stable")[: np.count_nonzero(gain > 1)]:
+            site, other = ends[move]
+            if _stays_connected(np.flatnonzero(label == label[site]), site, neighbours):
+                sizes[label[site]] -= 1
+                sizes[label[other]] += 1
+                label[site] = label[other]
+                break
+        else:
+            return
+
+
+def _stays_connected(members: np.ndarray, without: int, neighbours: list[np.ndarray]) -> bool:
+    """Whether a region is not empty and stays connected without a site."""
+    left = set(members.tolist()) - {int(without)}
+    if not left:
+        return False
+    reached, pending = set(), [next(iter(left))]
+    while pending:
+        site = pending.pop()
+        if site not in reached:
+            reached.add(site)
+            pending += [int(j) for j in neighbours[site] if int(j) in left]
+    return reached == left

@@ -1,33 +1,35 @@
 """Labelled sequences: features of each token and its label, for models of labels given features.
 
-Sites are tokens, numbered through all sequences in order. A site whose label is not known has weight
-zero from the start; its features count all the same.
+Sites are tokens, numbered through all sequences in order. A site whose label is unknown has weight zero
+in the full fit; its features are used all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fitonce.data.sequences import Collection
 from typing import Any
+
 import jax
 import numpy as np
 import pandas as pd
 
+from fitonce.core.wording import counted, span
+from fitonce.data.sequences import Collection
 
 UNKNOWN = -1
 
 
 @dataclass(frozen=True, eq=False)
 class Labelled(Collection):
-    """Sequences of tokens with features and labels, one after the other.
+    """Sequences of tokens with features and labels, concatenated.
 
     Attributes:
         features: (sites, Q) floats.
-        labels: (sites,) numbers of tags, -1 where unknown.
+        labels: (sites,) indices of tags, -1 where unknown.
         lengths: (N,) integers.
         tags: K names.
-        words: (sites,) what the tokens are, for reports; None when not given.
+        words: (sites,) the tokens, for reports; None if not given.
     """
 
     features: np.ndarray
@@ -42,7 +44,7 @@ class Labelled(Collection):
         return (np.asarray(self.labels) != UNKNOWN).astype(float)
 
     def words_of(self, sequence: int) -> list[str]:
-        """The tokens of one sequence; their numbers where no words were given."""
+        """The tokens of one sequence; their numbers if no words were given."""
         start, length = self.offsets[sequence], self.lengths[sequence]
         if self.words is None:
             return [f"({step})" for step in range(length)]
@@ -51,13 +53,13 @@ class Labelled(Collection):
     def __repr__(self) -> str:
         unknown = int((self.weights == 0).sum())
         return (
-            f"Labelled({self.n_sequences:,} sequences of {self.lengths.min()} to {self.lengths.max()} "
-            f"tokens, {self.features.shape[1]} features, {len(self.tags)} tags, {unknown:,} of "
-            f"{self.n_sites:,} labels unknown)"
+            f"Labelled({counted(self.n_sequences, 'sequence')} of {span(self.lengths, 'token')}, "
+            f"{counted(self.features.shape[1], 'feature')}, {counted(len(self.tags), 'tag')}, "
+            f"{unknown:,} of {self.n_sites:,} labels unknown)"
         )
 
 
-# So that a user's own loss can be given the data inside a compiled program, which has no use for words.
+# So that a user's own loss can take the data inside a compiled program, which does not need the words.
 jax.tree_util.register_pytree_node(
     Labelled,
     lambda data: ((data.features, data.labels, data.lengths), data.tags),
@@ -72,10 +74,10 @@ def labelled(
 
     Args:
         features: a list with an array (T_n, Q) for each sequence, or an array (N, T, Q).
-        labels: a list with T_n labels for each sequence: text or integers. None, NaN or "" where a label
-            is not known, and -1 among integers.
-        tags: all labels that there are, in order; None: those that occur, sorted. Give the training
-            data's when reading more data for the same model.
+        labels: a list with T_n labels for each sequence: text or integers. None, NaN, "" or the number
+            -1 mean that a label is unknown.
+        tags: all possible labels, in order; None: those that occur, sorted. Pass the tags of the
+            training data when reading more data for the same model.
         words: a list with T_n words for each sequence, for reports.
     """
     parts = [_matrix(part, number) for number, part in enumerate(_listed(features, "features"))]
@@ -86,25 +88,24 @@ def labelled(
         raise ValueError(f"every token must have the same number of features, got {widths}")
     lengths = np.array([len(part) for part in parts])
     flat = _flat(labels, lengths, "labels")
-    known = [not _is_unknown(label) for label in flat]
-    if not any(known):
+    texts = [None if _is_unknown(label) else _text(label) for label in flat]
+    occurring = {text for text in texts if text is not None}
+    if not occurring:
         raise ValueError("labels must hold at least one known label, got none")
-    named = [_text(label) if yes else "" for label, yes in zip(flat, known, strict=True)]
-    names = _names(tags, {text for text, yes in zip(named, known, strict=True) if yes})
-    number = {name: k for k, name in enumerate(names)}
-    codes = np.full(len(flat), UNKNOWN)
-    for site, (label, yes) in enumerate(zip(named, known, strict=True)):
-        if yes and label not in number:
-            sequence, token = _place(site, lengths)
+    names = _names(tags, occurring)
+    number: dict[str | None, int] = {None: UNKNOWN} | {name: k for k, name in enumerate(names)}
+    for site, text in enumerate(texts):
+        if text not in number:
+            sequence = int(np.searchsorted(np.cumsum(lengths), site, side="right"))
+            token = site - int(lengths[:sequence].sum())
             raise ValueError(
-                f"the label of sequence {sequence}, token {token} is '{label}', which is not one of "
+                f"the label of sequence {sequence}, token {token} is '{text}', which is not one of "
                 f"the {len(names)} tags {', '.join(names)}; label it as one of these or as None "
                 "(unknown), or fit a model that has it"
             )
-        if yes:
-            codes[site] = number[label]
-    texts = None if words is None else tuple(map(str, _flat(words, lengths, "words")))
-    return Labelled(np.concatenate(parts), codes, lengths, names, texts)
+    codes = np.array([number[text] for text in texts])
+    tokens = None if words is None else tuple(map(str, _flat(words, lengths, "words")))
+    return Labelled(np.concatenate(parts), codes, lengths, names, tokens)
 
 
 def _listed(items: Any, what: str) -> list[Any]:
@@ -133,7 +134,7 @@ def _matrix(part: Any, number: int) -> np.ndarray:
         token, feature = np.argwhere(~np.isfinite(array))[0]
         raise ValueError(
             f"features must be finite, got {array[token, feature]} in sequence {number}, token {token}, "
-            f"feature {feature}; a feature that is not known needs a value, such as 0"
+            f"feature {feature}; an unknown feature needs a value, such as 0"
         )
     return array
 
@@ -148,13 +149,13 @@ def _flat(items: Any, lengths: np.ndarray, what: str) -> list[Any]:
         if isinstance(row, str) or np.ndim(np.asarray(row, object)) != 1 or len(row) != length:
             shown = f"'{row:.40}'" if isinstance(row, str) else f"{np.shape(np.asarray(row, object))}"
             raise ValueError(
-                f"{what} of sequence {number} must be a list of {length}, one a token, got {shown}"
+                f"{what} of sequence {number} must be a list of {length}, one per token, got {shown}"
             )
     return [item for row in rows for item in row]
 
 
 def _text(label: Any) -> str:
-    """The name of a tag; 1.0 is the tag 1 where NaN made floats of integers."""
+    """The name of a tag. 1.0 is the tag 1: NaN turns integers into floats."""
     whole = isinstance(label, (float, np.floating)) and float(label).is_integer()
     return str(int(label)) if whole else str(label)
 
@@ -165,18 +166,11 @@ def _is_unknown(label: Any) -> bool:
     return bool(pd.isna(label)) or label == UNKNOWN
 
 
-def _names(tags: Sequence[Any] | None, found: set[str]) -> tuple[str, ...]:
+def _names(tags: Sequence[Any] | None, occurring: set[str]) -> tuple[str, ...]:
     if tags is None:
-        whole = all(name.lstrip("-").isdigit() for name in found)
-        return tuple(sorted(found, key=int) if whole else sorted(found))
+        whole = all(name.lstrip("-").isdigit() for name in occurring)
+        return tuple(sorted(occurring, key=int if whole else None))
     names = tuple(map(_text, tags))
     if isinstance(tags, str) or len(set(names)) < len(names) or not names:
         raise ValueError(f"tags must be a list of different names, got {tags!r}")
     return names
-
-
-def _place(site: int, lengths: np.ndarray) -> tuple[int, int]:
-    """The sequence of a site, and its place there."""
-    ends = np.cumsum(lengths)
-    sequence = int(np.searchsorted(ends, site, side="right"))
-    return sequence, int(site - ends[sequence] + lengths[sequence])

@@ -1,37 +1,34 @@
-"""Sequences: the one place where arrays come in and are checked.
+"""Sequences: arrays and tables are read and checked here.
 
 Sites are the observations, numbered through all sequences in order: the first sequence's steps, then
-the second's. A site is missing when every one of its channels is; it has weight zero from the start.
+the second's. A site is missing if all its channels are; it has weight zero in the full fit.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from dataclasses import replace
-from fitonce.core.wording import counted
-from fitonce.core.wording import span
-from fitonce.data.places import Names
-from fitonce.core.wording import counted
-from fitonce.core.wording import span
-from fitonce.data.places import names_of
 from numbers import Real
 from typing import Any
-import hashlib
+
 import jax
 import numpy as np
 import pandas as pd
 
+from fitonce.core.wording import counted, span
+from fitonce.data.places import Names, names_of
+
 
 class Collection:
-    """Sites in sequences, whatever was observed at them. A subclass has `lengths` (N,), how many sites
-    each sequence has, and `weights` (sites,): 1 where something was observed, 0 where it is missing."""
+    """Sites in sequences, with observations of any kind. A subclass has `lengths` (N,), the number of
+    sites of each sequence, and `weights` (sites,): 1 where something was observed, 0 if missing."""
 
     lengths: np.ndarray
 
     @property
     def names(self) -> Names | None:
-        """What the user calls sequences and sites; None: they have numbers only."""
+        """The user's names for sequences and sites; None: numbers only."""
         return None
 
     @property
@@ -40,24 +37,25 @@ class Collection:
 
     @property
     def fingerprint(self) -> str:
-        """Of what was observed, so that results on other data are told apart; "": not known."""
+        """A hash of the observations, which identifies the data of a result; "": unknown."""
         return ""
 
     def require_lengths(self, lengths: np.ndarray) -> None:
-        """Raise unless folds that were made for sequences of these lengths (N,) fit."""
+        """Raise unless folds made for sequences of these lengths (N,) fit this data."""
         if not np.array_equal(lengths, self.lengths):
             raise ValueError(
-                f"folds were made for sequences of {_some(lengths)} steps, data has {_some(self.lengths)}"
+                f"folds were made for sequences of {_some(lengths)} steps, "
+                f"data has {_some(self.lengths)}"
             )
 
     @property
     def channel_names(self) -> tuple[str, ...]:
-        """Of the numbers that were observed at each site; none where they are not numbers."""
+        """Names of the numbers observed at each site; empty if observations are not numbers."""
         return ()
 
     @property
     def shown_values(self) -> np.ndarray:
-        """(sites,) one number of each site to draw, nan where there is none."""
+        """(sites,) one number per site to plot, nan where there is none."""
         return np.full(self.n_sites, np.nan)
 
     @property
@@ -75,13 +73,13 @@ class Collection:
 
     @property
     def sequence_weights(self) -> np.ndarray:
-        """(N,): 1 where something of the sequence was observed."""
+        """(N,): 1 if any site of the sequence was observed."""
         return (np.add.reduceat(self.weights, self.offsets) > 0).astype(float)
 
     @property
     def sites(self) -> pd.DataFrame:
-        """One row per site: `sequence`, `time` (within the sequence), `observed`, and `place`, what the
-        user calls it, where data have names."""
+        """One row per site: `sequence`, `time` (within the sequence), `observed`, and the user's name
+        `place` if the data have names."""
         sequence = np.repeat(np.arange(self.n_sequences), self.lengths)
         site = np.arange(self.n_sites)
         time = site - self.offsets[sequence]
@@ -95,7 +93,7 @@ def _some(lengths: np.ndarray) -> str:
 
 
 class Points(Collection):
-    """`count` things that can be left out, of which nothing else is known."""
+    """`count` units that can be left out; nothing else is known about them."""
 
     def __init__(self, count: int) -> None:
         self.lengths = np.array([count])
@@ -109,7 +107,7 @@ class Points(Collection):
         return self.weights
 
     def require_lengths(self, lengths: np.ndarray) -> None:
-        """Anything goes: only the user knows what the things are."""
+        """Accept any lengths: only the user knows what the units are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +115,12 @@ class Sequences(Collection):
     """One or more sequences of observations, padded to the longest.
 
     Attributes:
-        values: (N, T, C) floats; missing and padding entries hold 0 and are never used.
+        values: (N, T, C) floats; missing and padding entries are 0 and never used.
         observed: (N, T, C) bools.
         lengths: (N,) integers.
         channels: C names.
-        conditioned: (N, T, C) bools, what is known and only conditioned on, such as the first steps of
-            an autoregression: it has a value and counts as not observed; None: nothing.
+        conditioned: (N, T, C) bools, values that the model only conditions on, such as the first steps
+            of an autoregression; they count as not observed. None: no such values.
         names: of sequences and sites, from keys, groups and indices; None: numbers only.
     """
 
@@ -139,17 +137,17 @@ class Sequences(Collection):
 
     @property
     def valid(self) -> np.ndarray:
-        """(N, T): true where there is a step rather than padding."""
+        """(N, T): true for steps, false for padding."""
         return np.arange(self.values.shape[1])[None] < self.lengths[:, None]
 
     @property
     def weights(self) -> np.ndarray:
-        """(sites,): 1 where something was observed, 0 where it is missing from the start."""
+        """(sites,): 1 where any channel was observed, 0 where all are missing."""
         return np.any(self.observed, axis=-1)[self.valid].astype(float)
 
     @property
     def fingerprint(self) -> str:
-        """Of all values, also those that a model only conditions on, and of which are missing."""
+        """A hash of all values, including those only conditioned on, and of which are missing."""
         digest = hashlib.sha256(np.asarray(self.lengths, np.int64).tobytes())
         known = self.observed if self.conditioned is None else self.observed | self.conditioned
         content = hashlib.sha256(self.values.tobytes() + known.tobytes())
@@ -163,14 +161,13 @@ class Sequences(Collection):
     def __repr__(self) -> str:
         given = np.zeros(1) if self.conditioned is None else self.conditioned.any(-1)
         missing = int((self.weights == 0).sum() - given.sum())
-        steps = counted(int(self.lengths.max()), "step").split()[1]
         return (
-            f"Sequences({counted(self.n_sequences, 'sequence')} of {span(self.lengths)} {steps}, "
+            f"Sequences({counted(self.n_sequences, 'sequence')} of {span(self.lengths, 'step')}, "
             f"{counted(len(self.channels), 'channel')}, {missing:,} of {self.n_sites:,} sites missing)"
         )
 
 
-# So that a user's own loss can be given the data inside a compiled program.
+# So that a user's own loss can take the data inside a compiled program.
 jax.tree_util.register_dataclass(
     Sequences,
     data_fields=["values", "observed", "lengths", "conditioned"],
@@ -185,25 +182,25 @@ def sequences(data: Any, *, missing: float | None = None, group: str | None = No
     Args:
         data: (T,) or (T, C) for one sequence; (N, T, C), or a list of (T_n,) or (T_n, C) arrays or
             DataFrames, or a dict of DataFrames by name, for several. NaN means missing, for whole steps
-            and for single channels. Dates, words or a named index of a DataFrame name its steps in
+            and for single channels. An index of dates or text, or a named index, names the steps in
             tables and reports.
-        missing: a value that means missing too, such as -1.
-        group: a column of a DataFrame that says which sequence a row belongs to.
+        missing: a number that also means missing, such as -1.
+        group: the column of a DataFrame that says which sequence a row belongs to.
     """
     if missing is not None and not isinstance(missing, Real):
         raise ValueError(f"missing must be a number, got {missing!r}")
     if isinstance(data, Sequences):
         if missing is not None or group is not None:
-            raise ValueError("data is read already; give missing and group when it is first read")
+            raise ValueError("data has been read already; pass missing and group when first reading it")
         return data
     if isinstance(data, Collection):
         raise ValueError(
-            f"data must be numbers, got {type(data).__name__}; labelled data need a model of labels such "
-            "as LinearChainCRF"
+            f"data must be numbers, got {type(data).__name__}; labelled data need a model of labels "
+            "such as LinearChainCRF"
         )
     if group is not None:
-        data = _split_groups(data, group)
-    called = list(data) if isinstance(data, Mapping) else None
+        data = {name: part.drop(columns=group) for name, part in split_groups(data, group).items()}
+    keys = list(data) if isinstance(data, Mapping) else None
     parts = _as_list(data)
     if not parts:
         raise ValueError("data must hold at least one sequence, got none")
@@ -217,24 +214,28 @@ def sequences(data: Any, *, missing: float | None = None, group: str | None = No
             raise ValueError(
                 f"all sequences must have the same columns in order, got {columns[0]} and {other}"
             )
-    if missing is not None:
-        arrays = [np.where(array == missing, np.nan, array) for array in arrays]
-    if not any(np.isfinite(array).any() for array in arrays):
+    lengths = np.array([len(array) for array in arrays])
+    channels = _channel_names(parts[0], arrays[0].shape[1])
+    values = np.full((len(arrays), lengths.max(), len(channels)), np.nan)
+    for row, array in zip(values, arrays, strict=True):
+        row[: len(array)] = array
+    observed = np.isfinite(values) & (True if missing is None else values != missing)
+    if not observed.any():
         raise ValueError("data must hold at least one observation, got only missing values")
-    found = _pad(arrays, _channel_names(parts[0], arrays[0].shape[1]))
-    return replace(found, names=names_of(parts, called))
+    values = np.where(observed, values, 0.0)
+    return Sequences(values, observed, lengths, channels, names=names_of(parts, keys))
 
 
-def _split_groups(data: Any, group: str) -> dict[Any, pd.DataFrame]:
-    if not isinstance(data, pd.DataFrame):
-        raise ValueError(f"group='{group}' needs a DataFrame, got {type(data).__name__}")
-    if group not in data.columns:
-        raise ValueError(f"group='{group}' is not a column; columns are {list(data.columns)}")
-    unlabelled = np.flatnonzero(data[group].isna())
+def split_groups(table: Any, group: str) -> dict[Any, pd.DataFrame]:
+    """The rows of each group of a DataFrame, in order of appearance."""
+    if not isinstance(table, pd.DataFrame):
+        raise ValueError(f"group='{group}' needs a DataFrame, got {type(table).__name__}")
+    if group not in table.columns:
+        raise ValueError(f"group='{group}' is not a column; columns are {list(table.columns)}")
+    unlabelled = np.flatnonzero(table[group].isna())
     if unlabelled.size:
         raise ValueError(f"group='{group}' must label every row, but row {unlabelled[0]} has none")
-    grouped = data.groupby(group, sort=False, observed=True)
-    return {name: part.drop(columns=group) for name, part in grouped}
+    return dict(iter(table.groupby(group, sort=False, observed=True)))
 
 
 def _as_list(data: Any) -> list[Any]:
@@ -272,21 +273,21 @@ def _as_matrix(part: Any, number: int, count: int) -> np.ndarray:
 
 
 def _as_floats(part: Any, which: str) -> np.ndarray:
-    """NaN where pandas or a mask says missing. Dates, text and complex numbers are refused."""
+    """Floats, NaN where pandas or a mask marks missing. Dates, text and complex numbers are refused."""
     if isinstance(part, (pd.DataFrame, pd.Series)):
         for column, dtype in pd.DataFrame(part).dtypes.items():
             if dtype.kind not in "biuf":
-                hint = f"; group='{column}' makes it tell sequences apart" if dtype.kind in "OUT" else ""
+                hint = f"; group='{column}' would split it into sequences" if dtype.kind in "OUT" else ""
                 raise ValueError(f"{which} must be numeric, but column '{column}' is {dtype}{hint}")
         return part.to_numpy(dtype=float, na_value=np.nan)
     try:
         array = np.asanyarray(part)
         if array.dtype.kind not in "cmMSU":
             return np.ma.filled(array.astype(float), np.nan)
-        found = f"dtype {array.dtype}"
+        got = f"dtype {array.dtype}"
     except (TypeError, ValueError):
-        found = type(part).__name__
-    raise ValueError(f"{which} must be numeric and rectangular, got {found}")
+        got = type(part).__name__
+    raise ValueError(f"{which} must be numeric and rectangular, got {got}")
 
 
 def _channel_names(part: Any, width: int) -> tuple[str, ...]:
@@ -295,12 +296,3 @@ def _channel_names(part: Any, width: int) -> tuple[str, ...]:
     if isinstance(part, pd.Series) and part.name is not None:
         return (str(part.name),)
     return tuple(f"x{channel}" for channel in range(width))
-
-
-def _pad(arrays: list[np.ndarray], channels: tuple[str, ...]) -> Sequences:
-    lengths = np.array([len(array) for array in arrays])
-    values = np.full((len(arrays), lengths.max(), len(channels)), np.nan)
-    for row, array in zip(values, arrays, strict=True):
-        row[: len(array)] = array
-    observed = np.isfinite(values)
-    return Sequences(np.where(observed, values, 0.0), observed, lengths, channels)

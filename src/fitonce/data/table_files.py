@@ -1,14 +1,14 @@
-"""Tables from files, by their ending: CSV, TSV, Parquet, NPZ."""
+"""Tables from files, by extension: CSV, TSV, Parquet, NPZ."""
 
 from __future__ import annotations
 
+import csv
+import warnings
 from pathlib import Path
 from typing import Any
-import csv
+
 import numpy as np
 import pandas as pd
-import warnings
-
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
 
@@ -16,14 +16,14 @@ TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
 def read_table(
     path: str | Path, decimal: str | None = None, names_first: bool | None = None
 ) -> pd.DataFrame:
-    """A table from a file, by its ending.
+    """A table from a file, by its extension.
 
     Args:
         path: the file.
-        decimal: the mark in the numbers of a text file; None: a comma where columns are full of such
-            numbers and something else parts them; then `attrs` of the table have "decimal".
-        names_first: whether the first line of a text file names the columns; None: unless it is all
-            numbers.
+        decimal: the decimal mark of a text file; None: a comma if columns hold such numbers and another
+            character separates them; "decimal" is then set in the table's `attrs`.
+        names_first: whether the first line of a text file names the columns; None: unless it holds
+            only numbers.
     """
     path = Path(path)
     if path.is_dir():
@@ -49,42 +49,44 @@ def _text(path: Path, ending: str, decimal: str | None, names_first: bool | None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} must be UTF-8 text, but byte {error.start} is not") from None
     if "\0" in head:
-        raise ValueError(f"{path.name} must be text, but has bytes that are zero")
-    separator = "\t" if ending == ".tsv" else _separator(head)
-    cells = _first_cells(head, separator)
+        raise ValueError(f"{path.name} must be text, but has zero bytes")
+    first = next((line for line in head.splitlines() if line.strip()), "")
+    separator = "\t" if ending == ".tsv" or "\t" in first else ";" if ";" in first else ","
+    row = next(csv.reader([first], delimiter=separator, skipinitialspace=True), [])
+    cells = [cell.strip() for cell in row]
     marks = [decimal] if decimal else [".", *([","] if separator != "," else [])]
-    numbers = any(_all_numbers(cells, mark) for mark in marks)
-    named = not numbers if names_first is None else names_first
-    header: int | None = 0 if named else None
+    if names_first is None:
+        names_first = not any(_all_numbers(cells, mark) for mark in marks)
     twice = [cell for place, cell in enumerate(cells) if cell and cell in cells[:place]]
-    if named and twice:
+    if names_first and twice:
         raise ValueError(f"{path.name} has two columns named '{twice[0]}'")
-    how = {
+    options = {
         "sep": separator,
-        "header": header,
+        "header": 0 if names_first else None,
         "encoding": "utf-8-sig",
         "skipinitialspace": True,
         "index_col": False,
         "skip_blank_lines": not head.split("\n")[0].strip(),
     }
-    table = _parsed(path, decimal=marks[0], **how)
-    fractions = any(_has_fractions(table[name]) for name in table.columns)  # then points are the marks
-    if len(marks) > 1 and not fractions and any(_has_commas(table[name]) for name in table.columns):
-        table = _parsed(path, decimal=",", **how)
+    table = _parsed(path, decimal=marks[0], **options)
+    columns = [table[name] for name in table.columns]
+    fractions = any(c.dtype.kind == "f" and (c.dropna() % 1 != 0).any() for c in columns)
+    if len(marks) > 1 and not fractions and any(map(_has_commas, columns)):
+        table = _parsed(path, decimal=",", **options)
         table.attrs["decimal"] = ","
     while len(table) and table.iloc[-1].isna().all() and head.endswith(("\n\n", "\r\n\r\n")):
-        table = table.iloc[:-1]  # empty lines at the end are no steps
-    if header is None:
+        table = table.iloc[:-1]  # empty lines at the end are not rows
+    if not names_first:
         table.columns = [f"x{k}" for k in range(table.shape[1])]
     table.columns = [str(name).strip() for name in table.columns]
     return table
 
 
-def _parsed(path: Path, **how: Any) -> pd.DataFrame:
+def _parsed(path: Path, **options: Any) -> pd.DataFrame:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-            return pd.read_csv(path, **how)
+            return pd.read_csv(path, **options)
     except pd.errors.ParserWarning:
         raise ValueError(f"{path.name} has rows with more cells than its first line has names") from None
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, csv.Error) as error:
@@ -93,7 +95,7 @@ def _parsed(path: Path, **how: Any) -> pd.DataFrame:
 
 
 def _has_commas(column: pd.Series) -> bool:
-    """Whether a column is one of numbers with decimal commas; 1,234 alone could be a thousand."""
+    """Whether a column holds numbers with decimal commas; 1,234 alone could be more than a thousand."""
     if column.dtype.kind in "biufM":
         return False
     cells = column.dropna().astype(str).str.strip()
@@ -102,21 +104,6 @@ def _has_commas(column: pd.Series) -> bool:
         and cells.str.fullmatch(r"[+-]?\d*(,\d+)?([eE][+-]?\d+)?").all()
         and cells.str.contains(r",(?:\d{1,2}|\d{4,})(?!\d)|^[+-]?0?,\d").any()
     )
-
-
-def _has_fractions(column: pd.Series) -> bool:
-    return column.dtype.kind == "f" and bool((column.dropna() % 1 != 0).any())
-
-
-def _separator(head: str) -> str:
-    first = next((line for line in head.splitlines() if line.strip()), "")
-    return next((mark for mark in ("\t", ";") if mark in first), ",")
-
-
-def _first_cells(head: str, separator: str) -> list[str]:
-    first = next((line for line in head.splitlines() if line.strip()), "")
-    row = next(csv.reader([first], delimiter=separator, skipinitialspace=True), [])
-    return [cell.strip() for cell in row]
 
 
 def _all_numbers(cells: list[str], decimal: str) -> bool:
@@ -135,11 +122,11 @@ def _parquet(path: Path) -> pd.DataFrame:
         raise ValueError("Parquet files need pyarrow: pip install 'fitonce[parquet]'") from None
     try:
         table = pd.read_parquet(path)
-    except Exception as error:  # pyarrow has many kinds
+    except Exception as error:  # pyarrow raises many types
         raise ValueError(f"{path.name} is not a Parquet file that can be read: {error}") from None
     table.columns = [str(name) for name in table.columns]
     named = any(name is not None for name in table.index.names)
-    if not named and table.index.dtype.kind in "iuf":  # numbers the rows
+    if not named and table.index.dtype.kind in "iuf":  # only row numbers
         return table.reset_index(drop=True)
     both = [str(name) for name in table.index.names if str(name) in table.columns]
     if both:
@@ -148,15 +135,15 @@ def _parquet(path: Path) -> pd.DataFrame:
 
 
 def _arrays(path: Path) -> pd.DataFrame:
-    """Arrays of one length are columns; one of two axes is as many columns as it has."""
+    """One column for each array, or for each column of a matrix."""
     try:
         with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            arrays = dict(found) if hasattr(found, "files") else {"x": found}
-    except Exception as error:  # numpy, zipfile and the parser of headers have many kinds
+            content = np.load(file, allow_pickle=False)
+            arrays = dict(content) if hasattr(content, "files") else {"x": content}
+    except Exception as error:  # numpy, zipfile and the parser of headers raise many types
         raise ValueError(f"{path.name} is not an array file that can be read: {error}") from None
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
-        raise ValueError(f"{path.name} is not an array file that can be read: a part is no array")
+        raise ValueError(f"{path.name} is not an array file that can be read: a member is not an array")
     columns: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         if array.ndim not in (1, 2):
@@ -168,5 +155,5 @@ def _arrays(path: Path) -> pd.DataFrame:
         columns |= parts
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"all arrays of {path.name} must have one length, got {lengths}")
+        raise ValueError(f"all arrays of {path.name} must have the same length, got {lengths}")
     return pd.DataFrame(columns)

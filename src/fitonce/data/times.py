@@ -1,15 +1,17 @@
-"""Regular times: which step of a grid each row is at, and what times the steps between them have.
+"""Times: reading them, and the regular grid that they lie on.
 
-A grid is of numbers, of stretches of time of one length, or of the calendar's months, which have not.
+The step of a grid is a number, a fixed duration, or calendar months.
 """
 
 from __future__ import annotations
 
+import operator
+import warnings
 from dataclasses import dataclass
 from typing import Any
+
 import numpy as np
 import pandas as pd
-import warnings
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,8 +19,8 @@ class TimeGrid:
     """Rows on a regular grid.
 
     Attributes:
-        places: (rows,) the step that each row is at, rising from 0.
-        known: (rows,) their times.
+        places: (rows,) the step of each row, increasing from 0.
+        known: (rows,) the times of the rows.
         step: between neighbours: a number, a `Timedelta`, or months.
     """
 
@@ -27,7 +29,7 @@ class TimeGrid:
     step: float | pd.Timedelta | pd.DateOffset
 
     def times(self) -> pd.Index:
-        """Of all steps; those of rows as they are."""
+        """(steps,) times of all steps; those of rows are unchanged."""
         count = int(self.places[-1]) + 1
         lacking = np.setdiff1d(np.arange(count), self.places)
         added = pd.Index([self.known[0] + int(place) * self.step for place in lacking])
@@ -36,18 +38,19 @@ class TimeGrid:
 
 
 def regular_grid(times: pd.Series) -> TimeGrid | None:
-    """The grid that rising times lie on; None where they do not lie on one."""
+    """The grid that increasing times lie on; None if they do not lie on one."""
     known = pd.Index(times)
     if times.dtype.kind != "M":
-        found = _places(times.to_numpy(float))
-        return None if found is None else TimeGrid(found[0], known, float(found[1]))
-    found = _places(times.to_numpy().astype("datetime64[ns]").astype(np.int64))
-    if found is not None:
-        return TimeGrid(found[0], known, pd.Timedelta(int(found[1]), "ns"))
+        fit = _places(times.to_numpy(float))
+        return None if fit is None else TimeGrid(fit[0], known, float(fit[1]))
+    fit = _places(times.to_numpy().astype("datetime64[ns]").astype(np.int64))
+    if fit is not None:
+        return TimeGrid(fit[0], known, pd.Timedelta(int(fit[1]), "ns"))
     return _monthly(pd.DatetimeIndex(known))
 
 
 def _places(ticks: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """Multiples of a common step for increasing numbers, and the step; None if there is none."""
     steps = np.diff(ticks)
     step = np.median(steps) if (steps == np.median(steps)).mean() > 0.5 else steps.min()
     with np.errstate(invalid="ignore", over="ignore"):
@@ -59,81 +62,76 @@ def _places(ticks: np.ndarray) -> tuple[np.ndarray, float] | None:
 
 
 def _monthly(known: pd.DatetimeIndex) -> TimeGrid | None:
-    """Months, quarters or years: the same day and hour of each, or the last day of each."""
+    """A grid of months, quarters or years: the same day and time in each, or the last day of each."""
     last = bool((known.day == known.days_in_month).all())
     same_day = (known.day == known.day[0]).all() or last
     if not same_day or not (known - known.normalize() == known[0] - known[0].normalize()).all():
         return None
-    found = _places((12 * known.year + known.month).to_numpy(np.int64))
-    if found is None:
+    fit = _places((12 * known.year + known.month).to_numpy(np.int64))
+    if fit is None:
         return None
     day: dict[str, Any] = {"day": 31} if last else {}
-    return TimeGrid(found[0], known, pd.DateOffset(months=int(found[1]), **day))
+    return TimeGrid(fit[0], known, pd.DateOffset(months=int(fit[1]), **day))
 
 
 def as_times(column: pd.Series, time: str) -> pd.Series:
-    """Numbers, or moments without a zone; `time` is the column's name, for messages."""
+    """The column as numbers, or as times without a zone (UTC); `time` is its name, for messages."""
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
-    found = column if column.dtype.kind in "iufM" else _moments(column, time)
-    if isinstance(found.dtype, pd.DatetimeTZDtype):
-        found = found.dt.tz_convert("UTC").dt.tz_localize(None)
-    finite = np.isfinite(found.to_numpy(float)) if found.dtype.kind == "f" else found.notna()
+    times = column if column.dtype.kind in "iufM" else _parsed(column, time)
+    if isinstance(times.dtype, pd.DatetimeTZDtype):
+        times = times.dt.tz_convert("UTC").dt.tz_localize(None)
+    finite = np.isfinite(times.to_numpy(float)) if times.dtype.kind == "f" else times.notna()
     bad = np.flatnonzero(~finite)
     if bad.size:
         cell = column.iloc[bad[0]]
         got = f"an empty cell in row {column.index[bad[0]]}" if pd.isna(cell) else f"{str(cell)!r}"
         raise ValueError(f"'{time}' must be a number or a date in every row, got {got}")
-    return found
+    return times
 
 
-def _moments(column: pd.Series, time: str) -> pd.Series:
-    """Dates in one format for all rows. Where days and months could be exchanged, what rises counts."""
+def _parsed(column: pd.Series, time: str) -> pd.Series:
+    """Dates in one format for all rows. If day and month could be swapped, the increasing order wins."""
     zones = has_zones(column)
     standard = pd.to_datetime(column, errors="coerce", format="ISO8601", utc=zones)
     if standard.notna().all():
         return standard
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # pandas guesses the format; so do we, twice
-        ways = [
+        warnings.simplefilter("ignore", UserWarning)  # pandas warns that it guesses the format
+        readings = [
             pd.to_datetime(column, errors="coerce", dayfirst=first, utc=zones) for first in (False, True)
         ]
-    whole = [found for found in ways if found.notna().all()]
-    if not whole:
-        return standard
-    if len(whole) == 2 and not whole[0].equals(whole[1]):
-        rising = [found for found in whole if found.is_monotonic_increasing]
-        if len(rising) != 1:
+    readings = [reading for reading in readings if reading.notna().all()]
+    if len(readings) == 2 and not readings[0].equals(readings[1]):
+        readings = [reading for reading in readings if reading.is_monotonic_increasing]
+        if len(readings) != 1:
             raise ValueError(
                 f"'{time}' could be read with the day or the month first, such as {column.iloc[0]!r}; "
                 "write dates as 2024-12-31"
             )
-        return rising[0]
-    return whole[0]
+    return readings[0] if readings else standard
 
 
 def has_zones(column: pd.Series) -> bool:
-    """Whether times say their zone, so that they can be compared across a change of clocks."""
+    """Whether times have a time zone, so that they can be compared across clock changes."""
     if column.dtype.kind in "iufM" or isinstance(column.dtype, pd.PeriodDtype):
         return isinstance(column.dtype, pd.DatetimeTZDtype)
     return bool(column.dropna().astype(str).str.contains(r"(?:Z|[+-]\d{2}:?\d{2})$").any())
 
 
 def between(times: pd.Series, first: str | None, last: str | None) -> np.ndarray:
-    """Which are not before `first` and not after `last`."""
+    """Mask of the times that are not before `first` and not after `last`."""
     keep = np.ones(len(times), bool)
-    for bound, is_first in ((first, True), (last, False)):
+    for bound, within in ((first, operator.ge), (last, operator.le)):
         if bound is None:
             continue
         try:
-            edge = _naive(pd.Timestamp(bound)) if times.dtype.kind == "M" else float(bound)
+            edge = pd.Timestamp(bound) if times.dtype.kind == "M" else float(bound)
         except (ValueError, TypeError):
             raise ValueError(
                 f"a time to choose rows by must be like those of the file, got '{bound}'"
             ) from None
-        keep &= (times >= edge).to_numpy() if is_first else (times <= edge).to_numpy()
+        if isinstance(edge, pd.Timestamp) and edge.tz is not None:
+            edge = edge.tz_convert("UTC").tz_localize(None)
+        keep &= within(times, edge).to_numpy()
     return keep
-
-
-def _naive(moment: pd.Timestamp) -> pd.Timestamp:
-    return moment if moment.tz is None else moment.tz_convert("UTC").tz_localize(None)

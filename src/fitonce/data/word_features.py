@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fitonce.core.numerics import is_count
-from pathlib import Path
-import numpy as np
 import os
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+
+from fitonce.core.numerics import is_count
+from fitonce.core.writing import existing
 
 _SHAPES: tuple[Callable[[str], object], ...] = (
     lambda word: word[:1].isupper(),
@@ -28,11 +28,11 @@ _SHAPES: tuple[Callable[[str], object], ...] = (
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """Vectors of words.
+    """Word vectors.
 
     Attributes:
-        words: V of them.
-        vectors: (V, Q).
+        words: V words.
+        vectors: (V, Q) floats.
     """
 
     words: tuple[str, ...]
@@ -54,32 +54,30 @@ class WordVectors:
         return int(self.vectors.shape[1])
 
     def number(self, word: str) -> int:
-        """The row of a word, or of its lower case; -1 where there is none."""
+        """The row of a word, or of its lower case; -1 if there is none."""
         numbers: dict[str, int] = self.__dict__["_number"]
         return numbers.get(word, numbers.get(word.lower(), -1))
 
     def reduced(self, width: int) -> WordVectors:
-        """The same on their first `width` principal axes, scaled to unit variance."""
+        """The scores on the first `width` principal components, scaled to unit variance."""
         if not 1 <= width <= self.width:
             raise ValueError(f"width must be between 1 and {self.width}, got {width}")
         centred = self.vectors - self.vectors.mean(0)
         _, axes = np.linalg.eigh(centred.T @ centred)
-        found = centred @ axes[:, ::-1][:, :width]
-        spread = found.std(0)
-        return WordVectors(self.words, found / np.where(spread > 0, spread, 1.0))
+        scores = centred @ axes[:, ::-1][:, :width]
+        spread = scores.std(0)
+        return WordVectors(self.words, scores / np.where(spread > 0, spread, 1.0))
 
 
 def read_vectors(path: str | os.PathLike[str]) -> WordVectors:
-    """Read GloVe's text format (a word and its numbers a line), or an .npz file with arrays `words` and
-    `vectors`."""
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"expected a file of word vectors, found none at {path}")
+    """Read GloVe's text format (a word and its numbers per line), or an .npz file with arrays `words`
+    and `vectors`."""
+    path = existing(path, "a file of word vectors")
     if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as found:
-            if not {"words", "vectors"} <= set(found.files):
-                raise ValueError(f"{path.name} must hold words and vectors, got {found.files}")
-            return WordVectors(tuple(map(str, found["words"])), found["vectors"].astype(float))
+        with np.load(path, allow_pickle=False) as arrays:
+            if not {"words", "vectors"} <= set(arrays.files):
+                raise ValueError(f"{path.name} must hold words and vectors, got {arrays.files}")
+            return WordVectors(tuple(map(str, arrays["words"])), arrays["vectors"].astype(float))
     words: list[str] = []
     rows: list[np.ndarray] = []
     with path.open(encoding="utf-8", errors="replace") as lines:
@@ -101,18 +99,18 @@ def read_vectors(path: str | os.PathLike[str]) -> WordVectors:
 def word_features(
     sentences: Sequence[Sequence[str]], vectors: WordVectors | None = None, *, window: int = 1
 ) -> list[np.ndarray]:
-    """Features of every word: its shape (capitals, digits, ...) and its vector, and the shapes of up to
-    `window` neighbours on either side. An array (T_n, Q) for each sentence.
+    """Features of every word, an array (T_n, Q) for each sentence: the word's shape (capitals, digits,
+    ...), the shapes of its neighbours, and its vector.
 
     Args:
         sentences: lists of words.
-        vectors: of words; None: shapes only. A word without one has zeros, and a feature that says so.
-        window: how many neighbours' shapes to add.
+        vectors: word vectors; None: shapes only. A word without one has zeros and an indicator of that.
+        window: how many neighbours on either side.
     """
     if not is_count(window, 0):
         raise ValueError(f"window must be an integer of at least 0, got {window!r}")
     known: dict[str, np.ndarray] = {}
-    found = []
+    features = []
     for number, sentence in enumerate(sentences):
         if len(sentence) == 0:
             raise ValueError(f"sentence {number} is empty; leave empty sentences out")
@@ -120,21 +118,13 @@ def word_features(
             if word not in known:
                 known[word] = np.array([bool(shape(word)) for shape in _SHAPES], float)
         shapes = np.stack([known[word] for word in sentence])
-        columns = [shapes, *_neighbours(shapes, int(window))]
+        padded = np.pad(shapes, ((window, window), (0, 0)))
+        # The next word, the one before, the second next, ...
+        shifts = [shift for k in range(1, window + 1) for shift in (k, -k)]
+        columns = [shapes, *(padded[window + shift :][: len(shapes)] for shift in shifts)]
         if vectors is not None:
             rows = np.array([vectors.number(word) for word in sentence])
             own = np.where(rows[:, None] >= 0, vectors.vectors[rows], 0.0)
             columns += [own, (rows < 0).astype(float)[:, None]]
-        found.append(np.concatenate(columns, 1))
-    return found
-
-
-def _neighbours(shapes: np.ndarray, window: int) -> list[np.ndarray]:
-    made = []
-    for shift in [s for k in range(1, window + 1) for s in (-k, k)]:
-        moved = np.zeros_like(shapes)
-        if abs(shift) < len(shapes):
-            inside = slice(max(-shift, 0), len(shapes) - max(shift, 0))
-            moved[max(shift, 0) : len(shapes) + min(shift, 0)] = shapes[inside]
-        made.append(moved)
-    return made
+        features.append(np.concatenate(columns, 1))
+    return features

@@ -1,1 +1,1 @@
-"""Engines: log-partition and marginals of potentials. They know nothing of models."""
+"""Engines: log-partition functions and marginals from arrays of potentials, independent of any model."""

@@ -6,7 +6,7 @@ A chain of T steps with K states has unary log-potentials (T, K) and pairwise lo
     log Z = log sum_z exp( sum_t unary[t, z_t] + sum_t pairwise[t, z_t, z_t+1] )
 
 All functions take leading batch axes (folds, sequences) and `lengths` for padded sequences.
-The batch runs in the last axis inside, so that a step over many folds is one vector operation.
+Internally the batch is the last axis, so that a step over many folds is one vector operation.
 """
 
 from __future__ import annotations
@@ -29,17 +29,16 @@ _MANY_STATES = 6  # measured with 100 sequences on 2 cores: as fast at 2 and 3, 
 
 
 def default_kernel() -> Kernel:
-    """The kernel that is fastest on this backend: the scan on a CPU, the tree elsewhere."""
+    """The fastest kernel on this backend: the scan on a CPU, the tree elsewhere."""
     return "scan" if jax.default_backend() == "cpu" else "tree"
 
 
 def shares_products(unary: Array, coefficient: Array, kernel: Kernel | None) -> bool:
-    """Whether a step of all chains (F, N, T, K) with the same transitions is best taken as one matrix
-    product: where there are many of them, and enough states for it to pay."""
+    """Whether `chain_groups` is the faster engine for unary potentials (F, N, T, K): it needs whole
+    chains (coefficient (F, N)), several sequences and enough states for matrix products to pay."""
     _, sequences, steps, states = unary.shape
-    whole = coefficient.ndim == 2
-    scan_best = (kernel or default_kernel()) == "scan"
-    return whole and scan_best and steps > 1 and states >= _MANY_STATES and sequences > 1
+    scans_whole = coefficient.ndim == 2 and (kernel or default_kernel()) == "scan"
+    return scans_whole and steps > 1 and states >= _MANY_STATES and sequences > 1
 
 
 def log_partition(
@@ -50,15 +49,14 @@ def log_partition(
     Args:
         unary: (..., T, K).
         pairwise: (..., K, K) or (..., T - 1, K, K), batch axes broadcast against unary's; an array
-            with as many axes as `unary` is read as the same at every step.
+            with as many axes as `unary` is taken to be the same at every step.
         lengths: (...) integers; steps from `lengths` on are padding. None: all T steps.
         kernel: "scan", "tree" or None for the backend's default.
 
     Returns: (...), -inf where no path is possible.
     """
-    batch = unary.shape[:-2]
     value = _log_partition(kernel or default_kernel(), *_flatten(unary, pairwise, lengths))
-    return value.reshape(batch)
+    return value.reshape(unary.shape[:-2])
 
 
 def marginals(
@@ -72,8 +70,8 @@ def marginals(
     """Posterior p(z_t = k), (..., T, K), zero on padding. Arguments as `log_partition`.
 
     Args:
-        at: (F, M) for unary (F, N, T, K): places in the flattened (N * T) grid; returns (F, M, K) for
-            just these, which is much less work than all of them when they are few.
+        at: (F, M) indices into the flattened (N * T) grid of unary (F, N, T, K). Only these marginals
+            are returned, (F, M, K), which is much cheaper when there are few.
     """
     flat = _flatten(unary, pairwise, lengths)
     if (kernel or default_kernel()) == "tree":
@@ -84,29 +82,28 @@ def marginals(
         return scan.nodes_at(*flat, (at % steps, lane))
     else:
         _, nodes, _ = scan.posterior(*flat)
-    nodes = jnp.moveaxis(nodes, -1, 0).reshape(unary.shape)
+    nodes = _unflatten(nodes, unary.shape)
     if at is None:
         return nodes
     return jnp.take_along_axis(nodes.reshape(unary.shape[0], -1, unary.shape[-1]), at[..., None], 1)
 
 
 def increments(unary: Array, pairwise: Array, lengths: Array | None = None) -> Array:
-    """log p(x_t | x_<t), (..., T): what each step adds to log Z, zero on padding.
+    """log p(x_t | x_<t), (..., T): the increments of log Z, zero on padding.
 
-    Only for potentials whose latent part is normalised, so that steps ahead do not bear on it. Always
+    Only for potentials whose latent part is normalised, so that later steps have no influence. Always
     by the scan: the tree has no prefixes.
     """
-    steps = scan.increments(*_flatten(unary, pairwise, lengths))
-    return jnp.moveaxis(steps, -1, 0).reshape(unary.shape[:-1])
+    return _unflatten(scan.increments(*_flatten(unary, pairwise, lengths)), unary.shape[:-1])
 
 
 def leave_one_out(
     emission: Array, initial: Array, pairwise: Array, lengths: Array | None = None
 ) -> Array:
-    """log p(x_t | x_-t) for every t, (..., T): each emission under what all the others say of z_t.
+    """log p(x_t | x_-t) for every t, (..., T): each observation given all others of its chain.
 
     Args:
-        emission: (..., T, K), zero where nothing was observed.
+        emission: (..., T, K), zero where missing.
         initial: (..., K).
         pairwise, lengths: as for `log_partition`.
     """
@@ -115,37 +112,33 @@ def leave_one_out(
     emitted, _, _ = _flatten(emission, pairwise, lengths)
     first = jnp.moveaxis(jnp.broadcast_to(initial, unary[..., 0, :].shape), -1, 0)
     first = first.reshape(1, unary.shape[-1], -1)
-    value = scan.leave_one_out(*flat, emitted, first)
-    return jnp.moveaxis(value, -1, 0).reshape(unary.shape[:-1])
+    return _unflatten(scan.leave_one_out(*flat, emitted, first), unary.shape[:-1])
 
 
 def log_posterior(
     unary: Array, pairwise: Array, lengths: Array | None = None
 ) -> tuple[Array, Array, Array]:
-    """log Z (...), p(z_t) (..., T, K) and expected moves (..., K, K) of chains with the same transitions
-    at every step, in log space throughout."""
+    """log Z (...), p(z_t) (..., T, K) and expected transition counts (..., K, K) of chains with the same
+    transitions at every step, in log space throughout."""
     value, nodes, edges = scan.log_posterior(*_flatten(unary, pairwise, lengths))
     batch, states = unary.shape[:-2], unary.shape[-1]
-    nodes = jnp.moveaxis(nodes, -1, 0).reshape(unary.shape)
-    moves = jnp.moveaxis(edges[0], -1, 0).reshape(*batch, states, states)
-    return value.reshape(batch), nodes, moves
+    moves = _unflatten(edges[0], (*batch, states, states))
+    return value.reshape(batch), _unflatten(nodes, unary.shape), moves
 
 
 def log_marginals(unary: Array, pairwise: Array, lengths: Array | None = None) -> Array:
-    """log p(z_t = k), (..., T, K), in log space throughout: exact where a probability underflows."""
-    nodes = scan.log_nodes(*_flatten(unary, pairwise, lengths))
-    return jnp.moveaxis(nodes, -1, 0).reshape(unary.shape)
+    """log p(z_t = k), (..., T, K), in log space throughout: exact where probabilities underflow."""
+    return _unflatten(scan.log_nodes(*_flatten(unary, pairwise, lengths)), unary.shape)
 
 
 def best_path(unary: Array, pairwise: Array, lengths: Array | None = None) -> tuple[Array, Array]:
-    """The states (..., T) of the largest total log-potential, and that total (...)."""
+    """The states (..., T) with the largest total log-potential, and that total (...)."""
     states, values = viterbi.best_path(*_flatten(unary, pairwise, lengths))
-    batch = unary.shape[:-2]
-    return jnp.moveaxis(states, -1, 0).reshape(unary.shape[:-1]), values.reshape(batch)
+    return _unflatten(states, unary.shape[:-1]), values.reshape(unary.shape[:-2])
 
 
 def _flatten(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array | None]:
-    """To unary (T, K, B), pairwise (1 or T - 1, K, K, B) and lengths (B)."""
+    """Unary (T, K, B), pairwise (1 or T - 1, K, K, B) and lengths (B,)."""
     *batch, steps, states = unary.shape
     if pairwise.ndim <= unary.ndim:
         pairwise = pairwise[..., None, :, :]
@@ -158,13 +151,16 @@ def _flatten(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Arra
     return unary, pairwise, lengths
 
 
+def _unflatten(array: Array, shape: tuple[int, ...]) -> Array:
+    """Inverse of `_flatten` for one array with the batch last."""
+    return jnp.moveaxis(array, -1, 0).reshape(shape)
+
+
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _log_partition(kernel: Kernel, unary: Array, pairwise: Array, lengths: Array | None) -> Array:
-    return (
-        tree.log_partition(unary, pairwise, lengths)
-        if kernel == "tree"
-        else scan.posterior(unary, pairwise, lengths)[0]
-    )
+    if kernel == "tree":
+        return tree.log_partition(unary, pairwise, lengths)
+    return scan.posterior(unary, pairwise, lengths)[0]
 
 
 @_log_partition.defjvp

@@ -1,8 +1,8 @@
 """Many chains with the same transitions: a step of all of them is one matrix product.
 
-Arrays are (T, F, K, n): n chains in each of F groups, which share transitions (F, K, K). The arithmetic
-is that of `scan`: scaled where nothing can underflow, in logarithms where it could. What chains count
-is returned summed over them, which is all that a gradient needs.
+Arrays are (T, F, K, n): n chains in each of F groups that share transitions (F, K, K). As in
+`chain_scan`, passes are scaled where nothing can underflow and in log space otherwise. Expected
+transition counts are summed over chains, which is all that a gradient needs.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from fitonce.engines import chain_scan as scan
 
 
 class Expected(NamedTuple):
-    """What chains expect.
+    """Log-partition functions and posterior expectations.
 
     Attributes:
         log_partition: (F, n).
         nodes: (T, F, K, n) p(z_t), zero at padding.
-        edges: (F, K, K) expected moves, summed over chains and steps by coefficients.
+        edges: (F, K, K) expected transition counts, a sum over chains weighted by their coefficients.
     """
 
     log_partition: Array
@@ -32,25 +32,24 @@ class Expected(NamedTuple):
 
 
 def expected(unary: Array, pairwise: Array, lengths: Array, coefficients: Array) -> Expected:
-    """Of chains with unary log-potentials (F, n, T, K), pairwise (F, K, K), lengths (n,) and
-    coefficients (n,) or (F, n) of their moves in the sum."""
+    """Expectations for unary log-potentials (F, n, T, K), pairwise (F, K, K), lengths (n,) and
+    coefficients (n,) or (F, n) of the chains in `Expected.edges`."""
     lanes = jnp.moveaxis(unary, (2, 3), (0, 2))
     coefficients = jnp.broadcast_to(coefficients, unary.shape[:2])
     steps, groups, states, count = lanes.shape
     by_state = jnp.swapaxes(lanes, 1, 2).reshape(steps, states, groups * count)
-    moves = jnp.moveaxis(pairwise, 0, -1)[None]
-    arrays = (lanes, pairwise, lengths, coefficients)
-    return lax.cond(scan.cannot_underflow(by_state, moves, entries=False), _scaled, _logs, *arrays)
+    safe = scan.cannot_underflow(by_state, jnp.moveaxis(pairwise, 0, -1)[None], entries=False)
+    return lax.cond(safe, _scaled, _logs, lanes, pairwise, lengths, coefficients)
 
 
 @jax.custom_jvp
 def total_log_partition(unary: Array, pairwise: Array, lengths: Array, coefficients: Array) -> Array:
-    """(F,) sum over chains of coefficient (F, n) times log Z; arguments as for `expected`."""
+    """(F,) sums over chains of coefficient (F, n) times log Z; arguments as for `expected`."""
     return jnp.sum(scaled(coefficients, expected(unary, pairwise, lengths, coefficients)[0]), 1)
 
 
 def scaled(coefficients: Array, values: Array) -> Array:
-    """Products in which a coefficient of zero deletes even what is impossible."""
+    """Products in which a zero coefficient removes even infinite values."""
     return jnp.where(coefficients == 0, 0.0, coefficients * values)
 
 
@@ -59,15 +58,15 @@ def _total_jvp(primals, tangents):  # type: ignore[no-untyped-def]
     """d log Z = sum of marginals times tangents; differentiating the marginals gives d2 log Z."""
     unary, pairwise, lengths, coefficients = primals
     d_unary, d_pairwise, _, d_coefficients = tangents
-    found = expected(unary, pairwise, lengths, coefficients)
-    nodes = jnp.moveaxis(found.nodes, (0, 2), (2, 3)) * coefficients[..., None, None]
-    slope = jnp.sum(nodes * d_unary, (1, 2, 3)) + jnp.sum(found.edges * d_pairwise, (1, 2))
-    slope += jnp.sum(scaled(d_coefficients, found.log_partition), 1)
-    return jnp.sum(scaled(coefficients, found.log_partition), 1), slope
+    value, nodes, edges = expected(unary, pairwise, lengths, coefficients)
+    nodes = jnp.moveaxis(nodes, (0, 2), (2, 3)) * coefficients[..., None, None]
+    slope = jnp.sum(nodes * d_unary, (1, 2, 3)) + jnp.sum(edges * d_pairwise, (1, 2))
+    slope += jnp.sum(scaled(d_coefficients, value), 1)
+    return jnp.sum(scaled(coefficients, value), 1), slope
 
 
 def conditionals(unary: Array, pairwise: Array, lengths: Array) -> tuple[Array, Array]:
-    """Of one group, unary (n, T, K) and pairwise (K, K): p(z_t), (T, K, n), zero at padding, and
+    """For one group with unary (n, T, K) and pairwise (K, K): p(z_t), (T, K, n), zero at padding, and
     p(z_t+1 | z_t), (T - 1, K, K, n), zero into padding."""
     lanes = jnp.moveaxis(unary, 0, 2)
     safe = scan.cannot_underflow(lanes, pairwise[None, :, :, None], entries=False)
@@ -75,7 +74,7 @@ def conditionals(unary: Array, pairwise: Array, lengths: Array) -> tuple[Array, 
 
 
 class _Messages(NamedTuple):
-    """Emissions and transitions scaled to at most one, with their peaks, and normalised messages."""
+    """Emissions and transitions scaled to at most 1, their log maxima, and normalised messages."""
 
     emission: Array
     transition: Array
@@ -157,5 +156,5 @@ def _log_conditionals(unary: Array, pairwise: Array, lengths: Array) -> tuple[Ar
     possible = onward > -jnp.inf
     into = shared + (unary[1:] + behind[1:])[:, None]
     moves = jnp.where(possible, jnp.exp(into - jnp.where(possible, onward, 0.0)), 0.0)
-    # Padding may hold anything, infinities included.
+    # Padding may hold any value, including infinity.
     return jnp.where(valid[:, None], nodes, 0.0), jnp.where(valid[1:, None, None], moves, 0.0)

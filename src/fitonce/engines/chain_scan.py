@@ -1,14 +1,15 @@
 """Chains by a scan over time: arrays with time first and the batch last, (T, K, B).
 
-There are two arithmetics. The scaled one normalises probabilities at each step: four times faster,
-and exact as long as no probability can underflow. A bound from the potentials proves that before the
-pass; where it cannot, the pass runs in log space, which is exact without conditions.
+There are two versions. The scaled one normalises probabilities at each step: it is four times faster,
+and exact as long as no probability can underflow. A bound on the potentials checks this before the
+pass; where it fails, the pass runs in log space, which is always exact.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Callable
 
 import jax.numpy as jnp
 from jax import lax
@@ -17,7 +18,10 @@ from fitonce.core.numerics import Array, logsumexp
 
 # exp(-600) is far above the smallest normal double, exp(-708): the margin absorbs factors of K.
 _SAFE_RANGE = 600.0
-_FEW_STATES = 8  # up to here a sum over states is written out
+_FEW_STATES = 8  # up to this number a sum over states is written out
+
+_Chain = tuple[Array, Array, Array | None]  # emissions or unary potentials, transitions, lengths
+_Step = Callable[[Array, Array, Array], Array]  # a message after an emission and a transition
 
 
 def posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array]:
@@ -26,33 +30,26 @@ def posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Arr
         value = logsumexp(unary[0], 0)
         nodes = jnp.exp(unary - jnp.where(value > -jnp.inf, value, 0.0))
         return value, nodes, jnp.zeros_like(pairwise)
-    return lax.cond(
-        cannot_underflow(unary, pairwise, entries=False),
-        _scaled_posterior,
-        log_posterior,
-        unary,
-        pairwise,
-        lengths,
-    )
+    safe = cannot_underflow(unary, pairwise, entries=False)
+    return lax.cond(safe, _scaled_posterior, log_posterior, unary, pairwise, lengths)
 
 
 def cannot_underflow(unary: Array, pairwise: Array, *, entries: bool = True) -> Array:
     """Whether scaled probabilities and their derivatives stay in range, for every chain.
 
-    Let p be the range of the pairwise potentials at a step, all of them possible, and u that of the
-    possible unary ones. Then every possible state has at least exp(-p - u) / K of the forward mass, and
-    every sum that is divided by is at least exp(-2p) / K, also where some states are impossible;
-    derivatives divide by its square, exp(-4p). A step without a possible state is left to log space.
+    Let p be the range of the pairwise potentials at a step, all of them finite, and u that of the
+    finite unary ones. Then every possible state has at least exp(-p - u) / K of the forward mass, and
+    every divisor is at least exp(-2p) / K, also where some states are impossible; derivatives divide by
+    its square, exp(-4p). A step without a possible state is left to log space.
 
-    With impossible transitions, p the range of the others, the same holds with other constants where two
-    steps lead from every state to every other (as they do for tags that begin and go on) and all states
-    are possible after the first step: whichever state holds the most mass, two steps take at least
-    exp(-2p - 2u) / K^3 of it anywhere. No sum is then below exp(-4 (p + u)), nor its square below
-    exp(-8 (p + u)).
+    With impossible transitions, let p be the range of the possible ones. A similar bound holds if every
+    state can reach every other in two steps (as in IOB2 tagging) and all states are possible after the
+    first step: two steps take at least exp(-2p - 2u) / K^3 of the largest mass to any state. No divisor
+    is then below exp(-4 (p + u)), nor its square below exp(-8 (p + u)).
 
-    Where all moves are possible, the sums do not depend on u. A state whose share underflows then counts
-    for nothing in log Z and in its derivatives, which is right to 1e-300; only where the logarithm of
-    that share is asked for (`entries`) must it be in range.
+    Where all transitions are possible, the divisors do not depend on u. A state whose probability
+    underflows then contributes nothing to log Z and its derivatives, which is accurate to 1e-300; it
+    must be in range only if its logarithm is needed (`entries`).
     """
     highest = jnp.max(unary, 1)
     unary_range = jnp.max(highest - _lowest(unary, 1))
@@ -67,39 +64,53 @@ def cannot_underflow(unary: Array, pairwise: Array, *, entries: bool = True) -> 
 
 
 def _lowest(potentials: Array, axis: int | tuple[int, ...]) -> Array:
-    """The lowest of the possible."""
+    """The smallest finite potential."""
     return jnp.min(jnp.where(potentials == -jnp.inf, jnp.inf, potentials), axis)
 
 
 def _scaled_messages(
     unary: Array, pairwise: Array, lengths: Array | None
 ) -> tuple[Array, Array, Array, Array]:
-    """Emissions and transitions scaled to at most one, and forward and backward messages (T, K, B).
-
-    Each loop carries and stores one array and nothing else: on a CPU every further output of a loop
-    body is another kernel launch per step, dearer than computing it again outside, vectorised.
-    """
+    """Emissions and transitions scaled to at most 1, and forward and backward messages (T, K, B)."""
     emission = jnp.exp(unary - _peak(unary, 1))
     transition = jnp.exp(pairwise - _peak(pairwise, (1, 2)))
+
+    def forward(filtered: Array, emit: Array, move: Array) -> Array:
+        new = jnp.sum(filtered[:, None] * move, 0) * emit
+        return new / jnp.sum(new, 0)
+
+    def backward(message: Array, emit: Array, move: Array) -> Array:
+        new = jnp.sum(move * (emit * message)[None], 1)
+        return new / jnp.sum(new, 0)
+
+    first = emission[0] / jnp.sum(emission[0], 0)
+    ends, chain = (first, jnp.ones_like(first)), (emission, transition, lengths)
+    return emission, transition, *_both_ways(forward, backward, ends, chain)
+
+
+def _both_ways(
+    forward: _Step, backward: _Step, ends: tuple[Array, Array], chain: _Chain
+) -> tuple[Array, Array]:
+    """Forward and backward messages (T, K, B) from those at both ends, unchanged by padding.
+
+    Each loop carries and stores a single array: on a CPU every further output of a loop body is another
+    kernel launch per step, more expensive than recomputing it outside, vectorised.
+    """
+    unary, pairwise, lengths = chain
     shared = pairwise.shape[0] == 1
+    inputs = (unary[1:], valid_steps(unary, lengths, 1), None if shared else pairwise)
 
-    def forward(filtered, inputs):  # type: ignore[no-untyped-def]
-        emit, keep, move = inputs
-        new = jnp.sum(filtered[:, None] * (transition[0] if shared else move), 0) * emit
-        new = new / jnp.sum(new, 0)
-        return new if keep is None else jnp.where(keep, new, filtered), filtered
+    def run(step: _Step, start: Array, reverse: bool) -> tuple[Array, Array]:
+        def body(message, at):  # type: ignore[no-untyped-def]
+            emit, keep, move = at
+            new = step(message, emit, pairwise[0] if shared else move)
+            return new if keep is None else jnp.where(keep, new, message), message
 
-    def backward(message, inputs):  # type: ignore[no-untyped-def]
-        emit, keep, move = inputs
-        new = jnp.sum((transition[0] if shared else move) * (emit * message)[None], 1)
-        new = new / jnp.sum(new, 0)
-        return new if keep is None else jnp.where(keep, new, message), message
+        return lax.scan(body, start, inputs, reverse=reverse)
 
-    inputs = (emission[1:], valid_steps(unary, lengths, 1), None if shared else transition)
-    start = emission[0] / jnp.sum(emission[0], 0)
-    ahead = _stack_last(lax.scan(forward, start, inputs))
-    behind = _stack_first(lax.scan(backward, jnp.ones_like(start), inputs, reverse=True))
-    return emission, transition, ahead, behind
+    last, ahead = run(forward, ends[0], False)
+    first, behind = run(backward, ends[1], True)
+    return jnp.concatenate([ahead, last[None]]), jnp.concatenate([first[None], behind])
 
 
 def _scaled_posterior(
@@ -111,7 +122,7 @@ def _scaled_posterior(
     incoming = emission[1:] * behind[1:]
     predicted = _predict(ahead[:-1], transition)
     share = incoming / jnp.sum(predicted * incoming, 1, keepdims=True)
-    # Without the barrier XLA fuses the division into the sum over time, and divides K times over.
+    # Without the barrier XLA fuses the division into the sum over time and repeats it K times.
     share = lax.optimization_barrier(share)
     edges = ahead[:-1, :, None] * share[:, None]
     scales = jnp.log(jnp.sum(predicted * emission[1:], 1))
@@ -137,26 +148,19 @@ def _predict(filtered: Array, transition: Array) -> Array:
 
 def log_messages(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array]:
     """Forward and backward log messages (T, K, B)."""
-    shared = pairwise.shape[0] == 1
 
-    def forward(state, inputs):  # type: ignore[no-untyped-def]
-        emit, keep, move = inputs
-        new = logsumexp(state[:, None] + (pairwise[0] if shared else move), 0) + emit
-        return new if keep is None else jnp.where(keep, new, state), state
+    def forward(message: Array, emit: Array, move: Array) -> Array:
+        return logsumexp(message[:, None] + move, 0) + emit
 
-    def backward(message, inputs):  # type: ignore[no-untyped-def]
-        emit, keep, move = inputs
-        new = logsumexp((pairwise[0] if shared else move) + (emit + message)[None], 1)
-        return new if keep is None else jnp.where(keep, new, message), message
+    def backward(message: Array, emit: Array, move: Array) -> Array:
+        return logsumexp(move + (emit + message)[None], 1)
 
-    inputs = (unary[1:], valid_steps(unary, lengths, 1), None if shared else pairwise)
-    ahead = _stack_last(lax.scan(forward, unary[0], inputs))
-    behind = _stack_first(lax.scan(backward, jnp.zeros_like(unary[0]), inputs, reverse=True))
-    return ahead, behind
+    ends = (unary[0], jnp.zeros_like(unary[0]))
+    return _both_ways(forward, backward, ends, (unary, pairwise, lengths))
 
 
 def log_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array, Array]:
-    """The same as `posterior`, in log space."""
+    """`posterior` in log space."""
     ahead, behind = log_messages(unary, pairwise, lengths)
     value = logsumexp(ahead[-1], 0)
     norm = jnp.where(value > -jnp.inf, value, 0.0)
@@ -171,7 +175,7 @@ def log_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple
 
 
 def nodes_at(unary: Array, pairwise: Array, lengths: Array | None, places: tuple[Array, Array]) -> Array:
-    """Node marginals at (time, lane) places of any shape S: (*S, K)."""
+    """Node marginals (*S, K) at the given times and lanes, arrays of any shape S."""
     time, lane = places
 
     def scaled(*chain: Array) -> Array:
@@ -200,57 +204,42 @@ def log_nodes(unary: Array, pairwise: Array, lengths: Array | None) -> Array:
 
 
 def increments(unary: Array, pairwise: Array, lengths: Array | None) -> Array:
-    """(T, B) what each step adds to log Z."""
-    chain = (unary, pairwise, lengths)
-    return lax.cond(cannot_underflow(unary, pairwise), _scaled_increments, _log_increments, *chain)
+    """(T, B) increments of log Z, step by step."""
 
+    def scaled(*chain: Array) -> Array:
+        emission, transition, ahead, _ = _scaled_messages(*chain)
+        rest = jnp.sum(_predict(ahead[:-1], transition) * emission[1:], 1)
+        steps = jnp.log(jnp.concatenate([jnp.sum(emission[:1], 1), rest])) + _peak(unary, 1)[:, 0]
+        return _on_valid(steps.at[1:].add(_peak(pairwise, (1, 2))[:, 0, 0]), unary, lengths)
 
-def _scaled_increments(unary: Array, pairwise: Array, lengths: Array | None) -> Array:
-    emission, transition, ahead, _ = _scaled_messages(unary, pairwise, lengths)
-    rest = jnp.sum(_predict(ahead[:-1], transition) * emission[1:], 1)
-    steps = jnp.log(jnp.concatenate([jnp.sum(emission[:1], 1), rest])) + _peak(unary, 1)[:, 0]
-    steps = steps.at[1:].add(_peak(pairwise, (1, 2))[:, 0, 0])
-    valid = valid_steps(unary, lengths)
-    return steps if valid is None else jnp.where(valid, steps, 0.0)
+    def logs(*chain: Array) -> Array:
+        totals = logsumexp(log_messages(*chain)[0], 1)
+        return jnp.concatenate([totals[:1], totals[1:] - totals[:-1]])
 
-
-def _log_increments(unary: Array, pairwise: Array, lengths: Array | None) -> Array:
-    ahead, _ = log_messages(unary, pairwise, lengths)
-    totals = logsumexp(ahead, 1)
-    return jnp.concatenate([totals[:1], totals[1:] - totals[:-1]])
+    return lax.cond(cannot_underflow(unary, pairwise), scaled, logs, unary, pairwise, lengths)
 
 
 def leave_one_out(
     unary: Array, pairwise: Array, lengths: Array | None, emitted: Array, first: Array
 ) -> Array:
-    """(T, B) log p(x_t | x_-t); `emitted` (T, K, B) without and `unary` with `first` (1, K, B)."""
+    """(T, B) log p(x_t | x_-t); `unary` is `emitted` (T, K, B) plus `first` (1, K, B) at step 0."""
+
+    def scaled(*chain: Array) -> Array:
+        _, transition, ahead, behind = _scaled_messages(*chain)
+        before = jnp.concatenate([jnp.exp(first - _peak(first, 1)), _predict(ahead[:-1], transition)])
+        others = before * behind
+        peak = _peak(emitted, 1)
+        here = jnp.sum(others * jnp.exp(emitted - peak), 1) / jnp.sum(others, 1)
+        return jnp.log(here) + peak[:, 0]
+
+    def logs(*chain: Array) -> Array:
+        ahead, behind = log_messages(*chain)
+        reached = logsumexp(ahead[:-1, :, None] + pairwise, 1)
+        others = jnp.concatenate([first, reached]) + behind
+        return logsumexp(others + emitted, 1) - logsumexp(others, 1)
+
     safe = cannot_underflow(unary, pairwise) & jnp.all(jnp.isfinite(first))
-    chain = (unary, pairwise, lengths)
-    return lax.cond(safe, _scaled_leave_one_out, _log_leave_one_out, *chain, emitted, first)
-
-
-def _scaled_leave_one_out(
-    unary: Array, pairwise: Array, lengths: Array | None, emitted: Array, first: Array
-) -> Array:
-    _, transition, ahead, behind = _scaled_messages(unary, pairwise, lengths)
-    before = jnp.concatenate([jnp.exp(first - _peak(first, 1)), _predict(ahead[:-1], transition)])
-    others = before * behind
-    peak = _peak(emitted, 1)
-    here = jnp.sum(others * jnp.exp(emitted - peak), 1) / jnp.sum(others, 1)
-    value = jnp.log(here) + peak[:, 0]
-    valid = valid_steps(unary, lengths)
-    return value if valid is None else jnp.where(valid, value, 0.0)
-
-
-def _log_leave_one_out(
-    unary: Array, pairwise: Array, lengths: Array | None, emitted: Array, first: Array
-) -> Array:
-    ahead, behind = log_messages(unary, pairwise, lengths)
-    reached = logsumexp(ahead[:-1, :, None] + pairwise, 1)
-    others = jnp.concatenate([first, reached]) + behind
-    value = logsumexp(others + emitted, 1) - logsumexp(others, 1)
-    valid = valid_steps(unary, lengths)
-    return value if valid is None else jnp.where(valid, value, 0.0)
+    return _on_valid(lax.cond(safe, scaled, logs, unary, pairwise, lengths), unary, lengths)
 
 
 def _peak(potentials: Array, axis: int | tuple[int, ...]) -> Array:
@@ -258,16 +247,12 @@ def _peak(potentials: Array, axis: int | tuple[int, ...]) -> Array:
     return lax.stop_gradient(jnp.max(potentials, axis, keepdims=True))
 
 
-def _stack_last(scanned: tuple[Array, Array]) -> Array:
-    return jnp.concatenate([scanned[1], scanned[0][None]])
-
-
-def _stack_first(scanned: tuple[Array, Array]) -> Array:
-    return jnp.concatenate([scanned[0][None], scanned[1]])
-
-
 def valid_steps(unary: Array, lengths: Array | None, first: int = 0) -> Array | None:
-    """(T - first, B): true where a step, from step `first` on, is not padding."""
-    if lengths is None:
-        return None
-    return jnp.arange(first, unary.shape[0])[:, None] < lengths
+    """(T - first, B): true for steps from `first` on that are not padding; None without lengths."""
+    return None if lengths is None else jnp.arange(first, unary.shape[0])[:, None] < lengths
+
+
+def _on_valid(values: Array, unary: Array, lengths: Array | None) -> Array:
+    """Values (T, B), zero on padding."""
+    valid = valid_steps(unary, lengths)
+    return values if valid is None else jnp.where(valid, values, 0.0)

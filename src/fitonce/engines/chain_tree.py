@@ -1,4 +1,4 @@
-"""Chains by a balanced tree of matrix products: log2(T) rounds, for machines with many lanes."""
+"""Chains by a balanced tree of matrix products: log2(T) rounds, for highly parallel devices."""
 
 from __future__ import annotations
 

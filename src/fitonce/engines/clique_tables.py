@@ -1,10 +1,11 @@
-"""Tables of a junction tree: what a clique holds, spread over its axes, and summed back.
+"""Tables of a junction tree: broadcasting small tables to a clique's axes, and summing them back.
 
-Trailing axes, (B,) or (D, B) for directions, are carried along.
+Trailing axes, (B,) or (D, B) with D directions, are carried along.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -24,35 +25,26 @@ def table_of(
     without_node: int | None = None,
     without_child: int | None = None,
 ) -> np.ndarray:
-    """All that a clique holds and hears from below, combined: small parts first.
+    """A clique's potentials and the messages of its children, combined, smallest first.
 
-    With `unary` None, without the potentials of its own nodes.
+    With `unary` None, the unary potentials of its own nodes are left out.
     """
     clique = tree.cliques[number]
     parts = []
     if unary is not None:
-        parts += [
-            spread(unary[node, : tree.states[node]], place)
-            for node, place in clique.nodes
-            if node != without_node
-        ]
-    for factor, place in clique.factors:
-        parts.append(spread(factors[tree.starts[factor] : tree.starts[factor + 1]], place))
-    for child, place in clique.children:
-        if child != without_child:
-            parts.append(spread(messages[child], place))
+        own = [(v, place) for v, place in clique.nodes if v != without_node]
+        parts += [spread(unary[v, : tree.states[v]], place) for v, place in own]
+    parts += [spread(factors[tree.starts[f] : tree.starts[f + 1]], place) for f, place in clique.factors]
+    parts += [spread(messages[c], place) for c, place in clique.children if c != without_child]
     full = (*clique.shape, *factors.shape[1:])
     if not parts:
         return np.full(full, float(combine.identity))
-    parts.sort(key=lambda part: part.size)
-    total = parts[0]
-    for part in parts[1:]:
-        total = combine(total, part)
+    total = functools.reduce(combine, sorted(parts, key=lambda part: part.size))
     return total if total.shape == full else np.broadcast_to(total, full)
 
 
 def spread(entries: np.ndarray, place: Place) -> np.ndarray:
-    """Entries (flat, ...) as an array that broadcasts against the clique's table."""
+    """A small table (entries, ...) as an array that broadcasts against the clique's table."""
     rest = entries.shape[1:]
     if len(place.order) > 1 and place.order != tuple(range(len(place.order))):
         axes = (*place.order, *range(len(place.order), len(place.order) + len(rest)))
@@ -71,7 +63,7 @@ def project(belief: np.ndarray, place: Place) -> np.ndarray:
 
 
 def rows_of(clique: Clique, table: np.ndarray) -> np.ndarray:
-    """(separator, own nodes, ...)."""
+    """The table as (entries of the separator, entries of the own nodes, ...)."""
     own = math.prod(clique.shape) // clique.rows
     return table.reshape(clique.rows, own, *table.shape[len(clique.shape) :])
 
@@ -79,7 +71,7 @@ def rows_of(clique: Clique, table: np.ndarray) -> np.ndarray:
 def read_off(
     tree: JunctionTree, clique: Clique, belief: np.ndarray, nodes: np.ndarray, tables: np.ndarray | None
 ) -> None:
-    """Put the marginals that a clique is responsible for in place."""
+    """Write the marginals that a clique is responsible for into `nodes` and `tables`."""
     for node, place in clique.reads:
         nodes[node, : tree.states[node]] = project(belief, place)
     if tables is not None:
@@ -88,10 +80,10 @@ def read_off(
 
 
 def log_sum(table: np.ndarray, axes: int | tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """log sum exp over `axes`, which stay with length one, and the share of each entry in its sum.
+    """log sum exp over `axes`, kept with length one, and the share of each entry in its sum.
 
-    The shares are averages' weights: the derivative of the first is the sum of shares times the
-    entries' derivatives. Where nothing is possible the first is -inf and shares are zero.
+    The derivative of the log sum is the sum of shares times the entries' derivatives. Where all entries
+    are -inf, so is the log sum, and the shares are zero.
     """
     peak = finite(table.max(axes, keepdims=True))
     share = np.exp(table - peak)
@@ -101,11 +93,11 @@ def log_sum(table: np.ndarray, axes: int | tuple[int, ...]) -> tuple[np.ndarray,
 
 
 def finite(peak: np.ndarray) -> np.ndarray:
-    """A largest entry to subtract: zero where nothing is possible."""
+    """Maxima to subtract, zero where infinite."""
     return np.where(np.isfinite(peak), peak, 0.0)
 
 
 def log_of(total: np.ndarray) -> np.ndarray:
-    """log, -inf at zero."""
+    """The logarithm, -inf at zero."""
     with np.errstate(divide="ignore"):
         return np.log(total)

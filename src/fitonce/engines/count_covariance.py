@@ -1,14 +1,14 @@
-"""Covariances of what chains count: second derivatives of log Z where potentials are linear.
+"""Covariances of sufficient statistics: the Hessian of log Z where potentials are linear.
 
-With unary log-potentials features[t]' weights[:, k] and the same transitions at every step, the slope
+With unary log-potentials features[t]' weights[:, k] and the same transitions at every step, the gradient
 of log Z is the mean of the counts C = sum_t c_t, where c_t holds features[t] at the state of step t and
-a one at the move into it; the Hessian is their covariance. With V_t(j) the mean of all later counts
-given z_t = j, from one backward pass,
+a one at the transition into it; the Hessian is their covariance. With V_t(j) the mean of all later
+counts given z_t = j, from one backward pass,
 
     E[C C'] = sum_t E[c_t c_t'] + sum_t E[c_t V_t(z_t)'] + its transpose
 
-so that the Hessian of many chains is a few matrix products a step. Pushing D tangents through a chain
-takes D passes instead.
+so that the Hessian of many chains takes a few matrix products per step, where D tangents would take D
+passes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fitonce.engines import chain_groups as grouped
 def count_covariance(
     unary: Array, pairwise: Array, lengths: Array, features: Array, coefficients: Array
 ) -> Array:
-    """Sum over chains of coefficient times the covariance of their counts.
+    """The sum over chains of coefficient times the covariance of their counts.
 
     Args:
         unary: (n, T, K).
@@ -32,13 +32,13 @@ def count_covariance(
         features: (n, T, Q), zero at padding.
         coefficients: (n,).
 
-    Returns: (Q K + K K, Q K + K K), of features by state and then moves.
+    Returns: (Q K + K K, Q K + K K), (feature, state) first and then transitions.
     """
     states, width = unary.shape[-1], features.shape[-1]
     nodes, moves = grouped.conditionals(unary, pairwise, lengths)
     along = jnp.moveaxis(features, 1, 0)  # (T, n, Q)
     scaled = along * coefficients[:, None]
-    later = _with_later(nodes, moves, along, scaled, coefficients)
+    later = _with_later(nodes, moves, along, coefficients)
     edges = jnp.sum(nodes[:-1, :, None] * moves, 0)  # (K, K, n)
     counts = jnp.concatenate(
         [jnp.einsum("tnq,tkn->nkq", along, nodes).reshape(len(unary), -1),
@@ -55,13 +55,11 @@ def count_covariance(
     return total[order][:, order]
 
 
-def _with_later(
-    nodes: Array, moves: Array, features: Array, scaled: Array, coefficients: Array
-) -> Array:
-    """sum_t E[c_t V_t(z_t)'], and of each move with the features of the step that it leads to.
+def _with_later(nodes: Array, moves: Array, features: Array, coefficients: Array) -> Array:
+    """sum_t E[c_t V_t(z_t)'], and the products of each transition with the features of its target step.
 
-    Later counts have the state first, (K, n, K Q) of features and (K, n, K K) of moves, and columns of
-    features are (state, feature): what is multiplied is contiguous.
+    Later counts have the state first, (K, n, K Q) for features and (K, n, K K) for transitions. Feature
+    columns are (state, feature), so that the factors of matrix products are contiguous.
     """
     states, count = nodes.shape[1:]
     width = features.shape[-1]
@@ -77,17 +75,16 @@ def _with_later(
         into = jnp.moveaxis(move * (before * coefficients)[:, None], (0, 1, 2), (2, 0, 1))  # (j, n, i)
         links = [s + jnp.einsum("jni,jnd->jid", into, v) for s, v in zip(links, with_own, strict=True)]
         ways = move[..., None]  # (K, K, n, 1)
-        found = [sum(ways[:, j] * v[j] for j in range(states)) for v in with_own]
+        by_feature, by_move = (sum(ways[:, j] * v[j] for j in range(states)) for v in with_own)
         moved = (alike * jnp.swapaxes(move, 1, 2)[:, :, None]).reshape(states, count, -1)
-        return ((found[0], found[1] + moved), tuple(sums), tuple(links)), None
+        return ((by_feature, by_move + moved), tuple(sums), tuple(links)), None
 
-    empty = jnp.zeros_like(nodes[:1])
     inputs = (
         nodes,
-        jnp.concatenate([empty, nodes[:-1]]),
+        jnp.concatenate([jnp.zeros_like(nodes[:1]), nodes[:-1]]),
         jnp.concatenate([jnp.zeros((1, *moves.shape[1:])), moves]),
         features,
-        scaled,
+        features * coefficients[:, None],
     )
     sizes = (states * width, states * states)
     start = (
@@ -96,6 +93,6 @@ def _with_later(
         tuple(jnp.zeros((states, states, size)) for size in sizes),
     )
     (_, sums, links), _ = lax.scan(step, start, inputs, reverse=True)
-    by_feature = jnp.concatenate([s.reshape(sizes[0], -1) for s in sums], 1)
-    by_move = jnp.concatenate([jnp.swapaxes(s, 0, 1).reshape(sizes[1], -1) for s in links], 1)
-    return jnp.concatenate([by_feature, by_move])
+    from_features = jnp.concatenate([s.reshape(sizes[0], -1) for s in sums], 1)
+    from_moves = jnp.concatenate([jnp.swapaxes(s, 0, 1).reshape(sizes[1], -1) for s in links], 1)
+    return jnp.concatenate([from_features, from_moves])

@@ -1,4 +1,4 @@
-"""The plan of a junction tree: which tables are made, in which order, and what that costs.
+"""Junction tree plans: which tables are computed, in which order, and at what cost.
 
 A plan depends only on scopes and numbers of states, so it is made once and reused for every sweep. Its
 cost is known before anything runs.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -16,51 +17,52 @@ from typing import Literal, NamedTuple
 import networkx as nx
 from networkx.algorithms.approximation import treewidth_min_degree, treewidth_min_fill_in
 
+from fitonce.core.wording import counted
+
 Order = Literal["min-fill", "min-degree"]
+Ints = tuple[int, ...]
 _HEURISTICS: dict[str, Callable[[nx.Graph], tuple[int, nx.Graph]]] = {
     "min-fill": treewidth_min_fill_in,
     "min-degree": treewidth_min_degree,
 }
-
-
-_MOST_AXES = 60  # of a table: NumPy has 64, and folds and directions take theirs
-_ARRAYS = 2  # of all tables at a time: the conditionals that are kept, and what a step works on
-_HOPELESS = 2.0**30  # times the limit: the other heuristic does not help by so much
-_MANY = 1500  # nodes: min-fill takes time that grows with the square of them
+_MOST_AXES = 60  # of a table: NumPy allows 64, some of which folds and directions need
+_ARRAYS = 2  # copies of all tables in memory: the conditionals that are kept, and temporaries
+_HOPELESS = 2.0**30  # times the limit: the other heuristic never gains this much
+_MANY = 1500  # nodes: the time of min-fill grows with their square
 
 
 class TooWideError(ValueError):
-    """The graph has no narrow elimination order, so that exact inference does not fit in memory."""
+    """No elimination order is narrow enough for exact inference to fit in memory."""
 
 
 class _Bag(NamedTuple):
-    """Nodes of a clique: those that it shares with the one above, and its own."""
+    """Nodes of a clique: those shared with its parent, and its own."""
 
-    separator: tuple[int, ...]
-    own: tuple[int, ...]
+    separator: Ints
+    own: Ints
     parent: int | None
 
     @property
-    def variables(self) -> tuple[int, ...]:
+    def variables(self) -> Ints:
         return (*self.separator, *self.own)
 
 
 class Place(NamedTuple):
-    """How a small table lies in a clique's.
+    """How a small table is embedded in a clique's table.
 
     Attributes:
         states: shape of the small table.
         order: its axes in the clique's order.
-        shape: it then has, to broadcast against the clique's.
-        gone: axes of the clique to sum over, to come back.
-        back: the axes that are left, in the small table's order.
+        shape: shape after that reordering, which broadcasts against the clique's.
+        gone: axes of the clique to sum over on the way back.
+        back: the remaining axes in the small table's order.
     """
 
-    states: tuple[int, ...]
-    order: tuple[int, ...]
-    shape: tuple[int, ...]
-    gone: tuple[int, ...]
-    back: tuple[int, ...]
+    states: Ints
+    order: Ints
+    shape: Ints
+    gone: Ints
+    back: Ints
 
 
 @dataclass(frozen=True)
@@ -68,18 +70,18 @@ class Clique:
     """One table of the junction tree.
 
     Attributes:
-        variables: its nodes: the separator from its parent first, then those that no clique above has.
+        variables: its nodes: the separator from its parent first, then its own, which no ancestor has.
         shape: of the table.
         rows: entries of the separator.
-        root: whether no clique is above.
-        children: numbers of the cliques below, and how the message of each lies in this table.
-        nodes: whose unary potentials it holds: those that no clique above has.
-        factors: it holds, each in the smallest table that has all its nodes.
-        reads: nodes whose marginals are read here: the smallest table that has the node.
+        root: whether it has no parent.
+        children: numbers of the child cliques, and the place of each one's message in this table.
+        nodes: its own nodes, whose unary potentials it holds.
+        factors: the factors it holds; each factor is in the smallest table with all its nodes.
+        reads: nodes whose marginals are read here: those for which this is the smallest table.
     """
 
-    variables: tuple[int, ...]
-    shape: tuple[int, ...]
+    variables: Ints
+    shape: Ints
     rows: int
     root: bool
     children: tuple[tuple[int, Place], ...]
@@ -90,70 +92,70 @@ class Clique:
 
 @dataclass(frozen=True)
 class JunctionTree:
-    """A junction tree (a forest when the graph is in parts), parents before children.
+    """A junction tree (a forest for a disconnected graph), parents before children.
 
     Attributes:
-        states: of each node.
+        states: number of states of each node.
         scopes: nodes of each factor, in the order of its table's axes.
-        starts: where each factor's table starts in the flat vector of entries, and the end.
+        starts: where each factor's table starts in the flat vector of entries, and its end.
         cliques: the tables.
-        order: the heuristic that found it.
+        order: the elimination heuristic used.
     """
 
-    states: tuple[int, ...]
-    scopes: tuple[tuple[int, ...], ...]
-    starts: tuple[int, ...]
+    states: Ints
+    scopes: tuple[Ints, ...]
+    starts: Ints
     cliques: tuple[Clique, ...]
     order: str
 
     @property
     def width(self) -> int:
-        """Nodes of the largest clique, less one."""
+        """Number of nodes of the largest clique, minus one."""
         return max(len(clique.variables) for clique in self.cliques) - 1
 
     @property
     def entries(self) -> int:
-        """Entries of all tables: the work of a sweep is in proportion to it."""
+        """Total number of table entries; the work of a sweep is proportional to it."""
         return sum(math.prod(clique.shape) for clique in self.cliques)
 
     @property
     def bytes(self) -> int:
-        """About the memory of one sweep of one fold."""
+        """Approximate memory of one sweep of one fold."""
         return 8 * _ARRAYS * self.entries
 
     @property
     def seconds(self) -> float:
-        """A guess at the time of one sweep of one fold, from two constants of one machine."""
+        """A rough estimate of the time of one sweep of one fold, calibrated on one machine."""
         return 1.2e-4 * len(self.cliques) + 1.5e-8 * self.entries
 
     def __str__(self) -> str:
         return (
-            f"{len(self.states):,} nodes in {len(self.cliques):,} cliques by {self.order}: width "
-            f"{self.width}, {self.entries:,} table entries, {_size(self.bytes)} and about "
-            f"{self.seconds:.2g} s a sweep"
+            f"{counted(len(self.states), 'node')} in {counted(len(self.cliques), 'clique')} "
+            f"by {self.order}: width {self.width}, {self.entries:,} table entries, "
+            f"{_size(self.bytes)} and about {self.seconds:.2g} s a sweep"
         )
 
 
 @lru_cache(maxsize=64)
 def plan_tree(
-    states: tuple[int, ...],
-    scopes: tuple[tuple[int, ...], ...],
+    states: Ints,
+    scopes: tuple[Ints, ...],
     order: Order | None = None,
     limit: float = math.inf,
 ) -> JunctionTree:
     """The junction tree of factors with these scopes.
 
     Args:
-        states: how many states each node has.
+        states: number of states of each node.
         scopes: the nodes of each factor.
-        order: "min-fill", "min-degree", or None for the cheaper of both.
-        limit: bytes; a plan that needs more is refused.
+        order: "min-fill", "min-degree", or None for the cheaper of the two.
+        limit: bytes; a plan that needs more raises TooWideError.
     """
     graph: nx.Graph = nx.Graph()
     graph.add_nodes_from(range(len(states)))
     for scope in scopes:
         graph.add_edges_from((a, b) for i, a in enumerate(scope) for b in scope[:i])
-    least = max(nx.core_number(graph).values(), default=0)  # no order is narrower than this
+    least = max(nx.core_number(graph).values(), default=0)  # a lower bound on the width
     if least >= _MOST_AXES:
         size = 8 * _ARRAYS * math.prod(sorted(states)[: least + 1])
         raise TooWideError(_refusal(len(states), f"at least {least}", size, limit))
@@ -161,7 +163,7 @@ def plan_tree(
     if order is None and len(states) <= _MANY and best.bytes <= _HOPELESS * limit:
         best = min(best, _plan(graph, states, scopes, "min-fill"), key=lambda tree: tree.entries)
     if best.bytes > limit or best.width >= _MOST_AXES:
-        raise TooWideError(_refusal(len(states), f"{best.width}", best.bytes, limit))
+        raise TooWideError(_refusal(len(states), str(best.width), best.bytes, limit))
     return best
 
 
@@ -173,18 +175,15 @@ def _refusal(nodes: int, width: str, size: float, limit: float) -> str:
     )
 
 
-def _plan(
-    graph: nx.Graph, states: tuple[int, ...], scopes: tuple[tuple[int, ...], ...], order: Order
-) -> JunctionTree:
-    """Cliques from the heuristic's bags, with all that they hold in place."""
+def _plan(graph: nx.Graph, states: Ints, scopes: tuple[Ints, ...], order: Order) -> JunctionTree:
+    """The junction tree from the heuristic's bags, with factors and reads assigned."""
     bags: list[_Bag] = []
     for part in nx.connected_components(graph):
         bags += _rooted(graph.subgraph(part), order, len(bags))
     factors, reads = _holders(bags, states, scopes)
-    children: list[list[int]] = [[] for _ in bags]
+    children = defaultdict(list)
     for number, bag in enumerate(bags):
-        if bag.parent is not None:
-            children[bag.parent].append(number)
+        children[bag.parent].append(number)
     cliques = []
     for number, bag in enumerate(bags):
         place = partial(_place, states, bag.variables)
@@ -200,28 +199,27 @@ def _plan(
                 tuple((v, place((v,))) for v in reads[number]),
             )
         )
-    sizes = [math.prod(states[v] for v in scope) for scope in scopes]
+    sizes = (math.prod(states[v] for v in scope) for scope in scopes)
     starts = tuple(itertools.accumulate(sizes, initial=0))
     return JunctionTree(states, scopes, starts, tuple(cliques), order)
 
 
 def _holders(
-    bags: list[_Bag], states: tuple[int, ...], scopes: tuple[tuple[int, ...], ...]
-) -> tuple[list[list[int]], list[list[int]]]:
-    """For each bag the factors that it holds and the nodes that are read there: of all that could, the
-    smallest table does."""
+    bags: list[_Bag], states: Ints, scopes: tuple[Ints, ...]
+) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """For each bag the factors it holds and the nodes that are read there, both assigned to the smallest
+    possible table."""
     size = [math.prod(states[v] for v in bag.variables) for bag in bags]
-    containing: dict[int, set[int]] = {node: set() for node in range(len(states))}
+    containing = defaultdict(set)
     for number, bag in enumerate(bags):
         for node in bag.variables:
             containing[node].add(number)
 
-    def smallest(scope: tuple[int, ...]) -> int:
+    def smallest(scope: Ints) -> int:
         possible = set.intersection(*(containing[node] for node in scope))
         return min(possible, key=lambda number: (size[number], number))
 
-    factors: list[list[int]] = [[] for _ in bags]
-    reads: list[list[int]] = [[] for _ in bags]
+    factors, reads = defaultdict(list), defaultdict(list)
     for node in range(len(states)):
         reads[smallest((node,))].append(node)
     for factor, scope in enumerate(scopes):
@@ -229,9 +227,8 @@ def _holders(
     return factors, reads
 
 
-def _place(states: tuple[int, ...], variables: tuple[int, ...], scope: tuple[int, ...]) -> Place:
-    where = [variables.index(node) for node in scope]
-    order = sorted(range(len(scope)), key=lambda axis: where[axis])
+def _place(states: Ints, variables: Ints, scope: Ints) -> Place:
+    order = sorted(range(len(scope)), key=lambda axis: variables.index(scope[axis]))
     shape = tuple(states[node] if node in scope else 1 for node in variables)
     gone = tuple(axis for axis, node in enumerate(variables) if node not in scope)
     back = tuple(order.index(axis) for axis in range(len(scope)))
@@ -239,12 +236,12 @@ def _place(states: tuple[int, ...], variables: tuple[int, ...], scope: tuple[int
 
 
 def _rooted(part: nx.Graph, order: Order, offset: int) -> Iterator[_Bag]:
-    """The cliques of a connected part, from the root.
+    """The cliques of a connected component, from the root.
 
-    Nodes are ranked as they first appear on the way down. In the order of ranks a separator is the
-    beginning of its clique, and its axes come in the same order in the parent's table.
+    Nodes are ranked by first appearance from the root. Sorted by rank, a clique starts with its
+    separator, whose axes are in the same order in the parent's table.
     """
-    tree = _maximal(_HEURISTICS[order](part)[1]) if len(part) > 1 else _single(part)
+    tree = _maximal(_HEURISTICS[order](part)[1])
     root = max(tree, key=lambda bag: (len(bag), sorted(bag)))
     rank: dict[int, int] = {}
     numbers: dict[frozenset[int], int] = {}
@@ -259,14 +256,8 @@ def _rooted(part: nx.Graph, order: Order, offset: int) -> Iterator[_Bag]:
         yield _Bag(tuple(known), tuple(new), parent)
 
 
-def _single(part: nx.Graph) -> nx.Graph:
-    tree: nx.Graph = nx.Graph()
-    tree.add_node(frozenset(part))
-    return tree
-
-
 def _maximal(tree: nx.Graph) -> nx.Graph:
-    """The tree without bags that are part of a neighbour."""
+    """The tree after merging bags that are contained in a neighbour."""
     pending = list(tree.edges)
     while pending:
         a, b = pending.pop()

@@ -1,22 +1,21 @@
-"""Log-partition, marginals and their tangents of discrete factor graphs, on a junction tree.
+"""Log-partition function, marginals and their tangents for discrete factor graphs, on a junction tree.
 
     log Z = log sum_z exp( sum_v unary[v, z_v] + sum_f table_f[z_f] )
 
 A plan is run table by table in NumPy: nothing is compiled, so that a large graph costs no more to set
 up than a small one. The batch (folds) is the last axis of every array.
 
-What is kept of a table on the way up are the conditional probabilities of its own nodes given the
-separator; on the way down they are multiplied by the separator's probability. Tangents need no
-exponentials at all: d log sum exp is an average under the conditionals.
+The upward pass keeps the conditional probabilities of each clique's own nodes given its separator; the
+downward pass multiplies them by the separator's probability. Tangents need no exponentials:
+d log sum exp is an average under the conditionals.
 
-The way up multiplies numbers scaled to at most 1. Where a product of factors and messages comes out so
-small that digits may have been lost, that clique is done again in logarithms, and what it sends on
-stays in logarithms as long as it must. A node's own potential joins last, where the node is summed
-over: data may exclude a class by thousands of nats, and what is lost of that class is nothing to the
-sum over it.
+The upward pass multiplies numbers scaled to at most 1. Where a product of factors and messages is so
+small that digits may have been lost, the clique is recomputed in log space, and its message stays there
+as long as needed. A node's own potential is multiplied in last, where the node is summed out: data may
+exclude a class by thousands of nats, and what underflows is then negligible in the sum.
 
-    unary    (V, K, B)    entries from a node's number of states on are not read
-    factors  (P, B)       tables of all factors, flat, one after the other in the plan's order
+    unary    (V, K, B)    entries beyond a node's number of states are not read
+    factors  (P, B)       tables of all factors, flattened and concatenated in the plan's order
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ def cavities(
     d_unary: np.ndarray,
     d_factors: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For every node: log sum over all others, of everything but the node's own unary potential.
+    """For every node, the log sum over all other nodes of all potentials but its own unary one.
 
-    In logarithms both ways, so that what a node's own data all but excludes is still known to full
+    Both passes are in log space, so that states that a node's own data all but exclude keep full
     precision.
 
     Args:
@@ -65,41 +64,41 @@ def cavities(
     tops: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def reduced(number: int, gone: tuple[int, ...], **but: int) -> tuple[np.ndarray, np.ndarray]:
-        """log sum exp over axes of a clique with what comes from above, and its slopes."""
+        """log sum exp over axes of a clique, its parent's message included, and the derivatives."""
         table = table_of(tree, number, unary, factors, up.logs, **but)
-        move = table_of(tree, number, d_unary, d_factors, d_messages, **but)
+        d_table = table_of(tree, number, d_unary, d_factors, d_messages, **but)
         if number in tops:
-            table, move = table + tops[number][0], move + tops[number][1]
+            table, d_table = table + tops[number][0], d_table + tops[number][1]
         value, share = log_sum(table, gone)
-        return value.squeeze(gone), (share[..., None, :] * move).sum(gone)
+        return value.squeeze(gone), (share[..., None, :] * d_table).sum(gone)
 
     for number, clique in enumerate(tree.cliques):
-        for child, lies in clique.children:
-            value, slope = reduced(number, lies.gone, without_child=child)
-            shape = (*lies.states, *(1 for _ in tree.cliques[child].nodes))
+        for child, place in clique.children:
+            value, slope = reduced(number, place.gone, without_child=child)
+            shape = (*place.states, *(1 for _ in tree.cliques[child].nodes))
             tops[child] = (
                 value.reshape(*shape, *value.shape[-1:]),
                 slope.reshape(*shape, *slope.shape[-2:]),
             )
         for node, place in clique.nodes:
-            found = reduced(number, place.gone, without_node=node)
-            values[node, : tree.states[node]], slopes[node, : tree.states[node]] = found
+            states = slice(tree.states[node])
+            values[node, states], slopes[node, states] = reduced(number, place.gone, without_node=node)
         tops.pop(number, None)
     return values, slopes
 
 
-_SAFE = 1e-280  # of factors and messages together: what own data takes below 1e-308 is 1e-28 of the rest
-_RANGE = 600.0  # nats between entries that are still numbers when scaled
+_SAFE = 1e-280  # products of factors and messages: what the data then push below 1e-308 is negligible
+_RANGE = 600.0  # nats between log messages that do not underflow when exponentiated
 
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """What the way up leaves.
+    """The result of the upward pass.
 
     Attributes:
         log_partition: (B,), -inf where nothing is possible.
         conditionals: for each clique (S, R, B), p(own nodes | separator); zero where impossible.
-        logs: for each clique (S, B), the log of its message less a constant; None where not needed.
+        logs: for each clique (S, B), the log of its message up to a constant; None where not needed.
     """
 
     log_partition: np.ndarray
@@ -110,7 +109,7 @@ class Collected:
 def collect(
     tree: JunctionTree, unary: np.ndarray, factors: np.ndarray, in_logs: bool = False
 ) -> Collected:
-    """From the leaves to the roots; `in_logs`: without the faster arithmetic."""
+    """The upward pass, from the leaves to the roots; with `in_logs`, in log space throughout."""
     unary, factors, total = _centred(tree, unary, factors)
     count = len(tree.cliques)
     scaled = None if in_logs else (np.exp(unary), np.exp(factors))
@@ -129,7 +128,9 @@ def collect(
                 if logs[child] is None:
                     logs[child] = log_of(messages[child])
             table = rows_of(clique, table_of(tree, number, unary, factors, logs))
-            conditionals[number], logs[number], shift = _in_logs(table)
+            message, conditionals[number] = log_sum(table, 1)
+            shift = message[:, 0].max(0)
+            logs[number] = message[:, 0] - finite(shift)
             lowest = np.where(logs[number] == -np.inf, 0.0, logs[number]).min()
             messages[number] = np.exp(logs[number]) if lowest > -_RANGE else None
         total = total + shift
@@ -139,7 +140,7 @@ def collect(
 def _centred(
     tree: JunctionTree, unary: np.ndarray, factors: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Potentials less the largest of each table, and the sum of these (B,)."""
+    """Potentials minus the maximum of each table, and the sum of these maxima (B,)."""
     if min(tree.states) < unary.shape[1]:
         real = np.arange(unary.shape[1]) < np.array(tree.states)[:, None]
         unary = np.where(real[..., None], unary, -np.inf)
@@ -157,7 +158,7 @@ def _centred(
 def _by_products(
     tree: JunctionTree, number: int, unary: np.ndarray, factors: np.ndarray, messages: Sequence[Any]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Conditionals, message scaled to at most 1 and log of the scale; None where digits may be lost."""
+    """Conditionals, message scaled to at most 1 and log of its scale; None where digits may be lost."""
     clique = tree.cliques[number]
     table = table_of(tree, number, None, factors, messages, np.multiply)
     if not table.min() > _SAFE:
@@ -168,23 +169,15 @@ def _by_products(
     if not total.min() > 0:  # a node without a possible state
         return None
     peak = total.max(0)
-    conditional = table * (1.0 / total)[:, None]
-    return conditional, total / peak, np.log(peak)
-
-
-def _in_logs(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same from logarithms; the message is one, too."""
-    message, conditional = log_sum(table, 1)
-    shift = message[:, 0].max(0)
-    return conditional, message[:, 0] - finite(shift), shift
+    return table * (1.0 / total)[:, None], total / peak, np.log(peak)
 
 
 def marginals(
     tree: JunctionTree, collected: Collected, with_factors: bool = True
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Probabilities of nodes (V, K, B) and of factors' entries (P, B), derivatives of log Z by both.
+    """Probabilities of nodes (V, K, B) and of factor entries (P, B), the derivatives of log Z.
 
-    Nothing is meant where log Z is -inf.
+    Undefined where log Z is -inf.
     """
     batch = collected.log_partition.shape[0]
     nodes = np.zeros((len(tree.states), max(tree.states), batch))
@@ -211,11 +204,11 @@ def tangents(
     """Derivatives of log Z and of `marginals` along D directions of the potentials.
 
     Args:
-        plan: as for `collect`.
+        tree: as for `collect`.
         collected: from `collect`.
         d_unary: (V, K, D, B).
         d_factors: (P, D, B).
-        with_factors: whether tangents of factors' marginals are wanted.
+        with_factors: whether to return tangents of the factors' marginals.
 
     Returns: (D, B), (V, K, D, B), (P, D, B) or None.
     """
@@ -243,7 +236,7 @@ def tangents(
 def message_tangents(
     tree: JunctionTree, collected: Collected, d_unary: np.ndarray, d_factors: np.ndarray
 ) -> tuple[list[Any], list[Any]]:
-    """For each clique the slopes (S, D, B) of its log message, and those of its table (S, R, D, B)."""
+    """For each clique the tangents (S, D, B) of its log message and (S, R, D, B) of its table."""
     messages: list[Any] = [None] * len(tree.cliques)
     moves: list[Any] = [None] * len(tree.cliques)
     for number in reversed(range(len(tree.cliques))):

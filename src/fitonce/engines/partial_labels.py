@@ -1,9 +1,9 @@
-"""The mean of log p(kept states) of a chain when each of its known states is kept with a probability.
+"""The mean of log p(kept states) of a chain when each known state is kept at random.
 
-Between two kept states a chain does not depend on the rest, so the logarithm is a sum over stretches
-from one kept state to the next, and its mean is over all stretches: (T + 1) T / 2 of them, each with the
-probability that its ends are kept and nothing between them. With probabilities of 0 and 1 it is the
-log-partition with the kept states fixed.
+Given two kept states, the chain between them is independent of the rest, so the logarithm is a sum over
+stretches from one kept state to the next. Its mean is a sum over all (T + 1) T / 2 stretches, weighted
+by the probability that both ends are kept and nothing in between. With probabilities of 0 and 1 it is
+the log-partition function with the kept states fixed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from fitonce.core.numerics import Array, logsumexp, scale_log
 def mean_log_partition(
     unary: Array, pairwise: Array, lengths: Array, labels: Array, weights: Array
 ) -> Array:
-    """(B,) of each chain.
+    """(B,) mean log-partition functions.
 
     Args:
         unary: (B, T, K).
         pairwise: (B, K, K).
         lengths: (B,).
-        labels, weights: (B, T) the states, any where not known, and how likely each is kept.
+        labels, weights: (B, T) states (arbitrary where unknown) and the probability of keeping each.
     """
     batch, steps, _ = unary.shape
-    # A stretch begins at its anchor: before the first step, which is always kept, or at a step.
+    # A stretch starts at a kept step, or before the first step (with probability 1).
     started = jnp.concatenate([jnp.ones((batch, 1)), weights], 1)
     row = jnp.arange(batch)[:, None]
     onward = jnp.concatenate([jnp.zeros_like(unary[:, :1]), pairwise[row, labels]], 1)

@@ -1,18 +1,19 @@
-"""Covariances of the scores of chains: the information that not seeing the states takes away.
+"""Covariances of complete-data scores: the missing information, due to the states being hidden.
 
-The score of a sequence, all states seen, is C = sum_t c_t. The step score c_t has three parts: the
-slope of the log emission by the parameters of the state at t (its own), by emission parameters that
-states share, and of the log of the move into t (for t = 0, of the first state) by the chain's. With
-V_t(j) the mean of all later step scores given z_t = j, from one backward pass,
+The complete-data score of a sequence is C = sum_t c_t. The step score c_t has three parts: the gradient
+of the log emission by the parameters of the state at t, the one by emission parameters that states
+share, and the gradient of the log probability of the transition into t (for t = 0, of the initial state)
+by the chain's parameters. With V_t(j) the mean of all later step scores given z_t = j, from one backward
+pass,
 
     E[C C'] = sum_t E[c_t (V_t(z_t) + c_t / 2)'] + its transpose
 
-so that second derivatives of the log-likelihood by D parameters are matrix products of scores,
-where pushing D tangents through the chains would take D passes. Two ways with the same answer: on a
-CPU a loop over steps that skips states without posterior mass (`sparse`), which is nearly all of them
-in a well separated model; elsewhere a scan over dense arrays (`dense`).
+so that second derivatives of the log-likelihood by D parameters are matrix products of scores, where D
+tangents would take D passes. Two implementations give the same result: on a CPU a loop over steps that
+skips states without posterior mass (`sparse`), nearly all of them in a well separated model; elsewhere
+a scan over dense arrays (`dense`).
 
-Columns are ordered by state, K P of them, then the chain's M, then the S that are shared.
+Columns are the K P parameters by state, then the chain's M, then the S shared ones.
 """
 
 from __future__ import annotations
@@ -26,21 +27,20 @@ from jax import lax
 
 from fitonce.core.numerics import Array
 
-# A state with less posterior mass than this changes nothing that doubles can hold.
-_NOTHING = 1e-18
-_BUFFER = 2**28  # bytes of rows that wait for their matrix product
+_NOTHING = 1e-18  # posterior mass that is negligible in double precision
+_BUFFER = 2**28  # bytes of rows collected for a matrix product
 
 
 class Pieces(NamedTuple):
-    """What is known of n sequences of T steps in K states.
+    """Posterior probabilities and gradients of n sequences of T steps in K states.
 
     Attributes:
         nodes: (T, K, n) p(z_t), zero at padding.
         moves: (T - 1, K, K, n) p(z_t+1 | z_t), zero into padding.
-        own: (K, n, T, P) slopes of log emissions by the state's own parameters.
-        shared: (K, n, T, S) by those that states share.
-        first: (K, M) slopes of the log initial probabilities by the chain's parameters.
-        move: (K, K, M) of the log transition probabilities.
+        own: (K, n, T, P) gradients of log emissions by the state's own parameters.
+        shared: (K, n, T, S) the same by parameters that states share.
+        first: (K, M) gradients of the log initial probabilities by the chain's parameters.
+        move: (K, K, M) the same of the log transition probabilities.
     """
 
     nodes: Array
@@ -52,19 +52,18 @@ class Pieces(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Sums over sequences: `covariance` (D, D) of scores, and the mean scores `means` (n, D) of each."""
+    """`covariance` (D, D) of scores, summed over sequences, and their mean scores `means` (n, D)."""
 
     covariance: Array
     means: Array
 
 
 def sparse(pieces: Pieces, coefficients: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """Add coefficient times the covariance of each sequence's score to `total` (D, D), of which only
-    M of M + M' is filled; `symmetrised` ends it. Returns mean scores (n, D)."""
+    """Add coefficient times the covariance of each sequence's score to `total` (D, D), as M in M + M',
+    which `symmetrised` completes. Returns mean scores (n, D)."""
     parts: Any = Pieces(*(np.asarray(part) for part in pieces))  # type: ignore[arg-type]
-    size = total.shape[0]
-    means = np.zeros((parts.nodes.shape[2], size))
-    sums = _Sums(parts, size, total)
+    means = np.zeros((parts.nodes.shape[2], len(total)))
+    sums = _Sums(parts, total)
     lengths = (parts.nodes.sum(1) > 0.5).sum(0)
     for n in range(len(means)):
         means[n] = _one(parts, n, int(lengths[n]), sums, float(coefficients[n]))
@@ -74,11 +73,12 @@ def sparse(pieces: Pieces, coefficients: np.ndarray, total: np.ndarray) -> np.nd
 
 
 class _Sums:
-    """Products of scores with the means of later ones. Rows of those wait until they are many enough for
-    matrix products; what is linear in all sequences is multiplied once, at the end."""
+    """Products of scores with the means of later ones. Rows are collected until there are enough for a
+    matrix product; terms that are linear over all sequences are multiplied once, at the end."""
 
-    def __init__(self, parts: Any, size: int, total: np.ndarray) -> None:
+    def __init__(self, parts: Any, total: np.ndarray) -> None:
         self.parts, self.total, self.width = parts, total, parts.own.shape[-1]
+        size = len(total)
         states, count = parts.first.shape
         self.chain = slice(states * self.width, states * self.width + count)
         self.shared = slice(states * self.width + count, size)
@@ -88,11 +88,11 @@ class _Sums:
         self.weight = np.empty(self.room)
         self.pairs = np.empty((self.room, states))
         self.filled = 0
-        self.links = np.zeros((states, states, size))  # of moves i, j with what comes later
+        self.links = np.zeros((states, states, size))  # products of transitions i, j with later scores
         self.moves = np.zeros((states, states))
         self.by_shared = np.zeros((size - self.shared.start, size))
         self.outer: list[tuple[np.ndarray, np.ndarray]] = []
-        # Moves from a state have slopes by few of the chain's parameters, usually those of its row.
+        # Transitions from a state depend on few of the chain's parameters, usually those of its row.
         used = [np.flatnonzero(slopes.any(0)) for slopes in parts.move]
         self.from_state = [
             (self.chain.start + columns, slopes[:, columns])
@@ -108,8 +108,8 @@ class _Sums:
         weight: np.ndarray,
         pairs: np.ndarray,
     ) -> None:
-        """Rows of one step: later means (a, D) with half of the step's own score, of the states (a,);
-        `weight` (a,) is their mass and `pairs` (K, a) that of the moves that lead to them."""
+        """Add the rows of one step for its states (a,): later means plus half of the step's own score
+        (a, D), the states' mass `weight` (a,), and the mass `pairs` (K, a) of transitions into them."""
         if self.filled + len(states) > self.room:
             self.flush()
         some = slice(self.filled, self.filled + len(states))
@@ -118,6 +118,7 @@ class _Sums:
         self.filled += len(states)
 
     def flush(self) -> None:
+        """Multiply the rows collected so far."""
         place, later = self.place[: self.filled], self.later[: self.filled]
         for state in np.unique(place[:, 0]):
             chosen = np.flatnonzero(place[:, 0] == state)
@@ -128,7 +129,7 @@ class _Sums:
             self.total[block] += (own * weight).T @ rows
             self.by_shared += (common * weight).T @ rows
             used = np.flatnonzero(pairs.any(0))
-            # Rows hold half of the step's own score; a move is followed by all of it.
+            # Rows hold half of the step's own score, but a transition multiplies all of it.
             links = pairs[:, used].T @ rows
             links[:, block] += 0.5 * pairs[:, used].T @ own
             links[:, self.shared] += 0.5 * pairs[:, used].T @ common
@@ -140,7 +141,7 @@ class _Sums:
             self.outer = []
 
     def end(self) -> None:
-        """Add what waited."""
+        """Add all that is still outstanding."""
         self.flush()
         for (rows, slopes), links, counts in zip(self.from_state, self.links, self.moves, strict=True):
             self.total[rows] += slopes.T @ links
@@ -150,9 +151,8 @@ class _Sums:
 
 def _one(parts: Any, n: int, length: int, sums: _Sums, coefficient: float) -> np.ndarray:
     """The backward pass of sequence `n`. Returns its mean score (D,)."""
-    nodes, moves, own, shared = (
-        parts.nodes[:, :, n], parts.moves[..., n], parts.own[:, n], parts.shared[:, n]
-    )  # fmt: skip
+    nodes, moves = parts.nodes[:, :, n], parts.moves[..., n]
+    own, shared = parts.own[:, n], parts.shared[:, n]
     width, size = sums.width, sums.later.shape[1]
     active = np.flatnonzero(nodes[length - 1] > _NOTHING)
     later = np.zeros((len(active), size))
@@ -168,7 +168,7 @@ def _one(parts: Any, n: int, length: int, sums: _Sums, coefficient: float) -> np
             pairs[before] = coefficient * nodes[t - 1, before, None] * ways
             sums.moves[:, active] += pairs
         sums.add(half, active, n, t, coefficient * nodes[t, active], pairs)
-        later += 2.0 * (half - later)  # with the step's own score
+        later += 2.0 * (half - later)  # now includes the step's own score
         if t == 0:
             break
         ahead = ways @ later
@@ -178,7 +178,7 @@ def _one(parts: Any, n: int, length: int, sums: _Sums, coefficient: float) -> np
         active, later = before, ahead
     mass = nodes[0, active]
     first = parts.first[active] * mass[:, None]
-    # The first state has a score as a move has.
+    # The initial state has a score like a transition's.
     block = first.T @ later
     block[:, sums.chain] += 0.5 * first.T @ parts.first[active]
     sums.total[sums.chain] += coefficient * block
@@ -188,7 +188,7 @@ def _one(parts: Any, n: int, length: int, sums: _Sums, coefficient: float) -> np
 
 
 def symmetrised(total: np.ndarray) -> np.ndarray:
-    """M + M', in place, in blocks."""
+    """M + M', computed in place, block by block."""
     step = 1024
     for start in range(0, len(total), step):
         rows = slice(start, start + step)
@@ -201,38 +201,37 @@ def symmetrised(total: np.ndarray) -> np.ndarray:
 
 @jax.jit
 def dense(pieces: Pieces, coefficients: Array) -> Totals:
-    """The same by a scan: the sum (D, D) of coefficient times the covariances, whole."""
+    """The same by a scan, for any device: the symmetric sum of coefficient times covariance."""
     states, count, _, width = pieces.own.shape
     chain, shared = pieces.first.shape[1], pieces.shared.shape[-1]
     size = states * width + chain + shared
+    chain_columns = slice(states * width, states * width + chain)
     alike = jnp.eye(states)[:, None, :, None]
 
     def with_own(later: Array, own: Array, common: Array, share: float) -> Array:
         placed = (alike * own[:, :, None]).reshape(states, count, states * width)
         return later + share * jnp.concatenate([placed, jnp.zeros((states, count, chain)), common], -1)
 
-    def step(carry, inputs):  # type: ignore[no-untyped-def]
-        later, sums, links, by_shared = carry
-        node, before, move, own, common = inputs
+    def emitted(later, sums, by_shared, node, own, common):  # type: ignore[no-untyped-def]
+        """Add the products of a step's emission scores with later ones; also its weights and means."""
         half = with_own(later, own, common, 0.5)
         weight = (node * coefficients)[..., None]  # (K, n, 1)
         sums = sums + jnp.einsum("knp,knd->kpd", weight * own, half)
         by_shared = by_shared + jnp.einsum("kns,knd->sd", weight * common, half)
-        after = with_own(later, own, common, 1.0)
+        return sums, by_shared, weight, with_own(later, own, common, 1.0)
+
+    def step(carry, inputs):  # type: ignore[no-untyped-def]
+        later, sums, links, by_shared = carry
+        node, before, move, own, common = inputs
+        sums, by_shared, _, after = emitted(later, sums, by_shared, node, own, common)
         pairs = before[:, None] * move * coefficients  # (i, j, n)
         links = links + jnp.einsum("ijn,jnd->ijd", pairs, after)
         ahead = jnp.einsum("ijn,jnd->ind", move, after)
         moved = jnp.einsum("ijn,ijm->inm", move, pieces.move)
-        ahead = ahead.at[:, :, states * width : states * width + chain].add(moved)
-        return (ahead, sums, links, by_shared), None
+        return (ahead.at[:, :, chain_columns].add(moved), sums, links, by_shared), None
 
-    inputs = (
-        pieces.nodes[1:],
-        pieces.nodes[:-1],
-        pieces.moves,
-        jnp.moveaxis(pieces.own, 2, 0)[1:],
-        jnp.moveaxis(pieces.shared, 2, 0)[1:],
-    )
+    own, common = jnp.moveaxis(pieces.own, 2, 0), jnp.moveaxis(pieces.shared, 2, 0)
+    inputs = (pieces.nodes[1:], pieces.nodes[:-1], pieces.moves, own[1:], common[1:])
     start = (
         jnp.zeros((states, count, size)),
         jnp.zeros((states, width, size)),
@@ -240,21 +239,16 @@ def dense(pieces: Pieces, coefficients: Array) -> Totals:
         jnp.zeros((shared, size)),
     )
     (later, sums, links, by_shared), _ = lax.scan(step, start, inputs, reverse=True)
-    own, common = pieces.own[:, :, 0], pieces.shared[:, :, 0]
-    half = with_own(later, own, common, 0.5)
-    weight = (pieces.nodes[0] * coefficients)[..., None]
-    sums += jnp.einsum("knp,knd->kpd", weight * own, half)
-    by_shared += jnp.einsum("kns,knd->sd", weight * common, half)
-    after = with_own(later, own, common, 1.0)
+    first = (pieces.nodes[0], own[0], common[0])
+    sums, by_shared, weight, after = emitted(later, sums, by_shared, *first)
     by_chain = jnp.einsum("ijm,ijd->md", pieces.move, links)
     by_chain += jnp.einsum("km,knd->md", pieces.first, weight * after)
     counts = jnp.sum(pieces.nodes[:-1, :, None] * pieces.moves * coefficients, (0, 3))
     squares = jnp.einsum("ijm,ij,ijl->ml", pieces.move, counts, pieces.move)
     squares += jnp.einsum("km,k,kl->ml", pieces.first, weight[..., 0].sum(1), pieces.first)
-    at = states * width
-    by_chain = by_chain.at[:, at : at + chain].add(0.5 * squares)
+    by_chain = by_chain.at[:, chain_columns].add(0.5 * squares)
     means = jnp.einsum("kn,knd->nd", pieces.nodes[0], after)
-    means = means.at[:, at : at + chain].add(pieces.nodes[0].T @ pieces.first)
-    half_total = jnp.concatenate([sums.reshape(at, size), by_chain, by_shared])
+    means = means.at[:, chain_columns].add(pieces.nodes[0].T @ pieces.first)
+    half_total = jnp.concatenate([sums.reshape(states * width, size), by_chain, by_shared])
     half_total -= 0.5 * (means * coefficients[:, None]).T @ means
     return Totals(half_total + half_total.T, means)

@@ -1,4 +1,4 @@
-"""The most probable states of a chain."""
+"""The most probable state sequence of a chain (Viterbi)."""
 
 from __future__ import annotations
 

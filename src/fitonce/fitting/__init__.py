@@ -1,1 +1,1 @@
-"""From starts to a certified minimum, and H there."""
+"""From starting points to a certified minimum, with H and J there."""

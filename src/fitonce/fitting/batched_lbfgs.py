@@ -1,21 +1,22 @@
 """L-BFGS on many folds at once, in the metric of the full fit's H.
 
-What takes a fold from the full fit to near its own optimum when that is far: the secants of its steps
-correct the one factor of H as they go, and no Hessian of the fold is needed.
+It takes folds from the full fit to near their own optimum when that is far. Secants of the steps
+correct the factor of H, so that a fold needs no Hessian of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from fitonce.fitting.conjugate_gradients import Map
+from fitonce.fitting.conjugate_gradients import Map, dots
 from fitonce.fitting.line_search import Evaluate, Position, search, start_at
 
 _MEMORY = 30
 _MOST_HALVINGS = 15
-_ENOUGH = 1e-4  # of the decrease that the slope promises
+_ENOUGH = 1e-4  # share of the decrease that the slope predicts
 
 
 def batched_lbfgs(
@@ -27,29 +28,20 @@ def batched_lbfgs(
     most: int,
     spent: Callable[[], bool] = lambda: False,
 ) -> Position:
-    """From thetas (F, D) until each fold is within `tolerance` standard errors (as the preconditioner
-    measures them) of stationary, or goes no farther."""
+    """From thetas (F, D) until each fold is within `tolerance` standard errors of stationary, by the
+    preconditioner, or its line search fails."""
     place, active = start_at(evaluate, thetas)
     memory: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in thetas]
     for _ in range(most):
         if active.size == 0 or spent():
             break
         moves, squares = _directions(precondition, place.gradients, memory, active)
-        slopes = np.einsum("md,md->m", moves, place.gradients[active])
+        slopes = dots(moves, place.gradients[active])
         going = (squares > tolerance**2) & (slopes < 0)
         active, moves, slopes = active[going], moves[going], slopes[going]
         before = place.some(active)
-
-        def falls_enough(
-            rows: np.ndarray,
-            share: np.ndarray,
-            there: Position,
-            values: np.ndarray = before.values,
-            slopes: np.ndarray = slopes,
-        ) -> np.ndarray:
-            return there.values <= values[rows] + _ENOUGH * share * slopes[rows]
-
-        moved = search(evaluate, place, active, moves, falls_enough, _MOST_HALVINGS) > 0
+        good = partial(_decreases, before.values, slopes)
+        moved = search(evaluate, place, active, moves, good, _MOST_HALVINGS) > 0
         for row, fold in enumerate(active):
             step = place.thetas[fold] - before.thetas[row]
             change = place.gradients[fold] - before.gradients[row]
@@ -59,25 +51,30 @@ def batched_lbfgs(
     return place
 
 
+def _decreases(
+    values: np.ndarray, slopes: np.ndarray, rows: np.ndarray, share: np.ndarray, there: Position
+) -> np.ndarray:
+    """Armijo's condition."""
+    return there.values <= values[rows] + _ENOUGH * share * slopes[rows]
+
+
 def _directions(
     precondition: Map,
     gradients: np.ndarray,
     memory: list[list[tuple[np.ndarray, np.ndarray]]],
     active: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Steps (n, D) by the two-loop recursion, and the squares of the gradients' lengths (n,)."""
+    """Steps (n, D) by the two-loop recursion, and squared lengths (n,) of the gradients."""
     rest = gradients[active].copy()
     shares: list[list[float]] = []
     for row, fold in enumerate(active):
-        mine = []
+        shares.append([])
         for step, change in reversed(memory[fold]):
             share = float(step @ rest[row]) / float(step @ change)
             rest[row] -= share * change
-            mine.append(share)
-        shares.append(mine)
+            shares[-1].append(share)
     found = precondition(rest, active)
     for row, fold in enumerate(active):
         for (step, change), share in zip(memory[fold], reversed(shares[row]), strict=True):
             found[row] += (share - float(change @ found[row]) / float(step @ change)) * step
-    squares = np.einsum("md,md->m", gradients[active], found)
-    return -found, squares
+    return -found, dots(gradients[active], found)

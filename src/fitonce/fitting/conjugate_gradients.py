@@ -12,20 +12,20 @@ Map = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Solution(NamedTuple):
-    """What conjugate gradients found, one row per right-hand side.
+    """Solutions, one row per right-hand side.
 
     Attributes:
         x: (m, D).
-        residuals: (m,) |b - A x| / |b|, in the norm of the preconditioner; computed anew at the end
-            where asked for, not from the recursion.
-        lowest: (m,) smallest eigenvalue met of A relative to the preconditioner (a Ritz value); where A
-            is not positive definite its sign alone counts, and nan where A is not finite.
+        residuals: (m,) |b - A x| / |b|, in the norm of the preconditioner; from the recursion, or with
+            `certify` from one more product.
+        lowest: (m,) smallest Ritz value of A relative to the preconditioner; only its sign is meaningful
+            where A is not positive definite, and nan where A is not finite.
         iterations: (m,) products with A.
-        down: (m, D) a direction of negative curvature where one was met, zeros elsewhere.
+        down: (m, D) a direction of negative curvature where one was found, zeros elsewhere.
         sizes: (m,) of x, in the norm of the preconditioner's inverse.
-        edges: (m,) whether x ended on the edge of where it may go.
-        falls: (m,) by how much x lowers x'Ax/2 - b'x; without its curvature where that is negative and x
-            has no edge to go to.
+        edges: (m,) whether x ended on the boundary of its trust region.
+        falls: (m,) the decrease of x'Ax/2 - b'x at x; without the curvature term where that is negative
+            and there is no boundary.
     """
 
     x: np.ndarray
@@ -48,29 +48,29 @@ def conjugate_gradients(
     radii: float | np.ndarray = np.inf,
     certify: bool = False,
 ) -> Solution:
-    """Solve A_i x_i = b_i, or go as far towards it as a radius allows (Steihaug's way).
+    """Solve A_i x_i = b_i, within a trust region (Steihaug's method).
 
-    A row that meets a direction of negative curvature follows it to the edge and stops; its `lowest`
-    says so. Without an edge it stops where it is, at the preconditioned right-hand side if that was the
-    first direction.
+    A row that finds a direction of negative curvature follows it to the boundary and stops, with
+    `lowest` not positive. Without a boundary it stops where it is, or at the preconditioned right-hand
+    side if that was the first direction.
 
     Args:
-        product: vectors (n, D) and the rows (n,) that they belong to, to A times them.
+        product: vectors (n, D) and their rows (n,), to A times the vectors.
         rhs: (m, D).
         precondition: the same for an approximate inverse, symmetric and positive definite.
         tolerance: of the residual relative to the right-hand side; a number, or one for each row.
-        most: products.
-        radii: how long x may be, in the norm of the preconditioner's inverse; a number, or one for each
-            row.
-        certify: take one more product each to compute residuals.
+        most: largest number of products.
+        radii: of the trust regions, in the norm of the preconditioner's inverse; a number, or one for
+            each row.
+        certify: compute residuals from one more product each.
     """
     count = len(rhs)
     tolerance = np.broadcast_to(np.asarray(tolerance, float), (count,))
     x, residual, below = np.zeros_like(rhs), np.array(rhs), np.zeros_like(rhs)
     z = precondition(residual, np.arange(count))
-    direction, power = z.copy(), _dots(residual, z)
+    direction, power = z.copy(), dots(residual, z)
     begin = power.copy()
-    room = _Room(np.broadcast_to(np.asarray(radii, float), (count,)), power)
+    region = _TrustRegion(np.broadcast_to(np.asarray(radii, float), (count,)), power)
     lowest, iterations = np.full(count, np.nan), np.zeros(count, int)
     failed, falls = np.zeros(count, bool), np.zeros(count)
     ritz: list[list[tuple[float, float]]] = [[] for _ in range(count)]
@@ -80,15 +80,15 @@ def conjugate_gradients(
             break
         image = product(direction[active], active)
         iterations[active] += 1
-        curved = _dots(direction[active], image)
+        curved = dots(direction[active], image)
         down = ~(curved > 0)
-        for row, bent in zip(active[down], curved[down], strict=True):
-            failed[row] = not np.isfinite(bent)
-            lowest[row] = np.nan if failed[row] else min(bent / max(power[row], 1e-300), 0.0)
+        for row, curvature in zip(active[down], curved[down], strict=True):
+            failed[row] = not np.isfinite(curvature)
+            lowest[row] = np.nan if failed[row] else min(curvature / max(power[row], 1e-300), 0.0)
             below[row] = direction[row]
-        # A step that would leave the room, or that nothing else ends, goes to the edge.
+        # A step that would leave the region, or has no positive curvature, ends on the boundary.
         wanted = np.where(down, np.inf, power[active] / np.where(down, 1.0, curved))
-        step = np.minimum(wanted, room.to_edge(active))
+        step = np.minimum(wanted, region.to_edge(active))
         lost = down & (failed[active] | ~np.isfinite(step))
         first = lost & (iterations[active] == 1) & ~failed[active]
         step[lost], step[first] = 0.0, 1.0
@@ -96,29 +96,31 @@ def conjugate_gradients(
         x[active] += step[:, None] * direction[active]
         inside = step == wanted
         for row, a in zip(active[~inside & ~down], wanted[~inside & ~down], strict=True):
-            ritz[row].append((float(a), 0.0))  # what was met there counts, though it was not gone along
-        room.move(active, step, ~inside & ~lost)
+            ritz[row].append((float(a), 0.0))  # the curvature counts, though the step was cut
+        region.move(active, step, ~inside & ~lost)
         active, image, step = active[inside], image[inside], step[inside]
         residual[active] -= step[:, None] * image
         z = precondition(residual[active], active)
-        after = np.maximum(_dots(residual[active], z), 0.0)
+        after = np.maximum(dots(residual[active], z), 0.0)
         ratio = after / power[active]
         for row, a, b in zip(active, step, ratio, strict=True):
             ritz[row].append((float(a), float(b)))
         direction[active] = z + ratio[:, None] * direction[active]
-        room.turn(active, ratio, after)
+        region.turn(active, ratio, after)
         power[active] = after
         active = active[after > tolerance[active] ** 2 * begin[active]]
     for row in np.flatnonzero(np.isnan(lowest) & ~failed):
         lowest[row] = _smallest(ritz[row])
-    left = np.sqrt(power / np.where(begin > 0, begin, 1.0))
     if certify:
-        left = _residuals(product, precondition, rhs, x, begin)
-    return Solution(x, left, lowest, iterations, below, np.sqrt(room.size), room.edge, falls)
+        everyone = np.arange(count)
+        rest = rhs - product(x, everyone)
+        power = np.maximum(dots(rest, precondition(rest, everyone)), 0.0)
+    left = np.sqrt(power / np.where(begin > 0, begin, 1.0))
+    return Solution(x, left, lowest, iterations, below, np.sqrt(region.size), region.edge, falls)
 
 
-class _Room:
-    """How long solutions are, by recursions: the norm itself is never at hand, its inverse is."""
+class _TrustRegion:
+    """Lengths of solutions by recursions, as only the inverse M^-1 of the norm's matrix is available."""
 
     def __init__(self, radii: np.ndarray, power: np.ndarray) -> None:
         self.radii = radii
@@ -127,7 +129,7 @@ class _Room:
         self.edge = np.zeros(len(radii), bool)
 
     def to_edge(self, rows: np.ndarray) -> np.ndarray:
-        """How many directions there are from x to the edge."""
+        """(n,) how many multiples of the direction lead from x to the boundary."""
         stride, along = np.maximum(self.stride[rows], 1e-300), self.along[rows]
         left = np.maximum(self.radii[rows] ** 2 - self.size[rows], 0.0)
         return (np.sqrt(along**2 + stride * left) - along) / stride
@@ -142,25 +144,17 @@ class _Room:
         self.stride[rows] = power + ratio**2 * self.stride[rows]
 
 
-def _residuals(
-    product: Map, precondition: Map, rhs: np.ndarray, x: np.ndarray, begin: np.ndarray
-) -> np.ndarray:
-    everyone = np.arange(len(rhs))
-    rest = rhs - product(x, everyone)
-    squares = np.maximum(_dots(rest, precondition(rest, everyone)), 0.0)
-    return np.sqrt(squares / np.where(begin > 0, begin, 1.0))
-
-
-def _dots(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def dots(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """(m,) inner products of the rows of two arrays (m, D)."""
     return np.einsum("md,md->m", left, right)
 
 
 def _smallest(steps: list[tuple[float, float]]) -> float:
-    """The smallest Ritz value: of the tridiagonal matrix that the iteration built."""
+    """The smallest Ritz value: the smallest eigenvalue of the tridiagonal Lanczos matrix."""
     if not steps:
         return float("nan")
     alpha, beta = np.array(steps).T
     diagonal = 1.0 / alpha
     diagonal[1:] += beta[:-1] / alpha[:-1]
-    beside = np.sqrt(beta[:-1]) / alpha[:-1]
-    return float(linalg.eigvalsh_tridiagonal(diagonal, beside, select="i", select_range=(0, 0))[0])
+    off = np.sqrt(beta[:-1]) / alpha[:-1]
+    return float(linalg.eigvalsh_tridiagonal(diagonal, off, select="i", select_range=(0, 0))[0])

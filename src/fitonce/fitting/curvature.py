@@ -17,15 +17,15 @@ from fitonce.objectives.schemes import Scheme
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """Second derivatives of F at a fit. J and the factor of H are computed when first asked for.
+    """Second derivatives of F at a fit. J and the factor of H are computed at first use.
 
     Attributes:
         theta: (D,) the fit.
         hessian_operator: H, d2F / dtheta dtheta', to multiply and to solve with, plus `damping`.
         gradient: (D,) at the fit; rounding level when the fit is stationary.
         names: of the D coordinates.
-        damping: what is added to the diagonal of H before factoring, 0 unless asked for.
-        ignored: (D,) what of the gradient steps from here take no notice of, 0 unless asked for.
+        damping: added to the diagonal of H before factoring, 0 by default.
+        ignored: (D,) the part of the gradient that steps from here do not correct for, 0 by default.
         objective: F along the scheme's path.
     """
 
@@ -62,22 +62,22 @@ class Curvature:
         return self.hessian_operator.solve(rhs)
 
     def way_to(self, thetas: np.ndarray) -> np.ndarray:
-        """(F,) how far thetas (F, D) are from the fit, in standard errors; nan along no curvature."""
+        """(F,) distances of thetas (F, D) from the fit, in standard errors; nan where H is negative."""
         moves = thetas - self.theta
         squares = np.einsum("fi,if->f", moves, self.hessian_operator.product(moves.T))
         return np.sqrt(np.where(squares >= 0, squares, np.nan))
 
     def steps(self, gradients: np.ndarray, kept: np.ndarray) -> np.ndarray:
-        """(F, D) H^-1 g of gradients (F, D), with H scaled by the weight that each fold keeps (F,)."""
+        """(F, D) H^-1 g of gradients (F, D), with H scaled by the share that each fold keeps (F,)."""
         finite = np.isfinite(gradients).all(1)
-        found = np.full_like(gradients, np.nan)
+        steps = np.full_like(gradients, np.nan)
         if finite.any():
-            found[finite] = self.solve(gradients[finite].T).T / kept[finite, None]
-        return found
+            steps[finite] = self.solve(gradients[finite].T).T / kept[finite, None]
+        return steps
 
     @cached_property
     def inverse(self) -> np.ndarray:
-        """(D, D) H^-1: the covariance of the parameters, as far as H tells."""
+        """(D, D) H^-1, the asymptotic covariance of the free parameters."""
         inverse = self.solve(np.eye(len(self.theta)))
         return 0.5 * (inverse + inverse.T)
 
@@ -94,11 +94,11 @@ def curvature(
 
     Args:
         fit: a `Fit`.
-        scheme: "A", "B", "C", "structures", or a scheme from `fo.schemes`; None: the model's usual one
-            for points.
+        scheme: "A", "B", "C", "structures", or a scheme from `fo.schemes`; None: the model's default for
+            points.
         damping: added to the diagonal of H before it is factored. Only for an H that is not positive
             definite: results are then those of a regularised problem.
-        residual: whether steps from here also correct for the gradient that the fit left.
+        residual: whether steps from here also correct for the remaining gradient of the fit.
     """
     if not isinstance(fit, Fit):
         raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
@@ -111,7 +111,7 @@ def curvature_of(
 ) -> Curvature:
     """The same along the path of an objective of this fit."""
     if not (isinstance(damping, (int, float)) and 0 <= damping < np.inf):
-        raise ValueError(f"damping must be a number that is not negative, got {damping!r}")
+        raise ValueError(f"damping must be a non-negative number, got {damping!r}")
     if not isinstance(residual, (bool, np.bool_)):
         raise ValueError(f"residual must be True or False, got {residual!r}")
     ignored = np.zeros_like(fit.gradient) if residual else fit.gradient

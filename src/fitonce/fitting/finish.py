@@ -1,8 +1,8 @@
 """The end of a fit: from near a minimum to a certified one, with its H.
 
-With few parameters by Newton's method with H itself, with many by products with H. Then H is formed
-once and factored, if it fits the memory that it may take, which certifies the minimum. Where it does
-not, the curvature that the products met is the evidence.
+With few parameters Newton's method uses H itself, with many it uses products with H. H is then formed
+once if memory allows, and its factor certifies the minimum. Otherwise the curvature found by products is
+the evidence.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from fitonce.objectives.base import Objective
 
 _MOST_SADDLES = 3
 _SOLVED = 1e-3  # relative residual
-_BY_PRODUCTS = 8  # times as many steps: each is cheaper, and networks have a long way
-_LOOK = 60  # products that look for a direction downhill
+_BY_PRODUCTS = 8  # times as many steps: each is cheaper, and networks need many
+_LOOK = 60  # products in the search for negative curvature
 
 
 class Finished(NamedTuple):
-    """Where a fit ended.
+    """The end point of a fit.
 
     Attributes:
         theta, gradient: (D,).
         hessian: H there, to multiply and to solve with.
         distance: from stationary, in standard errors; nan where H is not positive definite.
-        lowest: smallest eigenvalue of H; nan where H is not a matrix.
+        lowest: smallest eigenvalue of H; nan where H is not formed.
         status: whether it is a minimum.
     """
 
@@ -67,25 +67,24 @@ def checked_limit(memory_limit: Any) -> float:
 
 
 def by_products(objective: Objective) -> bool:
-    """Whether there are too many parameters for Newton's method with matrices."""
+    """Whether there are so many parameters that Newton's method uses products with H."""
     return objective.space.size > PRODUCTS_PAY and objective.traits.products
 
 
 def matrix_bytes(size: int) -> float:
-    """What forming H of so many parameters takes: itself, its parts before they are put in order, and a
-    stretch of rows."""
+    """Bytes to form H of this size: the matrix, a copy while it is reordered, and a block of rows."""
     return 8.0 * size**2 * 2.2
 
 
 def is_formed(objective: Objective, limit: float) -> bool:
-    """Whether H is formed where it may take so many bytes."""
+    """Whether H is formed, if it may take `limit` bytes."""
     return not by_products(objective) or matrix_bytes(objective.space.size) <= limit
 
 
 def finish(
     objective: Objective, theta: np.ndarray, tolerance: float, limit: float, max_steps: int
 ) -> Finished:
-    """From `theta` to a minimum, in at most `max_steps` of Newton's method."""
+    """From `theta` to a minimum, in at most `max_steps` Newton steps."""
     if not by_products(objective):
         return _with_matrix(objective, theta, tolerance, max_steps)
     theta = _descend(objective, theta, tolerance, max_steps) if max_steps else theta
@@ -98,12 +97,9 @@ def finish(
 def _with_matrix(
     objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int = 0
 ) -> Finished:
-    names = objective.space.names
-    end = minimise(
-        objective, theta[None], objective.base[None], tolerance=tolerance, max_steps=max_steps
-    )
-    hessian = DenseHessian(end.hessians[0], list(names))
-    status = end.status(0, names, tolerance)
+    names, base = list(objective.space.names), objective.base[None]
+    end = minimise(objective, theta[None], base, tolerance=tolerance, max_steps=max_steps)
+    hessian, status = DenseHessian(end.hessians[0], names), end.status(0, names, tolerance)
     lowest, distance = float(end.lowest[0]), float(end.distances[0])
     return Finished(end.thetas[0], end.gradients[0], hessian, distance, lowest, status)
 
@@ -123,7 +119,7 @@ def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_step
 def _off_saddles(
     objective: Objective, found: Finished, look: Any, tolerance: float, max_steps: int
 ) -> Finished:
-    """From a saddle down along its lowest direction, a few times."""
+    """From a saddle downhill along the eigenvector of its lowest eigenvalue, a few times."""
     for _ in range(_MOST_SADDLES if max_steps else 0):
         if found.status.outcome is not Outcome.NOT_A_MINIMUM:
             break
@@ -144,19 +140,19 @@ def _off_saddles(
 
 def _factored(objective: Objective, theta: np.ndarray, tolerance: float) -> Finished:
     """At a point with a large H: its factor certifies a minimum."""
-    everyone, names = objective.base[None], list(objective.space.names)
-    gradient = objective.gradients(theta[None], everyone)[0]
-    there = objective.device_hessian(theta)
+    base, names = objective.base[None], list(objective.space.names)
+    gradient = objective.gradients(theta[None], base)[0]
+    on_device = objective.device_hessian(theta)
     hessian: Any = (
-        DeviceHessian(there, names)
-        if there is not None
-        else DenseHessian(objective.hessians(theta[None], everyone)[0], names)
+        DeviceHessian(on_device, names)
+        if on_device is not None
+        else DenseHessian(objective.hessians(theta[None], base)[0], names)
     )
     try:
         step = hessian.solve(gradient)
     except IndefiniteError as error:
-        sound = np.isfinite(gradient).all() and np.isfinite(hessian.product(gradient)).all()
-        status = Status(Outcome.NOT_A_MINIMUM, str(error)) if sound else not_finite()
+        finite = np.isfinite(gradient).all() and np.isfinite(hessian.product(gradient)).all()
+        status = Status(Outcome.NOT_A_MINIMUM, str(error)) if finite else not_finite()
         return Finished(theta, gradient, hessian, np.nan, np.nan, status)
     distance = float(np.sqrt(max(gradient @ step, 0.0)))
     lowest = (hessian.lowest, hessian.lowest_scaled)
@@ -165,19 +161,19 @@ def _factored(objective: Objective, theta: np.ndarray, tolerance: float) -> Fini
 
 
 def _without_matrix(objective: Objective, theta: np.ndarray, tolerance: float) -> Finished:
+    """At a point where H is not formed: solve for the gradient and for a random direction."""
     gradient = objective.gradients(theta[None], objective.base[None])[0]
     hessian = ImplicitHessian(objective, theta)
-    look = np.random.default_rng(0).normal(size=(1, len(theta)))
     found = conjugate_gradients(
         lambda v, _: objective.products_at(theta, v),
-        np.concatenate([gradient[None], look]),
+        np.stack([gradient, np.random.default_rng(0).normal(size=len(theta))]),
         lambda v, _: hessian.precondition(v.T).T,
         tolerance=1e-8,
         most=_LOOK,
     )
     lowest = float(found.lowest.min()) if gradient.any() else float(found.lowest[1])
     square = float(gradient @ found.x[0])
-    if found.residuals[0] > _SOLVED:  # what is solved in part is too short: at most this
+    if found.residuals[0] > _SOLVED:  # a partial solution is too short: take an upper bound
         square = float(gradient @ hessian.precondition(gradient)) / min(lowest, 1.0)
     distance = np.sqrt(square) if lowest > 0 and square >= 0 else np.nan
     status = certify_by_products(gradient, distance, lowest, bool(distance <= tolerance))

@@ -20,6 +20,7 @@ from fitonce.core.parameters import Params
 from fitonce.core.progress import bar
 from fitonce.core.renamed import deprecated
 from fitonce.core.status import Status
+from fitonce.core.wording import counted
 from fitonce.data.places import Names
 from fitonce.engines.chain import Kernel
 from fitonce.fitting.finish import Finished, by_products, checked_limit, finish
@@ -32,7 +33,7 @@ from fitonce.objectives.schemes import Structures
 from fitonce.results.summary import FitSummary
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
-_ROWS = 512  # standard errors at a time
+_ROWS = 512  # standard errors computed at a time
 _SAME_OPTIMUM = 0.05  # nats: starts stop a little short of their optimum
 
 
@@ -41,7 +42,7 @@ class Fit:
     """A fitted model. Arrays are NumPy, in float64.
 
     Attributes:
-        model, data: what was fitted to what.
+        model, data: the model and the data it was fitted to.
         params: pytree of constrained values.
         theta: (D,) the same as a free vector.
         names: D names of its coordinates.
@@ -50,13 +51,13 @@ class Fit:
         distance: estimated distance from stationary, in standard errors (nan if H is indefinite).
         smallest_eigenvalue: of the Hessian at `theta`; nan where that is not formed, or is large and not
             positive definite.
-        value: the objective there, -log p(data) - log p(params).
-        seconds: wall time of the fit, compilation included.
-        refit_seconds: wall time of the best start alone, compiled: what another fit would take.
+        value: the objective at `theta`, -log p(data) - log p(params).
+        seconds: wall time of the fit, including compilation.
+        refit_seconds: wall time of the best start without compilation: the cost of another fit.
         values_of_starts: the objective reached from each start.
-        objective: F(theta, w) itself, a function of a free vector and one weight per site.
+        objective: F(theta, w), a function of a free vector and one weight per site.
         gradient: (D,) of the objective at `theta`.
-        hessian_operator: H there, to multiply and to solve with.
+        hessian_operator: H at `theta`, to multiply and to solve with.
     """
 
     model: Any
@@ -78,8 +79,7 @@ class Fit:
 
     @property
     def H(self) -> np.ndarray:  # noqa: N802 - the paper's letter
-        """(D, D) the second derivatives of the objective at `theta`: the observed information, with the
-        prior's."""
+        """(D, D) the Hessian of the objective at `theta`: the observed information, with the prior's."""
         return self.hessian_operator.matrix()
 
     @property
@@ -93,12 +93,12 @@ class Fit:
 
     @cached_property
     def summary(self) -> FitSummary:
-        """What is shown and written down of it."""
+        """The parts that are shown and saved."""
         return summary_of(self)
 
     @property
     def places(self) -> Names | None:
-        """What the user calls sequences and sites; None: they have numbers only."""
+        """The user's names of sequences and sites; None: numbers only."""
         return self.objective.collection.names
 
     @property
@@ -113,8 +113,7 @@ class Fit:
     @in_float64
     def params_at(self, theta: np.ndarray) -> Params:
         """The pytree of constrained values at a free vector."""
-        params = self.objective.space.to_params(jnp.asarray(theta))
-        return jax.tree_util.tree_map(np.asarray, params)
+        return _params_at(self.objective, theta)
 
     def posterior(self) -> np.ndarray:
         """(sites, K) probabilities of the latent states given all data."""
@@ -124,17 +123,17 @@ class Fit:
     def log_likelihood_of(self, data: Any) -> np.ndarray:
         """(N,) log p(x_n) of the sequences of other data, at the parameters of the fit."""
         if "structures" not in self.objective.traits.resampling:
-            raise ValueError(f"only models of sequences have a likelihood of new ones, got {self.model}")
+            raise ValueError(f"log_likelihood_of needs a model of sequences, got {self.model}")
         objective = objective_of(self.model, data)
         if objective.space.size != len(self.theta):
-            raise ValueError("data must have the channels of the fit's data")
+            raise ValueError("data must have the same channels as the data of the fit")
         along = objective.with_scheme(Structures())
         everyone = np.arange(len(along.base))[None]
         return -along.pointwise_losses(self.theta[None], along.base[None], everyone)[0]
 
     @in_float64
     def slopes_of(self, quantities: Callable[[Any], Any]) -> np.ndarray:
-        """(Q, D) derivatives by theta, at the fit, of a function of theta that returns (Q,)."""
+        """(Q, D) derivatives at the fit of a function of theta that returns (Q,)."""
         return np.asarray(jax.jacfwd(quantities)(jnp.asarray(self.theta)))
 
     @in_float64
@@ -153,17 +152,16 @@ class Fit:
         )
 
     def _standard_errors(self, quantities: Callable[[Any], Any]) -> np.ndarray:
-        """(D,) of a function of theta that returns as many, some at a time; nan without a minimum and
-        where H is not a matrix: a solution for each would take too long."""
-        found = np.full(len(self.theta), np.nan)
-        if not (self.smallest_eigenvalue > 0 and self.hessian_operator.dense):
-            return found
-        _, pull = jax.vjp(quantities, jnp.asarray(self.theta))
-        for some, unit in unit_rows(len(self.theta), _ROWS):
-            slopes = np.asarray(jax.vmap(pull)(jnp.asarray(unit))[0])
-            solved = self.hessian_operator.solve(slopes.T)
-            found[some] = np.sqrt(np.einsum("id,di->i", slopes, solved))
-        return found
+        """(D,) for a function of theta that returns (D,), some at a time; nan without a minimum, and
+        where H is not a matrix, as one solve for each would take too long."""
+        errors = np.full(len(self.theta), np.nan)
+        if self.smallest_eigenvalue > 0 and self.hessian_operator.dense:
+            _, pull = jax.vjp(quantities, jnp.asarray(self.theta))
+            for some, unit in unit_rows(len(self.theta), _ROWS):
+                slopes = np.asarray(jax.vmap(pull)(jnp.asarray(unit))[0])
+                solved = self.hessian_operator.solve(slopes.T)
+                errors[some] = np.sqrt(np.einsum("id,di->i", slopes, solved))
+        return errors
 
     @property
     def problem(self) -> Objective:
@@ -185,16 +183,15 @@ class Fit:
 
     def __repr__(self) -> str:
         lines = [
-            f"Fit of {self.model}, {len(self.theta)} free parameters, "
-            f"objective {self.value:,.4f}, {self.seconds:.1f} s"
+            f"Fit of {self.model}, {counted(len(self.theta), 'free parameter')}, "
+            f"objective {self.value:,.4f}, {self.seconds:.1f} s",
+            f"  {self.status}",
         ]
-        lines.append(f"  {self.status}")
         starts = np.array(self.values_of_starts)
         reached = int((starts <= starts.min() + _SAME_OPTIMUM).sum()) if starts.size else 0
         if 0 < reached < starts.size:
-            lines.append(
-                f"  reached by {reached} of {starts.size} starts; more restarts= may find better"
-            )
+            found = f"reached by {reached} of {starts.size} starts"
+            lines.append(f"  {found}; more restarts= may find a better optimum")
         for path, value in jax.tree_util.tree_flatten_with_path(self.params)[0]:
             name = jax.tree_util.keystr(path, simple=True, separator=".")
             shown = np.array2string(np.asarray(value), precision=4, suppress_small=True, threshold=20)
@@ -203,7 +200,7 @@ class Fit:
 
 
 def delta_method(slopes: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """(Q,) standard errors of quantities with slopes (Q, D) by parameters with this covariance."""
+    """(Q,) standard errors of quantities with slopes (Q, D), from the parameters' covariance (D, D)."""
     return np.sqrt(np.einsum("id,de,ie->i", slopes, covariance, slopes))
 
 
@@ -229,17 +226,16 @@ def fit(
         model: one of `fo.models`, or anything with the same methods.
         data: what `fo.sequences` reads; for `Custom`, a pytree of arrays.
         init: pytree of starting values; None: from the data.
-        restarts: how many starts when `init` is None; the first is not random.
+        restarts: number of starts when `init` is None; the first is not random.
         seed: of the random starts.
-        tolerance: a fit is stationary when it is within this many standard errors of it.
-        max_iterations: stop each start after so many iterations, and do without the Newton steps: a fit
-            that stopped early, whose status says how far it is from stationary.
+        tolerance: the largest distance from stationary, in standard errors, of a stationary fit.
+        max_iterations: stop each start after this many iterations and skip the Newton steps: a fit that
+            stopped early, whose status says how far it is from stationary.
         progress: a progress bar; None: only on a terminal.
         kernel: "scan", "tree", or None for the backend's best.
-        memory_limit: bytes that H may take; where it does not fit, it is never formed, and solutions
-            come from products with it. None: half of this machine's memory. `fo.plan` says what a model
-            needs.
-        parallel: over what H of many sequences is split: "devices", a number of worker processes, or
+        memory_limit: bytes that H may take; an H that does not fit is never formed, and solutions come
+            from products with it. None: half of this machine's memory. See `fo.plan`.
+        parallel: how H of many sequences is split: "devices", a number of worker processes, or
             `fo.Workers`; None: threads of this process.
     """
     started = time.perf_counter()
@@ -254,7 +250,9 @@ def fit(
     limit, place = checked_limit(memory_limit), resolve_parallel(parallel)
     objective = objective_of(model, data, kernel)
     starts = starting_points(objective, init, restarts, seed)
-    objective.values_and_gradients(starts[0][None], objective.base[None])  # compile, untimed below
+    objective.values_and_gradients(
+        starts[0][None], objective.base[None]
+    )  # compile, not in refit_seconds
     if not by_products(objective):
         objective.hessians(starts[0][None], objective.base[None])
     runs = []
@@ -281,25 +279,27 @@ def fit_at(
     kernel: Kernel | None = None,
     memory_limit: float | None = None,
 ) -> Fit:
-    """A `Fit` at parameters found elsewhere, without moving them. Its status says how far they are
-    from stationary."""
+    """A `Fit` at given parameters, which are not changed. Its status says how far they are from
+    stationary."""
     started = time.perf_counter()
     limit = checked_limit(memory_limit)
     objective = objective_of(model, data, kernel)
-    theta = objective.space.to_free(params)
-    found = finish(objective, theta, DEFAULT_TOLERANCE, limit, 0)
-    times = (time.perf_counter() - started, float("nan"))
-    return _result(objective, found, times, [])
+    found = finish(objective, objective.space.to_free(params), DEFAULT_TOLERANCE, limit, 0)
+    return _result(objective, found, (time.perf_counter() - started, float("nan")), [])
+
+
+def _params_at(objective: Objective, theta: np.ndarray) -> Params:
+    params = objective.space.to_params(jnp.asarray(theta))
+    return jax.tree_util.tree_map(np.asarray, params)
 
 
 def _result(
     objective: Objective, found: Finished, times: tuple[float, float], starts: list[float]
 ) -> Fit:
-    params = objective.space.to_params(jnp.asarray(found.theta))
     return Fit(
         model=objective.model,
         data=objective.data,
-        params=jax.tree_util.tree_map(np.asarray, params),
+        params=_params_at(objective, found.theta),
         theta=found.theta,
         names=list(objective.space.names),
         status=found.status,

@@ -1,8 +1,8 @@
-"""H as something to multiply and to solve with: a matrix factored once, or products alone.
+"""H as a linear operator: a matrix that is factored once, or products only.
 
-A `DenseHessian` is factored in place where it is large: LAPACK writes the factor into one triangle and
-leaves H in the other, so that both take the memory of one. An `ImplicitHessian` is never formed: it
-solves by preconditioned conjugate gradients, and every solution carries a certified residual.
+A large `DenseHessian` is factored in place: LAPACK writes the factor into one triangle and leaves H in
+the other, so that both take the memory of one matrix. An `ImplicitHessian` is never formed: it solves by
+preconditioned conjugate gradients, and every solution has a certified residual.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from scipy.linalg import blas, lapack
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from fitonce.core.numerics import Array, in_float64
+from fitonce.core.wording import counted
 from fitonce.fitting.certificate import flat_direction
 from fitonce.fitting.conjugate_gradients import conjugate_gradients
 from fitonce.objectives.base import Objective
 
 LARGE = 2000  # parameters: beyond, eigenvalues of H and copies of it cost more than a fit
-PRODUCTS_PAY = 50  # parameters: beyond, a few products with H take Newton's method farther than one H
+PRODUCTS_PAY = 50  # parameters: beyond, a few products with H do more for Newton's method than H itself
 _SOLVED = 1e-9  # relative residual of a solution by products
 _MOST_PRODUCTS = 1000
+_REMEDY = "fit to a minimum, add a prior, or pass damping="
 
 
 class IndefiniteError(ValueError):
-    """H has a direction that is flat or goes downhill, so the fit is not a minimum."""
+    """H has a flat or downhill direction, so the fit is not a minimum."""
 
 
 class UnsolvedError(ValueError):
@@ -37,7 +39,7 @@ class UnsolvedError(ValueError):
 
 
 class Factored:
-    """A positive definite H that solves: its smallest eigenvalues, by Lanczos' method on the inverse."""
+    """A positive definite H with a factor: smallest eigenvalues by the Lanczos method on the inverse."""
 
     names: list[str]
 
@@ -55,15 +57,12 @@ class Factored:
 
     @cached_property
     def lowest_scaled(self) -> float:
-        """The same of H scaled to a unit diagonal, which does not depend on units."""
+        """The same for H scaled to a unit diagonal, which does not depend on units."""
         return self._lowest(np.sqrt(self.diagonal))
 
     def _lowest(self, scale: np.ndarray) -> float:
         size = len(scale)
-
-        def inverse(vector: np.ndarray) -> np.ndarray:
-            return scale * self.solve(scale * vector.ravel())
-
+        inverse = lambda vector: scale * self.solve(scale * vector.ravel())  # noqa: E731
         operator = LinearOperator((size, size), matvec=inverse, dtype=float)
         start = np.random.default_rng(0).normal(size=size)
         return float(1.0 / eigsh(operator, 1, which="LM", tol=1e-2, v0=start)[0][0])
@@ -74,7 +73,7 @@ class HessianOperator(Protocol):
 
     @property
     def dense(self) -> bool:
-        """Whether there is a matrix."""
+        """Whether H is a matrix."""
         ...
 
     def matrix(self) -> np.ndarray:
@@ -84,11 +83,11 @@ class HessianOperator(Protocol):
     def product(self, vectors: np.ndarray) -> np.ndarray: ...
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        """H^-1 rhs; raises where there is none."""
+        """H^-1 rhs; raises `IndefiniteError` or `UnsolvedError`."""
         ...
 
     def precondition(self, rhs: np.ndarray) -> np.ndarray:
-        """H^-1 rhs, or something close to it that is cheap."""
+        """H^-1 rhs, or a cheap approximation."""
         ...
 
     def with_damping(self, damping: float) -> HessianOperator:
@@ -100,8 +99,7 @@ class DenseHessian(Factored):
     """A matrix H of a model with parameters `names`.
 
     Args:
-        matrix: (D, D), symmetric. One of more than `LARGE` rows is factored in place: it is no longer
-            the caller's.
+        matrix: (D, D), symmetric. With more than `LARGE` rows it is overwritten by its factor.
     """
 
     dense = True
@@ -111,15 +109,20 @@ class DenseHessian(Factored):
         self._diagonal = np.diag(matrix) + damping
         self._in_place = len(matrix) > LARGE
 
+    @property
+    def _overwritten(self) -> bool:
+        return self._in_place and "_factor" in self.__dict__
+
     def with_damping(self, damping: float) -> DenseHessian:
         if damping == self.damping:
             return self
-        shared = self._in_place and "_factor" not in self.__dict__  # then matrix() is our own array
-        return DenseHessian(self.matrix().copy() if shared else self.matrix(), self.names, damping)
+        matrix = self.matrix()
+        copied = self._in_place and matrix is self._matrix  # the other one will be overwritten
+        return DenseHessian(matrix.copy() if copied else matrix, self.names, damping)
 
     def matrix(self) -> np.ndarray:
         """H, without damping."""
-        if "_factor" not in self.__dict__ or not self._in_place:
+        if not self._overwritten:
             return self._matrix
         whole = np.tril(self._matrix, -1)
         whole += whole.T
@@ -132,7 +135,7 @@ class DenseHessian(Factored):
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """H times vectors, without damping."""
-        if "_factor" not in self.__dict__ or not self._in_place:
+        if not self._overwritten:
             return self._matrix @ vectors
         columns = np.asfortranarray(vectors.reshape(len(vectors), -1))
         found = blas.dsymm(1.0, self._matrix.T, columns, side=0, lower=0)
@@ -158,30 +161,30 @@ class DenseHessian(Factored):
         if flat is not None:
             raise IndefiniteError(
                 f"H is not positive definite: smallest eigenvalue {np.linalg.eigvalsh(hessian)[0]:.1e}, "
-                f"flat or downhill along {flat}; fit to a minimum, add a prior, or pass damping="
+                f"flat or downhill along {flat}; {_REMEDY}"
             )
         return linalg.cho_factor(hessian, lower=True)
 
     def _large(self) -> Any:
-        """The factor in the upper triangle, of which the matrix's transpose is what LAPACK reads."""
+        """The factor in the upper triangle; LAPACK reads the transpose of the matrix."""
         if self.damping:
             np.fill_diagonal(self._matrix, self._diagonal)
         if not self._matrix.flags.c_contiguous:
             self._matrix = np.ascontiguousarray(self._matrix)
         factor, info = lapack.dpotrf(self._matrix.T, lower=1, overwrite_a=1, clean=0)
         if info > 0:
-            lower = np.tril(self._matrix, -1)  # what was overwritten is the transpose of this
+            lower = np.tril(self._matrix, -1)  # the triangle that was not overwritten
             self._matrix = lower + lower.T
             np.fill_diagonal(self._matrix, self._diagonal - self.damping)
             raise IndefiniteError(
-                f"H is not positive definite, as its factor shows at '{self.names[info - 1]}'; fit to a "
-                "minimum, add a prior, or pass damping="
+                "H is not positive definite: its Cholesky factorisation fails at "
+                f"'{self.names[info - 1]}'; {_REMEDY}"
             )
         return factor, True
 
 
 class DeviceHessian(Factored):
-    """A matrix H that stays on the accelerator, factored there."""
+    """A matrix H that stays on the accelerator and is factored there."""
 
     dense = True
 
@@ -214,33 +217,28 @@ class DeviceHessian(Factored):
     @cached_property
     def _factor(self) -> Array:
         with jax.enable_x64(True):
-            size = len(self.names)
-            matrix = self._matrix if not self.damping else self._matrix + self.damping * jnp.eye(size)
+            matrix = self._matrix
+            if self.damping:
+                matrix = matrix + self.damping * jnp.eye(len(self.names))
             factor = jnp.linalg.cholesky(matrix)
-            sound = bool(jnp.isfinite(jnp.diagonal(factor)).all())
-        if not sound:
-            raise IndefiniteError(
-                "H is not positive definite; fit to a minimum, add a prior, or pass damping="
-            )
+            finite = bool(jnp.isfinite(jnp.diagonal(factor)).all())
+        if not finite:
+            raise IndefiniteError(f"H is not positive definite; {_REMEDY}")
         return factor
 
 
 class ImplicitHessian:
-    """H of an objective by its products alone.
+    """H of an objective, by products only.
 
     Attributes:
-        iterations: products that the last solution took, the most of any right-hand side.
-        residual: the largest relative residual of it.
+        iterations: of the last solve, the most of any right-hand side.
+        residual: of the last solve, the largest relative residual.
     """
 
     dense = False
 
     def __init__(
-        self,
-        objective: Objective,
-        theta: np.ndarray,
-        precondition: Any = None,
-        damping: float = 0.0,
+        self, objective: Objective, theta: np.ndarray, precondition: Any = None, damping: float = 0.0
     ) -> None:
         self.objective, self.theta, self.damping = objective, theta, damping
         self._inverse = precondition or objective.preconditioner(theta)
@@ -252,7 +250,7 @@ class ImplicitHessian:
         return ImplicitHessian(self.objective, self.theta, self._inverse, damping)
 
     def matrix(self) -> np.ndarray:
-        """Forms H, from D products."""
+        """Form H."""
         return self.objective.hessians(self.theta[None], self.objective.base[None])[0]
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
@@ -275,13 +273,13 @@ class ImplicitHessian:
         self.iterations, self.residual = int(found.iterations.max()), float(found.residuals.max())
         if (found.lowest <= 0).any():
             raise IndefiniteError(
-                "H is not positive definite: conjugate gradients met a way that goes downhill; fit "
-                "to a minimum, add a prior, or pass damping="
+                "H is not positive definite: conjugate gradients found a direction without positive "
+                f"curvature; {_REMEDY}"
             )
         if not self.residual <= _SOLVED:
             raise UnsolvedError(
-                f"solving with H by products reached a relative residual of {self.residual:.1e} after "
-                f"{self.iterations} of them, short of {_SOLVED:.0e}; add a prior, damping=, or allow "
-                "a dense H its memory by memory_limit="
+                f"conjugate gradients reached a relative residual of {self.residual:.1e} after "
+                f"{counted(self.iterations, 'product')} with H, but {_SOLVED:.0e} is required; add a "
+                "prior, pass damping=, or raise memory_limit= so that H can be formed"
             )
         return found.x.T.reshape(rhs.shape)

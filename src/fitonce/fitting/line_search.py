@@ -1,4 +1,4 @@
-"""Steps that are halved until they are good, on many folds at once."""
+"""Backtracking line search on many folds at once."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Evaluate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Position(NamedTuple):
-    """Where each fold is, changed in place: `thetas` (F, D), `values` (F,) and `gradients` (F, D)."""
+    """Where each fold is, updated in place: `thetas` (F, D), `values` (F,) and `gradients` (F, D)."""
 
     thetas: np.ndarray
     values: np.ndarray
     gradients: np.ndarray
 
     def move(self, folds: np.ndarray, other: Position) -> None:
-        """Put the folds (n,) where `other` is, row by row."""
-        for mine, theirs in zip(self, other, strict=True):
-            mine[folds] = theirs
+        """Move the folds (n,) to the rows of `other`."""
+        for here, there in zip(self, other, strict=True):
+            here[folds] = there
 
     def some(self, rows: np.ndarray) -> Position:
         """Copies of some rows."""
@@ -29,7 +29,7 @@ class Position(NamedTuple):
 
 
 def start_at(evaluate: Evaluate, thetas: np.ndarray) -> tuple[Position, np.ndarray]:
-    """Every fold at its theta, and the folds whose value and gradient are finite there."""
+    """Every fold at its theta, and the numbers of the folds whose value and gradient are finite."""
     thetas = np.array(thetas, float)
     place = Position(thetas, *map(np.array, evaluate(thetas, np.arange(len(thetas)))))
     sound = np.isfinite(place.values) & np.isfinite(place.gradients).all(1)
@@ -45,16 +45,16 @@ def search(
     most: int,
     give_up: Callable[[int, np.ndarray], bool] = lambda halvings, rows: False,
 ) -> np.ndarray:
-    """Move the folds (n,) along steps (n, D), each halved until it is good.
+    """Move the folds (n,) along steps (n, D), each halved until it is accepted.
 
     Args:
         evaluate: values and gradients.
-        place: where folds are; changed in place.
-        is_good: rows (m,) of `folds`, the shares (m,) of their steps, and where these lead, to (m,) bools.
-        most: halvings.
+        place: where folds are; updated in place.
+        is_good: rows (m,) of `folds`, shares (m,) of their steps and the points there, to (m,) bools.
+        most: number of trials.
         give_up: the halvings so far and the rows that are left, to whether to stop trying.
 
-    Returns: (n,) what share of each step was made, zero where none was good.
+    Returns: (n,) the share of each step that was taken, zero where none was accepted.
     """
     share, moved = np.ones(len(folds)), np.zeros(len(folds), bool)
     for halving in range(most):
@@ -63,7 +63,7 @@ def search(
             break
         trial = place.thetas[folds[rows]] + share[rows, None] * steps[rows]
         there = Position(trial, *evaluate(trial, folds[rows]))
-        with np.errstate(invalid="ignore"):  # what is not finite compares false, and is not moved to
+        with np.errstate(invalid="ignore"):  # values that are not finite compare false
             good = is_good(rows, share[rows], there) & np.isfinite(there.gradients).all(1)
         place.move(folds[rows[good]], there.some(good))
         moved[rows[good]] = True

@@ -1,11 +1,12 @@
-"""Damped Newton's method on many folds at once: what ends a fit, and what an exact refit is.
+"""Damped Newton's method on many folds at once, for the end of a fit and for exact refits.
 
-Distances are measured in the parameters' own standard errors, |g|_{H^-1} = sqrt(g' H^-1 g): the
-length of the Newton step in units that do not depend on how a parameter is scaled.
+Distances are in standard errors, |g|_{H^-1} = sqrt(g' H^-1 g): the length of the Newton step in units
+that do not depend on how parameters are scaled.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,18 +15,18 @@ import numpy as np
 from fitonce.core.status import Status
 from fitonce.fitting.certificate import certify, spectrum
 from fitonce.fitting.line_search import Position, search, start_at
-from fitonce.objectives.base import Objective
+from fitonce.objectives.base import Objective, ValuesAndSlopes
 
-MAX_STEP = 10.0  # free coordinates (log-ratios, logs of scales), or times the value of a large one
-NEAR = 0.1  # standard errors: inside, Newton's method converges quadratically
-ASIDE = 0.1  # free coordinates: how far off a saddle to start again
+MAX_STEP = 10.0  # free coordinates (log-ratios, log scales); relative, for values above 1
+NEAR = 0.1  # standard errors: within, Newton's method converges quadratically
+ASIDE = 0.1  # free coordinates: how far from a saddle to restart
 _MOST_HALVINGS = 30
-_CHORD = 1e-4  # standard errors: inside, the Hessian already at hand is as good as a new one
+_CHORD = 1e-4  # standard errors: within, the last Hessian is as good as a new one
 
 
 @dataclass(frozen=True)
 class Minima:
-    """Where Newton's method ended, one row per fold.
+    """End points of Newton's method, one row per fold.
 
     Attributes:
         thetas: (F, D).
@@ -35,7 +36,7 @@ class Minima:
             Hessian is not positive definite.
         lowest: (F,) smallest eigenvalue of the Hessian.
         values: (F,) the objective.
-        work: (2,) gradients and Hessians that it took, of all folds together.
+        work: (2,) number of gradients and Hessians, over all folds.
     """
 
     thetas: np.ndarray
@@ -47,7 +48,7 @@ class Minima:
     work: np.ndarray
 
     def status(self, fold: int, names: list[str], tolerance: float) -> Status:
-        """Certified minimum or not, in a sentence that names parameters."""
+        """Whether a fold is at a certified minimum."""
         finite = np.isfinite(self.values[fold])
         gradient = self.gradients[fold] if finite else np.full(len(names), np.nan)
         return certify(gradient, self.hessians[fold], self.distances[fold], names, tolerance)
@@ -63,10 +64,10 @@ def minimise(
 ) -> Minima:
     """Newton's method from each of `thetas` (F, D) at weights (F, P), to rounding level.
 
-    Far from a minimum a step must lower the value, and is halved until it does; an indefinite
-    Hessian is made definite by absolute eigenvalues, so that there is always a way down. Near it
-    (where values drown in rounding) a full step must halve the gradient. A fold is done when it is
-    within `tolerance` and can no longer do that.
+    Far from a minimum a step must lower the value, and is halved until it does; an indefinite Hessian
+    gets absolute eigenvalues, so that the step is a descent direction. Near the minimum, where rounding
+    hides differences of values, a full step must halve the gradient. A fold is done when it is within
+    `tolerance` and no step does that.
     """
     counted = _Counted(objective, weights)
     place, active = start_at(counted.values_and_gradients, thetas)
@@ -79,7 +80,7 @@ def minimise(
             _descent(place.thetas[k], place.gradients[k], hessians[k]) for k in active
         ])  # fmt: skip
         good = partial(_is_good, place.some(active), distance, tolerance)
-        settled = lambda halvings, rows, d=distance: (  # noqa: E731 - there a full step had its chance
+        settled = lambda halvings, rows, d=distance: (  # noqa: E731 - after the full step failed
             halvings > 0 and bool((d[rows] <= tolerance).all())
         )
         share = search(counted.values_and_gradients, place, active, steps, good, _MOST_HALVINGS, settled)
@@ -88,7 +89,7 @@ def minimise(
             hessians[active] = counted.hessians(place.thetas[active], active)
     if max_steps:
         hessians = counted.hessians(place.thetas)
-    lowest = np.array([_lowest(h) for h in hessians])
+    lowest = np.array([np.linalg.eigvalsh(h)[0] if np.isfinite(h).all() else np.nan for h in hessians])
     distances = _distances(place.gradients, hessians)
     return Minima(place.thetas, place.gradients, hessians, distances, lowest, place.values, counted.work)
 
@@ -101,8 +102,7 @@ def _is_good(
     share: np.ndarray,
     there: Position,
 ) -> np.ndarray:
-    """(m,) whether steps lower the value, or near the end, where values drown in rounding, halve the
-    gradient."""
+    """(m,) whether steps lower the value or, near the minimum, halve the gradient."""
     old = np.linalg.norm(before.gradients[rows], axis=1)
     halved = np.linalg.norm(there.gradients, axis=1) < 0.5 * old
     lower = (there.values < before.values[rows]) & ~(distance[rows] <= tolerance)
@@ -110,15 +110,13 @@ def _is_good(
 
 
 class _Counted:
-    """An objective at given weights, that counts what is asked of it."""
+    """An objective at given weights, with a count of evaluations."""
 
     def __init__(self, objective: Objective, weights: np.ndarray) -> None:
         self.objective, self.weights = objective, weights
         self.work = np.zeros(2, int)
 
-    def values_and_gradients(
-        self, thetas: np.ndarray, folds: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def values_and_gradients(self, thetas: np.ndarray, folds: np.ndarray) -> ValuesAndSlopes:
         self.work[0] += len(thetas)
         return self.objective.values_and_gradients(thetas, self.weights[folds])
 
@@ -129,6 +127,7 @@ class _Counted:
 
 
 def _descent(theta: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
+    """(D,) a Newton step with absolute eigenvalues, of limited length."""
     if not np.isfinite(hessian).all():
         return -gradient / max(float(np.linalg.norm(gradient)), 1.0)
     values, vectors, scale = spectrum(hessian)
@@ -141,13 +140,7 @@ def _descent(theta: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> np
 def _distances(gradients: np.ndarray, hessians: np.ndarray) -> np.ndarray:
     out = np.full(len(gradients), np.nan)
     for fold, (gradient, hessian) in enumerate(zip(gradients, hessians, strict=True)):
-        try:
+        with suppress(np.linalg.LinAlgError):
             factor = np.linalg.cholesky(hessian)
-        except np.linalg.LinAlgError:
-            continue
-        out[fold] = np.linalg.norm(np.linalg.solve(factor, gradient))
+            out[fold] = np.linalg.norm(np.linalg.solve(factor, gradient))
     return out
-
-
-def _lowest(hessian: np.ndarray) -> float:
-    return float(np.linalg.eigvalsh(hessian)[0]) if np.isfinite(hessian).all() else np.nan

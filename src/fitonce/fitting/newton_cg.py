@@ -1,10 +1,10 @@
 """Newton's method with products instead of Hessians, on many folds at once.
 
-Each step solves H_o s = -g by conjugate gradients, preconditioned by something close to H_o^-1: for
-folds the full fit's factor, which makes it a handful of products. A step must lower the value, or
-near the end halve the gradient, as in `newton`. How far steps may go is learned from how well the last
-ones kept what they promised: valleys of networks bend, and a solve that goes farther is lost there.
-The curvature that the last solves met is the evidence that the end is a minimum.
+Each step solves H_o s = -g by conjugate gradients with a preconditioner close to H_o^-1: for folds the
+full fit's factor, so that a few products suffice. A step must lower the value or, near the minimum,
+halve the gradient, as in `newton`. The radius of the trust region follows the ratio of actual to
+predicted decrease: objectives of networks are strongly non-quadratic, and long steps fail there. The
+curvature found by the last solves is the evidence for a minimum.
 """
 
 from __future__ import annotations
@@ -15,37 +15,38 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fitonce.fitting.conjugate_gradients import Map, Solution, conjugate_gradients
+from fitonce.fitting.conjugate_gradients import Map, Solution, conjugate_gradients, dots
 from fitonce.fitting.line_search import Evaluate, Position, search, start_at
 from fitonce.fitting.newton import ASIDE, MAX_STEP, NEAR
+from fitonce.objectives.base import LinearMap
 
 _MOST_STEPS = 60
 _MOST_PRODUCTS = 100
-_FAR_PRODUCTS = 40  # far from the optimum a better direction is not worth more
+_FAR_PRODUCTS = 40  # far from the optimum: a better direction is not worth more
 _MOST_HALVINGS = 20
-_FRESH = 10  # steps, after which a preconditioner is one of another place
-_AHEAD = 10.0  # times the preconditioned gradient: how far a first step may go
-_KEPT, _BROKEN = 0.75, 0.25  # shares of a promised fall: steps may be longer, must be shorter
+_FRESH = 10  # steps after which a preconditioner is out of date
+_AHEAD = 10.0  # radius of a first step, in lengths of the preconditioned gradient
+_KEPT, _BROKEN = 0.75, 0.25  # actual over predicted decrease: radii grow above, shrink below
 _LONGER, _SHORTER = 2.5, 0.5
-_NO_WAY = 0.25  # of a step along which there was no way down
-_TELLING = 1e-9  # relative: a promised fall that is this small cannot be checked
+_FAILED = 0.25  # factor for the radius after a line search that failed
+_TELLING = 1e-9  # relative: a smaller predicted decrease cannot be checked
 _ROUNDING = 1e-13  # relative: values that differ by less are equal
-FLOOR = 1e-6  # standard errors: a fold this close that can get no closer is at rounding level
+FLOOR = 1e-6  # standard errors: a fold this close that gets no closer is at rounding level
 Products = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 class Ends(NamedTuple):
-    """Where each fold ended.
+    """End points of the folds.
 
     Attributes:
         thetas, gradients: (F, D).
         values: (F,).
-        distances: (F,) from stationary, in standard errors: by the fold's own H, or at most that, by the
-            preconditioner and the smallest curvature met; nan where H was seen not to be definite.
-        lowest: (F,) smallest eigenvalue met of the fold's H relative to the preconditioner.
-        products: (F,) with the fold's H, in all.
+        distances: (F,) from stationary, in standard errors: by the fold's own H, or an upper bound from
+            the preconditioner and the smallest curvature; nan where H was found to be indefinite.
+        lowest: (F,) smallest Ritz value of the fold's H relative to the preconditioner.
+        products: (F,) number of products with the fold's H.
         done: (F,) within the tolerance, or at rounding level.
-        radii: (F,) how far a next step might go, as the preconditioner measures it.
+        radii: (F,) trust-region radii for a next step, in the norm of the preconditioner's inverse.
     """
 
     thetas: np.ndarray
@@ -75,11 +76,11 @@ def newton_cg(
         evaluate: thetas (n, D) and folds (n,) to values (n,) and gradients (n, D).
         products: thetas (n, D), directions (n, D) and folds to Hessians times directions (n, D).
         precondition: vectors (n, D) and folds to an approximate H_o^-1 times them.
-        thetas: where to start.
+        thetas: starting points.
         tolerance: standard errors.
         most_steps: of Newton's method.
-        radii: of another `Ends`, to go on from it.
-        spent: whether a budget is; folds stay where they are then.
+        radii: of earlier `Ends`, to continue from them.
+        spent: whether the budget is spent; folds then stay where they are.
     """
     place, active = start_at(evaluate, thetas)
     thetas, values, gradients = place
@@ -87,7 +88,7 @@ def newton_cg(
     distances, lowest = np.full((2, count), np.nan)
     used = np.zeros(count, int)
     done = np.zeros(count, bool)
-    seen = np.zeros(count, bool)  # whether `lowest` was met near the end, so that it tells of it
+    seen = np.zeros(count, bool)  # whether `lowest` was found near the minimum, so that it is evidence
     if radii is None:
         radii = np.full(count, _AHEAD)
         radii[active] *= np.maximum(_guess(precondition, gradients, lowest, active), NEAR)
@@ -101,34 +102,29 @@ def newton_cg(
         active, guess = active[~arrived], guess[~arrived]
         if active.size == 0:
             break
-        still = guess <= tolerance
+        before, still = place.some(active), guess <= tolerance
         tolerances = np.clip(1e-2 * guess, 1e-5, 0.1)
         most = _MOST_PRODUCTS if (guess < 1.0).any() else _FAR_PRODUCTS
-        found = _solved(
-            products, precondition, thetas, gradients, active, still, radii, tolerances, most
-        )
+        found = _solved(products, precondition, before, active, still, radii[active], tolerances, most)
         used[active] += found.iterations
         lowest[active] = found.lowest
-        slopes = -np.einsum("md,md->m", gradients[active], found.x)
+        slopes = -dots(before.gradients, found.x)
         definite = found.lowest > 0
-        # A step that was cut short is no distance: at most what the smallest curvature met allows.
+        # The length of a step that was cut short is no distance: take the upper bound.
         bound = _guess(precondition, gradients, lowest, active)
         short = found.edges | (found.residuals > tolerances)
         squares = np.where(still | short, bound**2, slopes)
         distances[active] = np.sqrt(np.where(definite & (squares >= 0), squares, np.nan))
-        seen[active] = (distances[active] < NEAR) & ~found.edges
-        share = _limits(thetas[active], found.x)
-        steps = np.where(still[:, None], 0.0, share[:, None] * found.x)
-        aside = still & ~definite
-        steps[aside] = _aside(found.down[aside], gradients[active[aside]])
-        before, near = place.some(active), distances[active] < NEAR
+        near = distances[active] < NEAR
+        seen[active] = near & ~found.edges
+        steps, share = _steps(found, before, still)
         scale = search(
             evaluate, place, active, steps, partial(_is_good, before, near), _MOST_HALVINGS,
-            lambda halvings, rows, near=near: halvings > 3 and bool(near[rows].all()),
+            lambda halvings, rows: halvings > 3 and bool(near[rows].all()),  # noqa: B023
         )  # fmt: skip
         moved, fall = scale > 0, before.values - values[active]
-        learned = _learned(radii[active], found, slopes, share, scale, fall, np.abs(before.values))
-        radii[active] = np.where(still, radii[active], learned)
+        adapted = _radii(radii[active], found, slopes, share, scale, fall, np.abs(before.values))
+        radii[active] = np.where(still, radii[active], adapted)
         close = distances[active] <= max(tolerance, FLOOR)
         at_rounding = ~moved & ~still & ~found.edges & close
         done[active[at_rounding]] = True
@@ -136,10 +132,58 @@ def newton_cg(
     return Ends(thetas, gradients, values, distances, lowest, used, done, radii)
 
 
+def _guess(
+    precondition: Map, gradients: np.ndarray, lowest: np.ndarray, active: np.ndarray
+) -> np.ndarray:
+    """(n,) upper bounds of the distances of the folds `active`, from the preconditioner and the smallest
+    curvature found."""
+    squares = dots(gradients[active], precondition(gradients[active], active))
+    share = np.where(lowest[active] > 0, np.minimum(lowest[active], 1.0), 1.0)
+    return np.sqrt(np.maximum(squares, 0.0) / share)
+
+
+def _solved(
+    products: Products,
+    precondition: Map,
+    before: Position,
+    active: np.ndarray,
+    still: np.ndarray,
+    radii: np.ndarray,
+    tolerances: np.ndarray,
+    most: int,
+) -> Solution:
+    """Newton steps of the folds `active`, within their trust regions. Where the gradient of a fold is at
+    rounding level already (`still`), only curvature is examined, along a random direction."""
+    rhs = -before.gradients
+    rhs[still] = np.random.default_rng(0).normal(size=(int(still.sum()), rhs.shape[1]))
+    return conjugate_gradients(
+        lambda v, rows: products(before.thetas[rows], v, active[rows]),
+        rhs,
+        lambda v, rows: precondition(v, active[rows]),
+        tolerance=tolerances,
+        most=most,
+        radii=np.where(still, np.inf, radii),
+    )
+
+
+def _steps(found: Solution, before: Position, still: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Steps (n, D), and the shares (n,) of the solutions to which `MAX_STEP` cuts them. Folds that are
+    `still` do not move, unless there is a direction of negative curvature to leave a saddle along."""
+    size = np.max(np.abs(found.x) / np.maximum(np.abs(before.thetas), 1.0), 1, initial=1e-300)
+    share = np.minimum(1.0, MAX_STEP / size)
+    steps = np.where(still[:, None], 0.0, share[:, None] * found.x)
+    saddle = still & ~(found.lowest > 0)
+    down = found.down[saddle]
+    size = np.maximum(np.abs(down).max(1, keepdims=True), 1e-300)
+    uphill = dots(down, before.gradients[saddle]) > 0
+    steps[saddle] = np.where(uphill, -1.0, 1.0)[:, None] * ASIDE * down / size
+    return steps, share
+
+
 def _is_good(
     before: Position, near: np.ndarray, rows: np.ndarray, share: np.ndarray, there: Position
 ) -> np.ndarray:
-    """(m,) whether steps lower the value, or near the end halve the gradient."""
+    """(m,) whether steps lower the value or, near the minimum, halve the gradient."""
     rise = there.values - before.values[rows]
     same = _ROUNDING * np.abs(before.values[rows])
     old = np.linalg.norm(before.gradients[rows], axis=1)
@@ -147,43 +191,40 @@ def _is_good(
     return (rise < -same) | (near[rows] & halved & (rise <= same))
 
 
-def _solved(
-    products: Products,
-    precondition: Map,
-    thetas: np.ndarray,
-    gradients: np.ndarray,
-    active: np.ndarray,
-    still: np.ndarray,
+def _radii(
     radii: np.ndarray,
-    tolerances: np.ndarray,
-    most: int,
-) -> Solution:
-    """Newton's steps of the folds `active`, as far as their radii allow. Where a fold stands still, its
-    gradient at rounding level already, only curvature is left to look at, along a random direction."""
-    rhs = -gradients[active]
-    rhs[still] = np.random.default_rng(0).normal(size=(int(still.sum()), thetas.shape[1]))
-    return conjugate_gradients(
-        lambda v, rows: products(thetas[active[rows]], v, active[rows]),
-        rhs,
-        lambda v, rows: precondition(v, active[rows]),
-        tolerance=tolerances,
-        most=most,
-        radii=np.where(still, np.inf, radii[active]),
-    )
+    found: Solution,
+    slopes: np.ndarray,
+    share: np.ndarray,
+    scale: np.ndarray,
+    fall: np.ndarray,
+    size: np.ndarray,
+) -> np.ndarray:
+    """(n,) new radii after solutions were cut to a share, halved to a scale and lowered the value by
+    `fall`; `size`: absolute values of the objective."""
+    part = share * scale
+    predicted = part * slopes - part**2 * (slopes - found.falls)
+    telling = predicted > _TELLING * size
+    kept = np.where(telling, fall / np.where(telling, predicted, 1.0), 1.0)
+    gone = np.where(scale > 0, part, _FAILED) * found.sizes
+    grown = np.where((kept > _KEPT) & found.edges & (part == 1.0), _LONGER * radii, radii)
+    shrunk = np.minimum(radii, gone)
+    whole = np.where(kept < _BROKEN, _SHORTER * shrunk, grown)
+    return np.where(scale < 1.0, shrunk, whole)
 
 
 def newton_cg_afresh(
     evaluate: Evaluate,
     products: Products,
-    renew: Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]],
+    renew: Callable[[np.ndarray], LinearMap],
     theta: np.ndarray,
     *,
     tolerance: float,
     most_steps: int,
     spent: Callable[[], bool] = lambda: False,
 ) -> Ends:
-    """The same for one fold, theta (D,), whose preconditioner is made anew every few steps: `renew`
-    takes a place to an approximate inverse of H there, a function of columns."""
+    """The same for one fold, theta (D,), with a new preconditioner every few steps: `renew` maps a theta
+    to an approximate inverse of H there."""
     radii, left, products_used = None, most_steps, 0
     while True:
         inverse = renew(theta)
@@ -202,49 +243,3 @@ def newton_cg_afresh(
         products_used += int(end.products[0])
         if end.done[0] or still or left <= 0 or spent():
             return end._replace(products=np.array([products_used]))
-
-
-def _guess(
-    precondition: Map, gradients: np.ndarray, lowest: np.ndarray, active: np.ndarray
-) -> np.ndarray:
-    """(n,) distances of the folds `active` as the preconditioner measures them, at most so much more as
-    the smallest curvature met allows."""
-    squares = np.einsum("md,md->m", gradients[active], precondition(gradients[active], active))
-    share = np.where(lowest[active] > 0, np.minimum(lowest[active], 1.0), 1.0)
-    return np.sqrt(np.maximum(squares, 0.0) / share)
-
-
-def _aside(down: np.ndarray, gradients: np.ndarray) -> np.ndarray:
-    """Steps along directions of negative curvature, the way that the gradient falls: where it is zero,
-    at a saddle, there is no other way down."""
-    size = np.maximum(np.abs(down).max(1, keepdims=True), 1e-300)
-    sign = np.where(np.einsum("md,md->m", down, gradients) > 0, -1.0, 1.0)[:, None]
-    return sign * ASIDE * down / size
-
-
-def _limits(thetas: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Shares of steps that are not longer than any step may be."""
-    size = np.max(np.abs(steps) / np.maximum(np.abs(thetas), 1.0), 1, initial=1e-300)
-    return np.minimum(1.0, MAX_STEP / size)
-
-
-def _learned(
-    radii: np.ndarray,
-    found: Solution,
-    slopes: np.ndarray,
-    share: np.ndarray,
-    scale: np.ndarray,
-    fall: np.ndarray,
-    size: np.ndarray,
-) -> np.ndarray:
-    """Radii after steps that were solved for, cut to a share, halved to a scale, and fell by so much,
-    where values have this size."""
-    part = share * scale
-    promised = part * slopes - part**2 * (slopes - found.falls)
-    telling = promised > _TELLING * size  # less is rounding
-    kept = np.where(telling, fall / np.where(telling, promised, 1.0), 1.0)
-    gone = np.where(scale > 0, part, _NO_WAY) * found.sizes
-    grown = np.where((kept > _KEPT) & found.edges & (part == 1.0), _LONGER * radii, radii)
-    shrunk = np.minimum(radii, gone)
-    whole = np.where(kept < _BROKEN, _SHORTER * shrunk, grown)
-    return np.where(scale < 1.0, shrunk, whole)

@@ -1,4 +1,4 @@
-"""What a model will take, said before it runs."""
+"""The cost of a model, before it runs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from fitonce.objectives.families import family_of
 
 @dataclass(frozen=True)
 class Plan:
-    """What second derivatives of a model take.
+    """Memory for the second derivatives of a model.
 
     Attributes:
         parameters: D.
         sequences, sites: of the data.
-        hessian_bytes: what forming and factoring H takes at most.
-        cross_bytes: what J takes, for folds of whole sequences.
+        hessian_bytes: at most, to form and factor H.
+        cross_bytes: of J, for folds of whole sequences.
         limit: bytes that H may take.
-        dense: whether H is formed; else solutions come from products with it.
+        dense: whether H is formed; otherwise solutions come from products with it.
     """
 
     parameters: int
@@ -36,7 +36,7 @@ class Plan:
         form = (
             "formed and factored" + (" in place" if self.parameters > LARGE else "")
             if self.dense
-            else "not formed: solutions by products, with certified residuals"
+            else "not formed: solved by products, with certified residuals"
         )
         return (
             f"Plan: D = {counted(self.parameters, 'parameter')}, {counted(self.sequences, 'sequence')}, "
@@ -47,14 +47,14 @@ class Plan:
 
 
 def plan(model: Any, data: Any = None, *, memory_limit: float | None = None) -> Any:
-    """What a model takes, before it is fitted.
+    """What a model will cost, before it is fitted.
 
-    Of a field on a graph: its junction tree, with width, entries and memory. Of other models: the size
+    For a field on a graph: its junction tree, with width, entries and memory. For other models: the size
     of H, and whether it is formed.
 
     Args:
         model: one of `fo.models`.
-        data: what it would be fitted to; not needed for a field.
+        data: the data to fit; not needed for a field.
         memory_limit: bytes that H may take; None: half of this machine's memory.
     """
     family = family_of(model)

@@ -1,4 +1,4 @@
-"""From starting points most of the way to a minimum; `newton` goes the rest."""
+"""From starting points to near a minimum; `finish` does the rest."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fitonce.fitting.hessian import PRODUCTS_PAY
 from fitonce.objectives.base import Objective
 
 _MOST_ITERATIONS = 500
-_BEFORE_NEWTON = 100  # iterations where a Hessian costs a few gradients: Newton's method ends sooner
-_MOST_OF_MANY = 3000
+_BEFORE_NEWTON = 100  # iterations where a Hessian costs only a few gradients, so that Newton is faster
+_MOST_OF_MANY = 3000  # iterations with many parameters
 _MOST_EM = 200
-_GAIN = 0.1  # nats: a pass of EM that gains less is not worth its time
+_GAIN = 0.1  # nats: EM stops at an iteration that gains less
 
 
 class Run(NamedTuple):
-    """Where a descent ended: `x` (D,), the objective there, and how long it took."""
+    """The end of a descent: `x` (D,), the objective there, and the time it took."""
 
     x: np.ndarray
     value: float
@@ -31,21 +31,21 @@ class Run(NamedTuple):
 def starting_points(
     objective: Objective, init: Params | None, restarts: int, seed: int
 ) -> list[np.ndarray]:
-    """Free vectors to start from: the given one, or from the data."""
+    """Free vectors to start from: the given one, or several from the data."""
     if init is not None:
         return [objective.space.to_free(init)]
     rng = np.random.default_rng(seed)
-    found = [objective.start(rng if start else None) for start in range(restarts)]
-    return found[:1] if all(np.array_equal(found[0], other) for other in found) else found
+    starts = [objective.start(rng if start else None) for start in range(restarts)]
+    return starts[:1] if all(np.array_equal(starts[0], other) for other in starts) else starts
 
 
 def descend(objective: Objective, start: np.ndarray, max_iterations: int | None = None) -> Run:
-    """From one start most of the way down: by EM, and by L-BFGS where M steps do not move all."""
+    """From one start to near a minimum: by EM, and by L-BFGS where M steps do not update everything."""
     if start.size == 0:
-        raise ValueError("the model has no free parameters: every one of them is frozen")
+        raise ValueError("the model has no free parameters: all are frozen")
     traits, theta, started = objective.traits, start, time.perf_counter()
     usual = _BEFORE_NEWTON if traits.closed_form_hessian else _MOST_ITERATIONS
-    if traits.products and start.size > PRODUCTS_PAY:  # networks: gradients lead farther than H
+    if traits.products and start.size > PRODUCTS_PAY:  # for networks, gradients do more than H
         usual = _MOST_OF_MANY
     if traits.m_steps != "none":
         theta = expectation_maximisation(objective, theta, max_iterations or _MOST_EM)
@@ -56,12 +56,12 @@ def descend(objective: Objective, start: np.ndarray, max_iterations: int | None 
 
 @in_float64
 def expectation_maximisation(objective: Objective, start: np.ndarray, most: int) -> np.ndarray:
-    """From `start` (D,) until passes gain little: they slow down near the end, where Newton's method does
-    not. A way down that never goes up, from anywhere."""
+    """From `start` (D,) until an iteration gains little: EM is monotone from any start but slow near the
+    optimum, where Newton's method is fast."""
     theta, best, before = start, start, np.inf
     for _ in range(most):
         value, new = objective.m_step(theta)
-        if not value < before:  # also where it is not a number
+        if not value < before:  # also where it is nan
             return best
         if before - value < _GAIN or new is None:
             return theta

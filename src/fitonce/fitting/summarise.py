@@ -1,4 +1,4 @@
-"""A fit in numbers and words, without the machinery."""
+"""The summary of a fit, which is what results show and save."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fitonce.results.summary import FitSummary
 if TYPE_CHECKING:
     from fitonce.fitting.fit import Fit
 
-_MOST_PARAMETERS = 2000  # of more, standard errors take too long: each is a solution with H
+_MOST_PARAMETERS = 2000  # with more, standard errors take too long: each is a solve with H
 
 
 @in_float64
 def summary_of(fit: Fit) -> FitSummary:
-    """What is shown and written down of a fit."""
+    """The parts of a fit that are shown and saved."""
     objective, sites = fit.objective, fit.objective.collection
     if len(fit.theta) <= _MOST_PARAMETERS:
         table = fit.to_dataframe()[["name", "value", "se"]]

@@ -1,8 +1,8 @@
-"""Folds: which weights go to zero.
+"""Folds: which weights are set to zero.
 
-Every maker takes the data (or just its length) and returns `Folds`; `sites` and `from_splitter` take
-what makes the folds before it, and folds on graphs take the graph. A fold leaves out sites (points of
-sequences or of a graph) or whole sequences; what it leaves out is scored unless it was missing.
+Every function takes the data (or its length) and returns `Folds`; `sites` and `from_splitter` take the
+index sets or the splitter first, and folds on graphs take the graph. A fold leaves out sites (points of
+sequences or of a graph) or whole sequences, and scores those that were observed.
 """
 
 from fitonce.folds.given import from_splitter, points, sites, structures

@@ -1,4 +1,4 @@
-"""Folds by name, as the command line asks for them: a new kind is an entry here."""
+"""Kinds of folds by name, for the command line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fitonce.folds.space import buffered, regions, spatial_kfold
 from fitonce.folds.time import blocks, future, iid, kfold
 
 PERCENT = 10.0
-_MANY, _FUTURES = 200, 20  # folds, where nobody says how many
+_MANY, _FUTURES = 200, 20  # default numbers of folds
 
 
 @dataclass(frozen=True)
 class FoldOptions:
-    """Numbers that some kinds of folds take; None: the usual ones of the kind."""
+    """Options of some kinds of folds; None: the default of the kind."""
 
     percent: float = PERCENT
     n: int | None = None
@@ -34,9 +34,9 @@ class FoldKind:
     """A kind of folds.
 
     Attributes:
-        title: what a fold leaves out, in a line.
-        make: the model, its data and options to folds.
-        options: names of those that it takes, besides the seed.
+        title: what a fold leaves out, in one line.
+        make: folds from a model, its data and options.
+        options: names of the options that it takes, besides the seed.
     """
 
     title: str
@@ -45,7 +45,7 @@ class FoldKind:
 
 
 def _futures(data: Any, given: FoldOptions) -> Folds:
-    """`n` folds that leave out more and more of the last steps, up to the percentage."""
+    """`n` folds that leave out increasing numbers of last steps, up to the percentage."""
     if not 0 < given.percent < 100:
         raise ValueError(f"--percent must be between 0 and 100, got {given.percent:g}")
     most = max(int(np.max(data.lengths) * given.percent / 100), 1)
@@ -56,7 +56,7 @@ def _futures(data: Any, given: FoldOptions) -> Folds:
 
 def _regions(model: Any, data: Any, given: FoldOptions) -> Folds:
     if given.hops is not None and given.percent != PERCENT:
-        raise ValueError("--percent and --hops both say how large a region is; give one of them")
+        raise ValueError("--percent and --hops both set the size of a region; give one of them")
     percent = given.percent if given.hops is None else None
     return regions(model, hops=given.hops, percent=percent, n=given.n, seed=given.seed, data=data)
 
@@ -87,7 +87,7 @@ FOLD_KINDS: dict[str, FoldKind] = {
         ("k",),
     ),
     "buffered": FoldKind(
-        "a site with its neighbours, of which the site is scored",
+        "a site with its neighbours; only the site is scored",
         lambda model, data, o: buffered(model, hops=1 if o.hops is None else o.hops, data=data),
         ("hops",),
     ),

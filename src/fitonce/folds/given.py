@@ -1,4 +1,4 @@
-"""Folds of whole sequences, of single points, and those that are given."""
+"""Folds of whole sequences and of single points, and folds given by the user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.folds.record import Folds, Kind, is_between, make_folds, shape_of
+from fitonce.core.numerics import is_count
+from fitonce.core.wording import counted
+from fitonce.folds.record import Folds, Kind, check_k, make_folds, shape_of
 
 
 def structures(
@@ -25,7 +27,7 @@ def structures(
         data: the data, or the number of sequences.
         k: put the sequences, shuffled by `seed`, into k folds of nearly equal size.
         groups: one label per sequence; each distinct label is a fold.
-        n: only so many of the sequences, drawn by `seed`, one at a time.
+        n: leave out only this many sequences, drawn by `seed`, one at a time.
     """
     shape = shape_of(data, "sequences")
     count = len(shape.base)
@@ -34,10 +36,7 @@ def structures(
     if count < 2:
         raise ValueError(f"leaving sequences out needs at least 2 sequences, got {count}")
     if k is not None:
-        if not is_between(k, 2, count):
-            raise ValueError(
-                f"k must be an integer between 2 and the number of sequences ({count}), got {k}"
-            )
+        check_k(k, count, "sequences")
         order = np.random.default_rng(seed).permutation(count)
         label = f"{k}-fold over sequences (seed {seed})"
         return make_folds("sequences", np.array_split(order, k), shape, label)
@@ -55,27 +54,27 @@ def structures(
     observed = np.flatnonzero(shape.base)
     chosen, label = observed, "leave-one-sequence-out"
     if len(observed) < count:
-        label += f" but for {count - len(observed)} with nothing to score"
+        label += f" except {count - len(observed)} with nothing to score"
     if n is not None:
-        if not is_between(n, 1, len(observed)):
+        if not is_count(n, 1, len(observed)):
             raise ValueError(f"n must be an integer between 1 and {len(observed)}, got {n}")
         chosen = np.sort(np.random.default_rng(seed).choice(observed, n, replace=False))
-        label = f"{n} single sequences (seed {seed})"
+        label = f"{counted(n, 'single sequence')} (seed {seed})"
     return make_folds("sequences", list(chosen[:, None]), shape, label)
 
 
 def points(data: Any) -> Folds:
-    """Every observed site on its own: leave-one-out."""
+    """Leave-one-out: each observed site on its own."""
     shape = shape_of(data)
     observed = np.flatnonzero(shape.base)
     if len(observed) < 2:
         raise ValueError(f"leaving one out needs at least 2 observed sites, got {len(observed)}")
-    alone = tuple(observed[:, None])  # sound by construction: no need to check each of them
-    return Folds("sites", alone, alone, shape.base, "leave-one-out", shape.made_for)
+    single = tuple(observed[:, None])  # valid by construction: not checked one by one
+    return Folds("sites", single, single, shape.base, "leave-one-out", shape.made_for)
 
 
 def sites(index_sets: Iterable[Any], data: Any) -> Folds:
-    """Your own folds: one collection of site indices each."""
+    """Your own folds: a collection of site indices for each."""
     if not isinstance(index_sets, Iterable):
         raise ValueError(
             f"sites takes a list of index sets and then the data, got {type(index_sets).__name__} first"
@@ -89,7 +88,7 @@ def sites(index_sets: Iterable[Any], data: Any) -> Folds:
 def from_splitter(
     splitter: Any, data: Any, *, over: Kind = "sites", y: Any = None, groups: Any = None
 ) -> Folds:
-    """Folds of any scikit-learn splitter: score its test set, leave out all that it does not train on.
+    """Folds of a scikit-learn splitter: score its test set, leave out all that it does not train on.
 
     For `TimeSeriesSplit` this leaves out the whole future and scores the next stretch of it.
     """
@@ -99,8 +98,6 @@ def from_splitter(
         raise ValueError(f"over must be 'sites' or 'sequences', got {over!r}")
     shape = shape_of(data, over)
     everything = np.arange(len(shape.base))
-    dropped, scored = [], []
-    for train, test in splitter.split(everything, y, groups):
-        dropped.append(np.setdiff1d(everything, train))
-        scored.append(np.asarray(test))
-    return make_folds(over, dropped, shape, f"{splitter}", scored)
+    splits = list(splitter.split(everything, y, groups))
+    dropped = [np.setdiff1d(everything, train) for train, _ in splits]
+    return make_folds(over, dropped, shape, f"{splitter}", [test for _, test in splits])

@@ -1,4 +1,4 @@
-"""The record of folds, and the checks that every maker of them shares."""
+"""The `Folds` dataclass, and the checks shared by the functions that make folds."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fitonce.core.numerics import is_count
+from fitonce.core.wording import counted, span
 from fitonce.data.graph import Graph
 from fitonce.data.sequences import Collection, sequences
 
@@ -23,11 +25,11 @@ class Folds:
 
     Attributes:
         kind: "sites" or "sequences": what an index means.
-        dropped: one sorted integer array per fold, the weights that go to zero.
+        dropped: one sorted integer array per fold, the weights that are set to zero.
         scored: one array per fold, the part of `dropped` whose loss counts.
-        base: (size,) the weights of the full fit, 0 where missing from the start.
+        base: (size,) the weights of the full fit, 0 where missing.
         label: how the folds were made, in words.
-        lengths: of the sequences they were made for; None when only a count was given.
+        lengths: of the sequences that they were made for; None if only a count was given.
     """
 
     kind: Kind
@@ -42,7 +44,7 @@ class Folds:
 
     @property
     def size(self) -> int:
-        """How many sites (or sequences) there are to leave out."""
+        """The number of sites (or sequences)."""
         return len(self.base)
 
     @property
@@ -60,22 +62,21 @@ class Folds:
 
     @property
     def kept(self) -> np.ndarray:
-        """(folds,) the share of the weight that each fold keeps."""
-        sizes = [len(indices) for indices in self.dropped]
-        number = np.repeat(np.arange(len(self)), sizes)
-        gone = np.bincount(number, self.base[np.concatenate(self.dropped)])
-        return 1.0 - gone / self.base.sum()
+        """(folds,) the share of the total weight that each fold keeps."""
+        fold = np.repeat(np.arange(len(self)), [len(indices) for indices in self.dropped])
+        left_out = np.bincount(fold, self.base[np.concatenate(self.dropped)])
+        return 1.0 - left_out / self.base.sum()
 
     @property
     def fingerprint(self) -> str:
-        """The same for folds that drop and score the same."""
+        """A hash of what the folds leave out and score."""
         digest = hashlib.sha256(self.kind.encode())
         for part in (*self.dropped, *self.scored):
             digest.update(np.asarray([len(part), *part], np.int64).tobytes())
         return digest.hexdigest()[:32]
 
     def some(self, which: Iterable[int]) -> Folds:
-        """The folds `which`, as folds of their own."""
+        """A subset of the folds."""
         chosen = [int(fold) for fold in which]
         for fold in chosen:
             if not 0 <= fold < len(self):
@@ -85,22 +86,19 @@ class Folds:
         return replace(self, dropped=tuple(dropped), scored=tuple(scored), label=label)
 
     def rebased(self, base: np.ndarray) -> Folds:
-        """The same index sets on data with these weights, whose missing sites are not scored."""
+        """The same index sets for data with these weights; missing sites are not scored."""
         if len(base) != self.size:
             raise ValueError(f"folds have {self.size:,} {self.kind}, data has {len(base):,}")
         if np.array_equal(base, self.base):
             return self
-        shape = Shape(np.asarray(base), np.array([len(base)]), np.array([0]), self.lengths)
+        shape = Shape(np.asarray(base), np.array([len(base)]), self.lengths)
         return make_folds(self.kind, self.dropped, shape, self.label, self.scored)
 
     def describe(self) -> str:
         """One line: how many folds, of what, how large."""
-        sizes = np.array([len(indices) for indices in self.scored])
-        what = "points" if self.kind == "sites" else "sequences"
-        span = (
-            f"{sizes.min():,}" if sizes.min() == sizes.max() else (f"{sizes.min():,} to {sizes.max():,}")
-        )
-        return f"{len(self):,} folds, {self.label}: {span} of {self.size:,} {what} scored in each"
+        sizes = span(np.array([len(indices) for indices in self.scored]))
+        total = counted(self.size, "point" if self.kind == "sites" else "sequence")
+        return f"{counted(len(self), 'fold')}, {self.label}: {sizes} of {total} scored in each"
 
     def __repr__(self) -> str:
         return f"Folds({self.describe()})"
@@ -108,16 +106,20 @@ class Folds:
 
 @dataclass(frozen=True)
 class Shape:
-    """What folds must know of the data."""
+    """What making folds needs to know about the data."""
 
     base: np.ndarray  # weights of the full fit
     lengths: np.ndarray  # of each sequence
-    offsets: np.ndarray  # first site of each sequence
-    made_for: np.ndarray | None  # lengths, where the data itself was given
+    made_for: np.ndarray | None  # lengths, if the data itself was given
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """The first site of each sequence."""
+        return np.cumsum(self.lengths) - self.lengths
 
 
 def shape_of(data: Any, kind: Kind = "sites") -> Shape:
-    """Of the data, of its length, or of a graph or a model that has one."""
+    """The shape of data, given as such, by its length, or by a graph or a model with a graph."""
     graph = getattr(data, "graph", data)
     data = graph.n_sites if isinstance(graph, Graph) else data
     if isinstance(data, (bool, np.bool_)) or data is None:
@@ -125,57 +127,57 @@ def shape_of(data: Any, kind: Kind = "sites") -> Shape:
     if isinstance(data, (int, np.integer)):
         if data < 1:
             raise ValueError(f"the length of the data must be at least 1, got {data}")
-        return Shape(np.ones(int(data)), np.array([int(data)]), np.array([0]), None)
+        return Shape(np.ones(int(data)), np.array([int(data)]), None)
     read = data if isinstance(data, Collection) else sequences(data)
     base = read.sequence_weights if kind == "sequences" else read.weights
-    return Shape(base, read.lengths, read.offsets, read.lengths)
+    return Shape(base, read.lengths, read.lengths)
 
 
 def share_of(percent: float, total: int, what: str, instead: str = "") -> int:
-    """floor(percent * total / 100), at least one; `instead` is advice where it is less."""
+    """floor(percent * total / 100), which must be at least 1; `instead` is advice if it is not."""
     if not isinstance(percent, (int, float, np.number)) or not 0 < percent < 100:
         raise ValueError(f"percent must be between 0 and 100, exclusive, got {percent!r}")
-    count = math.floor(Fraction(str(percent)) * int(total) / 100)  # floats: 0.57 % of 10,000 is 56
+    count = math.floor(Fraction(str(percent)) * int(total) / 100)  # with floats, 0.57 % of 10,000 is 56
     if count < 1:
         raise ValueError(f"{percent:g} % of {total} {what} is less than one{instead}")
     return count
 
 
 def at_least_one(n: int) -> int:
-    """`n`, a number of folds."""
-    if not is_between(n, 1):
+    """`n`, a number of folds, checked."""
+    if not is_count(n):
         raise ValueError(f"n, the number of folds, must be an integer of at least 1, got {n}")
     return n
 
 
-def is_between(value: Any, least: int, most: float = math.inf) -> bool:
-    """Whether `value` is an integer, and in that range."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return whole and bool(least <= value <= most)
+def check_k(k: Any, count: int, things: str) -> None:
+    """Raise unless `count` things can be split into `k` folds."""
+    if not is_count(k, 2, count):
+        raise ValueError(f"k must be an integer between 2 and the number of {things} ({count}), got {k}")
 
 
 def make_folds(
     kind: Kind, sets: Sequence[Any], shape: Shape, label: str, scored: Sequence[Any] | None = None
 ) -> Folds:
-    """Folds of index sets, all checked."""
+    """Folds from index sets, checked. Only observed ones of `scored` (None: `sets`) are scored."""
     if len(sets) == 0:
         raise ValueError("there must be at least one fold, got none")
     dropped = [_index_set(item, fold, shape.base, kind) for fold, item in enumerate(sets)]
-    score = dropped if scored is None else [np.unique(np.asarray(s, int)) for s in scored]
-    for fold, (out, counted) in enumerate(zip(dropped, score, strict=True)):
-        kept = np.zeros(0, int) if scored is None else np.setdiff1d(counted, out)
-        if kept.size:
+    wanted = dropped if scored is None else [np.unique(np.asarray(item, int)) for item in scored]
+    observed, total = [], shape.base.sum()
+    for fold, (out, indices) in enumerate(zip(dropped, wanted, strict=True)):
+        kept = indices[:0] if indices is out else np.setdiff1d(indices, out)
+        if len(kept):
             raise ValueError(f"fold {fold} scores {kind[:-1]} {kept[0]}, which it does not leave out")
-    score = [indices[shape.base[indices] > 0] for indices in score]
-    for fold, (out, counted) in enumerate(zip(dropped, score, strict=True)):
-        if len(counted) == 0:
+        observed.append(indices[shape.base[indices] > 0])
+        if len(observed[-1]) == 0:
             raise ValueError(
                 f"fold {fold} has nothing to score: all {kind} it would score are missing; make the "
                 "folds from the data (data=, for folds on graphs), which says what is missing"
             )
-        if shape.base.sum() == shape.base[out].sum():
-            raise ValueError(f"fold {fold} leaves out every observed one of {len(shape.base)} {kind}")
-    return Folds(kind, tuple(dropped), tuple(score), shape.base, label, shape.made_for)
+        if total == shape.base[out].sum():
+            raise ValueError(f"fold {fold} leaves out all observed {kind}; at least one must be kept")
+    return Folds(kind, tuple(dropped), tuple(observed), shape.base, label, shape.made_for)
 
 
 def _index_set(item: Any, fold: int, base: np.ndarray, kind: Kind) -> np.ndarray:
@@ -193,6 +195,6 @@ def _index_set(item: Any, fold: int, base: np.ndarray, kind: Kind) -> np.ndarray
         raise ValueError(
             f"fold {fold} has index {outside[0]}, outside the {len(base)} {kind} (0 to {len(base) - 1})"
         )
-    chosen = np.zeros(len(base), bool)  # sorts and drops repetitions, fifty times faster than unique
+    chosen = np.zeros(len(base), bool)  # sorts and removes duplicates, 50 times faster than np.unique
     chosen[indices] = True
     return np.flatnonzero(chosen)

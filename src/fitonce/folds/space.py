@@ -1,7 +1,7 @@
-"""Folds of sites on a graph: connected regions, spatial k folds, single sites with a buffer.
+"""Folds of sites on a graph: connected regions, spatial k-fold, single sites with a buffer.
 
-All take what `fo.graph` reads, or a model with a graph. Sites that are missing are known when the
-folds meet the data; pass `data=` where a region should be drawn again because all of it is missing.
+All take what `fo.graph` reads, or a model with a graph. Pass `data=` if sites are missing: a region
+without observed sites is then not drawn.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.numerics import is_count
+from fitonce.core.wording import counted
 from fitonce.data.graph import Graph, partition
 from fitonce.data.graph import graph as read_graph
-from fitonce.folds.record import Folds, Shape, at_least_one, is_between, make_folds, shape_of, share_of
+from fitonce.folds.record import Folds, Shape, at_least_one, check_k, make_folds, shape_of, share_of
 
 
 def regions(
@@ -24,24 +26,24 @@ def regions(
     seed: int = 0,
     data: Any = None,
 ) -> Folds:
-    """Connected balls around sites: all within `hops` steps of the centre, or `percent` % of sites.
+    """Connected balls around sites: all sites within `hops` of the centre, or `percent` % of all sites.
 
     Args:
         graph: the graph, or a model or fit that has one.
         hops: steps from the centre.
-        percent: share of all sites; a ball grows by whole rings, of the last a part drawn by `seed`.
-        n: how many centres, drawn without replacement; None: every site is one. Sites in a part of the
-            graph smaller than the region are not.
-        seed: of the draws.
-        data: for its missing sites: a region without an observed site is left out of the draw.
+        percent: share of all sites; a ball grows by whole rings, the last one filled at random.
+        n: how many centres, drawn without replacement; None: every site. Sites in a component of the
+            graph smaller than the region cannot be centres.
+        seed: of the random draws.
+        data: says which sites are missing; a region without an observed site is not drawn.
     """
     found, shape = _read(graph, data)
     if (hops is None) == (percent is None):
         raise ValueError(
             "regions takes either hops or percent, got " + ("neither" if hops is None else "both")
         )
-    if hops is not None and not is_between(hops, 0):
-        raise ValueError(f"hops must be an integer not below 0, got {hops!r}")
+    if hops is not None:
+        _check_hops(hops)
     size = None if percent is None else share_of(percent, found.n_sites, "sites")
     rng = np.random.default_rng(seed)
     rank = rng.permutation(found.n_sites)
@@ -49,17 +51,22 @@ def regions(
     most = found.n_sites if n is None else at_least_one(n)
     balls = []
     for centre in centres:
-        ball = _ball(found, centre, hops, size, rank)
-        if ball is not None and shape.base[ball].any():
+        steps = found.hops_from(centre)
+        if hops is not None:
+            ball = np.flatnonzero(steps <= hops)
+        else:  # the nearest sites: whole rings, the last one by rank
+            reached = np.flatnonzero(np.isfinite(steps))
+            ball = reached[np.lexsort((rank[reached], steps[reached]))[:size]]
+        if (size is None or len(ball) == size) and shape.base[ball].any():
             balls.append(ball)
         if len(balls) == most:
             break
     if len(balls) < (n or 1):
         raise ValueError(
-            f"{n or 1} regions were asked for, but only {len(balls)} sites can be the centre of one: "
-            "in a part of the graph that is large enough, with something observed"
+            f"{counted(n or 1, 'region')} requested, but only {counted(len(balls), 'site')} can be the "
+            "centre of one: in a component of the graph that is large enough, with something observed"
         )
-    what = f"{hops} hops" if size is None else f"{percent:g} % of sites"
+    what = counted(hops, "hop") if hops is not None else f"{percent:g} % of sites"
     drawn = "" if n is None and size is None else f" (seed {seed})"
     return make_folds("sites", balls, shape, f"regions of {what}{drawn}")
 
@@ -67,44 +74,29 @@ def regions(
 def spatial_kfold(graph: Any, k: int, *, seed: int = 0, data: Any = None) -> Folds:
     """Every site left out once, in `k` connected regions of similar size.
 
-    Regions grow from distant sites, the smallest first. On a graph in parts a region may have to
-    take a part that is left over, and is then not connected.
+    Regions grow from distant sites, the smallest first. If the graph is not connected, a region may
+    have to take in another component, and is then not connected.
     """
     found, shape = _read(graph, data)
-    if not is_between(k, 2, found.n_sites):
-        raise ValueError(
-            f"k must be an integer between 2 and the number of sites ({found.n_sites}), got {k}"
-        )
+    check_k(k, found.n_sites, "sites")
     label = partition(found, k, seed)
     sets = [np.flatnonzero(label == part) for part in range(k)]
     return make_folds("sites", sets, shape, f"spatial {k}-fold (seed {seed})")
 
 
 def buffered(graph: Any, *, hops: int = 1, data: Any = None) -> Folds:
-    """Each observed site on its own, and all within `hops` of it dropped from training, not scored."""
+    """Each observed site scored on its own; all sites within `hops` of it are left out, too."""
     found, shape = _read(graph, data)
-    if not is_between(hops, 0):
-        raise ValueError(f"hops must be an integer not below 0, got {hops!r}")
+    _check_hops(hops)
     centres = np.flatnonzero(shape.base)
     dropped = [np.flatnonzero(found.hops_from(int(centre)) <= hops) for centre in centres]
-    label = f"buffered leave-one-out, {hops} hops"
+    label = f"buffered leave-one-out, {counted(hops, 'hop')}"
     return make_folds("sites", dropped, shape, label, [[centre] for centre in centres])
 
 
-def _ball(
-    graph: Graph, centre: int, hops: int | None, size: int | None, rank: np.ndarray
-) -> np.ndarray | None:
-    """Sites within `hops`, or `size` of them: whole rings first; a ring's sites touch the one inside.
-
-    None where the centre's part of the graph is smaller.
-    """
-    steps = graph.hops_from(centre)
-    if size is None:
-        return np.flatnonzero(steps <= (hops or 0))
-    reached = np.flatnonzero(np.isfinite(steps))
-    if len(reached) < size:
-        return None
-    return reached[np.lexsort((rank[reached], steps[reached]))[:size]]
+def _check_hops(hops: Any) -> None:
+    if not is_count(hops, 0):
+        raise ValueError(f"hops must be an integer of at least 0, got {hops!r}")
 
 
 def _read(graph: Any, data: Any) -> tuple[Graph, Shape]:

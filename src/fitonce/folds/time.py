@@ -1,4 +1,4 @@
-"""Folds of points inside sequences: at random, blocks, the future, k folds."""
+"""Folds of points within sequences: random points, blocks, the future, k-fold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.folds.record import Folds, at_least_one, is_between, make_folds, shape_of, share_of
+from fitonce.core.numerics import is_count
+from fitonce.core.wording import counted
+from fitonce.folds.record import Folds, at_least_one, check_k, make_folds, shape_of, share_of
 
 _MAX_REDRAWS = 1000
 
@@ -23,10 +25,10 @@ def iid(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
 
 
 def blocks(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
-    """`n` contiguous blocks of floor(percent * T / 100) steps, the end of each drawn uniformly.
+    """`n` contiguous blocks of floor(percent * T / 100) steps, each at a uniformly drawn position.
 
-    With several sequences a block stays within one, drawn in proportion to the places it offers.
-    A block that holds only missing sites is drawn again: there would be nothing to score.
+    With several sequences a block stays within one, drawn in proportion to its number of positions.
+    A block of missing sites only is drawn again: there would be nothing to score.
     (The paper's index set has one element more than its stated share; ours has exactly the share.)
     """
     shape = shape_of(data)
@@ -66,7 +68,7 @@ def future(
         data: the data, or its length.
         start: first step left out, counted from the start of each sequence.
         steps: how many last steps to leave out instead.
-        horizon: score only the first `horizon` steps left out; the later ones are still unseen.
+        horizon: score only the first `horizon` steps left out; later ones are left out unscored.
     """
     shape = shape_of(data)
     if (start is None) == (steps is None):
@@ -77,19 +79,15 @@ def future(
     chosen = np.atleast_1d(np.asarray(given))
     if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer) or (chosen < 0).any():
         raise ValueError(f"{name} must be a non-negative integer or a list of them, got {given}")
-    if horizon is not None and not is_between(horizon, 1):
+    if horizon is not None and not is_count(horizon):
         raise ValueError(f"horizon must be an integer of at least 1, got {horizon}")
-    dropped, scored = [], []
-    for value in chosen:
-        drop, score = [], []
-        for offset, length in zip(shape.offsets, shape.lengths, strict=True):
-            first = min(value, length) if start is not None else max(length - value, 0)
-            last = length if horizon is None else min(length, first + horizon)
-            drop.append(np.arange(offset + first, offset + length))
-            score.append(np.arange(offset + first, offset + last))
-        dropped.append(np.concatenate(drop))
-        scored.append(np.concatenate(score))
-    label = "leave-future-out" + ("" if horizon is None else f", scored {horizon} steps ahead")
+    time = np.arange(len(shape.base)) - np.repeat(shape.offsets, shape.lengths)
+    length = np.repeat(shape.lengths, shape.lengths)
+    firsts = [value if start is not None else np.maximum(length - value, 0) for value in chosen]
+    dropped = [np.flatnonzero(time >= first) for first in firsts]
+    ahead = np.inf if horizon is None else horizon
+    scored = [np.flatnonzero((time >= first) & (time < first + ahead)) for first in firsts]
+    label = "leave-future-out" + (f", scored {counted(horizon, 'step')} ahead" if horizon else "")
     return make_folds("sites", dropped, shape, label, scored)
 
 
@@ -100,38 +98,34 @@ def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0) -> Folds:
     """
     shape = shape_of(data)
     total = len(shape.base)
-    if not is_between(k, 2, total):
-        raise ValueError(f"k must be an integer between 2 and the number of sites ({total}), got {k}")
+    check_k(k, total, "sites")
     order = np.arange(total) if blocks else np.random.default_rng(seed).permutation(total)
     label = f"{k}-fold over time, " + ("in blocks" if blocks else f"at random (seed {seed})")
     return make_folds("sites", np.array_split(order, k), shape, label)
 
 
 def followed_by(folds: Folds, data: Any, steps: int) -> Folds:
-    """The same folds, which also drop the next `steps` sites after each one that they leave out, without
-    scoring them.
+    """The same folds, which also leave out, unscored, the `steps` sites after each one left out.
 
-    In an autoregression of that order a left-out step is a regressor of the steps after it: only without
-    those is it out of sight altogether.
+    In an autoregression of that order a step is a regressor of the steps after it: without those, a step
+    that is left out is not used at all.
     """
     if not isinstance(folds, Folds) or folds.kind != "sites":
         raise ValueError("followed_by takes folds of sites from fo.folds, then the data")
-    if not is_between(steps, 0):
+    if not is_count(steps, 0):
         raise ValueError(f"steps must be an integer of at least 0, got {steps!r}")
     shape = shape_of(data)
     other = folds.lengths is not None and not np.array_equal(folds.lengths, shape.lengths)
     if len(shape.base) != folds.size or other:
         raise ValueError(
-            f"folds have {folds.size:,} sites, data has {len(shape.base):,} or other lengths"
+            f"folds have {folds.size:,} sites, data has {len(shape.base):,} or other sequence lengths"
         )
     if steps == 0:
         return folds
-    ends = (shape.offsets + shape.lengths)[
-        np.searchsorted(shape.offsets, np.arange(folds.size), side="right") - 1
-    ]
+    ends = np.repeat(np.cumsum(shape.lengths), shape.lengths)  # of the sequence of each site
     sets = []
     for dropped in folds.dropped:
         reach = dropped[:, None] + np.arange(steps + 1)
         sets.append(np.unique(reach[reach < ends[dropped, None]]))
-    label = f"{folds.label}, with the {steps} after each"
+    label = f"{folds.label}, with {counted(steps, 'step')} after each"
     return make_folds("sites", sets, shape, label, folds.scored)

@@ -1,4 +1,4 @@
-"""What a model is: its parameters, its prior and its potentials, and nothing about folds."""
+"""Model protocols: parameters, prior and potentials; folds are none of a model's concern."""
 
 from __future__ import annotations
 
@@ -18,107 +18,90 @@ MEMORY_LIMIT = 2.0**32  # bytes that exact inference on a graph may take for one
 
 
 class Model(Protocol):
-    """What every structured model says. Hashable, so that compiled programs are shared."""
+    """The interface of every structured model. Hashable, so that compiled programs are shared."""
 
     def prepare(self, data: Any) -> Any:
-        """Check the data and turn it into a pytree of arrays that `potentials` reads."""
-        ...
+        """Check the data and convert it to the pytree of arrays that `potentials` reads."""
 
     def parameters(self, prepared: Any) -> dict[str, Constraint]: ...
 
     def start(self, prepared: Any, rng: np.random.Generator | None) -> Params:
-        """A starting point from the data; a random variation of it when `rng` is given."""
-        ...
+        """Starting values from the data, perturbed at random when `rng` is given."""
 
     def log_prior_at(self, params: Params, prepared: Any) -> Array:
-        """On the constrained values, without a Jacobian, up to a constant. Its scale may come from the
-        data as a whole; folds do not change it."""
-        ...
+        """The log prior of the constrained values, without a Jacobian, up to a constant. Its scale may
+        depend on the whole data set, but not on folds."""
 
     def bytes_per_fold(self, prepared: Any) -> int:
-        """About how much memory one fold needs, from which the folds in a chunk are counted."""
-        ...
+        """Approximate memory per fold, which determines how many folds form a chunk."""
 
 
 @runtime_checkable
 class ChainModel(Model, Protocol):
-    """A model whose latent structure is a chain. What it prepares has `rows`, of all steps in order, and
-    `take(sequences)`, the same of some of them."""
+    """A model whose latent structure is a chain. Its prepared data have `rows`, all steps in order, and
+    `take(sequences)`, which selects sequences."""
 
     n_states: int
     emission: Emission
 
     def modelled(self, data: Sequences) -> Sequences:
-        """The data with what is only conditioned on marked as such, and so not observed."""
-        ...
+        """The data with steps that are only conditioned on marked as such, not as observed."""
 
     def potentials(self, params: Params, prepared: Any) -> Chain: ...
 
     def by_state(self, prepared: Any) -> bool:
-        """Whether the log density of each step in each state has parameters of its own, whose first axis
-        is the state, besides those that states share."""
-        ...
+        """Whether emission parameters are per state (first axis), apart from shared ones, and rows are
+        not deduplicated."""
 
     @property
     def has_m_steps(self) -> bool:
-        """Whether fits start by EM, whose M step is `maximise`."""
-        ...
+        """Whether fits start with EM, whose M step is `maximise`."""
 
     def maximise(self, params: Params, expected: Chain, prepared: Any) -> Params:
-        """The best parameters, given how often each potential is expected to count."""
-        ...
+        """The M step: the best parameters given the expected count of each potential."""
 
 
 @runtime_checkable
 class FieldModel(Model, Protocol):
-    """A model whose latent structure is a field on a graph."""
+    """A model whose latent structure is a Markov random field on a graph."""
 
     @property
     def states(self) -> tuple[int, ...]:
-        """How many states each site has."""
-        ...
+        """The number of states of each site."""
 
     @property
     def scopes(self) -> tuple[tuple[int, ...], ...]:
         """The sites of each factor."""
-        ...
 
     @property
     def graph(self) -> Graph:
-        """Sites that share a factor are neighbours."""
-        ...
+        """The graph in which sites that share a factor are neighbours."""
 
     @property
     def learns_factors(self) -> bool:
         """Whether the factors depend on the parameters."""
-        ...
 
     @property
     def memory_limit(self) -> float:
         """Bytes that one sweep may take."""
-        ...
 
     def potentials(self, params: Params, prepared: Any) -> Field: ...
 
     @property
     def has_m_steps(self) -> bool:
-        """Whether fits start by EM, whose M step is `maximise`."""
-        ...
+        """Whether fits start with EM, whose M step is `maximise`."""
 
     def maximise(self, params: Params, shares: np.ndarray, prepared: Any) -> Params:
-        """The best emission when site v is of class k with weight shares[v, k], zero where missing."""
-        ...
+        """The M step: the best emission parameters when site v is in class k with weight shares[v, k],
+        zero where missing."""
 
 
 @runtime_checkable
 class LabelModel(Model, Protocol):
-    """A model of labels given features, along sequences, linear in its parameters."""
+    """A model of label sequences given features, linear in its parameters."""
 
     def design(self, features: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """(sites, Q') what multiplies `stack`'s weights at each token, and (sites, K) scores that are
-        given, or None."""
-        ...
+        """The design matrix (sites, Q') of `stack`'s weights, and fixed scores (sites, K) or None."""
 
     def stack(self, params: Params) -> Linear:
-        """The parameters as `design` reads them; each of them is one entry."""
-        ...
+        """The parameters in the layout of `design`; each one is a single entry."""

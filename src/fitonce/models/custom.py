@@ -1,4 +1,4 @@
-"""Bring your own model: a weighted log density and a pytree of parameters are enough."""
+"""User-defined models: a weighted log density and a pytree of parameters."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ class Custom:
 
     Args:
         log_density: `log_density(params, data, weights)`, a scalar. `weights` has one entry per
-            droppable thing: 1 keeps it, 0 must leave it out exactly. How the density depends on
-            weights in between is the path that `ij` differentiates.
-        init: pytree of starting values, from which the parameters take their shapes and names.
+            droppable thing: 1 keeps it, 0 must leave it out exactly. `ij` differentiates along the
+            path of weights in between.
+        init: pytree of starting values, which gives the parameters their shapes and names.
         log_prior: `log_prior(params)`, or None for maximum likelihood.
         heldout: `heldout(params, data, weights)`, the loss of every droppable thing, (n,), given a
             fold's weights; only left-out entries are read. None: each left-out thing is put back
-            alone, and its loss is -(log_density with it - log_density without), at the cost of one
-            evaluation a point. That is right when log_density at 0/1 weights is the log-likelihood of
-            what is kept. It is not when a kept point loses its term because a neighbour is left out
-            (an autoregression written with products of weights): give `heldout` then.
+            alone, and its loss is -(log_density with it - log_density without), at one evaluation per
+            point. That is right if log_density at 0/1 weights is the log-likelihood of the kept points,
+            but not if a kept point loses its term because a neighbour is left out (an autoregression
+            written with products of weights): give `heldout` then.
         constraints: leaf name to "positive", "proportion", "simplex", "ordered", "covariance", "free"
             or "frozen".
-        size: how many droppable things there are; None: the length of the data's first array.
+        size: number of droppable things; None: the length of the data's first array.
     """
 
     log_density: LogDensity
@@ -77,7 +77,7 @@ class Custom:
             )
 
     def space(self) -> Any:
-        """The pytree of constraints for the parameters."""
+        """The pytree of constraints of the parameters."""
         return constrained(self.init, self.constraints)
 
     def log_prior_at(self, params: Params, data: Any) -> Array:
@@ -85,11 +85,11 @@ class Custom:
         return jnp.zeros(()) if self.log_prior is None else self.log_prior(params)
 
     def bytes_per_fold(self, data: Any) -> int:
-        """A guess: ten numbers for each droppable thing."""
+        """A rough estimate: ten numbers for each droppable thing."""
         return 80 * self.count(data)
 
     def count(self, data: Any) -> int:
-        """How many droppable things `data` holds."""
+        """The number of droppable things in `data`."""
         if self.size is not None:
             return self.size
         leaves = [leaf for leaf in jax.tree_util.tree_leaves(data) if np.ndim(leaf) > 0]
@@ -98,7 +98,7 @@ class Custom:
         return len(leaves[0])
 
     def losses(self, params: Params, data: Any, weights: Array, scored: Array) -> Array:
-        """(scored,) losses of the left-out things at indices `scored`."""
+        """Losses of the left-out things at indices `scored` (m,): (m,)."""
         if self.heldout is not None:
             return one_each(self.heldout(params, data, weights), weights, "heldout")[scored]
         without = self.log_density(params, data, weights)
@@ -110,32 +110,26 @@ class Custom:
 
 
 def arrays_of(init: Params) -> Params:
-    """`init` with arrays of floats; a list of numbers is one array, not a pytree of its entries."""
+    """`init` with leaves as float arrays; a list of numbers is one array, not a pytree."""
     numbers = lambda node: isinstance(node, list) and all(np.isscalar(item) for item in node)  # noqa: E731
     return jax.tree_util.tree_map(lambda leaf: np.asarray(leaf, float), init, is_leaf=numbers)
 
 
 def constrained(init: Params, kinds: dict[str, str]) -> Any:
-    """A pytree of constraints for values shaped like `init`; "free" where `kinds` says nothing."""
+    """A pytree of constraints for values shaped like `init`; "free" where `kinds` has no entry."""
     leaves, tree = jax.tree_util.tree_flatten_with_path(init)
     names = [leaf_name(path) for path, _ in leaves]
     unknown = sorted(set(kinds) - set(names))
     if unknown:
         raise ValueError(f"constraints name {unknown}, but the parameters are {sorted(names)}")
-    chosen = [_constraint(name, leaf, kinds) for name, (_, leaf) in zip(names, leaves, strict=True)]
+    known = sorted([*_CONSTRAINTS, "frozen"])
+    chosen = []
+    for name, (_, value) in zip(names, leaves, strict=True):
+        kind = kinds.get(name, "free")
+        if kind not in known:
+            raise ValueError(f"the constraint of '{name}' must be one of {known}, got '{kind}'")
+        chosen.append(Frozen.at(value) if kind == "frozen" else _CONSTRAINTS[kind](np.shape(value)))
     return jax.tree_util.tree_unflatten(tree, chosen)
-
-
-def _constraint(name: str, value: Any, kinds: dict[str, str]) -> Constraint:
-    kind = kinds.get(name, "free")
-    if kind == "frozen":
-        return Frozen.at(value)
-    if kind not in _CONSTRAINTS:
-        raise ValueError(
-            f"the constraint of '{name}' must be one of {sorted([*_CONSTRAINTS, 'frozen'])}, "
-            f"got '{kind}'"
-        )
-    return _CONSTRAINTS[kind](np.shape(value))
 
 
 def one_each(losses: Array, weights: Array, name: str) -> Array:

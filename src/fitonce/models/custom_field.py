@@ -1,4 +1,4 @@
-"""Bring your own factor graph: emissions, factors and a pytree of parameters are enough."""
+"""User-defined factor graphs: emissions, factors and a pytree of parameters."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ import numpy as np
 
 from fitonce.core.numerics import Array, is_number
 from fitonce.core.parameters import Params
+from fitonce.core.wording import counted
 from fitonce.data.graph import Graph, of_pairs
 from fitonce.data.sequences import Sequences
 from fitonce.models.base import MEMORY_LIMIT
 from fitonce.models.custom import arrays_of, constrained
 from fitonce.models.potentials import Field
 
-Emission = Callable[[Params, Array], Array]
+EmissionFunction = Callable[[Params, Array], Array]
 Factors = Callable[[Params], Sequence[Array]] | Sequence[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class CustomField:
-    """Discrete latent sites, any factors over any sets of them, any emission, with `jax.numpy`.
+    """Discrete latent sites with any factors and any emission, written with `jax.numpy`.
 
     Args:
         scopes: the sites of each factor, such as [(0, 1), (1, 2, 3)].
         factors: one table of log-potentials for each scope, its axes in the scope's order; -inf where
             impossible. Or `factors(params)`, a function that returns them: then they are learned, and
-            their normaliser Z(theta) is part of the likelihood.
+            their normalising constant Z(theta) is part of the likelihood.
         emission: `emission(params, x)`, log p(x_v | z_v = k) as (sites, states), for x (sites,) or
-            (sites, channels) with zeros where missing. Entries past a site's number of states must be
+            (sites, channels) with zeros where missing. Entries beyond a site's number of states must be
             numbers, and are not used.
-        init: pytree of starting values, from which the parameters take their shapes and names.
-        n_states: of all sites, or one number for each.
+        init: pytree of starting values, which gives the parameters their shapes and names.
+        n_states: one number for all sites, or one for each.
         log_prior: `log_prior(params)`, or None for maximum likelihood.
-        n_sites: when the last sites are in no factor.
+        n_sites: needed if the last sites are in no factor.
         constraints: leaf name to "positive", "proportion", "simplex", "ordered", "covariance", "free" or
             "frozen".
         memory_limit: bytes that exact inference may take for one fold.
@@ -54,6 +55,8 @@ class CustomField:
     constraints: dict[str, str] = field(default_factory=dict, kw_only=True)
     memory_limit: float = field(default=MEMORY_LIMIT, kw_only=True)
 
+    has_m_steps = False
+
     def __post_init__(self) -> None:
         if not callable(self.emission):
             raise ValueError(f"emission must be a function of params and x, got {self.emission!r:.80}")
@@ -62,20 +65,22 @@ class CustomField:
         scopes = _read_scopes(self.scopes)
         if not (is_number(self.memory_limit) and self.memory_limit > 0):
             raise ValueError(f"memory_limit must be positive, got {self.memory_limit}")
-        for number, scope in enumerate(scopes):
-            if not scope or len(set(scope)) < len(scope):
-                raise ValueError(f"scope {number} must name each of its sites once, got {scope}")
         object.__setattr__(self, "scopes", scopes)
         object.__setattr__(self, "init", arrays_of(self.init))
         object.__setattr__(self, "n_states", self._read_states())
         for number, scope in enumerate(scopes):
             outside = [site for site in scope if not 0 <= site < len(self.states)]
             if outside:
-                raise ValueError(
-                    f"scope {number} has site {outside[0]}, outside the {len(self.states)} sites"
-                )
-        if not callable(self.factors):
-            object.__setattr__(self, "factors", self._fixed(self.factors))
+                sites = counted(len(self.states), "site")
+                raise ValueError(f"scope {number} has site {outside[0]}, outside the {sites}")
+        if callable(self.factors):
+            return
+        object.__setattr__(self, "factors", self._checked(self.factors))
+        for number, table in enumerate(self.factors):
+            values = np.asarray(table, float)
+            bad = values[np.isnan(values) | (values == np.inf)]
+            if bad.size:
+                raise ValueError(f"factor {number} must hold numbers or -inf (impossible), got {bad[0]}")
 
     def _read_states(self) -> tuple[int, ...]:
         given = np.asarray(self.n_states)
@@ -88,13 +93,14 @@ class CustomField:
             count = highest + 1 if self.n_sites is None else self.n_sites
             if not isinstance(count, (int, np.integer)):
                 raise ValueError(f"n_sites must be an integer, got {self.n_sites!r:.40}")
-            states = (int(self.n_states),) * count  # type: ignore[arg-type]
+            states = (int(given),) * count
         else:
-            states = tuple(int(count) for count in self.n_states)  # type: ignore[union-attr]
+            states = tuple(given.tolist())
             if self.n_sites not in (None, len(states)):
-                raise ValueError(f"n_sites={self.n_sites}, but n_states has {len(states)} entries")
+                entries = counted(len(states), "entry", "entries")
+                raise ValueError(f"n_sites={self.n_sites}, but n_states has {entries}")
         if not states or min(states) < 1:
-            raise ValueError(f"n_states must be positive for at least one site, got {self.n_states}")
+            raise ValueError(f"n_states must be positive for one or more sites, got {self.n_states}")
         return states
 
     def _checked(self, tables: Sequence[Any]) -> list[Any]:
@@ -102,20 +108,12 @@ class CustomField:
             raise ValueError(f"factors must be a list of tables, got {type(tables).__name__}")
         if len(tables) != len(self.scopes):
             raise ValueError(
-                f"factors must have one table for each of {len(self.scopes)} scopes, got {len(tables)}"
+                f"factors must have one table per scope, {len(self.scopes)} in all, got {len(tables)}"
             )
         for number, (scope, table) in enumerate(zip(self.scopes, tables, strict=True)):
             expected = tuple(self.states[site] for site in scope)
             if np.shape(table) != expected:
                 raise ValueError(f"factor {number} must have shape {expected}, got {np.shape(table)}")
-        return list(tables)
-
-    def _fixed(self, tables: Sequence[Any]) -> list[Any]:
-        for number, table in enumerate(self._checked(tables)):
-            bad = np.asarray(table, float)
-            bad = bad[np.isnan(bad) | (bad == np.inf)]
-            if bad.size:
-                raise ValueError(f"factor {number} must hold numbers or -inf (impossible), got {bad[0]}")
         return list(tables)
 
     @property
@@ -124,7 +122,7 @@ class CustomField:
 
     @cached_property
     def graph(self) -> Graph:
-        """Sites that share a factor are neighbours."""
+        """The graph in which sites that share a factor are neighbours."""
         pairs = [(a, b) for scope in self.scopes for i, a in enumerate(scope) for b in scope[:i]]
         return of_pairs(np.array(pairs, int), len(self.states))
 
@@ -133,13 +131,13 @@ class CustomField:
         return callable(self.factors)
 
     def __str__(self) -> str:
-        return f"CustomField, {len(self.states):,} sites, {len(self.scopes):,} factors"
+        return f"CustomField, {counted(len(self.states), 'site')}, {counted(len(self.scopes), 'factor')}"
 
     def prepare(self, data: Sequences) -> Array:
         if data.n_sequences != 1 or data.n_sites != len(self.states):
             raise ValueError(
-                f"data has {data.n_sequences} sequences of {data.n_sites:,} sites in all, the graph has "
-                f"{len(self.states):,} sites"
+                f"data must be one sequence with the graph's {counted(len(self.states), 'site')}, "
+                f"got {counted(data.n_sequences, 'sequence')} with {counted(data.n_sites, 'site')}"
             )
         x = data.values[0]
         return jnp.asarray(x[:, 0] if x.shape[1] == 1 else x)
@@ -153,16 +151,12 @@ class CustomField:
     def log_prior_at(self, params: Params, prepared: Array) -> Array:
         return jnp.zeros(()) if self.log_prior is None else self.log_prior(params)
 
-    @property
-    def has_m_steps(self) -> bool:
-        return False
-
     def maximise(self, params: Params, shares: np.ndarray, prepared: Array) -> Params:
-        """Nothing is known of the emission."""
+        """Not available: the emission is an arbitrary function."""
         raise NotImplementedError
 
     def bytes_per_fold(self, prepared: Array) -> int:
-        """Of the potentials; the tables of the junction tree come on top."""
+        """Memory of the potentials, without the tables of the junction tree."""
         entries = sum(math.prod(self.states[site] for site in scope) for scope in self.scopes)
         return 80 * (len(self.states) * max(self.states) + entries)
 
@@ -187,4 +181,8 @@ def _read_scopes(given: Any) -> tuple[tuple[int, ...], ...]:
         for site in scope:
             if not isinstance(site, (int, np.integer)):
                 raise ValueError(f"scope {number} must hold integers, got {site!r:.40}")
-    return tuple(tuple(int(site) for site in scope) for scope in scopes)
+    scopes = tuple(tuple(int(site) for site in scope) for scope in scopes)
+    for number, scope in enumerate(scopes):
+        if not scope or len(set(scope)) < len(scope):
+            raise ValueError(f"scope {number} must name each of its sites once, got {scope}")
+    return scopes

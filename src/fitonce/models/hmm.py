@@ -1,4 +1,4 @@
-"""Hidden Markov models: a latent chain and an emission, put together."""
+"""Hidden Markov models: a latent chain with any emission."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from fitonce.models.potentials import Chain
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Prepared:
-    """Distinct rows of observations and where each step finds its own: `rows` are gathered by
-    `index` (N, T), or reshaped to `grid` = (N, T) when index is None."""
+    """Rows of observations and the row of each step, `index` (N, T); None: the rows are the steps of
+    `grid` = (N, T) in order."""
 
     rows: Rows
     index: Array | None
     grid: tuple[int, int] = field(metadata={"static": True})
 
     def take(self, sequences: Any) -> Prepared:
-        """Of some of the sequences."""
+        """The same for some of the sequences."""
         grid = (len(sequences), self.grid[1])
         if self.index is not None:
             return Prepared(self.rows, self.index[sequences], grid)
@@ -58,12 +58,12 @@ class HMM:
 
     Args:
         n_states: K.
-        emission: of `fo.models`, or your own, see `fo.models.Emission`.
+        emission: one of `fo.models`, or your own, see `fo.models.Emission`.
         initial_concentration, transition_concentration: Dirichlet priors, a number or one for each
             entry; 1 is flat. The initial distribution of a single sequence has no maximum
             likelihood estimate inside the simplex, hence defaults just above 1.
-        support: (K, K) bools, false for transitions that cannot happen: exact zeros.
-        frozen: parameter names and the values at which to hold them.
+        support: (K, K) bools, false for impossible transitions, whose probability is exactly zero.
+        frozen: a dict of parameter names and the values at which they are fixed.
     """
 
     n_states: int
@@ -83,15 +83,16 @@ class HMM:
             value = np.asarray(getattr(self, name), float)
             if value.shape not in ((), shape) or not (value > 0).all():
                 raise ValueError(
-                    f"{name} must be a positive number or an array of them of shape {shape}"
+                    f"{name} must be a positive number or a positive array of shape {shape}, "
+                    f"got {value.tolist()}"
                 )
             object.__setattr__(self, name, freeze_value(value))
         if self.support is not None:
             support = np.asarray(self.support, bool)
             if support.shape != (self.n_states, self.n_states) or not support.any(1).all():
                 raise ValueError(
-                    f"support must be {self.n_states} x {self.n_states} with a possible move in each "
-                    f"row, got {support.tolist()}"
+                    f"support must be {self.n_states} x {self.n_states} with a possible transition in "
+                    f"each row, got {support.tolist()}"
                 )
             object.__setattr__(self, "support", tuple(map(tuple, support.tolist())))
         object.__setattr__(self, "emission", as_emission(self.emission))
@@ -104,11 +105,11 @@ class HMM:
         return f"HMM, {counted(self.n_states, 'state')}, {self.emission.name} emission"
 
     def modelled(self, data: Sequences) -> Sequences:
-        """The data with what the emission only conditions on marked as such."""
+        """The data with steps that the emission only conditions on marked as such."""
         return self.emission.modelled(data)
 
     def maximise(self, params: Params, expected: Chain, prepared: Prepared) -> Params:
-        """An M step, given how often each potential is expected to count (EM)."""
+        """The M step of EM, given the expected count of each potential."""
         support = True if self.support is None else np.asarray(self.support)
         shares = np.asarray(expected.emission).reshape(-1, self.n_states)
         if prepared.index is not None:
@@ -123,13 +124,12 @@ class HMM:
 
     @property
     def has_m_steps(self) -> bool:
-        """Whether fits start by EM."""
+        """Whether fits start with EM."""
         frozen = set(dict(self.frozen)) - {"initial", "transition"}
         return self.emission.traits.m_step and self.emission.traits.em_starts and not frozen
 
     def by_state(self, prepared: Prepared) -> bool:
-        """Whether the log density of each step in each state has parameters of its own, besides those
-        that states share."""
+        """Whether emission parameters are per state, apart from shared ones."""
         return self.emission.traits.by_state and prepared.index is None
 
     def prepare(self, data: Sequences) -> Prepared:
@@ -144,10 +144,10 @@ class HMM:
             index = index.reshape(grid)
         constant = constant_of(self.emission, x, observed, None)
         # A step with nothing observed has weight zero, so only partly observed steps need the mask.
-        partial_rows = observed.any(1) & ~observed.all(1)
-        mask = jnp.asarray(observed | ~observed.any(1, keepdims=True)) if partial_rows.any() else None
+        mask = observed | ~observed.any(1, keepdims=True)
+        partly = None if mask.all() else jnp.asarray(mask)
         largest = int(x.max()) if self.emission.traits.deduplicate else 0
-        arrays = (jnp.asarray(x), mask, jnp.asarray(known), jnp.asarray(counts))
+        arrays = (jnp.asarray(x), partly, jnp.asarray(known), jnp.asarray(counts))
         rows = Rows(*arrays, constant=constant, largest=largest)
         return Prepared(rows, None if index is None else jnp.asarray(index), grid)
 
@@ -185,24 +185,21 @@ class HMM:
         return value
 
     def bytes_per_fold(self, prepared: Prepared) -> int:
-        """Ten arrays like the potentials, and the emission's table over distinct rows."""
-        rows, steps = prepared.grid
+        """Memory of ten arrays like the potentials, and of the emission's table over distinct rows."""
         table = 32 * len(prepared.rows.x) * (prepared.rows.largest + 1)
         if prepared.index is None:  # residuals of every channel in every state
             table += 32 * self.n_states * prepared.rows.x.size
-        return 80 * self.n_states * rows * steps + table
+        return 80 * self.n_states * math.prod(prepared.grid) + table
 
     def potentials(self, params: Params, prepared: Prepared) -> Chain:
         table = self.emission.log_density(params, prepared.rows)
-        if prepared.index is None:
-            emission = table.reshape(*prepared.grid, self.n_states)
-        else:
-            emission = table[prepared.index]
+        index = prepared.index
+        emission = table.reshape(*prepared.grid, self.n_states) if index is None else table[index]
         return Chain(safe_log(params["initial"]), safe_log(params["transition"]), emission)
 
 
 def _most_likely(counts: Any, concentration: Any, support: Any) -> np.ndarray:
-    """Rows of probabilities from counts under a Dirichlet prior."""
+    """Rows of probabilities that maximise the posterior given counts, under a Dirichlet prior."""
     mass = np.asarray(counts) + np.asarray(concentration) - 1.0
     mass = np.where(support, np.maximum(mass, 1e-8), 0.0)
     return mass / mass.sum(-1, keepdims=True)

@@ -28,13 +28,13 @@ def ARHMM(  # noqa: N802 - reads as the model it makes
     scale: float | None = None,
     **chain: Any,
 ) -> HMM:
-    """An HMM whose states are linear autoregressions with noise that is the same in every channel.
+    """An HMM whose states are linear autoregressions with the same noise variance in every channel.
 
-    The priors have the scale of the data in mind: standardise channels of very different spread.
+    The priors depend on the scale of the data: standardise channels of very different spread.
 
     Args:
         n_states: K.
-        order: p, how many steps each step is regressed on; 0 is a Gaussian HMM with spherical noise.
+        order: p, the number of lags; 0 is a Gaussian HMM with spherical noise.
         noise: "shared" by all states, one for each "state", or "fixed" at `variance`.
         variance: the fixed variance.
         weight_scale, bias_scale: prior standard deviations, see `LinearAutoregression`; None: flat.
@@ -59,12 +59,12 @@ def NeuralARHMM(  # noqa: N802
     scale: float | None = None,
     **chain: Any,
 ) -> HMM:
-    """An HMM whose states are autoregressions by a network of one hidden layer of tanh units.
+    """An HMM whose states are autoregressions by a network with one hidden layer of tanh units.
 
     Args:
         n_states: K.
         order: p, at least 1.
-        hidden: units of the hidden layer (the paper's 12-12-12 network for 12 channels).
+        hidden: number of hidden units (12 make the paper's 12-12-12 network for 12 channels).
         noise, variance, strength, scale: as for `ARHMM`.
         weight_scale: prior standard deviation of all weights and biases.
         **chain: priors, support and frozen parameters, see `HMM`.
@@ -89,18 +89,18 @@ def EventCounts(  # noqa: N802 - reads as the model it makes
 ) -> HMM:
     """The paper's time-varying Poisson process for counts with a weekly rhythm and events.
 
-    State 0 is quiet, state 1 an event; the first state is uniform and not learned, which leaves 11
+    State 0 is quiet, state 1 an event; the initial distribution is uniform and fixed, which leaves 11
     free parameters.
 
     Args:
-        steps_per_day: how many time steps make a day (288 for five minutes).
-        first_day: day of the week (0 to 6) of the first step; only names the shares.
+        steps_per_day: number of time steps per day (288 for five minutes).
+        first_day: day of the week (0 to 6) of the first step; it only assigns shares to days.
         rate_prior, a_prior, b_prior: shape and rate of Gamma priors. The paper gives no numbers; these
             are weak: means 20, 5 and 1/3 (a / b is the mean excess of an event).
-        day_concentration: Dirichlet prior of the seven day shares; the paper's 1 is flat, more is needed
-            when a day of the week never occurs in the data.
+        day_concentration: Dirichlet prior of the seven day shares; the paper's 1 is flat, and more is
+            needed if a day of the week never occurs in the data.
         stay_quiet_prior, stay_in_event_prior: Beta priors on transition[0,0] and transition[1,1].
-        frozen: parameter names and the values at which to hold them.
+        frozen: a dict of parameter names and the values at which they are fixed.
     """
     for name, value, least in (("steps_per_day", steps_per_day, 1), ("first_day", first_day, 0)):
         if not isinstance(value, (int, np.integer)) or value < least:
@@ -110,12 +110,11 @@ def EventCounts(  # noqa: N802 - reads as the model it makes
     if not day_concentration > 0:
         raise ValueError(f"day_concentration must be positive, got {day_concentration}")
     priors = (tuple(rate_prior), tuple(a_prior), tuple(b_prior))  # hashable, whatever was given
-    emission = EventEmission(steps_per_day, first_day, *priors, day_concentration)
     stay_quiet, leave_quiet = stay_quiet_prior
     stay_event, leave_event = stay_in_event_prior
     return HMM(
         2,
-        emission,
+        EventEmission(steps_per_day, first_day, *priors, day_concentration),
         transition_concentration=((stay_quiet, leave_quiet), (leave_event, stay_event)),
         frozen={"initial": (0.5, 0.5), **dict(frozen)},
     )
@@ -135,8 +134,8 @@ def GaussianHMM(  # noqa: N802 - reads as the model it makes
 
     Args:
         n_states: K.
-        covariance: "fixed" (at `variance`, a number or one per channel), "spherical", "diag", "full".
-        variance: the fixed variance, when covariance="fixed".
+        covariance: "fixed" (at `variance`, a number or one per channel), "spherical", "diag" or "full".
+        variance: the fixed variance, if covariance="fixed".
         mean_scale, strength, scale: priors, see `fo.models.Gaussian`.
         **chain: priors, support and frozen parameters, see `HMM`.
     """
@@ -158,18 +157,18 @@ def CategoricalHMM(  # noqa: N802
 
 
 def PoissonSites(shape: float = 1.0, inverse_scale: float = 0.0) -> Poisson:  # noqa: N802
-    """Deprecated: `Poisson(shape, rate)` serves graphs, too."""
+    """Deprecated: use `Poisson(shape, rate)`."""
     deprecated("fo.models.PoissonSites(shape, inverse_scale)", "fo.models.Poisson(shape, rate)")
     return Poisson(shape, inverse_scale)
 
 
 def BinomialSites(a: float = 1.0, b: float = 1.0) -> Binomial:  # noqa: N802
-    """Deprecated: `Binomial(a, b)` serves graphs, too."""
+    """Deprecated: use `Binomial(a, b)`."""
     deprecated("fo.models.BinomialSites", "fo.models.Binomial")
     return Binomial(a, b)
 
 
 def GaussianSites(strength: float = 1.0, scale: float | None = None) -> Gaussian:  # noqa: N802
-    """Deprecated: `Gaussian(strength=, scale=)` serves graphs, too."""
+    """Deprecated: use `Gaussian(strength=, scale=)`."""
     deprecated("fo.models.GaussianSites", "fo.models.Gaussian(strength=, scale=)")
     return Gaussian(strength=strength, scale=scale)

@@ -1,4 +1,4 @@
-"""Records of log-potentials: what a model says and what an engine reads."""
+"""Log-potentials as a model returns them and an engine reads them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from fitonce.core.numerics import Array
 
 
 class Chain(NamedTuple):
-    """Log-potentials of a batch of hidden Markov chains, emission apart from the latent part.
+    """Log-potentials of a batch of hidden Markov chains, emissions separate from the latent part.
 
     Attributes:
         initial: (K,).
         transition: (K, K), from row to column.
-        emission: (N, T, K); anything at missing and padding steps (they have weight zero).
+        emission: (N, T, K); arbitrary at missing and padding steps (they have weight zero).
     """
 
     initial: Array
@@ -25,7 +25,7 @@ class Term(NamedTuple):
     """Weighted potentials ready for an engine.
 
     Contributes sum_n coefficient[n] * log Z_n, or where the coefficient has a time axis,
-    sum_nt coefficient[n, t] * (what step t adds to log Z_n).
+    sum_nt coefficient[n, t] * (increment of log Z_n at step t).
     """
 
     coefficient: Array  # (N,) or (N, T)
@@ -37,9 +37,9 @@ class Linear(NamedTuple):
     """Parameters of a chain whose log-potentials are linear in them.
 
     Attributes:
-        weights: (Q', K) of the columns of a model's design.
+        weights: (Q', K) for the columns of the model's design matrix.
         transition: (K, K), from row to column.
-        first: (K,) zero for states that can be first, minus infinity for others.
+        first: (K,) zero for states that can be first, -inf for others.
     """
 
     weights: Array
@@ -48,11 +48,11 @@ class Linear(NamedTuple):
 
 
 class Field(NamedTuple):
-    """Log-potentials of a hidden field on V sites, emission apart from the latent part.
+    """Log-potentials of a hidden field on V sites, emissions separate from the latent part.
 
     Attributes:
-        emission: (V, K); anything at missing sites, and from a site's number of states on.
-        factors: (P,) tables of all factors, each flattened, one after the other.
+        emission: (V, K); arbitrary at missing sites and beyond a site's number of states.
+        factors: (P,) tables of all factors, flattened and concatenated.
     """
 
     emission: Array

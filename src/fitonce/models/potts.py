@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.constraints import Constraint, Free
-from fitonce.core.numerics import Array, is_number
+from fitonce.core.numerics import Array, is_count, is_number
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted
 from fitonce.data.graph import Graph
@@ -24,11 +23,11 @@ from fitonce.models.emissions.gaussian import Gaussian
 from fitonce.models.potentials import Field
 
 LEARNED = "learned"
-_STRONGEST = 1e6  # beyond, log Z is so large that the data's part of it has few digits left
+_STRONGEST = 1e6  # beyond this, log Z is so large that the data's contribution loses its digits
 
 
 class FieldData(NamedTuple):
-    """Observations of all sites, and the coupling where it is not learned."""
+    """Observations of all sites, and the coupling if it is fixed."""
 
     rows: Rows
     beta: Array
@@ -36,50 +35,49 @@ class FieldData(NamedTuple):
 
 @dataclass(frozen=True)
 class PottsMixture:
-    """Sites of K classes, each with its own emission; neighbours tend to be of one class.
+    """Sites in K classes, each class with its own emission; neighbours tend to be in the same class.
 
-        p(z) = exp(beta * number of edges whose ends are of one class) / Z(beta)
+        p(z) = exp(beta * number of edges within a class) / Z(beta)
 
-    Every undirected edge counts once. The paper sums over neighbours of every site and so counts it
+    Every undirected edge counts once. The paper sums over the neighbours of every site and so counts it
     twice: its beta is half of ours.
 
     Args:
-        adjacency: what `fo.graph` reads: an edge list, a dense or sparse matrix, a networkx graph,
+        adjacency: anything `fo.graph` reads: an edge list, a dense or sparse matrix, a networkx graph,
             libpysal weights.
         n_classes: K.
-        emission: "poisson", "gaussian", "binomial", or any emission that does not look along time, such as
-            `fo.models.Categorical(3)` or `fo.models.Poisson(shape=2.0, rate=0.1)`.
+        emission: "poisson", "gaussian", "binomial", or any emission that does not depend on time, such
+            as `fo.models.Categorical(3)` or `fo.models.Poisson(shape=2.0, rate=0.1)`.
         beta: the coupling, a number, or "learned" with the other parameters.
-        exposure: (sites,) or one number, what counts are counted from: `rate` is per unit of it. A
-            binomial emission needs it: counts are out of it.
-        beta_scale: of a Normal(0, beta_scale^2) prior when beta is learned, weak by default: where
-            classes hardly differ, or the field is all of one, the data does not tell it. None: flat.
+        exposure: (sites,) or one number; Poisson rates are per unit of exposure, and binomial counts are
+            out of it ("binomial" requires it).
+        beta_scale: scale of a Normal(0, beta_scale^2) prior on a learned beta, weak by default; it
+            matters where classes hardly differ, or all sites are in one. None: flat.
         memory_limit: bytes that exact inference may take for one fold.
 
-    Parameters: those of the emission, such as `rate` (K,), and `beta` when learned. Classes are in rising
-    order at the start of a fit.
+    Parameters: those of the emission, such as `rate` (K,), and `beta` if learned. Classes are in
+    increasing order at the start of a fit.
     """
 
     adjacency: Any
     n_classes: int = 2
     emission: str | Emission = "poisson"
-    # Not compared: programs read both from the prepared data, and are compiled once for all values.
+    # Not compared: both are part of the prepared data, so that one compiled program serves all values.
     beta: float | str = field(default=LEARNED, compare=False)
     exposure: Any = field(default=None, compare=False)
     beta_scale: float | None = 10.0
     memory_limit: float = field(default=MEMORY_LIMIT, kw_only=True)
 
     def __post_init__(self) -> None:
-        found = read_graph(self.adjacency)
-        object.__setattr__(self, "adjacency", found)
-        whole = isinstance(self.n_classes, (int, np.integer)) and not isinstance(self.n_classes, bool)
-        if not whole or self.n_classes < 1:
+        object.__setattr__(self, "adjacency", read_graph(self.adjacency))
+        if not is_count(self.n_classes):
             raise ValueError(f"n_classes must be a positive integer, got {self.n_classes!r}")
         object.__setattr__(self, "emission", _read_emission(self.emission))
         learned = isinstance(self.beta, str) and self.beta == LEARNED
         if not learned and not (is_number(self.beta) and abs(float(self.beta)) <= _STRONGEST):
             raise ValueError(
-                f"beta must be a number of at most {_STRONGEST:g} or '{LEARNED}', got {self.beta!r}"
+                f"beta must be '{LEARNED}' or a number of absolute value at most {_STRONGEST:g}, "
+                f"got {self.beta!r}"
             )
         if learned and self.n_classes == 1:
             raise ValueError("one class has no coupling to learn; give beta a number, or n_classes=2")
@@ -103,7 +101,7 @@ class PottsMixture:
             exposure = np.full(self.graph.n_sites, float(exposure))
         if exposure.shape != (self.graph.n_sites,):
             raise ValueError(
-                f"exposure must have one entry for each of {self.graph.n_sites} sites, "
+                f"exposure must have one entry per site, shape ({self.graph.n_sites},), "
                 f"got shape {exposure.shape}"
             )
         bad = np.flatnonzero(~(np.isfinite(exposure) & (exposure > 0)))
@@ -113,8 +111,7 @@ class PottsMixture:
 
     @property
     def _emission(self) -> Emission:
-        emission: Any = self.emission  # read at construction: a string no more
-        return emission
+        return self.emission  # type: ignore[return-value]  # converted at construction
 
     @property
     def graph(self) -> Graph:
@@ -127,7 +124,7 @@ class PottsMixture:
 
     @cached_property
     def scopes(self) -> tuple[tuple[int, ...], ...]:
-        # One class has nothing to agree about.
+        # With one class every edge contributes the same constant.
         return tuple(map(tuple, self.graph.edges.tolist())) if self.n_classes > 1 else ()
 
     @property
@@ -135,7 +132,7 @@ class PottsMixture:
         return isinstance(self.beta, str)
 
     def __str__(self) -> str:
-        coupling = "learned beta" if self.learns_factors else f"beta {self.beta:g} an edge"
+        coupling = "learned beta" if self.learns_factors else f"beta {self.beta:g} per edge"
         return (
             f"PottsMixture, {counted(self.n_classes, 'class', 'classes')}, "
             f"{self._emission.name.lower()} emission, {coupling}, "
@@ -180,32 +177,28 @@ class PottsMixture:
         return value
 
     def bytes_per_fold(self, prepared: FieldData) -> int:
-        """Of the potentials; the tables of the junction tree come on top."""
+        """Memory of the potentials, without the tables of the junction tree."""
         return 80 * self.n_classes * (self.graph.n_sites + self.n_classes * len(self.graph.edges))
 
     def potentials(self, params: Params, prepared: FieldData) -> Field:
         beta = params["beta"] if self.learns_factors else prepared.beta
-        table = beta * jnp.eye(self.n_classes).ravel()
-        factors = jnp.tile(table, len(self.scopes))
+        factors = jnp.tile(beta * jnp.eye(self.n_classes).ravel(), len(self.scopes))
         return Field(self._emission.log_density(params, prepared.rows), factors)
 
 
-_EMISSIONS: dict[str, Callable[[], Emission]] = {
-    "poisson": Poisson,
-    "gaussian": Gaussian,
-    "binomial": Binomial,
-}
+_EMISSIONS: dict[str, type[Emission]] = {"poisson": Poisson, "gaussian": Gaussian, "binomial": Binomial}
 
 
 def _read_emission(given: Any) -> Emission:
     if isinstance(given, str) and given in _EMISSIONS:
         return _EMISSIONS[given]()
     if not isinstance(given, Emission):
+        names = sorted(_EMISSIONS)
         raise ValueError(
-            f"emission must be one of {sorted(_EMISSIONS)} or an emission such as Poisson(), got {given!r}"
+            f"emission must be one of {names} or an emission such as Poisson(), got {given!r}"
         )
     if given.traits.along_time:
-        raise ValueError(f"a {given.name} emission reads steps in time, which a graph does not have")
+        raise ValueError(f"a {given.name} emission needs steps in time, which a graph does not have")
     return given
 
 
@@ -218,4 +211,5 @@ def _require_one_value_per_site(data: Sequences, graph: Graph) -> None:
     if data.n_sites != graph.n_sites:
         from_one = data.n_sites == graph.n_sites - 1 and graph.edges.min(initial=1) == 1
         hint = " (are its edges numbered from 1?)" if from_one else ""
-        raise ValueError(f"data has {data.n_sites:,} sites, the graph has {graph.n_sites:,}{hint}")
+        sites = counted(data.n_sites, "site")
+        raise ValueError(f"data has {sites}, the graph has {graph.n_sites:,}{hint}")

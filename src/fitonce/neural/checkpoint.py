@@ -1,4 +1,4 @@
-"""Checkpoints: arrays and plain values in one file, written whole or not at all."""
+"""Checkpoints: arrays and plain values in one file, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 VERSION = 1
-
-
-# What NumPy, zipfile and json raise on files that are cut, changed or of another kind.
+# What NumPy, zipfile and json raise on files that are truncated, changed or of another kind.
 _DAMAGE = (zipfile.BadZipFile, ValueError, LookupError, EOFError, OSError, TypeError, RuntimeError)
 
 
@@ -26,17 +24,17 @@ def leaves(tree: Any) -> list[np.ndarray]:
 
 
 def with_leaves(tree: Any, arrays: list[np.ndarray]) -> Any:
-    """A pytree of this shape with these arrays."""
-    old, shape = jax.tree_util.tree_flatten(tree)
+    """A pytree of the same structure with these arrays."""
+    old, structure = jax.tree_util.tree_flatten(tree)
     if [np.shape(a) for a in old] != [np.shape(a) for a in arrays]:
         raise ValueError("the checkpoint is of a network of another shape")
-    return jax.tree_util.tree_unflatten(shape, [jnp.asarray(array) for array in arrays])
+    return jax.tree_util.tree_unflatten(structure, [jnp.asarray(array) for array in arrays])
 
 
 def write_checkpoint(
     path: str | os.PathLike[str], tagger: dict[str, Any], training: dict[str, Any]
 ) -> None:
-    """Write a tagger and the state of its training. A file that is there becomes `.previous`."""
+    """Write a tagger and the state of its training. An existing file becomes `.previous`."""
     check(path)
     path = Path(path)
     arrays: dict[str, np.ndarray] = {}
@@ -51,49 +49,46 @@ def write_checkpoint(
         np.savez(out, allow_pickle=False, **{"plain": text, **arrays})
         out.flush()
         os.fsync(out.fileno())
-    if path.exists():  # a copy first: at no moment is there no whole checkpoint
+    if path.exists():  # a copy, so that there is a complete checkpoint at every moment
         shutil.copyfile(path, _previous(path))
     os.replace(partial, path)
 
 
 def check(path: str | os.PathLike[str]) -> None:
-    """Whether a file can be written there, before anything is done that would be lost."""
+    """Raise unless a file can be written there, before any work that would be lost."""
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"a checkpoint must be a file, but {path} is a directory")
     if not path.parent.is_dir():
-        raise ValueError(f"a checkpoint needs a directory to lie in, found none at {path.parent}")
+        raise ValueError(f"a checkpoint needs an existing directory, found none at {path.parent}")
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What `write` wrote."""
+    """The tagger and the state of its training from a file of `write_checkpoint`."""
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"expected a checkpoint, found none at {path}{_other(path)}")
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
-            arrays = {name: found[name] for name in found.files}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
         plain = json.loads(arrays["plain"].tobytes().decode())
         version = plain["version"]
         tagger, training = plain["tagger"], plain["training"]
     except PermissionError:
-        raise ValueError(f"{path.name} may not be read: permission denied") from None
+        raise ValueError(f"{path.name} cannot be read: permission denied") from None
     except _DAMAGE:
         raise ValueError(
-            f"{path.name} is not a whole checkpoint: it is truncated, damaged or another file"
+            f"{path.name} is not a complete checkpoint: it is truncated, damaged or another kind of file"
             f"{_other(path)}"
         ) from None
     if version != VERSION:
         raise ValueError(f"{path.name} is a checkpoint of version {version}, expected {VERSION}")
-    return (
-        _with_arrays(tagger, "tagger", arrays),
-        _with_arrays(training, "training", arrays),
-    )
+    return _with_arrays(tagger, "tagger", arrays), _with_arrays(training, "training", arrays)
 
 
 def _other(path: Path) -> str:
     before = _previous(path)
-    return f"; the one before it is {before.name}" if before.exists() else ""
+    return f"; the previous one is {before.name}" if before.exists() else ""
 
 
 def _previous(path: Path) -> Path:
@@ -103,7 +98,7 @@ def _previous(path: Path) -> Path:
 def _without_arrays(
     values: dict[str, Any], prefix: str, arrays: dict[str, np.ndarray]
 ) -> dict[str, Any]:
-    """The plain ones; arrays, and lists of them, go into `arrays`."""
+    """The plain values; arrays, and lists of them, go into `arrays`."""
     plain: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, np.ndarray):
@@ -116,11 +111,12 @@ def _without_arrays(
 
 
 def _with_arrays(plain: dict[str, Any], prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    found = dict(plain)
+    """Inverse of `_without_arrays`."""
+    values = dict(plain)
     for key in sorted(arrays):
         parts = key.split("/")
         if parts[0] == prefix and len(parts) == 2:
-            found[parts[1]] = arrays[key]
+            values[parts[1]] = arrays[key]
         elif parts[0] == prefix:
-            found.setdefault(parts[1], []).append(arrays[key])
-    return found
+            values.setdefault(parts[1], []).append(arrays[key])
+    return values

@@ -1,4 +1,4 @@
-"""Training the CRF layer on, all layers below it frozen: where it is after each epoch."""
+"""Further training of the CRF layer on frozen scores: its parameters after each epoch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import optax
 from fitonce.core.numerics import Array, in_float64, is_count, is_number
 from fitonce.core.progress import bar
 from fitonce.data.labelled import UNKNOWN, Labelled
-from fitonce.neural.network import adam, crf_losses
-from fitonce.objectives.labels.layout import bucketed
+from fitonce.neural.network import PARTS, adam, crf_losses
+from fitonce.objectives.labels.buckets import bucketed
 
 
 class Epoch(NamedTuple):
@@ -52,7 +52,7 @@ def train_crf_layer(
         data: `Tagger.labelled(...)`, all labels known.
         start: parameters to begin with, such as `Tagger.crf`.
         epochs, learning_rate, batch: of the training.
-        scale: of the Gaussian prior, that of the `LinearChainCRF` in view; None: no prior.
+        scale: of the Gaussian prior, as in the `LinearChainCRF` to be fitted; None: no prior.
         seed: of the order of batches.
         progress: a progress bar; None: only on a terminal.
 
@@ -60,8 +60,8 @@ def train_crf_layer(
     """
     if not isinstance(data, Labelled):
         raise ValueError(f"data must come from Tagger.labelled, got {type(data).__name__}")
-    if (data.labels == UNKNOWN).any():
-        raise ValueError("the CRF layer is trained on data whose labels are all known")
+    if unknown := int((data.labels == UNKNOWN).sum()):
+        raise ValueError(f"all labels must be known to train the CRF layer, got {unknown:,} unknown")
     if data.features.shape[1] != len(data.tags):
         raise ValueError(
             f"the features must be scores of {len(data.tags)} tags, got {data.features.shape[1]} columns"
@@ -72,8 +72,7 @@ def train_crf_layer(
     for name, rate in (("learning_rate", learning_rate), ("scale", 1.0 if scale is None else scale)):
         if not (is_number(rate) and rate > 0):
             raise ValueError(f"{name} must be a positive number, got {rate!r}")
-    names = ("transition", "start", "end")
-    layer = tuple(jnp.asarray(value) for value in _checked(start, names, len(data.tags)))
+    layer = tuple(jnp.asarray(value) for value in _checked(start, len(data.tags)))
     optimise = adam(learning_rate)
     optimiser = optimise.init(layer)
     precision = 0.0 if scale is None else 1.0 / (scale**2 * data.n_sequences)
@@ -82,7 +81,7 @@ def train_crf_layer(
         tuple(jnp.asarray(a) for a in (b.grid(data.features), b.grid(data.labels), b.lengths))
         for b in buckets
     ]
-    found = [Epoch(0, _named(layer, names), float("nan"), 0.0)]
+    history = [Epoch(0, _named(layer), float("nan"), 0.0)]
     started = time.perf_counter()
     with bar(epochs, "epochs of the CRF layer", progress) as advance:
         for epoch in range(1, epochs + 1):
@@ -91,53 +90,44 @@ def train_crf_layer(
             for number, rows in _batches([len(b.members) for b in buckets], batch, rng):
                 counted = jnp.asarray((np.arange(batch) < len(rows)).astype(float))
                 chosen = jnp.asarray(np.resize(rows, batch))
-                arrays = (chosen, counted, precision, *grids[number])
+                arrays = (chosen, counted, precision, grids[number])
                 layer, optimiser, loss = _update(optimise, layer, optimiser, *arrays)
                 total += float(loss) * len(rows)
             seconds = time.perf_counter() - started
-            found.append(Epoch(epoch, _named(layer, names), total / data.n_sequences, seconds))
+            history.append(Epoch(epoch, _named(layer), total / data.n_sequences, seconds))
             advance(1)
-    return found
+    return history
 
 
-def _checked(start: Any, names: tuple[str, ...], tags: int) -> list[np.ndarray]:
-    shapes = ((tags, tags), (tags,), (tags,))
+def _checked(start: Any, tags: int) -> list[np.ndarray]:
     given = start if isinstance(start, dict) else {}
-    found = [np.asarray(given[name], float) for name in names if name in given]
-    if [a.shape for a in found] != list(shapes) or not all(np.isfinite(a).all() for a in found):
-        raise ValueError(
-            f"start must hold finite {', '.join(names)} for {tags} tags, such as Tagger.crf"
-        )
-    return found
+    parts = [np.asarray(given[name], float) for name in PARTS if name in given]
+    right = [part.shape for part in parts] == [(tags, tags), (tags,), (tags,)]
+    if not (right and all(np.isfinite(part).all() for part in parts)):
+        needed = ", ".join(PARTS)
+        raise ValueError(f"start must hold finite {needed} for {tags} tags, such as Tagger.crf")
+    return parts
 
 
-def _named(layer: tuple[Array, ...], names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    return {name: np.asarray(value) for name, value in zip(names, layer, strict=True)}
+def _named(layer: tuple[Array, ...]) -> dict[str, np.ndarray]:
+    return {name: np.asarray(part) for name, part in zip(PARTS, layer, strict=True)}
 
 
 def _batches(sizes: list[int], batch: int, rng: np.random.Generator) -> list[tuple[int, np.ndarray]]:
-    """Bucket and rows of each batch, in random order."""
-    made = []
+    """The bucket of each batch and its rows there, in random order."""
+    ordered = []
     for number, size in enumerate(sizes):
         order = rng.permutation(size)
-        made += [(number, order[k : k + batch]) for k in range(0, size, batch)]
-    return [made[k] for k in rng.permutation(len(made))]
+        ordered += [(number, order[k : k + batch]) for k in range(0, size, batch)]
+    return [ordered[k] for k in rng.permutation(len(ordered))]
 
 
 @partial(jax.jit, static_argnums=0)
 def _update(
-    optimise: Any,
-    layer: tuple[Array, Array, Array],
-    optimiser: Any,
-    rows: Array,
-    counted: Array,
-    precision: Array,
-    scores: Array,
-    tags: Array,
-    lengths: Array,
+    optimise: Any, layer: Any, optimiser: Any, rows: Array, counted: Array, precision: Array, grids: Any
 ) -> tuple[Any, Any, Array]:
     def mean(parts: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-        losses = crf_losses(parts, scores[rows], tags[rows], lengths[rows])
+        losses = crf_losses(parts, *(grid[rows] for grid in grids))
         loss = jnp.sum(losses * counted) / jnp.sum(counted)
         squares = jnp.stack([jnp.sum(part**2) for part in parts])
         return loss + 0.5 * precision * jnp.sum(squares), loss

@@ -25,7 +25,7 @@ class Settings:
         layers: bidirectional layers.
         char_width, char_filters: of the characters' vectors, and of the CNN over three of them.
         word_width: of learned word vectors, where none are given.
-        dropout: the share of units that are dropped, the same at every step of a sentence.
+        dropout: the share of units that are dropped, with one mask for all steps of a sentence.
         batch: sentences in a batch.
         learning_rate: of Adam.
     """
@@ -40,10 +40,8 @@ class Settings:
     learning_rate: float = 1e-3
 
     def __post_init__(self) -> None:
-        whole = ("hidden", "layers", "char_width", "char_filters", "word_width", "batch")
-        for name in whole:
-            value = getattr(self, name)
-            if not is_count(value):
+        for name in ("hidden", "layers", "char_width", "char_filters", "word_width", "batch"):
+            if not is_count(value := getattr(self, name)):
                 raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
         if not (is_number(self.dropout) and 0 <= self.dropout < 1):
             raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout!r}")
@@ -53,7 +51,7 @@ class Settings:
 
 @lru_cache
 def adam(learning_rate: float) -> Any:
-    """One for each rate, so that programs compiled with it are found again."""
+    """The same optimiser for the same rate, so that programs compiled with it are reused."""
     return optax.adam(learning_rate)
 
 
@@ -61,11 +59,11 @@ class Batch(NamedTuple):
     """Sentences as numbers.
 
     Attributes:
-        words: (B, T) rows of the word vectors; the first row is for words that are not known.
+        words: (B, T) rows of the word vectors; row 0 is for unknown words.
         chars: (B, T, L) characters, 0 at padding.
         lengths: (B,).
         tags: (B, T); any at padding.
-        counted: (B,) 1, or 0 for sentences that only fill the batch up.
+        counted: (B,) 1, or 0 for padding sentences.
     """
 
     words: Array
@@ -73,6 +71,10 @@ class Batch(NamedTuple):
     lengths: Array
     tags: Array
     counted: Array
+
+
+def _uniform(key: Array, bound: float, *shape: int) -> Array:
+    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
 class Lstm(eqx.Module):
@@ -85,16 +87,15 @@ class Lstm(eqx.Module):
     def __init__(self, inputs: int, hidden: int, key: Array) -> None:
         one, two = jax.random.split(key)
         bound = 1.0 / np.sqrt(hidden)
-        self.into = jax.random.uniform(one, (inputs, 4 * hidden), minval=-bound, maxval=bound)
-        self.onward = jax.random.uniform(two, (hidden, 4 * hidden), minval=-bound, maxval=bound)
-        # The second quarter is the forget gate's, which begins open.
+        self.into = _uniform(one, bound, inputs, 4 * hidden)
+        self.onward = _uniform(two, bound, hidden, 4 * hidden)
+        # The second quarter belongs to the forget gate, which is initially open.
         self.bias = jnp.zeros(4 * hidden).at[hidden : 2 * hidden].set(1.0)
 
     def __call__(self, inputs: Array, valid: Array, reverse: bool) -> Array:
-        """(B, T, I) and valid (B, T) to (B, T, H); states stay as they are over padding."""
+        """(B, T, H) outputs from inputs (B, T, I); states do not change where not `valid` (B, T)."""
         projected = jnp.swapaxes(inputs @ self.into + self.bias, 0, 1)
-        hidden = self.onward.shape[0]
-        zero = jnp.zeros((inputs.shape[0], hidden), inputs.dtype)
+        zero = jnp.zeros((inputs.shape[0], self.onward.shape[0]), inputs.dtype)
 
         def step(carry, now):  # type: ignore[no-untyped-def]
             out, cell = carry
@@ -132,49 +133,42 @@ class Network(eqx.Module):
         width = settings.word_width if given is None else given
         scale = np.sqrt(3.0 / settings.char_width)
         self.learned = None if given else 0.1 * jax.random.normal(keys[0], (n_words, width))
-        self.chars = scale * jax.random.uniform(
-            keys[1], (n_chars, settings.char_width), minval=-1.0, maxval=1.0
-        )
+        self.chars = scale * _uniform(keys[1], 1.0, n_chars, settings.char_width)
         bound = 1.0 / np.sqrt(3 * settings.char_width)
-        shape = (3, settings.char_width, settings.char_filters)
-        self.filters = jax.random.uniform(keys[2], shape, minval=-bound, maxval=bound)
+        self.filters = _uniform(keys[2], bound, 3, settings.char_width, settings.char_filters)
         self.filter_bias = jnp.zeros(settings.char_filters)
         sizes = [width + settings.char_filters] + [2 * settings.hidden] * (settings.layers - 1)
         self.ahead = [Lstm(s, settings.hidden, k) for s, k in zip(sizes, keys[4::2], strict=True)]
         self.behind = [Lstm(s, settings.hidden, k) for s, k in zip(sizes, keys[5::2], strict=True)]
-        bound = 1.0 / np.sqrt(2 * settings.hidden)
-        self.weights = jax.random.uniform(
-            keys[3], (2 * settings.hidden, tags), minval=-bound, maxval=bound
-        )
+        self.weights = _uniform(keys[3], 1.0 / np.sqrt(2 * settings.hidden), 2 * settings.hidden, tags)
         self.bias = jnp.zeros(tags)
         self.transition, self.start, self.end = jnp.zeros((tags, tags)), jnp.zeros(tags), jnp.zeros(tags)
 
     def scores(self, batch: Batch, vectors: Array, dropout: float, key: Array | None) -> Array:
-        """(B, T, K); without a key nothing is dropped."""
+        """(B, T, K) scores of tags; without a key there is no dropout."""
         table = vectors if self.learned is None else self.learned
         masks = len(self.ahead) + 2
         keys = [None] * masks if key is None else list(jax.random.split(key, masks))
         chars = _dropped(self.chars[batch.chars], dropout, keys[-1], (0, 1, 3))
         chars = jnp.where((batch.chars > 0)[..., None], chars, 0.0)
-        found = jnp.concatenate([table[batch.words], self._spelling(chars, batch.chars > 0)], -1)
-        valid = jnp.arange(found.shape[1])[None] < batch.lengths[:, None]
+        hidden = jnp.concatenate([table[batch.words], self._spelling(chars, batch.chars > 0)], -1)
+        valid = jnp.arange(hidden.shape[1])[None] < batch.lengths[:, None]
         for layer, (ahead, behind) in enumerate(zip(self.ahead, self.behind, strict=True)):
-            found = _dropped(found, dropout, keys[layer], (0, 2))
-            both = (ahead(found, valid, False), behind(found, valid, True))
-            found = jnp.concatenate(both, -1)
-        found = _dropped(found, dropout, keys[len(self.ahead)], (0, 2))
-        return found @ self.weights + self.bias
+            hidden = _dropped(hidden, dropout, keys[layer], (0, 2))
+            hidden = jnp.concatenate([ahead(hidden, valid, False), behind(hidden, valid, True)], -1)
+        hidden = _dropped(hidden, dropout, keys[len(self.ahead)], (0, 2))
+        return hidden @ self.weights + self.bias
 
     def _spelling(self, chars: Array, real: Array) -> Array:
-        """(B, T, filters): the strongest answer of each filter to three characters in a row."""
+        """(B, T, filters) the maximum over a word of each filter on three successive characters."""
         padded = jnp.pad(chars, ((0, 0), (0, 0), (2, 2), (0, 0)))
         size = padded.shape[2] - 2
-        answers = self.filter_bias + sum(
+        responses = self.filter_bias + sum(
             padded[:, :, shift : shift + size] @ self.filters[shift] for shift in range(3)
         )
-        # A filter may reach past either end of a word by two characters.
+        # A filter may extend beyond either end of a word by two characters.
         inside = jnp.arange(size)[None, None] < jnp.sum(real, -1, keepdims=True) + 2
-        return jnp.max(jnp.where(inside[..., None], answers, -jnp.inf), 2)
+        return jnp.max(jnp.where(inside[..., None], responses, -jnp.inf), 2)
 
     def losses(self, batch: Batch, vectors: Array, dropout: float, key: Array | None) -> Array:
         """(B,) -log p(tags | words)."""
@@ -182,12 +176,14 @@ class Network(eqx.Module):
         return crf_losses((self.transition, self.start, self.end), scores, batch.tags, batch.lengths)
 
 
+PARTS = ("transition", "start", "end")  # of a CRF layer
+
+
 def crf_losses(layer: tuple[Array, Array, Array], scores: Array, tags: Array, lengths: Array) -> Array:
-    """(B,) -log p(tags | scores) of a CRF layer: transition, start, end."""
+    """(B,) -log p(tags | scores (B, T, K)) of a CRF layer: its `PARTS`."""
     transition, start, end = layer
-    row = jnp.arange(scores.shape[0])
     unary = scores.at[:, 0].add(start)
-    unary = unary.at[row, lengths - 1].add(end)
+    unary = unary.at[jnp.arange(scores.shape[0]), lengths - 1].add(end)
     valid = jnp.arange(scores.shape[1])[None] < lengths[:, None]
     own = jnp.take_along_axis(unary, tags[..., None], 2)[..., 0]
     moves = transition[tags[:, :-1], tags[:, 1:]]
@@ -196,8 +192,8 @@ def crf_losses(layer: tuple[Array, Array, Array], scores: Array, tags: Array, le
 
 
 def _dropped(values: Array, share: float, key: Array | None, axes: tuple[int, ...]) -> Array:
-    """Variational dropout: one mask along `axes`, the same along the others."""
+    """Variational dropout: a mask over `axes` that is constant along the others."""
     if key is None or share == 0:
         return values
-    shape = [size if axis in axes else 1 for axis, size in enumerate(values.shape)]
-    return values * jax.random.bernoulli(key, 1.0 - share, tuple(shape)) / (1.0 - share)
+    shape = tuple(size if axis in axes else 1 for axis, size in enumerate(values.shape))
+    return values * jax.random.bernoulli(key, 1.0 - share, shape) / (1.0 - share)

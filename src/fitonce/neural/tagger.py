@@ -1,4 +1,4 @@
-"""A trained tagger: tags and scores of sentences, in a file and back."""
+"""A trained tagger: scores of sentences, saving and loading."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.numerics import Array
+from fitonce.core.wording import counted
 from fitonce.data.conll import Tagged
 from fitonce.data.labelled import Labelled, labelled
 from fitonce.neural import checkpoint
 from fitonce.neural.encoding import Encoding, batches, encode
-from fitonce.neural.network import Batch, Network, Settings
+from fitonce.neural.network import PARTS, Batch, Network, Settings
+
+_NAMES = ("words", "chars", "tags")  # of an encoding
 
 
 @dataclass(frozen=True, eq=False)
 class Tagger:
-    """A network and what its numbers mean.
+    """A network with the encoding of its inputs and tags.
 
     Attributes:
-        settings, encoding, network: what it is made of.
-        vectors: (words + 1, Q) that are given and not learned.
-        history: of each epoch, `epoch`, `training` and `validation` losses per sentence, `seconds`.
+        settings, encoding, network: its parts.
+        vectors: (words + 1, Q) word vectors that are given and not learned.
+        history: for each epoch, `epoch`, `training` and `validation` losses per sentence, `seconds`.
     """
 
     settings: Settings
@@ -43,33 +46,31 @@ class Tagger:
     @property
     def crf(self) -> dict[str, np.ndarray]:
         """The CRF layer, as parameters of `LinearChainCRF("scores")`."""
-        layer = self.network
-        found = {"transition": layer.transition, "start": layer.start, "end": layer.end}
-        return {name: np.asarray(value, float) for name, value in found.items()}
+        return {name: np.asarray(getattr(self.network, name), float) for name in PARTS}
 
     def scores(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Scores (T_n, K) of every tag at every word, from all layers below the CRF."""
         encoded = encode(self.encoding, sentences, None)
-        found: list[np.ndarray] = [np.zeros(0)] * len(encoded.words)
+        scores: list[np.ndarray] = [np.zeros(0)] * len(encoded.words)
         vectors = jnp.asarray(self.vectors)
         for members, batch in batches(encoded, self.settings.batch):
             values = np.asarray(_scores(self.network, batch, vectors))
             for member, row in zip(members, values, strict=False):
-                found[member] = row[: len(encoded.words[member])].astype(float)
-        return found
+                scores[member] = row[: len(encoded.words[member])].astype(float)
+        return scores
 
     def labelled(self, data: Tagged) -> Labelled:
         """Tagged sentences with these scores as features, for `LinearChainCRF("scores")`."""
         return labelled(self.scores(data.words), data.tags, tags=self.tags, words=data.words)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Into one file, without pickle; what was there before is kept as `.previous`."""
+        """Write to one file, without pickle; an existing one is kept as `.previous`."""
         checkpoint.write_checkpoint(path, contents(self), {})
 
     def __repr__(self) -> str:
         return (
-            f"Tagger({len(self.tags)} tags, {len(self.history)} epochs, "
-            f"validation loss {min(row['validation'] for row in self.history):.3f} a sentence)"
+            f"Tagger({counted(len(self.tags), 'tag')}, {counted(len(self.history), 'epoch')}, "
+            f"validation loss {min(row['validation'] for row in self.history):.3f} per sentence)"
         )
 
 
@@ -84,31 +85,26 @@ def load(path: str | os.PathLike[str]) -> Tagger:
 
 
 def contents(tagger: Tagger) -> dict[str, Any]:
-    """What a file must hold: arrays, and words and numbers."""
-    leaves = checkpoint.leaves(tagger.network)
-    encoding = tagger.encoding
+    """A tagger as arrays and plain values, for a file."""
     return {
         "settings": tagger.settings.__dict__,
-        "words": list(encoding.words),
-        "chars": list(encoding.chars),
-        "tags": list(encoding.tags),
+        **{name: list(getattr(tagger.encoding, name)) for name in _NAMES},
         "history": tagger.history,
         "vectors": tagger.vectors,
-        "network": leaves,
+        "network": checkpoint.leaves(tagger.network),
     }
 
 
-def from_contents(found: dict[str, Any]) -> Tagger:
-    """The tagger again."""
-    settings = Settings(**found["settings"])
-    encoding = Encoding(*(tuple(found[name]) for name in ("words", "chars", "tags")))
-    empty = empty_network(settings, encoding, found["vectors"])
-    network = checkpoint.with_leaves(empty, found["network"])
-    return Tagger(settings, encoding, network, found["vectors"], found["history"])
+def from_contents(values: dict[str, Any]) -> Tagger:
+    """Inverse of `contents`."""
+    settings, vectors = Settings(**values["settings"]), values["vectors"]
+    encoding = Encoding(*(tuple(values[name]) for name in _NAMES))
+    network = checkpoint.with_leaves(new_network(settings, encoding, vectors), values["network"])
+    return Tagger(settings, encoding, network, vectors, values["history"])
 
 
-def empty_network(settings: Settings, encoding: Encoding, vectors: np.ndarray, seed: int = 0) -> Network:
-    """A network of the right shapes, its numbers drawn by `seed`."""
+def new_network(settings: Settings, encoding: Encoding, vectors: np.ndarray, seed: int = 0) -> Network:
+    """A network of the right shapes with random parameters."""
     given = vectors.shape[1] if len(vectors) > 1 else None
-    shapes = (encoding.n_words, encoding.n_chars, given, len(encoding.tags))
+    shapes = (len(encoding.words) + 1, len(encoding.chars) + 2, given, len(encoding.tags))
     return Network(settings, *shapes, jax.random.PRNGKey(seed))

@@ -21,11 +21,11 @@ from fitonce.data.word_features import WordVectors
 from fitonce.neural import checkpoint as files
 from fitonce.neural.encoding import Encoded, batches, encode, encoding_of
 from fitonce.neural.network import Batch, Network, Settings, adam
-from fitonce.neural.tagger import Tagger, contents, empty_network, from_contents
+from fitonce.neural.tagger import Tagger, contents, from_contents, new_network
 
 
 class _State(NamedTuple):
-    """Where training is: the network as it is and as it was best, and the optimiser."""
+    """The state of training: the current and the best network, and the optimiser."""
 
     network: Network
     best: Network
@@ -49,30 +49,30 @@ def train(
 
     Args:
         training, validation: from `fo.read_conll`.
-        vectors: of words, such as GloVe's, which are not trained on; None: learned.
+        vectors: of words, such as GloVe's, which stay fixed; None: learned.
         settings: sizes, dropout, batch and learning rate.
         epochs: at most.
         patience: epochs without a lower validation loss after which to stop.
-        seed: of the first numbers, the order of batches and dropout.
+        seed: of the initial parameters, the order of batches and dropout.
         checkpoint: a file, written after each epoch.
-        resume: go on from `checkpoint` where it exists; the result is that of an uninterrupted run.
+        resume: continue from `checkpoint` if it exists; the result is that of an uninterrupted run.
         progress: a progress bar; None: only on a terminal.
     """
     settings = Settings() if settings is None else settings
     for name, data in (("training", training), ("validation", validation)):
         if not isinstance(data, Tagged) or len(data) == 0:
-            raise ValueError(f"{name} must be tagged sentences, from fo.read_conll, and not empty")
+            raise ValueError(f"{name} must be tagged sentences from fo.read_conll, and not empty")
     for name, value in (("epochs", epochs), ("patience", patience)):
         if not is_count(value):
             raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
     if resume and checkpoint is None:
-        raise ValueError("resume=True needs checkpoint=, the file to go on from")
+        raise ValueError("resume=True needs checkpoint=, the file to continue from")
     if checkpoint is not None:
         files.check(checkpoint)
     encoding, table = encoding_of(training, vectors)
     encoded = encode(encoding, training.words, training.tags)
     checked = encode(encoding, validation.words, validation.tags)
-    network = empty_network(settings, encoding, table, seed)
+    network = new_network(settings, encoding, table, seed)
     optimise = adam(settings.learning_rate)
     state = _State(network, network, optimise.init(eqx.filter(network, eqx.is_array)))
     tagger = Tagger(settings, encoding, network, table, [])
@@ -83,39 +83,29 @@ def train(
     with bar(epochs, "epochs", progress) as advance:
         advance(len(history))
         for epoch in range(len(history), epochs):
-            if _is_over(history, patience):
+            before = [row["validation"] for row in history]
+            if before and epoch - 1 - int(np.argmin(before)) >= patience:
                 break
             started = time.perf_counter()
             state, loss = _epoch(state, optimise, encoded, given, settings, (seed, epoch))
             held = _loss(state.network, checked, given, settings.batch)
             if not np.isfinite(loss + held):
-                raise ValueError("the loss is not finite any more; use a smaller learning_rate")
-            if not history or held < min(row["validation"] for row in history):
+                raise ValueError("the loss is no longer finite; use a smaller learning_rate")
+            if not before or held < min(before):
                 state = state._replace(best=state.network)
             seconds = time.perf_counter() - started
             row = {"epoch": epoch + 1, "training": loss, "validation": held, "seconds": seconds}
             history.append(row)
             tagger = Tagger(settings, encoding, state.best, table, history)
             if checkpoint is not None:
-                now = {
-                    "digest": digest,
-                    "now": files.leaves(state.network),
-                    "optimiser": files.leaves(state.optimiser),
-                }
-                files.write_checkpoint(checkpoint, contents(tagger), now)
+                arrays = {"now": files.leaves(state.network), "optimiser": files.leaves(state.optimiser)}
+                files.write_checkpoint(checkpoint, contents(tagger), {"digest": digest, **arrays})
             advance(1)
     return tagger
 
 
-def _is_over(history: list[dict[str, float]], patience: int) -> bool:
-    if not history:
-        return False
-    held = [row["validation"] for row in history]
-    return len(held) - 1 - int(np.argmin(held)) >= patience
-
-
 def _digest(training: Tagged, validation: Tagged, table: np.ndarray, seed: int) -> str:
-    """Of all that a run depends on beside its settings."""
+    """A digest of everything that a run depends on, except its settings."""
     texts = (training.words, training.tags, validation.words, validation.tags, seed)
     return hashlib.sha256(json.dumps(texts).encode() + table.tobytes()).hexdigest()
 
@@ -123,13 +113,13 @@ def _digest(training: Tagged, validation: Tagged, table: np.ndarray, seed: int) 
 def _resumed(
     path: str | os.PathLike[str], fresh: Tagger, state: _State, digest: str
 ) -> tuple[Tagger, _State]:
-    found, training = files.read_checkpoint(path)
-    tagger = from_contents(found)
+    values, training = files.read_checkpoint(path)
+    tagger = from_contents(values)
     if "now" not in training:
         raise ValueError(f"{Path(path).name} is a saved tagger, not a checkpoint of its training")
     if tagger.settings != fresh.settings or training.get("digest") != digest:
         raise ValueError(
-            f"{Path(path).name} is of another network, other data or another seed; give another "
+            f"{Path(path).name} is of another network, other data or another seed; use another "
             "checkpoint= or resume=False"
         )
     network = files.with_leaves(state.network, training["now"])
@@ -145,7 +135,7 @@ def _epoch(
     settings: Settings,
     numbers: tuple[int, int],
 ) -> tuple[_State, float]:
-    """One pass over the data; its order and dropout depend on seed and epoch alone."""
+    """One pass over the data; its order and dropout depend only on seed and epoch."""
     network, optimiser = state.network, state.optimiser
     rng = np.random.default_rng(numbers)
     key = jax.random.fold_in(jax.random.PRNGKey(numbers[0]), numbers[1])
@@ -182,6 +172,6 @@ def _sum_of_losses(network: Network, batch: Batch, vectors: Array) -> Array:
 
 
 def _loss(network: Network, encoded: Encoded, vectors: Array, size: int) -> float:
-    """Mean loss per sentence, nothing dropped."""
-    parts = [float(_sum_of_losses(network, batch, vectors)) for _, batch in batches(encoded, size)]
-    return sum(parts) / len(encoded.words)
+    """The mean loss per sentence, without dropout."""
+    sums = [float(_sum_of_losses(network, batch, vectors)) for _, batch in batches(encoded, size)]
+    return sum(sums) / len(encoded.words)

@@ -1,1 +1,1 @@
-"""F(theta, w), the waist: fits, folds and analyses ask an objective, never what kind of model it is."""
+"""F(theta, w): the one interface through which fits, folds and analyses see a model."""

@@ -1,10 +1,10 @@
-"""The waist: what fits, folds and analyses ask of an objective, whatever computes it.
+"""The interface between models and everything above them: what fits, folds and analyses ask of F.
 
     F(theta, w) = -log p(data; theta, w) - log p(theta)
 
-A family of models (chains, graphs, labels, custom densities) has one subclass of `Objective`. It
-implements the abstract methods, and of the optional ones those that its `traits` declare. Arrays in
-and out are NumPy, with a leading fold axis: thetas (F, D), weights (F, P).
+Each family of models (chains, graphs, labels, custom densities) has one subclass of `Objective`. It
+implements the abstract methods, and those optional methods that its `traits` declare. Arrays are NumPy,
+with a leading fold axis: thetas (F, D), weights (F, P).
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from fitonce.core.parameters import ParameterSpace
 from fitonce.data.sequences import Collection
 from fitonce.objectives.schemes import Increments, Scheme, Structures
 
-CLUSTERS = 32  # parts of one sequence or graph that count as observations
+CLUSTERS = 32  # parts of one sequence or graph that count as one observation each
+ValuesAndSlopes = tuple[np.ndarray, np.ndarray]  # (n,) and their derivatives by theta, (n, D)
+LinearMap = Callable[[np.ndarray], np.ndarray]  # of columns (D, m)
 
 
 @dataclass(frozen=True)
 class Program:
-    """All that is known when a program is compiled. Hashable: equal programs are compiled once."""
+    """What is known at compile time. Hashable: equal programs are compiled once."""
 
     model: Any
     space: ParameterSpace
@@ -40,20 +42,20 @@ class Traits:
     """What an objective is and can do, declared by its family.
 
     Attributes:
-        site: what a single thing that can be left out is called: "time" (a step), "site", "token".
+        site: name of the smallest unit that can be left out: "time" (a step), "site", "token".
         resampling: the kinds of bootstrap that make sense.
-        hidden_states: whether `state_probabilities` tells hidden states apart.
+        hidden_states: whether there are hidden states, with `state_probabilities`.
         labels: whether `label_evidence` and `sequence_evidence` judge labels.
-        convex: whether F is strictly convex in theta at the weights of any fold, so that no Hessian is
-            needed to tell a minimum.
+        convex: whether F is strictly convex in theta at the weights of every fold, so that a stationary
+            point is a minimum without a Hessian to prove it.
         linear_in_weights: whether gradients are linear in the weights.
-        closed_form_hessian: whether `hessians` costs a few gradients and not D of them.
-        cheap_cross: whether J costs less than a gradient for each of a few folds.
+        closed_form_hessian: whether `hessians` costs a few gradients rather than D of them.
+        cheap_cross: whether J costs less than one gradient each for a few folds.
         products: whether it multiplies by Hessians without forming them: `products`, `products_at`,
             `slopes_along`.
-        blocks: whether `preconditioner` is better than nothing: emission parameters are per state.
-        strongly_nonquadratic: whether secants from far away go astray, as with networks.
-        m_steps: which parameters `m_step` moves: "all", "some" or "none" (there is no `m_step`).
+        blocks: whether `preconditioner` is more than the identity: emission parameters are per state.
+        strongly_nonquadratic: whether L-BFGS from far away may end in another optimum, as with networks.
+        m_steps: which parameters `m_step` updates: "all", "some" or "none" (there is no `m_step`).
     """
 
     site: str = "time"
@@ -71,7 +73,7 @@ class Traits:
 
 
 class LabelEvidence(NamedTuple):
-    """Labels held against all others.
+    """Each label given all others.
 
     Attributes:
         log_probabilities: (n,) log p(z_t | all other labels, x).
@@ -85,12 +87,12 @@ class LabelEvidence(NamedTuple):
 
 
 class Objective(ABC):
-    """F of one model on one data set, along the path of one scheme.
+    """F of one model on one data set, along the path of one weighting scheme.
 
     Attributes:
         program: the model, its parameter space and the scheme.
         base: (P,) the weights of the full fit: 1 for what was observed, 0 for what is missing.
-        data: what was fitted to, as read.
+        data: the data of the fit, as read.
     """
 
     program: Program
@@ -123,7 +125,7 @@ class Objective(ABC):
         """(F, D)."""
         return self.values_and_gradients(thetas, weights)[1]
 
-    # --- what every family implements ----------------------------------------------------------------
+    # --- implemented by every family -----------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -131,31 +133,25 @@ class Objective(ABC):
 
     @property
     @abstractmethod
-    def collection(self) -> Collection:
-        """The sites that can be left out: how many sequences of which lengths, weights and names."""
-
-    @property
-    @abstractmethod
     def clusters(self) -> np.ndarray:
-        """(P,) parts of the data that count as one observation each, in a standard error."""
+        """(P,) the part of the data that each weight belongs to; standard errors treat each part as one
+        observation."""
 
     @property
     @abstractmethod
     def bytes_per_fold(self) -> int:
-        """About how much memory one fold needs."""
+        """Approximate memory of one fold."""
 
     @abstractmethod
     def start(self, rng: np.random.Generator | None) -> np.ndarray:
-        """(D,) where to start a fit; a random variation of it when `rng` is given."""
+        """(D,) a starting point for a fit; a random variation of it when `rng` is given."""
 
     @abstractmethod
     def log_prior(self, theta: np.ndarray) -> float:
         """The log prior density, up to a constant."""
 
     @abstractmethod
-    def values_and_gradients(
-        self, thetas: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
         """F (F,) and its gradients (F, D)."""
 
     @abstractmethod
@@ -178,13 +174,18 @@ class Objective(ABC):
     def pointwise_losses(
         self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
     ) -> np.ndarray:
-        """(F, M): -log p(x_t | kept data) of what is `scored` (F, M), latent states kept."""
+        """(F, M): -log p(x_t | kept data) of the sites `scored` (F, M), latent states kept."""
 
     @abstractmethod
     def with_scheme(self, scheme: Scheme) -> Objective:
-        """The same along another path."""
+        """The same along the path of another scheme."""
 
-    # --- what has a usual answer -----------------------------------------------------------------------
+    # --- with a default ------------------------------------------------------------------------------
+
+    @property
+    def collection(self) -> Collection:
+        """The sites that can be left out: sequences with their lengths, weights and names."""
+        return self.data
 
     @property
     def edges(self) -> np.ndarray | None:
@@ -193,32 +194,32 @@ class Objective(ABC):
 
     @property
     def loss_data(self) -> Any:
-        """What a user's own loss is given; a pytree of arrays."""
+        """The argument `data` of a user's own loss: a pytree of arrays."""
         return self.data
 
     def coordinates(self, weights: np.ndarray) -> np.ndarray:
-        """Path coordinates of weights (..., P): for most schemes the weights."""
+        """Path coordinates of weights (..., P): for most schemes the weights themselves."""
         return np.asarray(weights, float)
 
     def bytes_per_loss(self, touched: int) -> int:
-        """About how much memory the losses of one fold need that leaves out so many things."""
+        """Approximate memory of the losses of one fold that leaves out `touched` units."""
         return self.bytes_per_fold
 
-    def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:
-        """Raise where weights (P,) of a fold cannot be what they should."""
+    def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:  # noqa: B027
+        """Raise where the weights (P,) of a fold have no effect on F."""
 
     def for_resampling(self, kind: str) -> Objective:
-        """The same with weights that count how often each thing was drawn, see `analysis.bootstrap`."""
+        """The same with weights that count how often each unit was drawn, see `analysis.bootstrap`."""
         return self.with_scheme(Structures() if kind == "structures" else Increments())
 
     def for_prediction(self, data: Any = None) -> Objective:
-        """The same model on what it is to predict: other data, or None for those of the fit."""
+        """The same model on the data to predict for; None: the data of the fit."""
         if data is None:
             return self
-        raise ValueError(f"{self.model} predicts for the data of its fit alone, got other data")
+        raise ValueError(f"{self.model} can only predict for the data of its fit, got other data")
 
     def run_on(self, parallel: Parallel) -> Self:
-        """The same with its work elsewhere, see `core.parallel`: folds go to workers as they are."""
+        """The same with its work run elsewhere, see `core.parallel`."""
         if parallel == "devices":
             raise ValueError(
                 "parallel='devices' is for chains; give a number of worker processes or None, "
@@ -227,36 +228,34 @@ class Objective(ABC):
         return self
 
     def identity(self) -> list[Any]:
-        """All that its answers depend on, for a journal: the program and the arrays."""
+        """Everything that results depend on, for the key of a journal: the program and the arrays."""
         program = self.program
         known = [program.model, program.scheme, program.kernel, program.space.names, self.base]
         return [*known, *jax.tree_util.tree_leaves(self.loss_data)]
 
-    # --- what traits declare -------------------------------------------------------------------------
+    # --- optional: declared by `traits` --------------------------------------------------------------
 
     def state_probabilities(self, theta: np.ndarray) -> np.ndarray:
         """(sites, K) probabilities of the hidden states given all data."""
-        raise self._lacks("hidden states that are known here")
+        raise self._lacks("known hidden states")
 
     def decode(self, theta: np.ndarray) -> list[Any]:
-        """The most probable states of each sequence, together."""
-        raise self._lacks("a most probable path of states")
+        """The jointly most probable states of each sequence."""
+        raise self._lacks("most probable path of states")
 
     def label_evidence(self, theta: np.ndarray, sites: np.ndarray) -> LabelEvidence:
-        """Known labels at `sites` (n,), held against all others."""
+        """Known labels at `sites` (n,), each given all others."""
         raise self._lacks("labels to judge")
 
-    def sequence_evidence(
-        self, theta: np.ndarray, sequences: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def sequence_evidence(self, theta: np.ndarray, sequences: np.ndarray) -> ValuesAndSlopes:
         """-log p(labels of a sequence | x) (n,), and slopes (n, D)."""
         raise self._lacks("labels to judge")
 
     def m_step(
         self, theta: np.ndarray, weights: np.ndarray | None = None
     ) -> tuple[float, np.ndarray | None]:
-        """One pass of EM, at the full fit's weights or others: F at `theta`, and where it leads; None where
-        an M step has no answer."""
+        """One iteration of EM, at the full fit's weights by default: F at `theta`, and the next theta or
+        None where the M step has no solution."""
         raise self._lacks("M steps")
 
     def products(
@@ -267,20 +266,18 @@ class Objective(ABC):
 
     def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
         """(m, D) H at the full fit's weights times directions (m, D)."""
-        raise self._lacks("products with its Hessian")
+        raise self._lacks("products with its Hessians")
 
     def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
         """(F, D) J times changes (F, P) of the path coordinates."""
         raise self._lacks("products with J")
 
-    def preconditioner(
-        self, theta: np.ndarray, weights: np.ndarray | None = None
-    ) -> Callable[[np.ndarray], np.ndarray]:
-        """An approximate H^-1, at the full fit's weights or others, as a function of columns (D, m)."""
-        raise self._lacks("products to precondition")
+    def preconditioner(self, theta: np.ndarray, weights: np.ndarray | None = None) -> LinearMap:
+        """An approximate H^-1, by default at the full fit's weights, as a function of columns (D, m)."""
+        raise self._lacks("products with its Hessians")
 
     def device_hessian(self, theta: np.ndarray) -> jax.Array | None:
-        """H (D, D) at the full fit's weights on the accelerator where it was made; None: nowhere."""
+        """H (D, D) at the full fit's weights, left on the accelerator; None: not formed there."""
         return None
 
     def _lacks(self, what: str) -> ValueError:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,9 +17,10 @@ from fitonce.core.parameters import ParameterSpace
 from fitonce.data.sequences import Collection, Points, Sequences
 from fitonce.models.custom import Custom
 from fitonce.objectives import priors
-from fitonce.objectives.base import CLUSTERS, Objective, Program, Traits
-from fitonce.objectives.derivatives import Derivatives
+from fitonce.objectives.base import CLUSTERS, LinearMap, Program, Traits
+from fitonce.objectives.derivatives import AutodiffObjective
 from fitonce.objectives.family import Family
+from fitonce.objectives.prepared import PreparedObjective
 from fitonce.objectives.schemes import C, Own, Scheme
 
 
@@ -54,7 +54,7 @@ def custom_objective(model: Custom, data: Any, kernel: None = None) -> CustomObj
     """F of a custom density on a pytree of arrays."""
     if isinstance(data, Sequences):
         raise ValueError(
-            "Custom takes arrays as they are; pass data.values[0] and handle missing values"
+            "Custom takes plain arrays, got Sequences; pass data.values[0] and handle missing values"
         )
     plain = data.to_numpy() if isinstance(data, (pd.DataFrame, pd.Series)) else data
     prepared = jax.tree_util.tree_map(jnp.asarray, plain)
@@ -63,14 +63,20 @@ def custom_objective(model: Custom, data: Any, kernel: None = None) -> CustomObj
 
 
 @dataclass(frozen=True, eq=False)
-class CustomObjective(Objective):
-    """F of a custom density; see `Objective`. `prepared`: the data as arrays; `parallel`: where work runs."""
+class CustomObjective(PreparedObjective, AutodiffObjective):
+    """F of a custom density; see `Objective`. `prepared`: the data as arrays."""
 
     program: Program
     base: np.ndarray
     data: Any
     prepared: Any
     parallel: Parallel = None
+
+    values, layout = staticmethod(_values), None
+
+    @property
+    def arrays(self) -> tuple[Any]:
+        return (self.prepared,)
 
     @property
     def collection(self) -> Collection:
@@ -85,63 +91,16 @@ class CustomObjective(Objective):
         kinds = ("block", "iid")
         return Traits(site="time", resampling=kinds, hidden_states=False, products=True)
 
-    @cached_property
-    def _derivatives(self) -> Derivatives:
-        data, need = (self.prepared,), self.bytes_per_fold
-        return Derivatives(_values, self.program, data, need, self.parallel)
-
     @property
     def clusters(self) -> np.ndarray:
-        """(P,) contiguous stretches, which count as one observation each."""
+        """(P,) contiguous stretches, one observation each."""
         return np.arange(len(self.base)) // -(-len(self.base) // CLUSTERS)
-
-    @property
-    def bytes_per_fold(self) -> int:
-        return int(self.model.bytes_per_fold(self.prepared))
 
     def start(self, rng: np.random.Generator | None) -> np.ndarray:
         return self.space.to_free(self.model.init)
 
-    @in_float64
-    def log_prior(self, theta: np.ndarray) -> float:
-        return float(priors.log_prior(self.program, jnp.asarray(theta), self.prepared))
-
-    @in_float64
-    def values_and_gradients(
-        self, thetas: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return self._derivatives.values_and_gradients(thetas, weights)
-
-    @in_float64
-    def gradients(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return self._derivatives.gradients(thetas, weights)
-
-    @in_float64
-    def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return self._derivatives.hessians(thetas, weights)
-
-    @in_float64
-    def cross(self, theta: np.ndarray) -> np.ndarray:
-        return self._derivatives.cross(theta, self.base)
-
-    @in_float64
-    def products(
-        self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray]:
-        return (self._derivatives.products(thetas, directions, weights),)
-
-    @in_float64
-    def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
-        return self._derivatives.products_at(theta, directions, self.base)
-
-    @in_float64
-    def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
-        return self._derivatives.slopes_along(theta, self.base, changes)
-
-    def preconditioner(
-        self, theta: np.ndarray, weights: np.ndarray | None = None
-    ) -> Callable[[np.ndarray], np.ndarray]:
-        """The identity: nothing is known of the density."""
+    def preconditioner(self, theta: np.ndarray, weights: np.ndarray | None = None) -> LinearMap:
+        """The identity: nothing is known about the density."""
         return np.array
 
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -166,14 +125,14 @@ class CustomObjective(Objective):
             )
 
     def with_scheme(self, scheme: Scheme) -> CustomObjective:
-        """The density has one path, whatever a weight belongs to."""
+        """The density has a single path."""
         if isinstance(scheme, C):
-            raise ValueError("scheme C leaves labels out, but a Custom model says itself what goes")
+            raise ValueError("scheme C leaves out labels, but a Custom model has a weighting of its own")
         return self
 
     @in_float64
     def run_on(self, parallel: Parallel) -> CustomObjective:
-        """On several devices the data are on each of them."""
+        """With several devices, each has a copy of the data."""
         prepared = self.prepared
         if parallel == "devices":
             prepared = jax.device_put(prepared, everywhere())
@@ -183,8 +142,4 @@ class CustomObjective(Objective):
         return self
 
 
-CUSTOM = Family(
-    name="custom",
-    accepts=lambda model: isinstance(model, Custom),
-    objective=custom_objective,
-)
+CUSTOM = Family("custom", lambda model: isinstance(model, Custom), custom_objective)

@@ -1,25 +1,24 @@
 """Derivatives of objectives that are one JAX program each, all folds at once.
 
-`values` is a family's function of the program, thetas (F, D), path coordinates (F, P) and data, which
-returns F of every fold, (F,). What follows from it is derived here: the sum over folds is
-differentiated, so that one program serves all of them and its inner loops run over folds.
+The sum over folds is differentiated, so that one program serves all folds and its inner loops run over
+them.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.chunks import chunks, unit_rows
-from fitonce.core.numerics import Array
+from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, placed
-from fitonce.objectives.base import Program
+from fitonce.objectives.base import Objective, Program, ValuesAndSlopes
 
 Values = Callable[..., Array]
 _TANGENT_BYTES = 2**30
@@ -48,12 +47,12 @@ def _values_and_gradients(
 @partial(jax.jit, static_argnums=(0, 1))
 def _hessians(values: Values, program: Program, thetas: Array, coordinates: Array, *data: Any) -> Array:
     """(F, D, D): the D unit directions pushed through the gradient, all folds at once."""
-    slope = lambda t: _gradients(values, program, t, coordinates, *data)  # noqa: E731
 
     def column(direction: Array) -> Array:
-        return jax.jvp(slope, (thetas,), (jnp.broadcast_to(direction, thetas.shape),))[1]
+        along = jnp.broadcast_to(direction, thetas.shape)
+        return _products(values, program, thetas, along, coordinates, *data)
 
-    return jnp.moveaxis(jax.vmap(column)(jnp.eye(thetas.shape[1])), 0, -1)
+    return jax.vmap(column, out_axes=-1)(jnp.eye(thetas.shape[1]))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -82,7 +81,7 @@ def _products(
 def _products_at(
     values: Values, program: Program, theta: Array, directions: Array, coordinates: Array, *data: Any
 ) -> Array:
-    """(m, D): the Hessian at one point times directions (m, D), which share its forward sweep."""
+    """(m, D): the Hessian at one point times directions (m, D), which share one forward sweep."""
     slope = lambda t: _gradients(values, program, t[None], coordinates[None], *data)[0]  # noqa: E731
     return jax.vmap(lambda d: jax.jvp(slope, (theta,), (d,))[1])(directions)
 
@@ -103,96 +102,98 @@ def _cross_rows(
 def _slopes_along(
     values: Values, program: Program, thetas: Array, coordinates: Array, changes: Array, *data: Any
 ) -> Array:
-    """(F, D): how gradients change along changes (F, P) of the coordinates."""
+    """(F, D): derivatives of the gradients along changes (F, P) of the coordinates."""
     slope = lambda u: _gradients(values, program, thetas, u, *data)  # noqa: E731
     return jax.jvp(slope, (coordinates,), (changes,))[1]
 
 
-@dataclass(frozen=True, eq=False)
-class Derivatives:
-    """All derivatives of `values`; thetas are (F, D), coordinates u (F, P), results NumPy.
+class AutodiffObjective(Objective):
+    """An objective that is one JAX program, from which all derivatives follow.
 
     Attributes:
-        values: see the module's text.
-        program, data: what it is given first and last.
-        bytes_per_fold: about how much memory one fold needs, from which tangents that run together are
-            counted.
-        parallel: where folds are, see `core.parallel`.
+        values: program, thetas (F, D), path coordinates (F, P) and `arrays` to F of every fold, (F,).
+        parallel: where folds run, see `core.parallel`.
     """
 
-    values: Values
-    program: Program
-    data: tuple[Any, ...]
-    bytes_per_fold: int
+    values: ClassVar[Values]
     parallel: Parallel = None
 
     @property
-    def together(self) -> int:
-        """How many tangents run together, by memory."""
-        return int(np.clip(_TANGENT_BYTES // self.bytes_per_fold, 1, 512))
+    @abstractmethod
+    def arrays(self) -> tuple[Any, ...]:
+        """The data, as `values` reads them."""
 
     @property
-    def all_at_once(self) -> bool:
-        """Whether a tangent for each parameter fits into memory."""
-        return self.together >= self.program.space.size
+    def _together(self) -> int:
+        """How many tangents fit into memory."""
+        return int(np.clip(_TANGENT_BYTES // self.bytes_per_fold, 1, 512))
 
-    def values_and_gradients(self, thetas: Any, u: Any) -> tuple[np.ndarray, np.ndarray]:
-        """(F,), (F, D)."""
-        arrays = (self._put(thetas), self._put(u))
-        found = _values_and_gradients(self.values, self.program, *arrays, *self.data)
-        return np.asarray(found[0]), np.asarray(found[1])
+    @in_float64
+    def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
+        values, gradients = self._run(_values_and_gradients, thetas, self.coordinates(weights))
+        return np.asarray(values), np.asarray(gradients)
 
-    def gradients(self, thetas: Any, u: Any) -> np.ndarray:
-        """(F, D)."""
-        arrays = (self._put(thetas), self._put(u))
-        return np.asarray(_gradients(self.values, self.program, *arrays, *self.data))
+    @in_float64
+    def gradients(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(self._run(_gradients, thetas, self.coordinates(weights)))
 
-    def hessians(self, thetas: Any, u: Any) -> np.ndarray:
-        """(F, D, D). A single one comes from the program that J needs too: one compilation less."""
-        if not self.all_at_once:
-            unit = np.eye(self.program.space.size)
-            return np.stack([self.products_at(t, unit, v) for t, v in zip(thetas, u, strict=True)])
+    @in_float64
+    def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """A single one comes from the program that J needs, too: one compilation less."""
+        u = self.coordinates(weights)
+        if self._together < self.space.size:
+            unit = np.eye(self.space.size)
+            return np.stack([self._products_at(t, unit, v) for t, v in zip(thetas, u, strict=True)])
         if len(thetas) == 1:
             return self._second(thetas[0], u[0])[0][None]
-        arrays = (jnp.asarray(thetas), jnp.asarray(u))
-        return np.asarray(_hessians(self.values, self.program, *arrays, *self.data))
+        return np.asarray(_hessians(self.values, self.program, jnp.asarray(thetas), u, *self.arrays))
 
-    def cross(self, theta: Any, u: Any) -> np.ndarray:
-        """J (D, P) at one point."""
-        return self._second(theta, u)[1] if self.all_at_once else self.cross_rows(theta, u)
+    @in_float64
+    def cross(self, theta: np.ndarray) -> np.ndarray:
+        if self._together < self.space.size:
+            return self.cross_by_rows(theta)
+        return self._second(theta, self.coordinates(self.base))[1]
 
-    def cross_rows(self, theta: Any, u: Any) -> np.ndarray:
-        """The same without H, some rows at a time."""
+    @in_float64
+    def cross_by_rows(self, theta: np.ndarray) -> np.ndarray:
+        """J without H, some rows at a time."""
+        u = jnp.asarray(self.coordinates(self.base))
         found = np.empty((len(theta), len(u)))
-        for some, unit in unit_rows(len(theta), self.together):
-            arrays = (jnp.asarray(theta), jnp.asarray(unit), jnp.asarray(u))
-            found[some] = _cross_rows(self.values, self.program, *arrays, *self.data)
+        for some, unit in unit_rows(len(theta), self._together):
+            at = (jnp.asarray(theta), jnp.asarray(unit), u)
+            found[some] = _cross_rows(self.values, self.program, *at, *self.arrays)
         return found
 
-    def products(self, thetas: Any, directions: Any, u: Any) -> np.ndarray:
-        """(F, D) each fold's Hessian times its direction."""
-        arrays = map(self._put, (thetas, directions, u))
-        return np.asarray(_products(self.values, self.program, *arrays, *self.data))
+    @in_float64
+    def products(
+        self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray]:
+        return (np.asarray(self._run(_products, thetas, directions, self.coordinates(weights))),)
 
-    def products_at(self, theta: Any, directions: np.ndarray, u: Any) -> np.ndarray:
-        """(m, D) the Hessian at one point times directions (m, D), some at a time."""
-        found = np.empty(directions.shape)
-        for some, _ in chunks(len(directions), min(self.together, len(directions))):
-            arrays = (jnp.asarray(theta), jnp.asarray(directions[some]), jnp.asarray(u))
-            found[some] = _products_at(self.values, self.program, *arrays, *self.data)
-        return found
+    @in_float64
+    def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        return self._products_at(theta, directions, self.coordinates(self.base))
 
-    def slopes_along(self, theta: Any, u: Any, changes: np.ndarray) -> np.ndarray:
-        """(F, D) J at one point times changes (F, P), without J."""
-        at = jnp.broadcast_to(jnp.asarray(u), changes.shape)
+    @in_float64
+    def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
+        u = jnp.broadcast_to(jnp.asarray(self.coordinates(self.base)), changes.shape)
         thetas = jnp.broadcast_to(jnp.asarray(theta), (len(changes), len(theta)))
-        arrays = (thetas, at, jnp.asarray(changes))
-        return np.asarray(_slopes_along(self.values, self.program, *arrays, *self.data))
+        at = (thetas, u, jnp.asarray(changes))
+        return np.asarray(_slopes_along(self.values, self.program, *at, *self.arrays))
 
-    def _put(self, array: Any) -> Array:
-        return placed(array, self.parallel)
+    def _run(self, compiled: Any, *arrays: Any) -> Any:
+        """A compiled function of arrays with a fold axis, which are put where folds run."""
+        folds = (placed(array, self.parallel) for array in arrays)
+        return compiled(self.values, self.program, *folds, *self.arrays)
 
-    def _second(self, theta: Any, u: Any) -> tuple[np.ndarray, np.ndarray]:
-        arrays = (jnp.asarray(theta), jnp.asarray(u))
-        hessian, cross = map(np.asarray, _second(self.values, self.program, *arrays, *self.data))
+    def _products_at(self, theta: np.ndarray, directions: np.ndarray, u: Any) -> np.ndarray:
+        found = np.empty(directions.shape)
+        for some, _ in chunks(len(directions), min(self._together, len(directions))):
+            at = (jnp.asarray(theta), jnp.asarray(directions[some]), jnp.asarray(u))
+            found[some] = _products_at(self.values, self.program, *at, *self.arrays)
+        return found
+
+    def _second(self, theta: np.ndarray, u: Any) -> tuple[np.ndarray, np.ndarray]:
+        at = (jnp.asarray(theta), jnp.asarray(u))
+        hessian, cross = map(np.asarray, _second(self.values, self.program, *at, *self.arrays))
         return 0.5 * (hessian + hessian.T), cross

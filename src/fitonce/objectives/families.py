@@ -1,4 +1,4 @@
-"""The register of families, and from a model and data to the objective that is fitted."""
+"""The registry of families: from a model and data to the objective that is fitted."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _families: list[Family] = [CHAINS, FIELDS, LABELS, CUSTOM]
 
 
 def register(family: Family) -> None:
-    """Make a family known: from here on its models are fitted, cross-validated and reported as any."""
+    """Register a family: its models can then be fitted, cross-validated and reported like any other."""
     if not isinstance(family, Family):
         raise ValueError(f"register takes a Family, got {type(family).__name__}")
     if any(known.name == family.name for known in _families):
-        raise ValueError(f"a family called '{family.name}' is registered already")
+        raise ValueError(f"a family called '{family.name}' is already registered")
     _families.append(family)
 
 
 def families() -> tuple[Family, ...]:
-    """All that are registered."""
+    """All registered families."""
     return tuple(_families)
 
 
@@ -33,7 +33,8 @@ def family_of(model: Any) -> Family:
     for family in _families:
         if family.accepts(model):
             return family
-    raise ValueError(f"model must be one of fo.models or have its methods, got {type(model).__name__}")
+    got = type(model).__name__
+    raise ValueError(f"model must be one of fo.models or have the same methods, got {got}")
 
 
 def objective_of(model: Any, data: Any, kernel: Any = None) -> Objective:

@@ -1,4 +1,4 @@
-"""What a family of models registers: all that the rest must know of it, in one place."""
+"""What a family of models registers: everything the rest of the package needs to know about it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Option:
     Attributes:
         name: with underscores; "steps_per_day" is --steps-per-day.
         kind: what it is read as: int, float, str or Path.
-        default: where it is not given.
+        default: its value where it is not given.
         help: one line.
         short: such as "-k".
-        several: the help where `select` takes a range of it; "": it takes one value there, too.
-        least: of a number.
-        noun: what it counts, in the singular; "": its name goes before its value.
-        of_data: whether it says something of the data, and not of the model.
+        several: help text where `select` takes a range of values; "": it takes one value there, too.
+        least: smallest value of a number.
+        noun: what it counts, in the singular; "": it is shown as name and value.
+        of_data: whether it describes the data rather than the model.
     """
 
     name: str
@@ -54,8 +54,8 @@ class NamedModel:
 
     Attributes:
         name: such as "poisson-hmm".
-        title: what it is for, in a line.
-        make: the options (and what reading the data added to them) and the data to the model.
+        title: what it is for, in one line.
+        make: builds the model from the options (with `Loaded.found`) and the data.
         options: those that it takes.
     """
 
@@ -70,9 +70,9 @@ class Loaded(NamedTuple):
 
     Attributes:
         data: for `fit`.
-        notes: what was made of it, in sentences.
-        text: the data in a line.
-        found: what it adds to the options of a model, such as a graph.
+        notes: how it was read, in sentences.
+        text: the data in one line.
+        found: further options for the model, such as a graph.
     """
 
     data: Any
@@ -82,7 +82,7 @@ class Loaded(NamedTuple):
 
 
 def _nothing_to_load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
-    raise ValueError(f"models of this kind read no files, got {path.name}")
+    raise ValueError(f"models of this family do not read files, got {path.name}")
 
 
 @dataclass(frozen=True)
@@ -90,15 +90,15 @@ class Family:
     """A family of models.
 
     Attributes:
-        name: in a word.
+        name: one word.
         accepts: whether a model belongs to it.
-        objective: a model, data as the user gave them and a kernel (or None) to F.
-        usual_folds: what is left out where nobody says, a name of `folds.catalogue`.
-        folds: names of all folds that its data can be split into.
-        plan: what a model costs, where that is known without data.
-        modelled: a model and data as read, to the data with what the model only conditions on marked.
-        models: names on the command line.
-        load: a file, its columns and the options that were given to data.
+        objective: builds F from a model, the user's data and a kernel (or None).
+        usual_folds: the default folds, a name of `folds.catalogue`.
+        folds: names of all folds that apply to its data.
+        plan: the cost of a model, where that is known without data.
+        modelled: given a model and data as read, marks the data that the model only conditions on.
+        models: its models on the command line.
+        load: reads a file, given its columns and the options.
         endings: of files that only this family reads.
     """
 

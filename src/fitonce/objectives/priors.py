@@ -14,7 +14,7 @@ from fitonce.core.chunks import unit_rows
 from fitonce.core.numerics import Array
 from fitonce.objectives.base import Program
 
-_DIRECTIONS = 256  # second derivatives at a time
+_DIRECTIONS = 256  # rows of second derivatives at a time
 
 
 def log_prior(program: Program, theta: Array, prepared: Any) -> Array:
@@ -35,13 +35,13 @@ def values_and_slopes(program: Program, thetas: Array, prepared: Any) -> tuple[A
 
 @partial(jax.jit, static_argnums=0)
 def products(program: Program, theta: Array, directions: Array, prepared: Any) -> Array:
-    """(m, D): second derivatives at theta (D,) times directions (m, D)."""
+    """(m, D): the Hessian of the log prior at theta (D,) times directions (m, D)."""
     slope = jax.grad(lambda t: log_prior(program, t, prepared))
     return jax.vmap(lambda d: jax.jvp(slope, (theta,), (d,))[1])(directions)
 
 
 def hessian_rows(program: Program, theta: np.ndarray, prepared: Any) -> Iterator[tuple[slice, Array]]:
-    """Stretches of rows of the second derivatives (D, D), and which they are."""
+    """Row numbers and rows of the Hessian of the log prior (D, D), some at a time."""
     for numbers, unit in unit_rows(program.space.size, _DIRECTIONS):
         rows = products(program, jnp.asarray(theta), jnp.asarray(unit), prepared)
         some = slice(int(numbers[0]), int(numbers[-1]) + 1)

@@ -1,16 +1,16 @@
-"""Weighting schemes: the path along which a weight takes a piece of the data away.
+"""Weighting schemes: the path along which the weight of a piece of data goes from 1 to 0.
 
-Exact cross-validation sees only the ends of a path, weights 0 and 1. The infinitesimal jackknife
-differentiates at the start of it, so each scheme says what its path is. A scheme has
+Exact cross-validation sees only the ends of the path. The infinitesimal jackknife differentiates at its
+start, so each scheme defines its path. A scheme has
 
-* `path(weights, layout)`: site (or sequence) weights to the coordinates that the expansion moves in;
+* `path(weights, layout)`: weights of sites (or sequences) to the coordinates of the expansion;
 * `terms(chain, coordinates, layout)`: the potentials of a chain at a point of the path;
-* `weigh(field, coordinates, layout)`: those of a field on a graph, where `keeps_latent` says that its
-  factors stay as they are.
+* `weigh(field, coordinates, layout)`: those of a field on a graph; `keeps_latent` says whether factors
+  stay unweighted.
 
-A layout says what was observed and what lies beside what: see `objectives.chain.layout` and
-`objectives.graph.layout`. Sites missing from the start have weight zero and an absent emission; their
-latent state stays.
+A layout says what was observed and which sites are neighbours: see `objectives.chain.layout` and
+`objectives.graph.layout`. Sites missing from the start have weight zero and no emission; they keep their
+latent state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fitonce.models.potentials import Chain, Field, Term
 
 @runtime_checkable
 class Scheme(Protocol):
-    """How weights take data away."""
+    """How weights leave data out."""
 
     @property
     def name(self) -> str: ...
@@ -68,24 +68,33 @@ def _site_emission(field: Field, weights: Array, layout: Any) -> Array:
     return scale_log(weights[:, None], jnp.where(layout.observed[:, None], field.emission, 0.0))
 
 
+def _unweighted(chain: Chain, layout: Any) -> Array:
+    """(N, T, K): log p(x_t | z_t), zero where nothing was observed, with the initial distribution."""
+    return jnp.where(layout.observed[..., None], chain.emission, 0.0).at[:, 0].add(chain.initial)
+
+
 def _ones(layout: Any) -> Array:
     return jnp.ones(layout.observed.shape[0])
 
 
+class _AlongWeights:
+    """A scheme whose path coordinates are the weights themselves."""
+
+    def path(self, weights: Array, layout: Any) -> Array:
+        return weights
+
+
 @dataclass(frozen=True)
-class A:
+class A(_AlongWeights):
     """Paper's eq. (A): leave out x_t, keep z_t.
 
-    Path: w_t multiplies the log emission of site t. This tempers the emission on the way; at w_t = 0
-    the observation is exactly missing.
+    Path: w_t multiplies the log emission of site t. Between the ends the emission is tempered; at
+    w_t = 0 the observation is exactly missing.
     """
 
     name: ClassVar[str] = "A"
     kind: ClassVar[str] = "sites"
     keeps_latent: ClassVar[bool] = True
-
-    def path(self, weights: Array, layout: Any) -> Array:
-        return weights
 
     def terms(self, chain: Chain, coordinates: Array, layout: Any) -> tuple[Term, ...]:
         unary = _emission(chain, coordinates, layout).at[:, 0].add(chain.initial)
@@ -100,17 +109,17 @@ class B:
     """Paper's eq. (B): leave out x_t and z_t.
 
     Path: w_t multiplies the log emission of step t, w_1 the initial distribution and w_t w_t+1 the
-    transition between t and t + 1. The ends cut the chain at what is left out. On a graph the table of
-    a factor is multiplied by the product of its sites' weights, and where factors are learned their
-    normaliser log Z(theta, w) is always subtracted: there it depends on theta at the ends, too.
+    transition between t and t + 1. At w_t = 0 the chain is cut at t. On a graph the table of a factor is
+    multiplied by the product of its sites' weights, and where factors are learned their normaliser
+    log Z(theta, w) is always subtracted: there it depends on theta at the ends, too.
 
     Args:
         normalised: subtract the latent normaliser log Z(theta, w), the log-partition of the same
             weighted initial and transition factors without emissions. It is constant in theta at the
-            ends of the path but not between them, so it changes the expansion and not the refit.
-        per_transition: give every transition (or factor of a graph) a weight of its own, which goes
-            from 1 to 0 when either of its ends is left out. The product w_t w_t+1 has a derivative that
-            counts a transition inside a block twice; this path counts it once.
+            ends of the path but not between them, so it changes the expansion but not the refit.
+        per_transition: give every transition (or factor of a graph) its own weight, which goes from 1 to
+            0 when either of its ends is left out. The derivative of the product w_t w_t+1 counts a
+            transition inside a block twice; this path counts it once.
     """
 
     normalised: bool = False
@@ -149,25 +158,22 @@ class B:
 
 
 @dataclass(frozen=True)
-class C:
+class C(_AlongWeights):
     """Paper's eq. (C): leave out the label z_t of a conditional model p(z | x), keep the input x_t.
 
     Path: the log-likelihood is the expectation of log p(kept labels | x) when label t is kept with
     probability w_t, independently of the others. At the ends a label is observed or summed over; at
-    w = 1 the derivative by w_t is log p(z_t | all other labels, x), which the paper's interpolation
-    implies. A mixture of observed and summed over has the same ends, but a derivative of
-    1 - 1 / p(z_t | ...), which explodes on a wrong label.
+    w = 1 the derivative by w_t is log p(z_t | all other labels, x), as the paper's interpolation
+    implies. A mixture of observed and summed over has the same ends, but its derivative
+    1 - 1 / p(z_t | ...) explodes on a wrong label.
     """
 
     name: ClassVar[str] = "C"
     kind: ClassVar[str] = "sites"
 
-    def path(self, weights: Array, layout: Any) -> Array:
-        return weights
-
 
 @dataclass(frozen=True)
-class Structures:
+class Structures(_AlongWeights):
     """Leave whole sequences out (the paper's leave-structure-out).
 
     Path: w_n multiplies the log-likelihood of sequence n.
@@ -176,57 +182,44 @@ class Structures:
     name: ClassVar[str] = "structures"
     kind: ClassVar[str] = "sequences"
 
-    def path(self, weights: Array, layout: Any) -> Array:
-        return weights
-
     def terms(self, chain: Chain, coordinates: Array, layout: Any) -> tuple[Term, ...]:
-        unary = jnp.where(layout.observed[..., None], chain.emission, 0.0)
-        unary = unary.at[:, 0].add(chain.initial)
-        return (Term(coordinates, unary, chain.transition),)
+        return (Term(coordinates, _unweighted(chain, layout), chain.transition),)
 
 
 @dataclass(frozen=True)
-class Increments:
-    """Reweight what each observation adds to the log-likelihood given those before it.
+class Increments(_AlongWeights):
+    """Reweight the contribution of each observation to the log-likelihood, given those before it.
 
-    Path: w_t multiplies log p(x_t | x_<t). All observations stay in what is conditioned on, so this
-    resamples (a bootstrap) and does not leave out (cross-validation). The terms are differences of a
-    martingale when the model is right, which makes blocks of them nearly independent.
+    Path: w_t multiplies log p(x_t | x_<t). All observations are still conditioned on, so this is for
+    resampling (a bootstrap), not for leaving out (cross-validation). If the model is right, the terms'
+    scores are martingale differences, which makes blocks of them nearly independent.
     """
 
     name: ClassVar[str] = "increments"
-    kind: ClassVar[str] = "increments"  # so that no folds are taken for it
-
-    def path(self, weights: Array, layout: Any) -> Array:
-        return weights
+    kind: ClassVar[str] = "increments"  # matches no folds
 
     def terms(self, chain: Chain, coordinates: Array, layout: Any) -> tuple[Term, ...]:
-        unary = jnp.where(layout.observed[..., None], chain.emission, 0.0)
-        unary = unary.at[:, 0].add(chain.initial)
         weights = jnp.where(layout.observed, layout.to_grid(coordinates), 0.0)
-        return (Term(weights, unary, chain.transition),)
+        return (Term(weights, _unweighted(chain, layout), chain.transition),)
 
 
 @dataclass(frozen=True)
-class Own:
-    """A custom density takes the weights itself, and so has a path of its own."""
+class Own(_AlongWeights):
+    """A custom density takes the weights itself: its path is its own."""
 
     name: ClassVar[str] = "own"
     kind: ClassVar[str] = "sites"
-
-    def path(self, weights: Array, layout: Any) -> Array:
-        return weights
 
 
 _NAMED: dict[str, Scheme] = {"A": A(), "B": B(), "C": C(), "structures": Structures()}
 
 
 def resolve_scheme(scheme: str | Scheme | None, kind: str | None, usual: Scheme) -> Scheme:
-    """The scheme of that name; None: Structures for folds of sequences, else the model's `usual` one."""
+    """The scheme of this name; None: Structures for folds of sequences, else the model's `usual` one."""
     if isinstance(usual, Own):
         if scheme is not None:
             raise ValueError(
-                f"a Custom model's own weights are its path, so scheme must be None, got {scheme}"
+                f"a Custom model defines its own path, so scheme must be None, got {scheme}"
             )
         return usual
     if scheme is None:

@@ -1,1 +1,1 @@
-"""Results, whatever made them: verdicts, one shape of result, files, comparisons, plots, reports."""
+"""Cross-validation results: verdicts, the result class, files, comparisons, plots, reports."""

@@ -1,4 +1,4 @@
-"""compare: results on the same folds, best first, with paired standard errors."""
+"""Comparison of results on the same folds, best first, with paired standard errors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.status import Outcome
+from fitonce.results.plots import new_axes
 from fitonce.results.result import CVResult
 from fitonce.results.verdicts import clustered_error
 
@@ -18,18 +19,18 @@ _LEVELS = ("point", "fold")
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Models by their held-out loss, the least first.
+    """Models ordered by their held-out loss, lowest first.
 
     Attributes:
-        table: one row per model: `estimate` and `se`; `difference` from the first and
-            `difference_se`, of what the two lose on the same points (or folds), so that what is hard
-            for both cancels; `ratio` of the two; `control`; `error` of the estimate as its own result
-            has it; `worst`, the worst verdict of its folds; `failed`, folds without a usable number,
-            which are left out of all; `unfinished`, folds that a budget or an interruption ended;
-            `fit`, the outcome of the fit.
-        by: "point": standard errors from sums over stretches of the data, as those of estimates; "fold":
-            as if folds were independent observations, which those that overlap are not.
-        left_out: the folds, in words.
+        table: one row per model: `estimate` and `se`; `difference` from the first model and
+            `difference_se`, paired by point (or fold), so that variation common to both models cancels;
+            `ratio` of the two; `control`; `error`, the estimated error of the estimate in its own
+            result; `worst`, the worst verdict of its folds; `failed`, the number of folds without a
+            usable number, which are left out for all models; `unfinished`, the number of folds cut
+            short by a budget or an interruption; `fit`, the outcome of the fit.
+        by: "point": standard errors from sums over stretches of the data, as for estimates; "fold":
+            folds as independent observations, which overlapping folds are not.
+        left_out: description of the folds.
     """
 
     table: pd.DataFrame
@@ -46,7 +47,7 @@ class Comparison:
         return self.table.copy()
 
     def differences(self, a: str, b: str) -> pd.DataFrame:
-        """Row by row what `a` loses more than `b`: `fold`, `sequence`, `time`, `site`, `difference`."""
+        """Loss of `a` minus loss of `b` by row: `fold`, `sequence`, `time`, `site`, `difference`."""
         for name in (a, b):
             if name not in self.results:
                 raise ValueError(f"expected one of {list(self.results)}, got {name!r}")
@@ -55,19 +56,16 @@ class Comparison:
         return places.assign(difference=left["loss"] - right["loss"])
 
     def plot(self, ax: Any = None) -> Any:
-        """Estimates with their standard errors, differences from the best with theirs, and the controls.
+        """Plot estimates and differences from the best with their standard errors, and the controls.
         Returns the matplotlib axes."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(7.0, 1.2 + 0.5 * len(self.table)), layout="constrained")
         rows, place = self.table, np.arange(len(self.table))
+        ax = ax or new_axes(7.0, 1.2 + 0.5 * len(rows))
         ax.errorbar(
             rows["estimate"], place, xerr=rows["se"], fmt="o", color="#1b4f8a", label="estimate, se"
         )
-        apart = rows["estimate"].iloc[0] + rows["difference"].iloc[1:]
+        others = rows["estimate"].iloc[0] + rows["difference"].iloc[1:]
         ax.errorbar(
-            apart, place[1:] - 0.2, xerr=rows["difference_se"].iloc[1:], fmt="^", ms=5, color="0.35",
+            others, place[1:] - 0.2, xerr=rows["difference_se"].iloc[1:], fmt="^", ms=5, color="0.35",
             label="difference from the best, se",
         )  # fmt: skip
         ax.plot(rows["control"], place, "x", color="#c2410c", label="control (not adjusted)")
@@ -75,27 +73,26 @@ class Comparison:
         ax.set_yticks(place, [str(name) for name in rows.index])
         ax.invert_yaxis()
         ax.margins(y=0.2)
-        ax.set_xlabel("held-out loss (less is better)")
+        ax.set_xlabel("held-out loss (lower is better)")
         ax.legend(fontsize=8, loc="best")
         return ax
 
     def __repr__(self) -> str:
-        shown = self.table.copy()
-        text = shown.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
-        lines = [f"Comparison on {self.left_out}; the least held-out loss first", text, self.sentence]
+        text = self.table.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
+        lines = [f"Comparison on {self.left_out}; lowest held-out loss first", text, self.sentence]
         if self.by == "fold":
-            lines.append("standard errors as if folds were independent observations")
+            lines.append("standard errors treat folds as independent observations")
         return "\n".join(lines)
 
     @property
     def sentence(self) -> str:
-        """What it comes to."""
+        """The conclusion in one sentence."""
         if len(self.table) < 2:
-            return f"{self.best} is alone"
-        behind = self.table.iloc[1:]
-        close = [str(name) for name in behind.index[behind["ratio"].abs() < 2.0]]
-        unknown = [str(name) for name in behind.index[behind["difference_se"].isna()]]
-        text = f"{self.best} loses least"
+            return f"{self.best} is the only model"
+        others = self.table.iloc[1:]
+        close = [str(name) for name in others.index[others["ratio"].abs() < 2.0]]
+        unknown = [str(name) for name in others.index[others["difference_se"].isna()]]
+        text = f"{self.best} has the lowest held-out loss"
         if close:
             text += f"; within two standard errors of it: {', '.join(close)}"
         if unknown:
@@ -104,17 +101,17 @@ class Comparison:
 
     @property
     def doubts(self) -> list[str]:
-        """What speaks against trusting the numbers, each with the models it is said of."""
+        """Reasons to doubt the numbers, each with the models concerned."""
         rows = self.table
-        found = {
-            "folds not to be trusted in": (rows["worst"] == "bad") | (rows["failed"] > 0),
+        reasons = {
+            "unreliable folds in": (rows["worst"] == "bad") | (rows["failed"] > 0),
             "unfinished folds in": rows["unfinished"] > 0,
             "fit not at a certified minimum": rows["fit"] != Outcome.STATIONARY.value,
         }
         return [
-            f"{words}: {', '.join(map(str, rows.index[said]))}"
-            for words, said in found.items()
-            if said.any()
+            f"{reason}: {', '.join(map(str, rows.index[models]))}"
+            for reason, models in reasons.items()
+            if models.any()
         ]
 
 
@@ -122,8 +119,8 @@ def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "
     """Compare models that were cross-validated on the same folds.
 
     Args:
-        results: by name, or in a list (named A, B, ...).
-        by: "point" or "fold": on what differences are paired and their standard errors taken.
+        results: by name, or a list (named A, B, ...).
+        by: "point" or "fold": the unit by which losses are paired; see `Comparison`.
     """
     named = _named(results)
     if by not in _LEVELS:
@@ -131,11 +128,9 @@ def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "
     first_name, first = next(iter(named.items()))
     for name, other in named.items():
         both = f"'{first_name}' and '{name}' cannot be compared"
-        if other.loss != first.loss:
-            raise ValueError(
-                f"{both}: both must have the same loss, got '{first.loss}' and '{other.loss}'"
-            )
         try:
+            if other.loss != first.loss:
+                raise ValueError(f"both must have the same loss, got '{first.loss}' and '{other.loss}'")
             first.require_same_folds(other)
         except ValueError as error:
             raise ValueError(f"{both}: {error}") from None
@@ -165,8 +160,8 @@ def _named(results: Any) -> dict[str, CVResult]:
 
 
 def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[str, Any]:
-    apart = result.folds["loss"].to_numpy()[used] - best.folds["loss"].to_numpy()[used]
-    difference, spread = float(apart.mean()), _se(result, best, used, by)
+    differences = result.folds["loss"].to_numpy()[used] - best.folds["loss"].to_numpy()[used]
+    difference, spread = float(differences.mean()), _se(result, best, used, by)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = float(np.float64(difference) / spread) if difference else 0.0
     verdicts = set(result.folds["verdict"])
@@ -186,20 +181,15 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[st
 
 
 def _se(result: CVResult, other: CVResult | None, used: np.ndarray, by: str) -> float:
-    """Of the mean loss, or of its difference from another's."""
-    if by == "fold":
-        return _of_folds(result, other, used)
+    """Standard error of the mean loss, or of its difference from that of `other`."""
+    if by == "fold" or result.loss == "joint":  # the rows of a joint loss are folds
+        values = result.folds["loss"].to_numpy()[used]
+        values = values - (0.0 if other is None else other.folds["loss"].to_numpy()[used])
+        if len(values) < 2 or (by == "point" and not np.isfinite(result.se)):
+            return float("nan")
+        return float(values.std(ddof=1) / np.sqrt(len(values)))
     rows = result.pointwise
-    if result.loss == "joint":  # rows are folds, and sums over them
-        return _of_folds(result, other, used) if np.isfinite(result.se) else float("nan")
     values = rows["loss"].to_numpy() - (0.0 if other is None else other.pointwise["loss"].to_numpy())
     fold = rows["fold"].to_numpy()
     sizes = np.bincount(fold, minlength=len(used))[fold].astype(float)
     return clustered_error(values, fold, sizes, rows["cluster"].to_numpy(), used)
-
-
-def _of_folds(result: CVResult, other: CVResult | None, used: np.ndarray) -> float:
-    """Folds as independent observations."""
-    values = result.folds["loss"].to_numpy()[used]
-    values = values - (0.0 if other is None else other.folds["loss"].to_numpy()[used])
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

@@ -1,4 +1,4 @@
-"""Plots of plain arrays. matplotlib is imported when a plot is asked for, not before."""
+"""Plots of plain arrays. matplotlib is imported on first use."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from typing import Any
 
 import numpy as np
 
-_MOST_POINTS = 20_000  # more than this many dots hide each other and slow the file down
+_MOST_POINTS = 20_000  # more dots overlap and make the file slow
+
+
+def new_axes(width: float, height: float) -> Any:
+    """The matplotlib axes of a new figure."""
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def agreement(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = None) -> Any:
-    """A dot for each pair of finite losses, with the diagonal of perfect agreement.
+    """Scatter plot of pairs of finite losses, with the line of equality.
 
     Args:
         x, y: losses of the same points.
@@ -20,10 +27,7 @@ def agreement(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = 
     shown = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     if len(shown) > _MOST_POINTS:
         shown = np.random.default_rng(0).choice(shown, _MOST_POINTS, replace=False)
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(5.2, 5.0), layout="constrained")
+    ax = ax or new_axes(5.2, 5.0)
     ax.plot(x[shown], y[shown], ".", ms=3, alpha=0.4, color="#b2182b", rasterized=True)
     if len(shown):
         ends = [min(x[shown].min(), y[shown].min()), max(x[shown].max(), y[shown].max())]
@@ -36,20 +40,13 @@ def agreement(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = 
 
 
 def along_sites(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = None) -> Any:
-    """A stem for each value along the data, the ten largest labelled by their place."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(9.0, 3.4), layout="constrained")
+    """Stem plot of values along the data, the ten largest labelled by position."""
+    ax = ax or new_axes(9.0, 3.4)
     ax.vlines(x, 0.0, y, color="#2166ac", lw=0.6, rasterized=len(x) > _MOST_POINTS)
     for place in np.argsort(-np.abs(y))[:10]:
-        ax.annotate(
-            f"{x[place]}",
-            (x[place], y[place]),
-            textcoords="offset points",
-            xytext=(3, 2 if y[place] >= 0 else -8),
-            fontsize=7,
-        )
+        above = (3, 2 if y[place] >= 0 else -8)
+        at = (x[place], y[place])
+        ax.annotate(f"{x[place]}", at, textcoords="offset points", xytext=above, fontsize=7)
     ax.axhline(0.0, color="black", lw=0.6)
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)

@@ -1,7 +1,6 @@
-"""Results in a file: one JSON document with a version, read back by every command. No pickle.
+"""Results in files: one JSON document with a version number. No pickle.
 
-Columns of tables are typed arrays, compressed, in base64; the rest can be read by eye. A file is
-written beside its place and then moved there, so that no half of one is ever found.
+Columns of tables are typed arrays, compressed, in base64; the rest is readable text.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from fitonce.core.writing import write_text
 from fitonce.data.places import Names
 from fitonce.results.summary import FitSummary, versions
 
-_MOST_BYTES = 2**31  # of one array: a header that claims more is not believed
+_MOST_BYTES = 2**31  # of one array; a header that claims more is rejected
 
 
 def pack_number(value: float) -> float | None:
-    """JSON has no nan: None."""
+    """The number for JSON, which has no nan: None."""
     value = float(value)
     return value if np.isfinite(value) else None
 
 
 def to_number(value: Any) -> float:
-    """Back; nan for None."""
+    """Inverse of `pack_number`."""
     if value is None:
         return float("nan")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -43,25 +42,22 @@ def to_number(value: Any) -> float:
 
 
 def to_word(value: Any) -> str:
-    """Words, or a sentence that says what was found."""
+    """The value if it is a string."""
     if not isinstance(value, str):
-        raise ValueError(f"expected words, got {value!r}"[:80])
+        raise ValueError(f"expected a string, got {value!r}"[:80])
     return value
 
 
 def pack_table(table: pd.DataFrame) -> dict[str, Any]:
-    """Columns of numbers as arrays, others as words."""
-    return {str(name): _column(table[name]) for name in table.columns}
-
-
-def _column(column: pd.Series) -> Any:
-    if column.dtype.kind in "biuf":
-        return pack_array(column.to_numpy())
-    return [str(word) for word in column]
+    """Numeric columns as arrays, others as lists of strings."""
+    return {
+        str(name): pack_array(column.to_numpy()) if column.dtype.kind in "biuf" else [*map(str, column)]
+        for name, column in table.items()
+    }
 
 
 def to_table(found: dict[str, Any]) -> pd.DataFrame:
-    """Back."""
+    """Inverse of `pack_table`."""
     columns = {
         name: [to_word(word) for word in column] if isinstance(column, list) else to_array(column)
         for name, column in found.items()
@@ -75,32 +71,31 @@ def pack_array(values: np.ndarray) -> dict[str, Any]:
     """Little-endian, compressed, in base64."""
     values = np.ascontiguousarray(values)
     values = values.astype(values.dtype.newbyteorder("<"))
-    packed = zlib.compress(values.tobytes(), 6)
-    return {
-        "dtype": values.dtype.str,
-        "shape": list(values.shape),
-        "zlib": base64.b64encode(packed).decode("ascii"),
-    }
+    header = {"dtype": values.dtype.str, "shape": list(values.shape)}
+    return {**header, "zlib": _compressed(values.tobytes())}
+
+
+def _compressed(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, 6)).decode("ascii")
 
 
 def pack_words(words: Sequence[str]) -> str:
-    """Many words in little room: JSON, compressed, in base64."""
-    packed = zlib.compress(json.dumps(list(words)).encode("utf-8"), 6)
-    return base64.b64encode(packed).decode("ascii")
+    """Many strings in little space: JSON, compressed, in base64."""
+    return _compressed(json.dumps(list(words)).encode("utf-8"))
 
 
 def to_words(found: Any) -> tuple[str, ...]:
-    """Back."""
+    """Inverse of `pack_words`."""
     packed = base64.b64decode(to_word(found), validate=True)
     unpacked = zlib.decompressobj().decompress(packed, _MOST_BYTES)
     return tuple(to_word(word) for word in json.loads(unpacked.decode("utf-8")))
 
 
 def to_array(found: dict[str, Any]) -> np.ndarray:
-    """Back."""
+    """Inverse of `pack_array`."""
     dtype = np.dtype(to_word(found["dtype"]))
     if dtype.kind not in "biuf" or not dtype.isnative:
-        raise ValueError(f"an array of {dtype} is not one of numbers")
+        raise ValueError(f"expected an array of numbers, got {dtype}")
     shape = [int(size) for size in found["shape"]]
     size = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if min(shape, default=0) < 0 or size > _MOST_BYTES:
@@ -108,32 +103,26 @@ def to_array(found: dict[str, Any]) -> np.ndarray:
     packed = base64.b64decode(to_word(found["zlib"]), validate=True)
     unpacked = zlib.decompressobj().decompress(packed, size + 1)
     if len(unpacked) != size:
-        raise ValueError(f"an array of shape {tuple(shape)} is not complete")
+        raise ValueError(f"an array of shape {tuple(shape)} is incomplete")
     return np.frombuffer(unpacked, dtype).reshape(shape).copy()
 
 
 FORMAT, VERSION = "fitonce result", 3
 _READABLE = (2, 3)
-
-
-# Up to version 2, rungs of folds that were refined had the names of methods, which are something else.
+# Up to version 2, the rungs of refined folds had the names of methods.
 _OLD_RUNGS = {"newton": "refine-own", "exact": "refit"}
 _REFINING = ("auto", "exact", "loo")
 _NUMBERS = (
     "estimate", "se", "control", "error", "tolerance", "damping", "seconds", "compiling",
     "refits_seconds",
 )  # fmt: skip
-
-
 _WORDS = ("method", "scheme", "loss", "left_out", "fingerprint")
 _FOLDS = {
     **dict.fromkeys(("loss", "control", "error", "distance", "rate", "move"), "f"),
     **dict.fromkeys(("ok", "away"), "b"),
     **dict.fromkeys(("gradients", "hessians", "size"), "iu"),
     **dict.fromkeys(("verdict", "rung", "status"), ""),
-}  # columns, and the kinds of numbers that they hold; none: words
-
-
+}  # columns and their numpy kinds; "": strings
 _POINTWISE = {
     **dict.fromkeys(("fold", "sequence", "time", "site", "cluster"), "iu"),
     **dict.fromkeys(("loss", "control"), "f"),
@@ -156,18 +145,15 @@ def write_result(
         "fit": _of_summary(result.summary),
     }
     try:
-        document = json.loads(json.dumps(document, allow_nan=False))  # as it will be read
+        document = json.loads(json.dumps(document, allow_nan=False))  # as it will be read back
     except (TypeError, ValueError):
-        raise ValueError(
-            "about must hold words and finite numbers by name, and no other things"
-        ) from None
+        raise ValueError("about must hold only strings and finite numbers, by name") from None
     document["digest"] = _digest(document)
-    text = json.dumps(document, allow_nan=False, indent=1)
-    return write_text(path, text, force=force)
+    return write_text(path, json.dumps(document, allow_nan=False, indent=1), force=force)
 
 
 def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The fields of a `CVResult`. Its `fit` is a summary."""
+    """The fields of a `CVResult`, with a `FitSummary` as `fit`."""
     path = Path(path)
     document = _document(path)
     try:
@@ -178,35 +164,36 @@ def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
     except (
         KeyError, TypeError, ValueError, AttributeError, OverflowError, zlib.error, binascii.Error,
     ) as error:  # fmt: skip
-        raise ValueError(f"{path.name} is a damaged result: {_reason(error)}") from None
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path.name} is a damaged result: {reason}") from None
 
 
 def _digest(document: Mapping[str, Any]) -> str:
-    """Of all that is in a file: it tells damage from what was written."""
+    """Checksum of the contents of a file, to detect damage."""
     text = json.dumps(document, allow_nan=False, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _document(path: Path) -> dict[str, Any]:
     if not path.is_file():
-        raise ValueError(f"expected a saved result, found no file at {path}")
+        raise ValueError(f"expected a saved result, got no file at {path}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):  # not JSON, not UTF-8, or a number of 6,000 digits
-        raise ValueError(f"{path.name} must be a saved result (JSON), which it is not") from None
+        raise ValueError(f"{path.name} must be a saved result, but is not JSON") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError(f"{path.name} must be a saved result, but does not say '{FORMAT}'")
+        raise ValueError(f"{path.name} must be a saved result, but is not marked as '{FORMAT}'")
     if document.get("version") not in _READABLE:
         raise ValueError(
-            f"{path.name} has version {document.get('version')!r} of the format, "
+            f"{path.name} has format version {document.get('version')!r}, "
             f"this fitonce reads {' and '.join(map(str, _READABLE))}"
         )
     return document
 
 
 def _fields(document: dict[str, Any]) -> dict[str, Any]:
-    words: Any = {name: to_word(document[name]) for name in _WORDS}
-    numbers: Any = {name: to_number(document[name]) for name in _NUMBERS}
+    plain: dict[str, Any] = {name: to_word(document[name]) for name in _WORDS}
+    plain |= {name: to_number(document[name]) for name in _NUMBERS}
     folds, pointwise = to_table(document["folds"]), to_table(document["pointwise"])
     folds.index.name = "fold"
     if document["version"] == 2 and document["method"] in _REFINING:
@@ -217,14 +204,13 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
     if folds.empty or pointwise.empty:
         raise ValueError("it has no folds")
     if not pointwise["fold"].between(0, len(folds) - 1).all():
-        raise ValueError("pointwise has rows of folds that are not there")
+        raise ValueError("pointwise refers to folds that do not exist")
     if not pointwise["cluster"].between(0, max(len(pointwise), 10**6)).all():
-        raise ValueError("pointwise has clusters that cannot be")
+        raise ValueError("pointwise has clusters out of range")
     if theta.ndim != 2 or len(theta) != len(folds):
         raise ValueError(f"theta has shape {theta.shape} for {len(folds)} folds")
     return {
-        **words,
-        **numbers,
+        **plain,
         "folds": folds,
         "pointwise": pointwise,
         "theta": theta,
@@ -234,16 +220,20 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _require(table: pd.DataFrame, name: str, columns: dict[str, str]) -> None:
-    """That a table has columns of these kinds."""
+    """Raise unless the table has columns of these kinds."""
     for column, kinds in columns.items():
         if column not in table:
-            raise ValueError(f"{name} lack '{column}'")
+            raise ValueError(f"{name} has no column '{column}'")
         kind = table[column].dtype.kind
         if (kind not in kinds) if kinds else kind in "biuf":
-            raise ValueError(f"'{column}' of {name} has the wrong kind, {table[column].dtype}")
+            raise ValueError(f"'{column}' of {name} has the wrong type, {table[column].dtype}")
 
 
 def _of_summary(shown: FitSummary) -> dict[str, Any]:
+    places = None
+    if shown.places is not None:
+        sites = None if shown.places.sites is None else pack_words(shown.places.sites)
+        places = {"sequences": pack_words(shown.places.sequences), "sites": sites}
     return {
         "model": shown.model,
         "data": shown.data,
@@ -256,13 +246,8 @@ def _of_summary(shown: FitSummary) -> dict[str, Any]:
         "channels": list(shown.channels),
         "edges": None if shown.edges is None else pack_array(shown.edges),
         "seconds": pack_number(shown.seconds),
-        "places": None if shown.places is None else _of_names(shown.places),
+        "places": places,
     }
-
-
-def _of_names(names: Names) -> dict[str, Any]:
-    sites = None if names.sites is None else pack_words(names.sites)
-    return {"sequences": pack_words(names.sequences), "sites": sites}
 
 
 def _to_names(found: dict[str, Any] | None, lengths: np.ndarray) -> Names | None:
@@ -271,14 +256,14 @@ def _to_names(found: dict[str, Any] | None, lengths: np.ndarray) -> Names | None
     sites = None if found["sites"] is None else to_words(found["sites"])
     names = Names(to_words(found["sequences"]), sites)
     if len(names.sequences) != len(lengths) or (sites is not None and len(sites) != lengths.sum()):
-        raise ValueError("its names are not as many as its sequences and sites")
+        raise ValueError("its names do not match its sequences and sites in number")
     return names
 
 
 def _to_summary(found: dict[str, Any]) -> FitSummary:
     lengths, values = to_array(found["lengths"]), to_array(found["values"])
     if lengths.ndim != 1 or values.shape != (int(lengths.sum()),):
-        raise ValueError(f"{values.shape} values for sequences of {int(lengths.sum())} sites")
+        raise ValueError(f"values have shape {values.shape} for {int(lengths.sum())} sites")
     edges = None if found["edges"] is None else to_array(found["edges"])
     if edges is not None and (edges.ndim != 2 or edges.shape[1] != 2):
         raise ValueError(f"edges have shape {edges.shape}")
@@ -297,7 +282,3 @@ def _to_summary(found: dict[str, Any]) -> FitSummary:
         seconds=to_number(found["seconds"]),
         places=_to_names(found["places"], lengths),
     )
-
-
-def _reason(error: Exception) -> str:
-    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)

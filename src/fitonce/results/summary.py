@@ -1,7 +1,4 @@
-"""A fit without its machinery: what is shown and written down of it.
-
-A result that was read back from a file has a `FitSummary` in place of its fit.
-"""
+"""The part of a fit that is shown and saved. A result read from a file has it in place of its fit."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from fitonce.data.places import Names
 
 
 class Fitted(Protocol):
-    """What a result asks of its fit, or of what was written down of it."""
+    """What a result needs of its fit, or of a summary of it."""
 
     @property
     def ok(self) -> bool: ...
@@ -43,19 +40,19 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FitSummary:
-    """What was fitted to what, and what came out.
+    """A fit without its model and data.
 
     Attributes:
-        model, data: in words.
-        status: whether it is a certified minimum.
+        model, data: descriptions.
+        status: whether the fit is a certified minimum.
         parameters: one row per free coordinate: `name`, `value`, `se`.
-        log_likelihood: of all data, without the prior; nan where a model does not tell them apart.
-        lengths: (N,) sites of each sequence.
-        values: (sites,) the first channel, nan where missing or where data are not numbers.
-        channels: names.
+        log_likelihood: of all data, without the prior; nan where a model does not separate the two.
+        lengths: (N,) number of sites of each sequence.
+        values: (sites,) the first channel, nan where missing or not numeric.
+        channels: their names.
         edges: (E, 2) of a graph; None where there is none.
-        seconds: that the fit took.
-        places: what the user calls sequences and sites; None: they have numbers only.
+        seconds: duration of the fit.
+        places: the user's names of sequences and sites; None: they are only numbered.
     """
 
     model: str
@@ -83,35 +80,34 @@ class FitSummary:
         return int(self.lengths.sum())
 
     def params_at(self, theta: np.ndarray) -> Any:
-        """Not without the model."""
+        """Raises: a summary has no model."""
         raise ValueError(
-            "a result read from a file has no model; its theta and names are there, "
-            "cross-validate again for params"
+            "a result read from a file has no model: use its theta, or cross-validate again for params"
         )
 
 
 def moves_most(moves: pd.DataFrame) -> list[str]:
-    """Of moves of parameters in standard errors, a row for each point, the largest in words."""
+    """The largest parameter change of each point, such as "rate[0] (+0.12 se)"; `moves`: (points, D) in
+    standard errors."""
     values = np.nan_to_num(moves.to_numpy(float))
     most = np.abs(values).argmax(1)
     return [f"{moves.columns[k]} ({row[k]:+.2f} se)" for row, k in zip(values, most, strict=True)]
 
 
 def loss_in_words(scheme: str, loss: str) -> str:
-    """What a result averages over folds."""
-    if scheme == "structures":
-        usual = loss in ("pointwise", "joint")
-        return (
-            "minus the log-likelihood of a whole sequence" if usual else f"the {loss} loss per sequence"
-        )
-    return f"the {loss} loss per point"
+    """The loss that a result averages over folds."""
+    if scheme != "structures":
+        return f"the {loss} loss per point"
+    if loss in ("pointwise", "joint"):
+        return "minus the log-likelihood of a whole sequence"
+    return f"the {loss} loss per sequence"
 
 
 def versions() -> dict[str, str]:
-    """Of what computes, here and now."""
+    """Versions of Python and of the packages that compute."""
     named = {name: version(name) for name in ("fitonce", "jax", "numpy", "scipy", "pandas")}
     return {"python": platform.python_version(), **named}
 
 
-# A `CVResult`. It writes reports itself, so this package cannot import it.
+# A `CVResult`, which imports this package to write reports, so that it cannot be imported here.
 Result = Any

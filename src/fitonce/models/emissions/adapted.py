@@ -1,4 +1,4 @@
-"""Emissions written before `Emission` was a class: six methods and `deduplicate`."""
+"""Support for emissions written before `Emission` was a class: six methods and `deduplicate`."""
 
 from __future__ import annotations
 
@@ -51,19 +51,18 @@ class AdaptedEmission(Emission):
 
 
 def as_emission(given: Any) -> Emission:
-    """An emission, whichever way it was written."""
+    """The emission itself, or an adapter for one that does not derive from `Emission`."""
     if isinstance(given, Emission):
         return given
     if isinstance(given, type):
         raise ValueError(f"emission must be an instance, such as {given.__name__}(), got the class")
-    lacking = [name for name in (*_METHODS, "deduplicate") if not hasattr(given, name)]
-    if lacking:
+    if not all(hasattr(given, name) for name in (*_METHODS, "deduplicate")):
         raise ValueError(
             f"emission must be an fo.models.Emission such as fo.models.Poisson(), got {given!r:.80}"
         )
     warnings.warn(
-        f"an emission should derive from fo.models.Emission; {type(given).__name__} does not, and from "
-        "the next version on must",
+        f"an emission should derive from fo.models.Emission; {type(given).__name__} does not, which the "
+        "next version will refuse",
         DeprecationWarning,
         stacklevel=4,
     )

@@ -3,9 +3,9 @@
     x_t | z_t = k  ~  Normal(f_k(x_t-1, ..., x_t-p), noise I)
 
 f_k is linear (`LinearAutoregression`) or a small network (`NeuralAutoregression`). The first p steps
-of a sequence are conditioned on: they are regressors, and nothing is said of how they came about. The
-same goes for the p steps after a missing one, whose regressors are not all known: summing a missing
-regressor out would mix the states of p + 1 steps, so such steps are given and not scored.
+of a sequence are only conditioned on: they are regressors, not modelled. The same holds for the p steps
+after a missing one, whose regressors are incomplete: summing out a missing regressor would mix the
+states of p + 1 steps, so such steps are conditioned on and not scored.
 """
 
 from __future__ import annotations
@@ -19,54 +19,53 @@ import numpy as np
 from fitonce.core.constraints import Constraint, Free
 from fitonce.core.numerics import Array, is_count, is_number
 from fitonce.core.parameters import Params
+from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
-from fitonce.models.emissions.base import Emission, EmissionTraits, Rows
+from fitonce.models.emissions.base import Blocks, Emission, EmissionTraits, Rows
 from fitonce.models.emissions.gauss_newton import Layers, Problem, improved
 from fitonce.models.emissions.regression import (
     NoiseModel,
-    kmeans_labels,
     regression_information,
     ridge,
-    segment_labels,
     spread_of,
+    starting_shares,
 )
 
 
 @dataclass(frozen=True)
 class Autoregression(Emission):
-    """What every autoregression of some order makes of the data; a subclass says how steps depend on the
-    `order` steps before them."""
+    """Lags of the data; a subclass models how a step depends on the `order` steps before it."""
 
     order: int
     noise: NoiseModel
 
+    traits = EmissionTraits(along_time=True, by_state=True, m_step=True, em_starts=True)
+
     def modelled(self, data: Sequences) -> Sequences:
-        """The data with the steps that are only conditioned on marked as such."""
+        """The data with steps that are only conditioned on marked as such."""
         order = self.order
         short = np.flatnonzero(data.lengths <= order)
         if short.size:
             raise ValueError(
-                f"an autoregression of order {order} needs sequences of at least {order + 1} steps, but "
-                f"sequence {short[0]} has {data.lengths[short[0]]}"
+                f"an autoregression of order {order} needs sequences of at least "
+                f"{counted(order + 1, 'step')}, but sequence {short[0]} has {data.lengths[short[0]]}"
             )
-        known: np.ndarray = data.observed
-        if data.conditioned is not None:
-            known = known | data.conditioned
-        whole = np.asarray(known.all(-1))
+        known = data.observed if data.conditioned is None else data.observed | data.conditioned
+        complete = np.asarray(known.all(-1))
         explained = data.valid.copy()
         for lag in range(1, order + 1):
-            explained[:, lag:] &= whole[:, :-lag]
+            explained[:, lag:] &= complete[:, :-lag]
             explained[:, :lag] = False
         observed = known & explained[..., None]
         if not observed.any():
             raise ValueError(
-                f"an autoregression of order {order} needs a step with {order} complete steps "
-                "before it, found none"
+                f"an autoregression of order {order} needs a step with "
+                f"{counted(order, 'complete step')} before it, found none"
             )
         return replace(data, observed=observed, conditioned=known & ~observed)
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
-        """(N, T, order * C) the steps before each, the latest first; zeros before the beginning."""
+        """(N, T, order * C) lagged values, the latest first; zeros before the start of a sequence."""
         count, steps, channels = data.values.shape
         lags = np.zeros((count, steps, self.order, channels))
         for lag in range(1, self.order + 1):
@@ -78,19 +77,15 @@ class Autoregression(Emission):
 class LinearAutoregression(Autoregression):
     """`weight` (K, C, p C), columns of the latest step first, `bias` (K, C), and `variance`.
 
-    Prior: a matrix normal with identity covariances times `weight_scale`^2 around a mean that is the
-    identity for the latest step (x_t is x_t-1, as the paper has it) and zero for the others; a normal
-    with `bias_scale` around zero for the bias. None: flat.
+    Priors: entries of the weight are normal with standard deviation `weight_scale`, around the identity
+    for the latest step (x_t is x_t-1, as in the paper) and around zero for earlier ones; those of the
+    bias are normal with standard deviation `bias_scale` around zero. None: flat.
     """
 
     weight_scale: float | None = 1.0
     bias_scale: float | None = 1.0
 
-    @property
-    def traits(self) -> EmissionTraits:
-        return EmissionTraits(
-            along_time=True, by_state=True, m_step=True, em_starts=True, information=True
-        )
+    traits = replace(Autoregression.traits, information=True)
 
     def __post_init__(self) -> None:
         _check_order(self.order)
@@ -107,36 +102,29 @@ class LinearAutoregression(Autoregression):
         return names | self.noise.parameters(n_states)
 
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
-        labels = kmeans_labels(rows, n_states) if rng is None else segment_labels(rows, n_states, rng)
-        shares = (labels[:, None] == np.arange(n_states)).astype(float)
         begin = {"variance": np.asarray(float(spread_of(rows)) / n_states)}
-        return self.maximise(begin, shares, rows)
+        return self.maximise(begin, starting_shares(rows, n_states, rng), rows)
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
-        """An M step: the best regressions when row r is of state k with probability shares[r, k], at the
-        variance at hand, and then the best variance."""
+        """The M step: the best regressions at the current variance, then the best variance, when row r
+        is in state k with probability shares[r, k]."""
         n_states, channels = shares.shape[1], rows.x.shape[1]
         mean = np.zeros((channels, self.order * channels + 1))
         mean[:, :channels] = np.eye(channels) if self.order else 0.0
-        widths = np.append(
-            np.full(self.order * channels, _flat(self.weight_scale)), _flat(self.bias_scale)
+        weight_scale, bias_scale = (
+            np.inf if scale is None else scale for scale in (self.weight_scale, self.bias_scale)
         )
-        variance = np.broadcast_to(np.asarray(self.noise.value(params), float), (n_states,))
-        found, squares, counts = ridge(rows, shares, variance, mean, 1.0 / widths**2)
-        out = {"bias": found[:, :, -1], "weight": found[:, :, :-1]} | self.noise.best(
-            squares, counts, rows
-        )
-        return {name: out[name] for name in self.parameters(n_states, rows)}
+        scales = np.append(np.full(self.order * channels, weight_scale), bias_scale)
+        variance = self.noise.per_state(params, n_states)
+        coefficients, squares, counts = ridge(rows, shares, variance, mean, 1.0 / scales**2)
+        best = {"bias": coefficients[:, :, -1], "weight": coefficients[:, :, :-1]}
+        best |= self.noise.best(squares, counts, rows)
+        return {name: best[name] for name in self.parameters(n_states, rows)}
 
-    def information(
-        self, params: Params, shares: np.ndarray, rows: Rows
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Minus the second derivatives of sum_rk shares[r, k] log p(row r | k), sums of squares of
-        regressors: (K, P, P) by the parameters of each state (bias, variance where it has its own,
-        weight), (K, P, S) with a shared variance, and (S, S)."""
-        return regression_information(
-            rows, shares, np.asarray(self.noise.value(params)), params, self.noise.kind
-        )
+    def information(self, params: Params, shares: np.ndarray, rows: Rows) -> Blocks:
+        """As for `Emission`: the coordinates of a state are bias, log variance if it has its own, and
+        weight; a shared log variance is the only shared one."""
+        return regression_information(rows, shares, params, self.noise)
 
     def log_prior(self, params: Params, rows: Rows) -> Array:
         value = self.noise.log_prior(params, rows)
@@ -150,7 +138,7 @@ class LinearAutoregression(Autoregression):
     def log_density(self, params: Params, rows: Rows) -> Array:
         states, channels = params["bias"].shape
         mean = params["bias"][..., None]
-        if self.order:  # rows last: what is multiplied is contiguous
+        if self.order:  # rows last, so that the factors of the product are contiguous
             weight = params["weight"].reshape(states * channels, -1)
             mean = mean + (weight @ rows.covariates.T).reshape(states, channels, -1)
         return self.noise.log_density(rows.x.T - mean, params, rows)
@@ -158,21 +146,16 @@ class LinearAutoregression(Autoregression):
 
 @dataclass(frozen=True)
 class NeuralAutoregression(Autoregression):
-    """x_t from a network of one hidden layer of tanh units for each state: `weight_in` (K, H, p C),
+    """A network with one hidden layer of tanh units for each state: `weight_in` (K, H, p C),
     `bias_in` (K, H), `weight_out` (K, C, H), `bias_out` (K, C), and `variance`.
 
-    Prior: a normal with standard deviation `weight_scale` around zero for every weight and bias.
+    Prior: every weight and bias is normal with mean zero and standard deviation `weight_scale`.
     """
 
     hidden: int = 12
     weight_scale: float = 1.0
 
-    @property
-    def traits(self) -> EmissionTraits:
-        return EmissionTraits(
-            along_time=True, by_state=True, m_step=True, em_starts=True, metric=True,
-            strongly_nonquadratic=True,
-        )  # fmt: skip
+    traits = replace(Autoregression.traits, metric=True, strongly_nonquadratic=True)
 
     def __post_init__(self) -> None:
         _check_order(self.order, 1)
@@ -192,53 +175,50 @@ class NeuralAutoregression(Autoregression):
         return names | self.noise.parameters(n_states)
 
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
-        """Random small features, and for each state the best output layer on them."""
+        """Small random hidden layers, and for each state the best output layer given them."""
         random = rng or np.random.default_rng(0)
         channels, inputs = rows.x.shape[1], rows.covariates.shape[1]
-        labels = kmeans_labels(rows, n_states) if rng is None else segment_labels(rows, n_states, rng)
-        reach = 1.0 / np.sqrt(inputs * max(float(spread_of(rows)), np.finfo(float).tiny))
-        weight_in = random.normal(0.0, reach, (self.hidden, inputs))
+        shares, spread = starting_shares(rows, n_states, rng), float(spread_of(rows))
+        scale = 1.0 / np.sqrt(inputs * max(spread, np.finfo(float).tiny))
+        weight_in = random.normal(0.0, scale, (self.hidden, inputs))
         bias_in = random.normal(0.0, 0.1, self.hidden)
         features = replace(rows, covariates=jnp.tanh(rows.covariates @ weight_in.T + bias_in))
-        shares = (labels[:, None] == np.arange(n_states)).astype(float)
-        variance = np.full(n_states, float(spread_of(rows)) / n_states)
-        mean, widths = np.zeros((channels, self.hidden + 1)), np.full(self.hidden + 1, self.weight_scale)
-        found, squares, counts = ridge(features, shares, variance, mean, 1.0 / widths**2)
+        variance, mean = np.full(n_states, spread / n_states), np.zeros((channels, self.hidden + 1))
+        precision = 1.0 / np.full(self.hidden + 1, self.weight_scale) ** 2
+        coefficients, squares, counts = ridge(features, shares, variance, mean, precision)
         return {
             "weight_in": np.tile(weight_in, (n_states, 1, 1)),
             "bias_in": np.tile(bias_in, (n_states, 1)),
-            "weight_out": found[:, :, :-1],
-            "bias_out": found[:, :, -1],
+            "weight_out": coefficients[:, :, :-1],
+            "bias_out": coefficients[:, :, -1],
         } | self.noise.best(squares, counts, rows)
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
-        """An M step that goes down, not to the bottom: a few steps of each state's network when row r is
-        of state k with probability shares[r, k], and then the best variance."""
-        variance = np.broadcast_to(np.asarray(self.noise.value(params), float), (shares.shape[1],))
+        """A generalised M step, which improves but need not maximise: a few Gauss-Newton steps for each
+        state's network, then the best variance, when row r is in state k with weight shares[r, k]."""
+        variance = self.noise.per_state(params, shares.shape[1])
         precision = 1.0 / self.weight_scale**2
-        found, squares, counts = [], [], []
+        networks, squares, counts = [], [], []
         for state, layers in enumerate(self._layers(params)):
             problem = Problem.of(rows, shares[:, state])
             layers = improved(problem, layers, float(variance[state]), precision)
-            found.append(layers)
+            networks.append(layers)
             squares.append(problem.squares(layers))
             counts.append(float(problem.shares @ problem.observed.sum(1)))
-        stacked = {name: np.stack([getattr(one, name) for one in found]) for name in Layers._fields}
+        stacked = {name: np.stack([getattr(net, name) for net in networks]) for name in Layers._fields}
         return stacked | self.noise.best(np.array(squares), np.array(counts), rows)
 
-    def metric(
-        self, params: Params, shares: np.ndarray, rows: Rows
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What `LinearAutoregression.information` gives, without second derivatives of the networks: a
-        positive definite stand-in."""
+    def metric(self, params: Params, shares: np.ndarray, rows: Rows) -> Blocks:
+        """The Gauss-Newton approximation of the information, without second derivatives of the networks
+        and without cross terms with the variance; positive definite."""
         states = shares.shape[1]
-        variance = np.broadcast_to(np.asarray(self.noise.value(params), float), (states,))
+        variance = self.noise.per_state(params, states)
         blocks, squares = [], []
         for state, layers in enumerate(self._layers(params)):
             problem = Problem.of(rows, shares[:, state])
             block, half = problem.gauss_newton(layers), 0.5 * problem.squares(layers) / variance[state]
             block /= variance[state]
-            if self.noise.kind == "state":  # its coordinate follows the biases
+            if self.noise.kind == "state":  # the log variance follows the biases
                 after = layers.bias_in.size + layers.bias_out.size
                 block = np.insert(np.insert(block, after, 0.0, 0), after, 0.0, 1)
                 block[after, after] = half
@@ -253,9 +233,8 @@ class NeuralAutoregression(Autoregression):
         return [Layers(*(part[state] for part in parts)) for state in range(len(parts[0]))]
 
     def log_prior(self, params: Params, rows: Rows) -> Array:
-        squares = sum(
-            jnp.sum(params[name] ** 2) for name in ("weight_in", "bias_in", "weight_out", "bias_out")
-        )
+        weights = ("weight_in", "bias_in", "weight_out", "bias_out")
+        squares = sum(jnp.sum(params[name] ** 2) for name in weights)
         return self.noise.log_prior(params, rows) - 0.5 * squares / self.weight_scale**2
 
     def log_density(self, params: Params, rows: Rows) -> Array:
@@ -269,7 +248,3 @@ class NeuralAutoregression(Autoregression):
 def _check_order(order: Any, least: int = 0) -> None:
     if not is_count(order, least):
         raise ValueError(f"order must be an integer of at least {least}, got {order!r}")
-
-
-def _flat(scale: float | None) -> float:
-    return np.inf if scale is None else scale

@@ -1,8 +1,9 @@
-"""Counts and categories: Poisson, binomial, categorical. Channels are independent given the state."""
+"""Poisson, binomial and categorical emissions. Channels are independent given the state."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,48 +29,39 @@ from fitonce.models.emissions.base import (
 )
 
 
-def _exposure(rows: Rows) -> np.ndarray:
-    """Of the rows, to multiply by x: ones where there is none."""
-    exposure = np.ones(len(rows.x)) if rows.exposure is None else np.asarray(rows.exposure)
-    return np.broadcast_to(upright(exposure, rows.x), rows.x.shape)
-
-
 def _rates(n_states: int, rows: Rows, rng: np.random.Generator | None) -> np.ndarray:
-    """Starting rates per unit of exposure, rising. Where most counts are zero a level would be, too, and a
-    rate of zero has no logarithm."""
+    """Increasing starting rates per unit of exposure, away from zero, whose logarithm is infinite."""
     rising = upright(1.0 + 0.01 * np.arange(n_states), rows.x)
-    levels, lowest = spread_levels(n_states, rows, rng), 0.1
+    lowest: Any = 0.1
     if rows.exposure is not None:
         counts = np.asarray(rows.counts)
         overall = np.asarray(rows.x).T @ counts / (np.asarray(rows.exposure) @ counts)
         lowest = np.where(overall > 0, 0.05 * overall, 0.005)
-    return np.maximum(levels, lowest) * rising
+    return np.maximum(spread_levels(n_states, rows, rng), lowest) * rising
 
 
 @dataclass(frozen=True)
 class Poisson(Emission):
-    """Counts with mean `rate`, (K, C) or (K,), times the exposure, where there is one.
+    """Counts with mean `rate`, (K, C) or (K,), times the exposure if there is one.
 
     Args:
-        shape, rate: of a Gamma prior on the rates; 1 and 0 make it flat.
+        shape, rate: Gamma prior on the rates; 1 and 0 make it flat.
     """
 
     shape: float = 1.0
     rate: float = 0.0
 
+    traits = EmissionTraits(deduplicate=True, exposure=True, m_step=True)
+
     def __post_init__(self) -> None:
         require_gamma("the Poisson prior", (self.shape, self.rate))
-
-    @property
-    def traits(self) -> EmissionTraits:
-        return EmissionTraits(deduplicate=True, exposure=True, m_step=True)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         require_counts_of(data, "a Poisson emission")
 
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
-        known = 0.0 if exposure is None else upright(np.log(exposure), x)
-        return x * known - gammaln(x + 1.0)
+        log_exposure = 0.0 if exposure is None else upright(np.log(exposure), x)
+        return x * log_exposure - gammaln(x + 1.0)
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         return {"rate": Positive((n_states, *rows.x.shape[1:]))}
@@ -86,22 +78,25 @@ class Poisson(Emission):
         return sum_channels(x * jnp.log(rate) - mean, rows)
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
+        exposure = 1.0 if rows.exposure is None else upright(rows.exposure, rows.x)
         counts = weighted_sums(rows.x, shares, rows) + self.shape - 1.0
-        return {"rate": counts / (weighted_sums(_exposure(rows), shares, rows) + self.rate)}
+        return {"rate": counts / (weighted_sums(exposure, shares, rows) + self.rate)}
 
 
 @dataclass(frozen=True)
 class Binomial(Emission):
-    """Counts out of a number of trials, each with probability `rate`, (K, C) or (K,).
+    """Counts of successes in a number of trials with probability `rate`, (K, C) or (K,).
 
     Args:
-        a, b: of a Beta prior on the rates; 1 and 1 make it flat.
-        trials: of every count; None: the exposure says it for each.
+        a, b: Beta prior on the rates; 1 and 1 make it flat.
+        trials: number of trials of every count; None: given by the exposure.
     """
 
     a: float = 1.0
     b: float = 1.0
     trials: int | None = None
+
+    traits = EmissionTraits(deduplicate=True, exposure=True, m_step=True)
 
     def __post_init__(self) -> None:
         if not (self.a > 0 and self.b > 0):
@@ -109,15 +104,11 @@ class Binomial(Emission):
         if self.trials is not None and not (self.trials >= 1 and self.trials == int(self.trials)):
             raise ValueError(f"trials must be an integer of at least 1 or None, got {self.trials!r}")
 
-    @property
-    def traits(self) -> EmissionTraits:
-        return EmissionTraits(deduplicate=True, exposure=True, m_step=True)
-
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         require_counts_of(data, "a binomial emission")
         if exposure is None and self.trials is None:
             raise ValueError(
-                "a binomial emission needs trials=, or on a graph exposure=, how many each count is out of"
+                "a binomial emission needs trials=, or on a graph exposure=, its number of trials"
             )
         if exposure is None:
             highest = float(data.values[data.observed].max())
@@ -126,10 +117,11 @@ class Binomial(Emission):
                     f"a binomial count cannot exceed its trials={self.trials}, got {highest:g}"
                 )
             return
-        whole = np.flatnonzero(exposure != np.floor(exposure))
-        if whole.size:
+        fractional = np.flatnonzero(exposure != np.floor(exposure))
+        if fractional.size:
+            site = fractional[0]
             raise ValueError(
-                f"a binomial exposure must be an integer, got {exposure[whole[0]]:g} at site {whole[0]}"
+                f"a binomial exposure must be an integer, got {exposure[site]:g} at site {site}"
             )
         x = np.where(data.observed, data.values, 0.0)[0, :, 0]
         over = np.flatnonzero(x > exposure)
@@ -140,14 +132,12 @@ class Binomial(Emission):
                 f"{exposure[site]:g}"
             )
 
-    def _trials(self, rows: Rows) -> np.ndarray:
-        """Of the shape of x."""
-        if rows.exposure is None:
-            return np.full(rows.x.shape, float(self.trials or 0))
-        return _exposure(rows)
+    def _trials(self, x: Any, exposure: Any) -> Any:
+        """Numbers of trials that broadcast against x."""
+        return float(self.trials or 0) if exposure is None else upright(exposure, x)
 
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
-        trials = upright(np.asarray(float(self.trials or 0) if exposure is None else exposure), x)
+        trials = self._trials(x, exposure)
         return gammaln(trials + 1.0) - gammaln(x + 1.0) - gammaln(np.maximum(trials - x, 0.0) + 1.0)
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
@@ -158,7 +148,7 @@ class Binomial(Emission):
             rates = spread_levels(n_states, rows, rng) / float(self.trials or 1)
         else:
             rates = _rates(n_states, rows, rng)
-        # Away from zero and one, whose log-odds are infinite, and still in rising order.
+        # Away from 0 and 1, whose log-odds are infinite, and still increasing.
         place = upright(np.arange(n_states) / n_states, rows.x)
         return {"rate": np.clip(rates, 1e-4 * (1.0 + place), 0.98 + 0.02 * place)}
 
@@ -168,42 +158,39 @@ class Binomial(Emission):
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         rate, x = params["rate"], rows.x[:, None]
-        trials = float(self.trials or 0) if rows.exposure is None else upright(rows.exposure, x)
-        return sum_channels(xlogy(x, rate) + xlog1py(trials - x, -rate), rows)
+        failures = self._trials(x, rows.exposure) - x
+        return sum_channels(xlogy(x, rate) + xlog1py(failures, -rate), rows)
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         counts = weighted_sums(rows.x, shares, rows) + self.a - 1.0
-        return {
-            "rate": counts / (weighted_sums(self._trials(rows), shares, rows) + self.a + self.b - 2.0)
-        }
+        trials = weighted_sums(self._trials(rows.x, rows.exposure), shares, rows)
+        return {"rate": counts / (trials + self.a + self.b - 2.0)}
 
 
 def n_categories(data: Sequences) -> int:
-    """As many as the largest that was observed needs, at least two."""
+    """The number of categories that the largest value implies, at least two."""
     return int(np.max(data.values, initial=1.0)) + 1
 
 
 @dataclass(frozen=True)
 class Categorical(Emission):
-    """Integer categories 0 .. n_categories - 1; `probability` is (K, C, M), or (K, M) of single values.
+    """Integer categories 0 .. n_categories - 1; `probability` is (K, C, M), or (K, M) on a graph.
 
     Args:
         n_categories: M.
-        concentration: of a Dirichlet prior.
+        concentration: Dirichlet prior on the probabilities.
     """
 
     n_categories: int
     concentration: float = 1.1
+
+    traits = EmissionTraits(deduplicate=True, m_step=True)
 
     def __post_init__(self) -> None:
         if self.n_categories < 2:
             raise ValueError(f"n_categories must be at least 2, got {self.n_categories}")
         if not self.concentration > 0:
             raise ValueError(f"concentration must be positive, got {self.concentration}")
-
-    @property
-    def traits(self) -> EmissionTraits:
-        return EmissionTraits(deduplicate=True, m_step=True)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         require_counts_of(data, "a categorical emission")
@@ -214,9 +201,8 @@ class Categorical(Emission):
             )
 
     def _indicators(self, rows: Rows) -> np.ndarray:
-        """(R, ..., M) which category each value is, nothing where it was not observed."""
-        found = np.asarray(rows.x)[..., None] == np.arange(self.n_categories)
-        return found if rows.observed is None else found & np.asarray(rows.observed)[..., None]
+        """(R, ..., M) bools: the category of each value, all false where missing."""
+        return (np.asarray(rows.x)[..., None] == np.arange(self.n_categories)) & rows.mask()[..., None]
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         return {"probability": Simplex((n_states, *rows.x.shape[1:], self.n_categories))}
@@ -229,7 +215,7 @@ class Categorical(Emission):
         return {"probability": tilted / tilted.sum(-1, keepdims=True)}
 
     def log_prior(self, params: Params, rows: Rows) -> Array:
-        # A frozen table may hold exact zeros; a learned one never does.
+        # Frozen probabilities may be exactly zero; learned ones never are.
         return dirichlet_log_prior(params["probability"], self.concentration, params["probability"] > 0)
 
     def log_density(self, params: Params, rows: Rows) -> Array:
@@ -238,6 +224,6 @@ class Categorical(Emission):
         return sum_channels(jnp.moveaxis(chosen[..., 0, :], -1, 1), rows)
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
-        found = np.tensordot(shares, self._indicators(rows), (0, 0)) + self.concentration - 1.0
-        found = np.maximum(found, 1e-8)
-        return {"probability": found / found.sum(-1, keepdims=True)}
+        counts = np.tensordot(shares, self._indicators(rows), (0, 0)) + self.concentration - 1.0
+        counts = np.maximum(counts, 1e-8)
+        return {"probability": counts / counts.sum(-1, keepdims=True)}

@@ -1,9 +1,9 @@
-"""Ihler et al.'s time-varying Poisson process: daily background, and events that add counts.
+"""Ihler et al.'s time-varying Poisson process: a daily background, and events that add counts.
 
     x_t = background + excess,   background ~ Poisson(rate * day[d_t]),   d_t the day of the week
     excess = 0 when z_t = 0,     excess ~ NegativeBinomial(a, b / (1 + b)) when z_t = 1
 
-The excess is summed out, so an event's count is a convolution of the two distributions.
+The excess is summed out, so that the count during an event has the convolution of both distributions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LARGEST_COUNT = 2000
 
 @dataclass(frozen=True)
 class EventEmission(Emission):
-    """Parameters: `rate`, `day_share` (7 shares that sum to one; day = 7 * share), `a`, `b`."""
+    """Parameters: `rate`, `day_share` (7 shares that sum to 1; day = 7 * share), `a`, `b`."""
 
     steps_per_day: int
     first_day: int
@@ -41,9 +41,7 @@ class EventEmission(Emission):
     b_prior: tuple[float, ...]
     day_concentration: float
 
-    @property
-    def traits(self) -> EmissionTraits:
-        return EmissionTraits(deduplicate=True, along_time=True)
+    traits = EmissionTraits(deduplicate=True, along_time=True)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         if len(data.channels) != 1:
@@ -92,12 +90,11 @@ class EventEmission(Emission):
         )
 
     def log_density(self, params: Params, rows: Rows) -> Array:
-        """One (rows, largest + 1) table: excess e and background count - e, for every distinct row."""
-        count = rows.x[:, 0].astype(int)
+        """(R, 2), from a table (R, largest + 1) of every excess e and background x - e."""
         rate = params["rate"] * DAYS * params["day_share"][rows.covariates[:, 0].astype(int)]
         excess = np.arange(rows.largest + 1)
         log_excess = _negative_binomial(rows.largest, params["a"], params["b"])
-        rest = count[:, None] - excess
+        rest = rows.x[:, 0].astype(int)[:, None] - excess
         possible = rest >= 0
         rest = jnp.where(possible, rest, 0)
         log_factorial = jnp.asarray(np.cumsum(np.log(np.maximum(excess, 1))))
@@ -109,8 +106,8 @@ class EventEmission(Emission):
 def _negative_binomial(largest: int, a: Array, b: Array) -> Array:
     """(largest + 1,) log probabilities of NegativeBinomial(a, b / (1 + b)) at 0 .. largest.
 
-    Gamma(n + a) / (Gamma(a) n!) as a cumulative product: exact, and its second derivatives compile
-    in a moment where those of the log-gamma function take seconds.
+    Gamma(n + a) / (Gamma(a) n!) is a cumulative product: exact, and its second derivatives compile
+    much faster than those of the log-gamma function.
     """
     terms = jnp.log(a + np.arange(largest)) - np.log(np.arange(1.0, largest + 1)) - jnp.log1p(b)
     first = a * (jnp.log(b) - jnp.log1p(b))

@@ -1,7 +1,7 @@
-"""Weighted least squares with a network of one hidden layer: steps of Gauss-Newton, damped as needed.
+"""Weighted least squares with a network of one hidden layer, by damped Gauss-Newton steps.
 
 Derivatives of the outputs are products of a hidden unit's slope with an input, and of a hidden unit
-with an output, so that the matrix of Gauss and Newton comes from one Gram matrix of both.
+with an output, so that the Gauss-Newton matrix follows from one Gram matrix of both.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from scipy import linalg
 from threadpoolctl import ThreadpoolController
 
 from fitonce.models.emissions.base import Rows
+from fitonce.models.emissions.regression import with_intercept
 
-_STEPS = 2  # of a state in an M step: EM changes the shares before more of them pay
+_STEPS = 2  # per state and M step: more do not pay, because EM then changes the shares
 _MOST_DAMPINGS = 8
-_NO_SHARE = 1e-10  # a row that is this little of a state tells it nothing
+_NO_SHARE = 1e-10  # rows with a smaller share of a state are ignored
 
 
 class Layers(NamedTuple):
-    """Of one state: bias_in (H,), bias_out (C,), weight_in (H, Q), weight_out (C, H). The order is that
-    of the free coordinates."""
+    """The network of one state: bias_in (H,), bias_out (C,), weight_in (H, Q), weight_out (C, H), in the
+    order of the free coordinates."""
 
     bias_in: np.ndarray
     bias_out: np.ndarray
@@ -33,20 +34,23 @@ class Layers(NamedTuple):
         return np.concatenate([part.ravel() for part in self])
 
     def like(self, flat: np.ndarray) -> Layers:
-        ends = np.cumsum([part.size for part in self])[:-1]
-        parts = np.split(flat, ends)
+        """Inverse of `flat`, for layers of these shapes."""
+        parts = np.split(flat, np.cumsum([part.size for part in self])[:-1])
         return Layers(*(new.reshape(old.shape) for new, old in zip(parts, self, strict=True)))
 
+    def inner(self) -> np.ndarray:
+        """(H, Q + 1) coefficients of the hidden units, the bias last."""
+        return np.concatenate([self.weight_in, self.bias_in[:, None]], 1)
+
     def places(self) -> np.ndarray:
-        """Where coefficients of (unit, input or one) and then of (output, unit or one) are in `flat`."""
+        """Positions in `flat` of `inner`, then of the coefficients (C, H + 1) of the outputs."""
         numbers = self.like(np.arange(self.flat().size))
-        inner = np.concatenate([numbers.weight_in, numbers.bias_in[:, None]], 1)
         outer = np.concatenate([numbers.weight_out, numbers.bias_out[:, None]], 1)
-        return np.concatenate([inner.ravel(), outer.ravel()])
+        return np.concatenate([numbers.inner().ravel(), outer.ravel()])
 
 
 class Problem(NamedTuple):
-    """Rows of one state: inputs with a one (R, Q + 1), targets (R, C), which of them count, shares."""
+    """Data of one state: inputs with a constant (R, Q + 1), targets and mask (R, C), shares (R,)."""
 
     inputs: np.ndarray
     targets: np.ndarray
@@ -55,67 +59,59 @@ class Problem(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, shares: np.ndarray) -> Problem:
-        """Of the rows that are of this state with some probability."""
-        counted = np.flatnonzero((shares > _NO_SHARE) & (np.asarray(rows.counts) > 0))
-        x = np.asarray(rows.x)[counted]
-        known = np.asarray(rows.covariates)[counted]
-        seen = rows.observed
-        observed = np.ones(x.shape, bool) if seen is None else np.asarray(seen)[counted]
-        return cls(np.concatenate([known, np.ones((len(x), 1))], 1), x, observed, shares[counted])
+        """The rows that are in this state with non-negligible probability."""
+        used = np.flatnonzero((shares > _NO_SHARE) & (np.asarray(rows.counts) > 0))
+        inputs = with_intercept(np.asarray(rows.covariates)[used])
+        return cls(inputs, np.asarray(rows.x)[used], rows.mask()[used], shares[used])
 
     def hidden(self, layers: Layers) -> np.ndarray:
-        inner = np.concatenate([layers.weight_in, layers.bias_in[:, None]], 1)
-        return np.tanh(self.inputs @ inner.T)
+        return np.tanh(self.inputs @ layers.inner().T)
 
     def residuals(self, layers: Layers) -> np.ndarray:
-        found = self.targets - self.hidden(layers) @ layers.weight_out.T - layers.bias_out
-        return np.where(self.observed, found, 0.0)
+        residuals = self.targets - self.hidden(layers) @ layers.weight_out.T - layers.bias_out
+        return np.where(self.observed, residuals, 0.0)
 
     def squares(self, layers: Layers) -> float:
         """sum_r share_r |residual_r|^2."""
         return float(self.shares @ (self.residuals(layers) ** 2).sum(1))
 
     def gradient(self, layers: Layers) -> np.ndarray:
-        """Of half of `squares`."""
+        """The gradient of `squares` / 2."""
         hidden, rest = self.hidden(layers), self.residuals(layers) * self.shares[:, None]
         inner = ((rest @ layers.weight_out) * (1.0 - hidden**2)).T @ self.inputs
-        outer = rest.T @ _with_one(hidden)
-        found = np.empty(layers.flat().size)
-        found[layers.places()] = -np.concatenate([inner.ravel(), outer.ravel()])
-        return found
+        outer = rest.T @ with_intercept(hidden)
+        gradient = np.empty(layers.flat().size)
+        gradient[layers.places()] = -np.concatenate([inner.ravel(), outer.ravel()])
+        return gradient
 
     def gauss_newton(self, layers: Layers) -> np.ndarray:
-        """Second derivatives of half of `squares`, less those of the network; channels that were not
-        observed counted as if they had been, which is more than they tell."""
+        """The Gauss-Newton approximation of the Hessian of `squares` / 2. It treats missing channels as
+        observed, which overestimates their information."""
         hidden = self.hidden(layers)
-        size = hidden.shape[1] * self.inputs.shape[1]  # not -1: a state may have no rows
-        slopes = ((1.0 - hidden**2)[:, :, None] * self.inputs[:, None]).reshape(-1, size)
-        both = np.concatenate([slopes, _with_one(hidden)], 1)
+        inner = hidden.shape[1] * self.inputs.shape[1]  # not -1: a state may have no rows
+        slopes = ((1.0 - hidden**2)[:, :, None] * self.inputs[:, None]).reshape(-1, inner)
+        both = np.concatenate([slopes, with_intercept(hidden)], 1)
         gram = (both * self.shares[:, None]).T @ both
-        inner, width = slopes.shape[1], self.inputs.shape[1]
-        repeated = np.repeat(layers.weight_out, width, 1)  # (C, H (Q + 1))
-        channels = len(layers.weight_out)
+        repeated = np.repeat(layers.weight_out, self.inputs.shape[1], 1)  # (C, H (Q + 1))
         cross = repeated.T[:, :, None] * gram[:inner, None, inner:]  # (H (Q + 1), C, H + 1)
         cross = cross.reshape(inner, -1)
-        found = np.empty((inner + cross.shape[1],) * 2)
-        found[:inner, :inner] = gram[:inner, :inner] * (repeated.T @ repeated)
-        found[:inner, inner:], found[inner:, :inner] = cross, cross.T
-        found[inner:, inner:] = np.kron(np.eye(channels), gram[inner:, inner:])
-        ordered, places = np.empty_like(found), layers.places()
-        ordered[np.ix_(places, places)] = found
+        outer = np.kron(np.eye(len(layers.weight_out)), gram[inner:, inner:])
+        matrix = np.block([[gram[:inner, :inner] * (repeated.T @ repeated), cross], [cross.T, outer]])
+        ordered, places = np.empty_like(matrix), layers.places()
+        ordered[np.ix_(places, places)] = matrix
         return ordered
 
 
 @functools.cache
 def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # looks for them: some milliseconds
+    return ThreadpoolController()  # scanning the loaded libraries takes some milliseconds
 
 
 def improved(problem: Problem, layers: Layers, variance: float, precision: float) -> Layers:
-    """Layers with less of squares / (2 variance) + precision |layers|^2 / 2, or the same.
+    """Layers with a lower squares / (2 variance) + precision |layers|^2 / 2, or the same layers.
 
-    In one thread: systems of a few hundred unknowns are solved faster so, and many times so where other
-    work keeps the cores busy.
+    Runs in one thread, which is faster for systems of a few hundred unknowns, and much faster while
+    other work keeps the cores busy.
     """
     with _libraries().limit(limits=1, user_api="blas"):
         return _improved(problem, layers, variance, precision)
@@ -142,7 +138,3 @@ def _improved(problem: Problem, layers: Layers, variance: float, precision: floa
             break
         flat, best = flat + step, value
     return layers.like(flat)
-
-
-def _with_one(hidden: np.ndarray) -> np.ndarray:
-    return np.concatenate([hidden, np.ones((len(hidden), 1))], 1)

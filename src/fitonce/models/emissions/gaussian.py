@@ -14,9 +14,11 @@ from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import (
+    LOG_2PI,
     Emission,
     EmissionTraits,
     Rows,
+    best_kmeans,
     freeze_value,
     spread_levels,
     sum_channels,
@@ -26,18 +28,17 @@ from fitonce.models.emissions.base import (
 
 CovarianceShape = Literal["fixed", "spherical", "diag", "full"]
 SHAPES = ("fixed", "spherical", "diag", "full")
-_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True)
 class Gaussian(Emission):
-    """`mean` (K, C), and `variance` (K,) or (K, C), or `covariance` (K, C, C); of single values (K,).
+    """`mean` (K, C), and `variance` (K,) or (K, C), or `covariance` (K, C, C); on a graph all are (K,).
 
-    Priors: mean ~ Normal(0, mean_scale^2), flat when None; each covariance has the log-prior
+    Priors: mean ~ Normal(0, mean_scale^2), flat if None; each covariance S has the log-prior
     -(strength / 2) (log det S + trace(S^-1 scale^2)): `strength` pseudo-observations of spread
     `scale`, which keeps a state from collapsing onto one point. `scale=None` is a tenth of each
-    channel's standard deviation in all of the data, so that units do not matter: what a fold leaves out
-    still had its part in that. Give a number to rule this out; `strength=0` is maximum likelihood.
+    channel's standard deviation in the whole data set, so that units do not matter; left-out data
+    contribute to it, so give a number to rule that out. `strength=0` is maximum likelihood.
     """
 
     covariance: CovarianceShape = "diag"
@@ -61,7 +62,7 @@ class Gaussian(Emission):
 
     @property
     def traits(self) -> EmissionTraits:
-        # With channels missing, the best full covariance has no closed form.
+        # With missing channels, the best full covariance has no closed form.
         return EmissionTraits(m_step=self.covariance != "full")
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
@@ -69,7 +70,7 @@ class Gaussian(Emission):
             width = np.shape(self.fixed_variance)
             if width not in ((), (len(data.channels),)):
                 raise ValueError(
-                    f"variance must be a number or one for each of {len(data.channels)} channels, "
+                    f"variance must be a number or one per channel, shape ({len(data.channels)},), "
                     f"got shape {width}"
                 )
             return
@@ -90,19 +91,17 @@ class Gaussian(Emission):
             names["variance"] = Positive((n_states, *channels))
         elif self.covariance == "full":
             if not channels:
-                raise ValueError("single values have no full covariance: use covariance='diag'")
+                raise ValueError("single values have no full covariance; use covariance='diag'")
             names["covariance"] = Covariance((n_states, *channels, *channels))
         return names
 
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
-        x = np.asarray(rows.x)
-        seen = np.ones(x.shape, bool) if rows.observed is None else np.asarray(rows.observed)
-        seen = seen & upright(np.asarray(rows.counts) > 0, x)
-        wide, known = x.reshape(len(x), -1), seen.reshape(len(x), -1)
-        centres = _kmeans(wide, known, n_states, rng)
-        spread = np.array([wide[known[:, c], c].var() for c in range(wide.shape[1])])
+        x = np.asarray(rows.x).reshape(len(rows.x), -1)
+        seen = rows.mask().reshape(x.shape) & (np.asarray(rows.counts) > 0)[:, None]
+        centres = _kmeans(x, seen, n_states, rng)
+        spread = np.array([x[seen[:, c], c].var() for c in range(x.shape[1])])
         variance = np.maximum(spread / n_states, 1e-3 * spread.max() or (self.scale or 1.0) ** 2)
-        start: dict[str, np.ndarray] = {"mean": centres.reshape(n_states, *x.shape[1:])}
+        start: dict[str, np.ndarray] = {"mean": centres.reshape(n_states, *rows.x.shape[1:])}
         if self.covariance == "spherical":
             start["variance"] = np.full(n_states, variance.mean())
         elif self.covariance == "diag":
@@ -112,10 +111,9 @@ class Gaussian(Emission):
         return start
 
     def _variances(self, params: Params) -> Array:
-        """Of the shape of the means, where there is no full covariance."""
-        if self.covariance == "fixed":
-            return jnp.broadcast_to(jnp.asarray(self.fixed_variance), params["mean"].shape)
-        variance = params["variance"]
+        """Variances of the shape of the means, unless the covariance is full."""
+        fixed = self.covariance == "fixed"
+        variance = jnp.asarray(self.fixed_variance) if fixed else params["variance"]
         if self.covariance == "spherical":
             variance = upright(variance, params["mean"])
         return jnp.broadcast_to(variance, params["mean"].shape)
@@ -137,7 +135,7 @@ class Gaussian(Emission):
         return value
 
     def _prior_variance(self, rows: Rows) -> Array:
-        """Of the shape of the channels: scale^2, or a hundredth of each channel's variance."""
+        """(C,) or (): scale^2, or a hundredth of each channel's variance."""
         if self.scale is not None:
             return jnp.full(rows.x.shape[1:], self.scale**2)
         weight = jnp.ones_like(rows.x) if rows.observed is None else rows.observed.astype(float)
@@ -151,17 +149,17 @@ class Gaussian(Emission):
         if self.covariance == "full":
             return _full_log_density(residual, params["covariance"], rows.observed)
         variance = self._variances(params)
-        return sum_channels(-0.5 * (residual**2 / variance + jnp.log(variance) + _LOG_2PI), rows)
+        return sum_channels(-0.5 * (residual**2 / variance + jnp.log(variance) + LOG_2PI), rows)
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
-        """The best means at the variances at hand, and then the best variances."""
+        """The best means at the current variances, and then the best variances."""
         x = np.asarray(rows.x)
-        total = weighted_sums(np.ones(x.shape), shares, rows)
-        pull = 0.0
+        total = weighted_sums(1.0, shares, rows)
+        shrinkage: Any = 0.0
         if self.mean_scale is not None:
-            pull = np.asarray(self._variances(params)) / self.mean_scale**2
-        with np.errstate(invalid="ignore"):  # a state without mass has no mean, and says so
-            mean = weighted_sums(x, shares, rows) / (total + pull)
+            shrinkage = np.asarray(self._variances(params)) / self.mean_scale**2
+        with np.errstate(invalid="ignore"):  # the mean of a state without mass is nan
+            mean = weighted_sums(x, shares, rows) / (total + shrinkage)
         if self.covariance == "fixed":
             return {"mean": mean}
         square = np.stack([
@@ -176,7 +174,7 @@ class Gaussian(Emission):
 
 
 def _full_log_density(residual: Array, covariance: Array, observed: Array | None) -> Array:
-    """(R, K). Unobserved channels are replaced by independent standard ones with residual zero."""
+    """(R, K). Missing channels are replaced by independent standard normal ones with residual zero."""
     if observed is None:
         factor = jnp.linalg.cholesky(covariance)  # (K, C, C)
         white = solve_triangular(factor, jnp.moveaxis(residual, 0, -1), lower=True)
@@ -192,29 +190,20 @@ def _full_log_density(residual: Array, covariance: Array, observed: Array | None
         square = jnp.sum(white[..., 0] ** 2, -1)
         count = jnp.sum(observed, -1)[:, None]
     log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), -1)
-    return -0.5 * (square + log_det + count * _LOG_2PI)
+    return -0.5 * (square + log_det + count * LOG_2PI)
 
 
 def _kmeans(
     x: np.ndarray, seen: np.ndarray, n_states: int, rng: np.random.Generator | None
 ) -> np.ndarray:
-    """(K, C) cluster centres, ordered by the first channel; complete rows where there are enough."""
-    from scipy.cluster.vq import kmeans2
-
+    """(K, C) cluster centres of complete rows, ordered by the first channel; quantiles if too few."""
     whole = x[seen.all(1)]
     distinct = len(np.unique(whole, axis=0)) if len(whole) else 0
-    rows = Rows(x, seen, np.zeros((len(x), 0)), seen.any(1).astype(float))  # type: ignore[arg-type]
     if distinct < max(n_states, 2):
-        levels = spread_levels(n_states, rows, rng)
-        return levels + 1e-3 * np.arange(n_states)[:, None]
+        rows = Rows(x, seen, np.zeros((len(x), 0)), seen.any(1).astype(float))  # type: ignore[arg-type]
+        return spread_levels(n_states, rows, rng) + 1e-3 * np.arange(n_states)[:, None]
     scale = np.where(whole.std(0) > 0, whole.std(0), 1.0)
     generator = rng or np.random.default_rng(0)
     sample = whole if len(whole) <= 20_000 else generator.choice(whole, 20_000, replace=False)
-    best, best_cost = None, np.inf
-    for _ in range(8 if rng is None else 1):
-        centres, labels = kmeans2(sample / scale, n_states, minit="++", rng=generator, missing="warn")
-        cost = float(((sample / scale - centres[labels]) ** 2).sum())
-        if cost < best_cost:
-            best, best_cost = centres, cost
-    centres = np.asarray(best) * scale
+    centres = best_kmeans(sample / scale, n_states, generator, 8 if rng is None else 1)[0] * scale
     return centres[np.argsort(centres[:, 0], kind="stable")]

@@ -1,1 +1,1 @@
-"""Chains of hidden states: where sites lie, what is compiled, the objective."""
+"""Chains of hidden states: layout, compiled programs, objective."""

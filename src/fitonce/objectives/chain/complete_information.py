@@ -1,12 +1,12 @@
-"""Complete-data information: what H would be if all states had been observed.
+"""Complete-data information: H, if all states had been observed.
 
-Its blocks are those of K separate regressions (or densities): an emission may know them in closed
-form, else they come from P directions, set in all states at once. They also precondition H.
+Its blocks are those of K separate regressions (or densities): an emission may have them in closed form,
+else they come from P directions, set in all states at once. They also precondition H.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,27 +19,28 @@ from scipy import linalg
 from fitonce.core.chunks import unit_rows
 from fitonce.core.numerics import Array, in_float64
 from fitonce.objectives import priors
-from fitonce.objectives.base import Program
-from fitonce.objectives.chain.posteriors import Chunk, Sample, Split, posterior_of
+from fitonce.objectives.base import LinearMap, Program
+from fitonce.objectives.chain.posteriors import CHAIN, Chunk, Sample, Split, chain_logs, posterior_of
 
-_DIRECTIONS = 64  # second derivatives at a time
+_DIRECTIONS = 64  # rows of second derivatives at a time
 
 
 @partial(jax.jit, static_argnums=0)
 def _complete(
     program: Program, theta: Array, shares: Array, rows: Any, directions: Array, common: Array
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Second derivatives of sum_rk shares[k, r] log p(row r | k) along `directions` (m, P) of the own
-    coordinates of all states (m, K, P), and along shared ones (j, S): (j, K, P) and (j, S)."""
+    """Second derivatives of sum_rk shares[k, r] log p(row r | k): along `directions` (m, P) of the own
+    coordinates of all states, (m, K, P), and along `common` (j, S) of the shared ones, (j, K, P) and
+    (j, S)."""
     split = Split(program.space, program.model.n_states)
     emission = program.model.emission
 
     def value(own: Array, shared: Array) -> Array:
-        def state(mine: Array, fixed: dict[str, Any], share: Array) -> Array:
-            density = emission.log_density(split.one_state(mine, shared, fixed), rows)[:, 0]
+        def one(own: Array, fixed: dict[str, Any], share: Array) -> Array:
+            density = emission.log_density(split.one_state(own, shared, fixed), rows)[:, 0]
             return jnp.sum(jnp.where(share > 0, share * density, 0.0))
 
-        return jnp.sum(jax.vmap(state)(own, split.frozen(), shares))
+        return jnp.sum(jax.vmap(one)(own, split.frozen(), shares))
 
     at = (theta[split.own], theta[split.shared])
     slope = jax.grad(value, (0, 1))
@@ -57,16 +58,13 @@ def _complete(
 @partial(jax.jit, static_argnums=0)
 def _chain_hessian(program: Program, theta: Array, first: Array, moves: Array, prepared: Any) -> Array:
     """(M, M) second derivatives of sum first log initial + sum moves log transition."""
-    split = Split(program.space, program.model.n_states)
+    logs = chain_logs(program, theta, prepared)
 
     def value(free: Array) -> Array:
-        found = program.model.potentials(
-            program.space.to_params(theta.at[split.chain].set(free)), prepared.take(jnp.zeros(1, int))
-        )
-        kept = [jnp.where(p > -jnp.inf, p, 0.0) for p in (found.initial, found.transition)]
-        return jnp.sum(first * kept[0]) + jnp.sum(moves * kept[1])
+        initial, transition = logs(free)
+        return jnp.sum(first * initial) + jnp.sum(moves * transition)
 
-    return jax.hessian(value)(theta[split.chain])
+    return jax.hessian(value)(theta[Split(program.space, program.model.n_states).chain])
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class Information:
     """Complete-data information, at the posterior probabilities of the states.
 
     Attributes:
-        own: (K, P, P) each state's block.
+        own: (K, P, P) the block of each state.
         own_shared: (K, P, S).
         shared: (S, S).
         chain: (M, M).
@@ -86,16 +84,16 @@ class Information:
     chain: np.ndarray
 
     def blocks(self, split: Split) -> Iterator[tuple[tuple[slice, slice], np.ndarray]]:
-        """Where each part belongs in a matrix whose columns are ordered as those of `engines.scores`."""
+        """Place and values of each part in a matrix with the columns of `engines.score_covariance`."""
         states, width = split.own.shape
         chain = slice(states * width, states * width + len(split.chain))
         shared = slice(chain.stop, chain.stop + len(split.shared))
         for state in range(states):
-            mine = slice(state * width, (state + 1) * width)
-            yield (mine, mine), self.own[state]
+            own = slice(state * width, (state + 1) * width)
+            yield (own, own), self.own[state]
             if len(split.shared):
-                yield (mine, shared), self.own_shared[state]
-                yield (shared, mine), self.own_shared[state].T
+                yield (own, shared), self.own_shared[state]
+                yield (shared, own), self.own_shared[state].T
         yield (chain, chain), self.chain
         if len(split.shared):
             yield (shared, shared), self.shared
@@ -103,9 +101,8 @@ class Information:
 
 def summed(parts: list[Information]) -> Information:
     """Of all parts of the data."""
-    return Information(
-        *(sum(getattr(part, name) for part in parts) for name in Information.__annotations__)
-    )
+    names = Information.__annotations__
+    return Information(*(sum(getattr(part, name) for part in parts) for name in names))
 
 
 def information_of(
@@ -117,25 +114,24 @@ def information_of(
     shares: Array,
     how: str = "information",
 ) -> Information:
-    """Of a chunk, from its expected first states (K,), moves (K, K) and states of steps (K, n, T).
-    `how`: the emission's method that knows it in closed form, where it has one."""
+    """Of a chunk, from its expected first states (K,), transitions (K, K) and states of steps (K, n, T).
+    `how`: the method of the emission for its closed form, used where its traits declare it."""
     program, at = sample.program, jnp.asarray(theta)
     weighted = (shares * chunk.coefficients[:, None]).reshape(len(shares), -1)
-    chain = _chain_hessian(program, at, first, moves, sample.prepared)
+    chain = -np.asarray(_chain_hessian(program, at, first, moves, sample.prepared))
     emission = program.model.emission
-    closed = dict(program.model.frozen).keys() <= {"initial", "transition"}
-    if closed and getattr(emission.traits, how):
-        params = program.space.to_params(at)
-        known = getattr(emission, how)(params, np.asarray(weighted).T, chunk.rows)
-        return Information(known[0], known[1], known[2], -np.asarray(chain))
-    own, own_shared, shared = _by_directions(program, at, weighted, chunk.rows)
-    return Information(own, own_shared, shared, -np.asarray(chain))
+    if dict(program.model.frozen).keys() <= set(CHAIN) and getattr(emission.traits, how):
+        shares_of_rows = np.asarray(weighted).T
+        parts = getattr(emission, how)(program.space.to_params(at), shares_of_rows, chunk.rows)
+    else:
+        parts = _by_directions(program, at, weighted, chunk.rows)
+    return Information(parts[0], parts[1], parts[2], chain)
 
 
 def _by_directions(
     program: Program, at: Array, weighted: Array, rows: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The emission's part of the information, from P directions set in all states at once."""
+    """The part of the emission, from P directions set in all states at once."""
     split = Split(program.space, program.model.n_states)
     states, width = split.own.shape
     own = np.empty((width, states, width))
@@ -149,7 +145,7 @@ def _by_directions(
 
 
 def complete_information(sample: Sample, theta: np.ndarray) -> Information:
-    """The first term alone, or an emission's stand-in for it: what a preconditioner needs."""
+    """The complete-data information of a sample, or the metric that an emission has in its place."""
     at, parts = jnp.asarray(theta), []
     how = "metric" if sample.program.model.emission.traits.metric else "information"
     for chunk in sample.chunks():
@@ -160,9 +156,9 @@ def complete_information(sample: Sample, theta: np.ndarray) -> Information:
 
 
 @in_float64
-def preconditioner(sample: Sample, theta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """An approximate H^-1 as a function of columns (D, m): of the complete-data information and the
-    prior's, the blocks of each state, of the chain and of the shared parameters on their own."""
+def preconditioner(sample: Sample, theta: np.ndarray) -> LinearMap:
+    """An approximate H^-1 as a function of columns (D, m), from the complete-data information and the
+    prior: one block for each state, one for the chain and one for the shared parameters."""
     split, found = sample.split, complete_information(sample, theta)
     places = [*split.own, split.chain, split.shared]
     blocks = [*found.own, found.chain, found.shared]
@@ -193,12 +189,12 @@ def preconditioner(sample: Sample, theta: np.ndarray) -> Callable[[np.ndarray], 
 
 
 def _definite(block: np.ndarray) -> Any:
-    """A Cholesky factor of a symmetric block, or of one with the absolute values of its eigenvalues."""
+    """The Cholesky factor of a symmetric block; where it is indefinite, with absolute eigenvalues."""
     block = 0.5 * (block + block.T)
     try:
         return linalg.cho_factor(block, lower=True)
     except linalg.LinAlgError:
         values, vectors = np.linalg.eigh(block)
         floor = max(1e-8 * np.abs(values).max(), np.finfo(float).tiny)
-        sound = (vectors * np.maximum(np.abs(values), floor)) @ vectors.T
-        return linalg.cho_factor(sound, lower=True)
+        definite = (vectors * np.maximum(np.abs(values), floor)) @ vectors.T
+        return linalg.cho_factor(definite, lower=True)

@@ -13,8 +13,8 @@ from fitonce.models.named import ARHMM, CategoricalHMM, EventCounts, GaussianHMM
 from fitonce.objectives.chain.objective import chain_objective
 from fitonce.objectives.family import STATES, Family, Loaded, NamedModel, Option
 
-_ORDER = Option("order", int, 1, "Order of an autoregression", several="Orders, such as 0..3")
-_DAY = Option("steps_per_day", int, 288, "Steps in a day, for event-counts")
+_ORDER = Option("order", int, 1, "Order of the autoregression", several="Orders, such as 0..3")
+_DAY = Option("steps_per_day", int, 288, "Steps per day, for event-counts")
 
 
 def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:

@@ -1,4 +1,4 @@
-"""Where the sites of sequences lie in a padded grid."""
+"""The places of sites in a padded grid of sequences."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from fitonce.data.sequences import Sequences
 
 
 def layout_of(data: Sequences) -> Layout:
-    """Where the sites of `data` lie in the padded grid."""
-    full = bool(data.valid.all())
+    """The layout of `data`."""
     observed = jnp.asarray(data.observed.any(-1))
-    if full:
+    if data.valid.all():
         return Layout(observed, None, None, None)
     places = np.where(data.valid, np.cumsum(data.valid.ravel()).reshape(data.valid.shape) - 1, 0)
     slots = np.flatnonzero(data.valid.ravel())
@@ -23,12 +22,12 @@ def layout_of(data: Sequences) -> Layout:
 
 
 class Layout(NamedTuple):
-    """Where the sites of a batch of N sequences lie in the padded (N, T) grid.
+    """The places of the sites of N sequences in the padded (N, T) grid.
 
     Attributes:
         observed: (N, T) bools, false at missing and padding steps.
         lengths: (N,) integers, or None when every sequence fills the grid.
-        places: (N, T) the site in each place (any, at padding), or None when sites fill the grid.
+        places: (N, T) the site in each place (arbitrary at padding), or None when sites fill the grid.
         slots: (sites,) the place of each site in the flattened grid, or None when sites fill it.
     """
 
@@ -38,7 +37,7 @@ class Layout(NamedTuple):
     slots: Array | None
 
     def take(self, sequences: Array) -> Layout:
-        """Of some of the sequences, for programs that weigh whole sequences or the grid."""
+        """Some of the sequences, for programs whose weights are of whole sequences or of the grid."""
         lengths = None if self.lengths is None else self.lengths[sequences]
         return Layout(self.observed[sequences], lengths, None, None)
 
@@ -48,11 +47,11 @@ class Layout(NamedTuple):
         return sites.reshape(grid) if self.places is None else sites[self.places]
 
     def latent(self, weights: Array) -> Array:
-        """(N, T): a missing observation was not left out, so its latent state has weight one."""
+        """(N, T) weights of latent states: one where an observation is missing rather than left out."""
         return jnp.where(self.observed, self.to_grid(weights), 1.0)
 
     def link_weights(self, weights: Array) -> Array:
-        """(N * (T - 1),) of each transition, the product of the weights at its ends."""
+        """(N * (T - 1),) for each transition, the product of the weights at its ends."""
         latent = self.latent(weights)
         return (latent[:, :-1] * latent[:, 1:]).ravel()
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -15,19 +14,21 @@ from fitonce.core.chunks import chunks
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, everywhere, placed
 from fitonce.core.parameters import ParameterSpace
-from fitonce.data.sequences import Collection, Sequences, sequences
+from fitonce.core.wording import counted
+from fitonce.data.sequences import Sequences, sequences
 from fitonce.engines.chain import KERNELS, Kernel, best_path
 from fitonce.models.base import ChainModel
 from fitonce.objectives import priors
-from fitonce.objectives.base import CLUSTERS, Objective, Program, Traits
+from fitonce.objectives.base import CLUSTERS, LinearMap, Program, Traits
 from fitonce.objectives.chain import observed_information, programs
 from fitonce.objectives.chain.complete_information import preconditioner
 from fitonce.objectives.chain.layout import Layout, layout_of
 from fitonce.objectives.chain.posteriors import Sample
-from fitonce.objectives.derivatives import Derivatives
+from fitonce.objectives.derivatives import AutodiffObjective
+from fitonce.objectives.prepared import PreparedObjective
 from fitonce.objectives.schemes import A, C, ChainScheme, Scheme, Structures
 
-_TANGENTS = 100  # parameters: fewer are as fast by tangents
+_TANGENTS = 100  # parameters: with fewer, tangents are as fast as scores
 _SLOPE_BYTES = 2**30
 
 
@@ -43,13 +44,8 @@ def chain_objective(model: ChainModel, data: Any, kernel: Kernel | None = None) 
 
 
 @dataclass(frozen=True, eq=False)
-class ChainObjective(Objective):
-    """F of a chain; see `Objective`.
-
-    Attributes:
-        prepared, layout: the data as the model and the engine read it.
-        parallel: where work runs, see `core.parallel`.
-    """
+class ChainObjective(PreparedObjective, AutodiffObjective):
+    """F of a chain; see `Objective`. `parallel`: where work runs, see `core.parallel`."""
 
     program: Program
     base: np.ndarray
@@ -58,45 +54,37 @@ class ChainObjective(Objective):
     layout: Layout
     parallel: Parallel = None
 
+    values = staticmethod(programs.values)
+
     @property
-    def collection(self) -> Collection:
-        return self.data
+    def arrays(self) -> tuple[Any, Layout]:
+        return self.prepared, self.layout
 
     @cached_property
     def traits(self) -> Traits:
-        model, whole = self.model, isinstance(self.scheme, Structures)
+        model, by_sequence = self.model, isinstance(self.scheme, Structures)
         by_state = model.by_state(self.prepared)
+        has_scores = by_state and (by_sequence or isinstance(self.scheme, A))
         return Traits(
             site="time",
             resampling=("block", "iid", "structures"),
-            linear_in_weights=whole,
-            closed_form_hessian=by_state
-            and self.space.size >= _TANGENTS
-            and isinstance(self.scheme, (A, Structures)),
-            cheap_cross=whole,
+            linear_in_weights=by_sequence,
+            closed_form_hessian=has_scores and self.space.size >= _TANGENTS,
+            cheap_cross=by_sequence,
             products=True,
             blocks=by_state,
             strongly_nonquadratic=model.emission.traits.strongly_nonquadratic,
             m_steps="all" if model.has_m_steps else "none",
         )
 
-    @cached_property
-    def _derivatives(self) -> Derivatives:
-        data = (self.prepared, self.layout)
-        return Derivatives(programs.values, self.program, data, self.bytes_per_fold, self.parallel)
-
     @property
     def clusters(self) -> np.ndarray:
-        """(P,) contiguous stretches, which count as one observation each; sequences are their own."""
+        """(P,) contiguous stretches, or sequences, one observation each."""
         count = len(self.base)
         return np.arange(count) // (1 if self._whole else -(-count // CLUSTERS))
 
-    @property
-    def bytes_per_fold(self) -> int:
-        return int(self.model.bytes_per_fold(self.prepared))
-
     def bytes_per_loss(self, touched: int) -> int:
-        """Losses of sequences take these alone, those of points all of the data."""
+        """Losses of sequences read these only, losses of points all of the data."""
         if self._whole:
             return max(self.bytes_per_fold * touched // len(self.base), 1)
         return self.bytes_per_fold
@@ -105,42 +93,17 @@ class ChainObjective(Objective):
     def _whole(self) -> bool:
         return self.scheme.kind == "sequences"
 
-    @in_float64
-    def start(self, rng: np.random.Generator | None) -> np.ndarray:
-        return self.space.to_free(self.model.start(self.prepared, rng))
-
-    @in_float64
-    def log_prior(self, theta: np.ndarray) -> float:
-        return float(priors.log_prior(self.program, jnp.asarray(theta), self.prepared))
-
-    @in_float64
-    def coordinates(self, weights: np.ndarray) -> Array:  # type: ignore[override]
-        w = jnp.asarray(weights, float)
-        path = partial(self.scheme.path, layout=self.layout)
-        return path(w) if w.ndim == 1 else jax.vmap(path)(w)
-
     # --- derivatives -----------------------------------------------------------------------------------
-
-    @in_float64
-    def gradients(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return self._derivatives.gradients(thetas, self.coordinates(weights))
-
-    @in_float64
-    def values_and_gradients(
-        self, thetas: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return self._derivatives.values_and_gradients(thetas, self.coordinates(weights))
 
     @in_float64
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         if self.traits.closed_form_hessian:
             return np.stack([self._by_scores(t, w) for t, w in zip(thetas, weights, strict=True)])
-        return self._derivatives.hessians(np.asarray(thetas), self.coordinates(weights))
+        return super().hessians(thetas, weights)
 
     def _by_scores(self, theta: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """H (D, D) as matrix products of scores, which pays where there are many parameters."""
-        sample = self.sample(weights)
-        hessian, _ = observed_information.split_hessian(self.parallel, sample, theta)
+        """H (D, D) from matrix products of scores, which pays with many parameters."""
+        hessian, _ = observed_information.split_hessian(self.parallel, self.sample(weights), theta)
         for some, rows in priors.hessian_rows(self.program, theta, self.prepared):
             hessian[some] -= np.asarray(rows)
         return hessian
@@ -157,15 +120,10 @@ class ChainObjective(Objective):
 
     @in_float64
     def cross(self, theta: np.ndarray) -> np.ndarray:
-        """J: a gradient for each sequence, or with H."""
-        if self._whole:
-            return self._sequence_slopes(theta)
-        u = self.coordinates(self.base)
-        closed = self.traits.closed_form_hessian
-        return self._derivatives.cross_rows(theta, u) if closed else self._derivatives.cross(theta, u)
-
-    def _sequence_slopes(self, theta: np.ndarray) -> np.ndarray:
-        """(D, N), some sequences at a time."""
+        """J: for whole sequences, the gradient of each, some at a time."""
+        if not self._whole:
+            closed = self.traits.closed_form_hessian
+            return self.cross_by_rows(theta) if closed else super().cross(theta)
         count = len(self.base)
         per = self.bytes_per_fold // count + 16 * len(theta)
         found = np.empty((count, len(theta)))
@@ -175,31 +133,15 @@ class ChainObjective(Objective):
         return found.T
 
     @in_float64
-    def products(
-        self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray]:
-        return (self._derivatives.products(thetas, directions, self.coordinates(weights)),)
-
-    @in_float64
-    def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
-        return self._derivatives.products_at(theta, directions, self.coordinates(self.base))
-
-    @in_float64
-    def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
-        return self._derivatives.slopes_along(theta, self.coordinates(self.base), changes)
-
-    @in_float64
-    def preconditioner(
-        self, theta: np.ndarray, weights: np.ndarray | None = None
-    ) -> Callable[[np.ndarray], np.ndarray]:
-        """By the complete-data information, state by state; the identity where a model has no blocks."""
+    def preconditioner(self, theta: np.ndarray, weights: np.ndarray | None = None) -> LinearMap:
+        """The inverse complete-data information, state by state; the identity without blocks."""
         if not self.traits.blocks:
             return np.array
         return preconditioner(self.sample(self.base if weights is None else weights), theta)
 
     @in_float64
     def sample(self, weights: np.ndarray) -> Sample:
-        """The sequences with these weights, of sites or of sequences."""
+        """The sequences, with weights of sites or of sequences."""
         grid, coefficients = np.ones(self.layout.observed.shape), np.ones(len(self.layout.observed))
         if self._whole:
             coefficients = np.asarray(weights)
@@ -212,59 +154,56 @@ class ChainObjective(Objective):
         self, theta: np.ndarray, weights: np.ndarray | None = None
     ) -> tuple[float, np.ndarray | None]:
         u, at = self.coordinates(self.base if weights is None else weights), jnp.asarray(theta)
-        value, counts = programs.expectations(self.program, at, u, self.prepared, self.layout)
+        value, counts = programs.expectations(self.program, at, u, *self.arrays)
         new = self.model.maximise(self.space.to_params(at), counts, self.prepared)
         return float(value), self.space.to_free(new)
 
-    # --- hidden states and losses ------------------------------------------------------------------------
+    # --- hidden states and losses ----------------------------------------------------------------------
 
     @in_float64
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        arrays = (jnp.asarray(theta), self.prepared, self.layout)
-        values, slopes = programs.leave_one_out(self.program, *arrays)
+        values, slopes = programs.leave_one_out(self.program, jnp.asarray(theta), *self.arrays)
         return np.asarray(values), np.asarray(slopes)
 
     @in_float64
     def state_probabilities(self, theta: np.ndarray) -> np.ndarray:
         sites = jnp.arange(len(self.data.weights))[None]
         slots, weights = self.layout.to_slots(sites), jnp.asarray(self.data.weights)[None]
-        arrays = (jnp.asarray(theta)[None], weights, slots, self.prepared, self.layout)
-        return np.asarray(programs.posterior(self.program, *arrays)[1][0])
+        at = (jnp.asarray(theta)[None], weights, slots)
+        return np.asarray(programs.posterior(self.program, *at, *self.arrays)[1][0])
 
     @in_float64
     def decode(self, theta: np.ndarray) -> list[np.ndarray]:
-        """(T_n,) integers for each sequence, by Viterbi's algorithm."""
+        """(T_n,) integers for each sequence, by the Viterbi algorithm."""
         chain = self.model.potentials(self.space.to_params(jnp.asarray(theta)), self.prepared)
-        everything = jnp.ones(self.data.n_sites)
-        ((_, unary, pairwise),) = A().terms(chain, everything, self.layout)
+        ((_, unary, pairwise),) = A().terms(chain, jnp.ones(self.data.n_sites), self.layout)
         paths, _ = best_path(unary, pairwise[None], self.layout.lengths)
         return [np.asarray(path)[:length] for path, length in zip(paths, self.data.lengths, strict=True)]
 
     @in_float64
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         program = self.program if self._whole else replace(self.program, scheme=A())
-        arrays = (jnp.asarray(thetas), jnp.asarray(weights), self.prepared, self.layout)
-        return np.asarray(programs.log_likelihoods(program, *arrays))
+        at = (jnp.asarray(thetas), jnp.asarray(weights))
+        return np.asarray(programs.log_likelihoods(program, *at, *self.arrays))
 
     @in_float64
     def pointwise_losses(
         self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
     ) -> np.ndarray:
-        """(F, M): -log p(x_t | kept data), or of whole sequences, of what is `scored` (F, M)."""
+        """(F, M): -log p(x_t | kept data) of sites, or -log p(x_n) of sequences, `scored` (F, M)."""
         t, w, s = (placed(array, self.parallel) for array in (thetas, weights, scored))
-        data = (self.prepared, self.layout)
         if self._whole:
-            return np.asarray(programs.sequence_losses(self.program, t, s, *data))
-        return np.asarray(programs.pointwise_losses(self.program, t, w, s, *data))
+            return np.asarray(programs.sequence_losses(self.program, t, s, *self.arrays))
+        return np.asarray(programs.pointwise_losses(self.program, t, w, s, *self.arrays))
 
-    # --- the same, elsewhere -----------------------------------------------------------------------------
+    # --- other devices, schemes and data ---------------------------------------------------------------
 
     @in_float64
     def run_on(self, parallel: Parallel) -> ChainObjective:
-        """On several devices the data are on each of them."""
+        """With several devices, each has a copy of the data."""
         if parallel == self.parallel:
             return self
-        prepared, layout = self.prepared, self.layout
+        prepared, layout = self.arrays
         if parallel == "devices":
             prepared, layout = jax.device_put((prepared, layout), everywhere())
         return replace(self, parallel=parallel, prepared=prepared, layout=layout)
@@ -276,7 +215,7 @@ class ChainObjective(Objective):
             raise ValueError(
                 f"scheme {scheme.name} leaves labels out, but this model's states are hidden: use A or B"
                 if isinstance(scheme, C)
-                else f"scheme {scheme.name} must have `terms`, what it does to a chain; use A or B"
+                else f"scheme {scheme.name} must have `terms`, the potentials of a chain; use A or B"
             )
         base = self.data.sequence_weights if scheme.kind == "sequences" else self.data.weights
         return replace(self, program=replace(self.program, scheme=scheme), base=base)
@@ -286,5 +225,6 @@ class ChainObjective(Objective):
             return self
         other = chain_objective(self.model, data, self.program.kernel)
         if other.space.size != self.space.size:
-            raise ValueError(f"data must have the {len(self.data.channels)} channels of the fit's data")
+            channels = counted(len(self.data.channels), "channel")
+            raise ValueError(f"data must have the {channels} of the fit's data")
         return other

@@ -1,9 +1,9 @@
-"""Observed information of chains by Louis' identity: complete-data information less missing information.
+"""Observed information of chains by Louis' identity: complete-data less missing information.
 
     H = - E[ d2 log p(x, z) ] - Cov( d log p(x, z) ) - d2 log p(theta),   both given x
 
-The first term is `complete_information`, the second `engines.score_covariance`. For a chain with D = K P emission parameters
-this takes a few matrix products of D columns, where tangents would take D passes over the data.
+The first term is `complete_information`, the second `engines.score_covariance`. This takes a few matrix
+products of D columns, where tangents would take D passes over the data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def likelihood_hessian(
     Args:
         sample: the sequences.
         theta: (D,).
-        devices: over which sequences are split, in dense arrays; 1: on a CPU by its loop over steps.
+        devices: how many to split sequences over, in dense arrays; 1: on a CPU, a loop over steps.
     """
     if devices > 1 or jax.default_backend() != "cpu":
         found, slopes = device_hessian(sample, theta, devices)
@@ -55,7 +55,7 @@ def likelihood_hessian(
 
 @in_float64
 def device_hessian(sample: Sample, theta: np.ndarray, devices: int = 1) -> tuple[Array, np.ndarray]:
-    """The same in dense arrays, with the matrix left where it was made."""
+    """The same in dense arrays, with the matrix left on the device."""
     size, at, parts = len(theta), jnp.asarray(theta), []
     work = _dense_part if devices == 1 else _sharded_part(sample.program, devices)
     total, slopes = jnp.zeros((size, size)), np.empty((len(sample.grid), size))
@@ -81,7 +81,7 @@ def _dense_part(
     observed: Array,
     lengths: Array,
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Covariance of scores, their means, expected first states and moves, and p(z_t) times weights."""
+    """Covariance and means of scores, expected first states and transitions, p(z_t) times weights."""
     pieces, shares = pieces_of(program, theta, weights, prepared, observed, lengths)
     found = scores.dense(pieces, coefficients)
     return found.covariance, found.means, *counts(pieces, coefficients), shares
@@ -89,7 +89,7 @@ def _dense_part(
 
 @lru_cache(maxsize=8)
 def _sharded_part(program: Program, devices: int) -> Any:
-    """The same with sequences split over devices, and sums over them."""
+    """The same with sequences split over devices; covariance and expected counts are summed."""
     mesh = mesh_of(devices)
     whole, split = jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec("part")
 
@@ -109,25 +109,19 @@ def _sharded_part(program: Program, devices: int) -> Any:
     return lambda _, *arrays: compiled(*arrays)
 
 
-@partial(jax.jit, donate_argnums=0)
-def _less(total: Array, part: Array) -> Array:
-    return total - part
+_less = jax.jit(jnp.subtract, donate_argnums=0)
+_reordered = jax.jit(lambda matrix, order: matrix[order][:, order])
 
 
 @partial(jax.jit, donate_argnums=0)
 def plus(total: Array, values: Array, start: tuple[int, int]) -> Array:
-    """`total`, which is given up, with a block of values added."""
+    """`total`, whose memory is reused, with a block of values added."""
     here = jax.lax.dynamic_slice(total, start, values.shape)
     return jax.lax.dynamic_update_slice(total, here + values, start)
 
 
-@jax.jit
-def _reordered(total: Array, order: Array) -> Array:
-    return total[order][:, order]
-
-
 def _permuted(matrix: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """matrix[order][:, order], without a second copy of all rows at once."""
+    """matrix[order][:, order], with only one copy of the whole matrix."""
     if np.array_equal(order, np.arange(len(order))):
         return matrix
     found = np.empty_like(matrix)
@@ -140,7 +134,7 @@ def _permuted(matrix: np.ndarray, order: np.ndarray) -> np.ndarray:
 def split_hessian(
     parallel: Parallel, sample: Sample, theta: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """- sum_n coefficient_n d2 log p(x_n) (D, D) and slopes (N, D), wherever `parallel` says."""
+    """`likelihood_hessian`, run on devices or workers as `parallel` says."""
     if parallel == "devices":
         return likelihood_hessian(sample, theta, devices=len(jax.devices()))
     if not isinstance(parallel, Workers):

@@ -1,6 +1,6 @@
-"""The JAX programs of chains: what model, scheme and engine make of parameters, all folds at once.
+"""The JAX programs of chains, from parameters through model, scheme and engine, all folds at once.
 
-Every function here takes a leading fold axis, thetas (F, D) and path coordinates (F, P).
+Arrays have a leading fold axis: thetas (F, D) and path coordinates (F, P).
 """
 
 from __future__ import annotations
@@ -66,14 +66,8 @@ def _weighted(program: Program, chain: Chain, coordinates: Array, layout: Layout
 def posterior(
     program: Program, thetas: Array, weights: Array, slots: Array, prepared: Any, layout: Layout
 ) -> tuple[Array, Array]:
-    """Emission log densities and p(z | kept data) at some places of the flattened grid.
-
-    Args:
-        weights: (F, sites).
-        slots: (F, M) places.
-
-    Returns: (F, M, K) and (F, M, K).
-    """
+    """Emission log densities and p(z | kept data), (F, M, K) each, at places `slots` (F, M) of the
+    flattened grid, with weights (F, sites)."""
     chain = chain_potentials(program, thetas, prepared)
     ((_, unary, pairwise),) = jax.vmap(lambda c, w: A().terms(c, w, layout))(chain, weights)
     states = chain_engine.marginals(unary, pairwise[:, None], layout.lengths, program.kernel, at=slots)
@@ -91,7 +85,7 @@ def _single(program: Program, theta: Array, prepared: Any, layout: Layout) -> Ar
 
 @partial(jax.jit, static_argnums=0)
 def leave_one_out(program: Program, theta: Array, prepared: Any, layout: Layout) -> tuple[Array, Array]:
-    """Values (sites,) and slopes (D, sites), from one sweep of D tangents."""
+    """Values (sites,) and slopes (D, sites), from one pass with D tangents."""
 
     def along(direction: Array) -> tuple[Array, Array]:
         return jax.jvp(lambda t: _single(program, t, prepared, layout), (theta,), (direction,))
@@ -113,7 +107,7 @@ def pointwise_losses(
 def expectations(
     program: Program, theta: Array, coordinates: Array, prepared: Any, layout: Layout
 ) -> tuple[Array, Chain]:
-    """F, and how often each potential is expected to count: the slope of the likelihood by them."""
+    """F, and the expected count of each potential: the derivative of the log-likelihood by it."""
 
     def value(chain: Chain) -> Array:
         alone = Chain(*(part[None] for part in chain))
@@ -126,7 +120,7 @@ def expectations(
 
 @partial(jax.jit, static_argnums=0)
 def sequence_slopes(program: Program, theta: Array, prepared: Any, layout: Layout) -> Array:
-    """(N, D): the slope of -log p(x_n) of every sequence."""
+    """(N, D): the gradient of -log p(x_n) for every sequence."""
 
     def one(t: Array, n: Array) -> Array:
         part = (prepared.take(n[None]), layout.take(n[None]))
@@ -139,7 +133,7 @@ def sequence_slopes(program: Program, theta: Array, prepared: Any, layout: Layou
 def sequence_losses(
     program: Program, thetas: Array, scored: Array, prepared: Any, layout: Layout
 ) -> Array:
-    """(F, M): -log p(x_n) of sequences `scored` (F, M), each fold looking at its own alone."""
+    """(F, M): -log p(x_n) of sequences `scored` (F, M); each fold reads only its own."""
 
     def one(theta: Array, chosen: Array) -> Array:
         some, where = prepared.take(chosen), layout.take(chosen)

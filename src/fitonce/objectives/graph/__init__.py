@@ -1,1 +1,1 @@
-"""Hidden fields on graphs: where sites lie, what is compiled, the objective."""
+"""Hidden fields on graphs: layout, compiled programs, objective."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.wording import counted
 from fitonce.data.edge_files import edges_of
 from fitonce.data.graph import graph
 from fitonce.data.places import Names
@@ -31,7 +32,7 @@ _EXPOSURE = Option("exposure", str, None, "Column of exposures or trials", of_da
 
 
 def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
-    """Values of sites in the order of the file, the graph between them, exposures."""
+    """Values of sites in the order of the file, their graph and their exposures."""
     edges, exposure = options["edges"], options["exposure"]
     if edges is None:
         raise ValueError("a model on a graph needs --edges, a file with two columns of sites")
@@ -61,13 +62,12 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
         notes.append(f"sites are named by '{column}'")
         data = replace(data, names=Names(("the graph",), tuple(map(str, found.table[column]))))
     notes += [] if exposure is None else [f"exposure: {exposure}"]
-    missing = int((data.weights == 0).sum())
-    text = f"{data.n_sites:,} sites, {missing:,} missing"
+    text = f"{counted(data.n_sites, 'site')}, {int((data.weights == 0).sum()):,} missing"
     return Loaded(data, notes, text, {"edges": links, "exposure": known})
 
 
 def _numbers(column: pd.Series) -> np.ndarray:
-    """Of the rows in the order in which they are modelled."""
+    """A column that must hold a number in every row."""
     found = pd.to_numeric(column, errors="coerce")
     bad = np.flatnonzero(found.isna())
     if bad.size:
@@ -85,13 +85,17 @@ def _beta(text: str) -> float | str:
         raise ValueError(f"--beta must be a number or 'learned', got '{text}'") from None
 
 
-def _potts(name: str, title: str, emission: Callable[[Any], Any], *options: Option) -> NamedModel:
+def _potts(name: str, data: str, emission: Callable[[Any], Any], *options: Option) -> NamedModel:
+    """`data`: what it is for, such as "counts"; `emission`: made from the data."""
+
     def make(given: Mapping[str, Any], data: Any) -> PottsMixture:
         return PottsMixture(
             given["edges"], given["states"], emission=emission(data), beta=_beta(given["beta"]),
             exposure=given.get("exposure"),
         )  # fmt: skip
 
+    flags = ", ".join(f"--{option.name}" for option in (_EDGES, *options))
+    title = f"{data} on a graph ({flags})"
     return NamedModel(f"potts-{name}", title, make, (STATES, _BETA, _EDGES, *options))
 
 
@@ -103,19 +107,10 @@ FIELDS = Family(
     folds=("regions", "spatial-kfold", "buffered", "iid", "points", "kfold"),
     plan=junction_tree_of,
     models=(
-        _potts("poisson", "counts on a graph (--edges, --exposure)", lambda _: Poisson(), _EXPOSURE),
-        _potts("gaussian", "numbers on a graph (--edges)", lambda _: Gaussian()),
-        _potts(
-            "binomial",
-            "counts out of trials on a graph (--edges, --exposure)",
-            lambda _: Binomial(),
-            _EXPOSURE,
-        ),
-        _potts(
-            "categorical",
-            "categories 0, 1, 2, ... on a graph (--edges)",
-            lambda data: Categorical(n_categories(data)),
-        ),
-    ),  # fmt: skip
+        _potts("poisson", "counts", lambda _: Poisson(), _EXPOSURE),
+        _potts("gaussian", "numbers", lambda _: Gaussian()),
+        _potts("binomial", "counts out of trials", lambda _: Binomial(), _EXPOSURE),
+        _potts("categorical", "categories 0, 1, 2, ...", lambda data: Categorical(n_categories(data))),
+    ),
     load=_load,
 )

@@ -1,4 +1,4 @@
-"""Where the sites and factors of a graph lie."""
+"""The sites and factors of a graph, as weighting schemes read them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def field_layout(
 
 
 class FieldLayout(NamedTuple):
-    """What belongs to what on a graph with V sites and C factors.
+    """V sites and C factors.
 
     Attributes:
         observed: (V,) bools.
         members: (C, A) sites of each factor, padded by V.
-        owner: (P,) the factor of each entry.
+        owner: (P,) the factor of each entry of the tables.
     """
 
     observed: Array
@@ -36,6 +36,6 @@ class FieldLayout(NamedTuple):
     owner: Array
 
     def link_weights(self, weights: Array) -> Array:
-        """(C,) of each factor, the product of its sites' weights, one where nothing was observed."""
+        """(C,) for each factor, the product of its sites' weights; one where nothing was observed."""
         latent = jnp.append(jnp.where(self.observed, weights, 1.0), 1.0)
         return jnp.prod(latent[self.members], 1)

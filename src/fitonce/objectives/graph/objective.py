@@ -2,48 +2,47 @@
 
     F(theta, w) = -log Z(unary, factors) + log Z(0, factors) - log p(theta)
 
-JAX makes potentials of parameters and weights and pulls derivatives back through them; log Z, its
-gradient (marginals) and its second derivatives (tangents of marginals) come from the engine in
-between. Neither program knows of the graph's cliques, so compiling does not depend on its width.
+One program computes potentials from parameters and weights, the other pulls derivatives back through
+them; log Z, its gradient (marginals) and its second derivatives (tangents of marginals) come from the
+engine in between. Neither program depends on the graph's cliques, so compile time does not depend on its
+width.
 
-Factors that are not learned have a normaliser log Z(0, factors) that moves with the weights but not
-with theta. It is taken at the weights of the full fit.
+The normaliser log Z(0, factors) of factors that are not learned depends on the weights but not on theta.
+It is taken at the weights of the full fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.core.numerics import Array, in_float64
+from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
 from fitonce.data.graph import partition
-from fitonce.data.sequences import Collection, Sequences, sequences
+from fitonce.data.sequences import Sequences, sequences
 from fitonce.engines import junction_tree as junction
 from fitonce.engines.clique_tables import log_sum
 from fitonce.engines.elimination import JunctionTree, plan_tree
-from fitonce.engines.junction_tree import cavities
 from fitonce.models.base import FieldModel
 from fitonce.models.potentials import Field
-from fitonce.objectives.base import CLUSTERS, Objective, Program, Traits
+from fitonce.objectives.base import CLUSTERS, Program, Traits, ValuesAndSlopes
 from fitonce.objectives.graph import programs
 from fitonce.objectives.graph.layout import FieldLayout, field_layout
-from fitonce.objectives.priors import log_prior
+from fitonce.objectives.prepared import PreparedObjective
 from fitonce.objectives.schemes import A, FieldScheme, Scheme
 
-_TANGENT_BYTES = 2**30  # that directions pushed through the tree together may take
-_TINY = 1e-250  # probabilities below come from logarithms: they may have lost digits
+_TANGENT_BYTES = 2**30  # for directions that are pushed through the tree together
+_TINY = 1e-250  # smaller probabilities may have lost digits and are recomputed in logarithms
 
 
 @in_float64
 def field_objective(model: FieldModel, data: Any, kernel: None = None) -> FieldObjective:
-    """F of a field on data, one value (or row of channels) for each site, at scheme A."""
+    """F of a field on data with one value (or row of channels) per site, at scheme A."""
     if kernel is not None:
         raise ValueError(f"a field on a graph has one kernel: kernel must be None, got '{kernel}'")
     read = sequences(data)
@@ -55,18 +54,13 @@ def field_objective(model: FieldModel, data: Any, kernel: None = None) -> FieldO
 
 
 def junction_tree_of(model: FieldModel) -> JunctionTree:
-    """What exact inference on a model's graph costs, before anything runs: print it."""
+    """The junction tree of a model's graph; printed, it shows the cost of exact inference."""
     return plan_tree(model.states, model.scopes, limit=model.memory_limit)
 
 
 @dataclass(frozen=True, eq=False)
-class FieldObjective(Objective):
-    """F of a field on a graph; see `Objective`.
-
-    Attributes:
-        prepared, layout: the data as the model and the schemes read it.
-        tree: the junction tree.
-    """
+class FieldObjective(PreparedObjective):
+    """F of a field on a graph; see `Objective`. `tree`: its junction tree."""
 
     program: Program
     base: np.ndarray
@@ -74,10 +68,6 @@ class FieldObjective(Objective):
     prepared: Any
     layout: FieldLayout
     tree: JunctionTree
-
-    @property
-    def collection(self) -> Collection:
-        return self.data
 
     @property
     def traits(self) -> Traits:
@@ -89,39 +79,16 @@ class FieldObjective(Objective):
         return np.asarray(self.model.graph.edges)
 
     @property
-    def _scheme(self) -> FieldScheme:
-        scheme: Any = self.scheme
-        return scheme
-
-    @property
     def _learned(self) -> bool:
         """Whether factors depend on the parameters."""
         return bool(self.model.learns_factors)
 
     @property
     def bytes_per_fold(self) -> int:
-        """About how much memory one fold needs: potentials and tables."""
-        return int(self.model.bytes_per_fold(self.prepared)) + self.tree.bytes
+        return super().bytes_per_fold + self.tree.bytes
 
     @in_float64
-    def start(self, rng: np.random.Generator | None) -> np.ndarray:
-        return self.space.to_free(self.model.start(self.prepared, rng))
-
-    @in_float64
-    def log_prior(self, theta: np.ndarray) -> float:
-        return float(log_prior(self.program, jnp.asarray(theta), self.prepared))
-
-    @in_float64
-    def coordinates(self, weights: np.ndarray) -> Array:  # type: ignore[override]
-        w = jnp.asarray(weights, float)
-        path = partial(self.scheme.path, layout=self.layout)
-        return path(w) if w.ndim == 1 else jax.vmap(path)(w)
-
-    @in_float64
-    def values_and_gradients(
-        self, thetas: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(F,), (F, D)."""
+    def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
         values, slopes, _ = self._expand(thetas, weights)
         arrays = (jnp.asarray(thetas), self.coordinates(weights), slopes, *self._data)
         return values, np.asarray(programs.gradients(self.program, *arrays))
@@ -131,25 +98,24 @@ class FieldObjective(Objective):
         return 0.5 * (found + np.swapaxes(found, 1, 2))
 
     def cross(self, theta: np.ndarray) -> np.ndarray:
-        factors = self._learned or not self._scheme.keeps_latent
+        factors = self._learned or not self.scheme.keeps_latent  # type: ignore[attr-defined]
         return self._curve(np.asarray(theta)[None], self.base[None], factors)[1][0]
 
     @in_float64
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """log p(x_t | x_-t) (sites,) and its derivatives by theta (D, sites)."""
         theta, weights = np.asarray(theta)[None], self.base[None]
         (unary, factors), _ = self._potentials(theta, weights)
         d_unary, d_factors = self._directions(theta, weights)
-        seen, values = self.base > 0, np.zeros(len(self.base))
+        observed, values = self.base > 0, np.zeros(len(self.base))
         slopes = np.zeros((self.space.size, len(self.base)))
         for some in self._groups(len(slopes)):
             d_own, d_tables = d_unary[:, :, some], d_factors[:, some]
-            cavity, move = cavities(self.tree, unary, factors, d_own, d_tables)
-            inside, within = log_sum(cavity + unary, 1)
-            outside, without = log_sum(cavity, 1)
-            along = (within[..., None, :] * (move + d_own) - without[..., None, :] * move).sum(1)
-            values = np.where(seen, (inside - outside)[:, 0, 0], 0.0)
-            slopes[some] = np.where(seen, along[..., 0].T, 0.0)
+            cavity, d_cavity = junction.cavities(self.tree, unary, factors, d_own, d_tables)
+            with_data, posterior = log_sum(cavity + unary, 1)
+            without, predictive = log_sum(cavity, 1)
+            along = posterior[..., None, :] * (d_cavity + d_own) - predictive[..., None, :] * d_cavity
+            values = np.where(observed, (with_data - without)[:, 0, 0], 0.0)
+            slopes[some] = np.where(observed, along.sum(1)[..., 0].T, 0.0)
         return values, slopes
 
     @in_float64
@@ -163,7 +129,7 @@ class FieldObjective(Objective):
         new = self.model.maximise(params, shares, self.prepared)
         try:
             return float(values[0]), self.space.to_free(new)
-        except ValueError:  # a class that explains nothing has no best parameters
+        except ValueError:  # an empty class has no best parameters
             return float(values[0]), None
 
     @in_float64
@@ -173,28 +139,26 @@ class FieldObjective(Objective):
 
     @property
     def clusters(self) -> np.ndarray:
-        """(V,) connected regions of similar size, which count as one observation each."""
+        """(V,) connected regions of similar size, one observation each."""
         return partition(self.model.graph, min(CLUSTERS, len(self.base)))
 
     def with_scheme(self, scheme: Scheme) -> FieldObjective:
         if not isinstance(scheme, FieldScheme):
             raise ValueError(
-                f"a graph is one structure, whose sites can be left out by scheme A or B, "
+                "a graph is one structure, whose sites can be left out by scheme A or B, "
                 f"got scheme {scheme.name}"
             )
         return replace(self, program=replace(self.program, scheme=scheme))
 
-    # --- losses: the latent sites stay, whatever path the parameters took -----------------------
+    # --- losses: latent states stay, whatever the scheme of the parameters ----------------------
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """(F,) log p(kept data), up to what does not depend on the weights."""
         (unary, factors), _ = self.with_scheme(A())._potentials(thetas, weights)
         return junction.collect(self.tree, unary, factors).log_partition
 
     def pointwise_losses(
         self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
     ) -> np.ndarray:
-        """(F, M): -log p(x_t | kept data) of sites `scored` (F, M)."""
         keeping = self.with_scheme(A())
         (unary, factors), _ = keeping._potentials(thetas, weights)
         (emission, _), _ = keeping._potentials(thetas, np.tile(self.base, (len(weights), 1)))
@@ -205,9 +169,8 @@ class FieldObjective(Objective):
         real = np.arange(nodes.shape[1]) < np.array(self.tree.states)[scored][..., None]
         if (chosen[real] < _TINY).any():
             none = (np.zeros((*a.shape[:-1], 0, a.shape[-1])) for a in (unary, factors))
-            known, _ = cavities(self.tree, unary, factors, *none)
-            logs = np.moveaxis(known, -1, 0)[folds, scored]
-            logs = np.where(real, logs, -np.inf)
+            logs, _ = junction.cavities(self.tree, unary, factors, *none)
+            logs = np.where(real, np.moveaxis(logs, -1, 0)[folds, scored], -np.inf)
         else:
             logs = np.log(np.where(real, chosen, 1.0), where=real, out=np.full(real.shape, -np.inf))
         given = np.moveaxis(emission, -1, 0)[folds, scored]
@@ -241,14 +204,14 @@ class FieldObjective(Objective):
         (unary, factors), _ = self.with_scheme(A())._potentials(start, self.base[None])
         free = junction.collect(self.tree, np.zeros_like(unary), factors)
         if free.log_partition[0] == -np.inf:
-            raise ValueError("the factors leave no configuration possible, so there is nothing to fit")
+            raise ValueError("the factors rule out every configuration, so there is nothing to fit")
         return float(free.log_partition[0])
 
     @in_float64
     def _expand(
         self, thetas: np.ndarray, weights: np.ndarray, factors: bool | None = None
     ) -> tuple[np.ndarray, Field, tuple[junction.Collected, junction.Collected | None]]:
-        """F (F,), the slopes of log Z by potentials, and what the sweeps leave for tangents."""
+        """F (F,), d log Z / d potentials, and what tangents need: sweeps with and without emissions."""
         (unary, tables), prior = self._potentials(thetas, weights)
         collected = junction.collect(self.tree, unary, tables)
         with_factors = self._learned if factors is None else factors
@@ -260,7 +223,7 @@ class FieldObjective(Objective):
             free = junction.collect(self.tree, np.zeros_like(unary), tables)
             edges = edges - np.asarray(junction.marginals(self.tree, free)[1])
         normaliser = self._log_normaliser if free is None else free.log_partition
-        with np.errstate(invalid="ignore"):  # nothing possible with or without data: not finite
+        with np.errstate(invalid="ignore"):  # impossible with and without data: -inf - -inf
             values = normaliser - collected.log_partition - prior
         return values, Field(jnp.asarray(nodes), jnp.asarray(edges)), (collected, free)
 
@@ -273,7 +236,7 @@ class FieldObjective(Objective):
     def _tangents(
         self, collected: junction.Collected, d_unary: np.ndarray, d_factors: np.ndarray, factors: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Tangents of marginals; zeros for factors that are not asked for."""
+        """Tangents of marginals; zeros for factors unless `factors`."""
         d_nodes = np.empty_like(d_unary)
         d_edges = np.zeros((self.tree.starts[-1], *d_unary.shape[-2:]))
         for some in self._groups(*d_unary.shape[-2:]):

@@ -1,7 +1,7 @@
-"""The JAX programs around a junction tree: potentials of parameters, and derivatives back through them.
+"""The JAX programs around a junction tree: from parameters to potentials, and derivatives back.
 
-Arrays of potentials have folds last: unary (V, K, F), factors (P, F); parameters and coordinates have
-them first.
+Potentials have folds last, unary (V, K, F) and factors (P, F); parameters and coordinates have them
+first.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _pull(
 
 @partial(jax.jit, static_argnums=0)
 def gradients(program: Program, *arguments: Any) -> Array:
-    """(F, D) of F, given the slopes of log Z; arguments as `_pull`."""
+    """(F, D) of F, given d log Z / d potentials; arguments as for `_pull`."""
     return _pull(program, *arguments)[0]
 
 
@@ -73,7 +73,8 @@ def directions(program: Program, thetas: Array, coordinates: Array, *data: Any) 
 def second(
     program: Program, thetas: Array, coordinates: Array, weights: Field, moves: Field, *data: Any
 ) -> tuple[Array, Array]:
-    """(D, F, D) and (D, F, P): how `_pull` changes along each parameter, whose marginals move too."""
+    """(D, F, D) and (D, F, P): derivatives of `_pull` along each parameter; `moves`: those of the
+    marginals."""
 
     def along(direction: Array, move: Field) -> tuple[Array, Array]:
         tangents = jnp.broadcast_to(direction, thetas.shape)

@@ -1,1 +1,1 @@
-"""Labels given features: where tokens lie, what is compiled, the objective."""
+"""Labels given features: layout, compiled programs, objective."""

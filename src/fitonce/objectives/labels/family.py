@@ -27,7 +27,7 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
 
 
 def _crf(options: Mapping[str, Any], data: Any) -> LinearChainCRF:
-    """IOB2's transitions, where tags are IOB2's."""
+    """With the transitions of IOB2 where the tags are IOB2."""
     inside = any(str(tag).startswith("I-") for tag in data.tags)
     return LinearChainCRF(support="iob2" if inside else None)
 

@@ -2,9 +2,9 @@
 
     F = sum_n [ log Z_n - log N_n ] - log p(theta)
 
-log N is log Z with the known labels fixed: it sums over those that are not kept, and where all of a
-sequence are, it is linear in theta. The sum over all sequences is the same for every fold; what a fold
-changes is a few sequences, its rows.
+log N is log Z with the known labels fixed: it sums over labels that are not kept. Where all labels of a
+sequence are kept, it is linear in theta. The sum over all sequences is the same for every fold; a fold
+changes the terms of a few sequences.
 """
 
 from __future__ import annotations
@@ -20,22 +20,12 @@ from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
 from fitonce.core.wording import counted
 from fitonce.data.labelled import UNKNOWN, Labelled, labelled
-from fitonce.data.sequences import Collection
 from fitonce.models.base import LabelModel
 from fitonce.objectives import priors
-from fitonce.objectives.base import CLUSTERS, LabelEvidence, Objective, Program, Traits
-from fitonce.objectives.labels import conditionals
-from fitonce.objectives.labels.changes import (
-    Changes,
-    changes_of,
-    evaluate,
-    is_linear,
-    joined,
-    kept,
-    of_labels,
-    of_sequences,
-)
-from fitonce.objectives.labels.layout import Corpus, corpus_of
+from fitonce.objectives.base import CLUSTERS, LabelEvidence, Objective, Program, Traits, ValuesAndSlopes
+from fitonce.objectives.labels import changes, conditionals
+from fitonce.objectives.labels.changes import Changes, evaluate
+from fitonce.objectives.labels.layout import LabelLayout, layout_of
 from fitonce.objectives.schemes import C, Scheme, Structures
 
 
@@ -50,21 +40,22 @@ def label_objective(model: LabelModel, data: Any, kernel: None = None) -> LabelO
 
 def _on(model: LabelModel, data: Labelled) -> LabelObjective:
     program = Program(model, ParameterSpace(model.parameters(data)), C())
-    return LabelObjective(program, data.weights, data, corpus_of(program, data))
+    return LabelObjective(program, data.weights, data, layout_of(program, data))
 
 
 @dataclass(frozen=True, eq=False)
 class LabelObjective(Objective):
-    """F of a model of labels; see `Objective`. `layout`: the data as the programs read it."""
+    """F of a model of labels; see `Objective`.
+
+    Attributes:
+        layout: the data as programs read it. Its own program has scheme C, so that all schemes share
+            what is compiled.
+    """
 
     program: Program
     base: np.ndarray
     data: Labelled
-    layout: Corpus
-
-    @property
-    def collection(self) -> Collection:
-        return self.data
+    layout: LabelLayout
 
     @property
     def traits(self) -> Traits:
@@ -89,20 +80,15 @@ class LabelObjective(Objective):
 
     @property
     def bytes_per_fold(self) -> int:
-        """About how much memory one fold needs; each sequence that is labelled in part is a row."""
+        """Each partly labelled sequence adds a term to every fold."""
         partly = int((~self.layout.is_complete).sum())
-        row = 8 * (self.layout.shelves.longest + self.space.size)
-        return int(self.model.bytes_per_fold(self.data)) + partly * row
+        term = 8 * (self.layout.buckets.longest + self.space.size)
+        return int(self.model.bytes_per_fold(self.data)) + partly * term
 
     def bytes_per_loss(self, touched: int) -> int:
-        """Of the sequences that a fold touches, each as long as the longest."""
+        """For the sequences that a fold touches, each as long as the longest."""
         sequences = min(touched, self.data.n_sequences)
-        return 8 * sequences * self.layout.shelves.longest * (len(self.data.tags) + 4)
-
-    @property
-    def _program(self) -> Program:
-        """What rows are compiled by: the same whichever way they are put together."""
-        return replace(self.program, scheme=C())
+        return 8 * sequences * self.layout.buckets.longest * (len(self.data.tags) + 4)
 
     @property
     def _whole(self) -> bool:
@@ -118,54 +104,66 @@ class LabelObjective(Objective):
         base = self.data.sequence_weights if whole else self.data.weights
         return replace(self, program=replace(self.program, scheme=scheme), base=base)
 
+    # --- values and derivatives --------------------------------------------------------------------
+
     @in_float64
-    def values_and_gradients(
-        self, thetas: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(F,), (F, D)."""
-        thetas, corpus = np.asarray(thetas), self.layout
-        everyone = (self.data.sequence_weights, corpus.order)
-        values, slopes = corpus.shelves.totals(self._program, thetas, *everyone)
-        found = priors.values_and_slopes(self._program, jnp.asarray(thetas), None)
-        prior, pull = map(np.asarray, found)
-        constant, counts = corpus.complete_scores
-        values, slopes = values - thetas @ counts - constant - prior, slopes - counts - pull
-        changed = self._rows(weights)
-        more, steeper = evaluate(self._program, corpus, thetas, changed)
-        np.add.at(values, changed.fold, changed.coefficient * more)
-        np.add.at(slopes, changed.fold, changed.coefficient[:, None] * steeper)
+    def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
+        thetas, layout = np.asarray(thetas), self.layout
+        totals, expected = layout.buckets.totals(thetas, self.data.sequence_weights)
+        found = priors.values_and_slopes(layout.buckets.program, jnp.asarray(thetas), None)
+        prior, prior_slopes = map(np.asarray, found)
+        constant, observed = layout.complete_scores
+        values = totals - thetas @ observed - constant - prior
+        slopes = expected - observed - prior_slopes
+        terms = self._terms(weights)
+        more, steeper = evaluate(layout, thetas[terms.fold], *terms[2:])
+        np.add.at(values, terms.fold, terms.coefficient * more)
+        np.add.at(slopes, terms.fold, terms.coefficient[:, None] * steeper)
         return values, slopes
 
     @in_float64
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """(F, D, D), from covariances of counts."""
-        corpus, thetas = self.layout, np.asarray(thetas)
-        changed = self._rows(weights)
-        changed = changed.some(~is_linear(corpus, changed))
-        everyone = (np.arange(self.data.n_sequences), self.data.sequence_weights, corpus.order)
+        """From covariances of counts."""
+        thetas, buckets = np.asarray(thetas), self.layout.buckets
+        terms = self._terms(weights)
+        terms = terms.some(~changes.is_linear(self.layout, *terms[2:]))
+        unknown = np.broadcast_to(np.int32(UNKNOWN), self.layout.labels.shape)
+        everyone = (self.data.sequence_weights, np.arange(self.data.n_sequences), unknown)
         found = np.empty((len(thetas), thetas.shape[1], thetas.shape[1]))
         for fold, theta in enumerate(thetas):
-            found[fold] = corpus.shelves.covariance(self._program, theta, *everyone)
-            mine = changed.some(changed.fold == fold)
-            at = (mine.sequence, mine.coefficient, corpus.order, mine.labels, mine.weights)
-            found[fold] += corpus.shelves.covariance(self._program, theta, *at)
-            found[fold] -= priors.hessian(self._program, theta, None)
+            own = terms.some(terms.fold == fold)
+            found[fold] = buckets.covariance(theta, *everyone)
+            found[fold] += buckets.covariance(theta, *own[1:])
+            found[fold] -= priors.hessian(buckets.program, theta, None)
         return 0.5 * (found + np.swapaxes(found, 1, 2))
 
     @in_float64
     def cross(self, theta: np.ndarray) -> np.ndarray:
-        """J (D, path coordinates) at the full fit's weights."""
         if not self._whole:
             return -self.leave_one_out(theta)[1]
         return self.sequence_evidence(theta, np.arange(self.data.n_sequences))[1].T
 
+    def _changes(self, weights: np.ndarray) -> Changes:
+        """What the weights (F, P) of folds change."""
+        made = changes.of_sequences if self._whole else changes.of_labels
+        return made(self.layout, self.base, np.asarray(weights))
+
+    def _terms(self, weights: np.ndarray) -> Changes:
+        """The changes, and for every fold log N of the partly labelled sequences."""
+        changed = self._changes(weights)
+        partly = np.flatnonzero(~self.layout.is_complete & (self.data.sequence_weights > 0))
+        if partly.size == 0:
+            return changed
+        fold = np.repeat(np.arange(len(weights)), len(partly))
+        sequence = np.tile(partly, len(weights))
+        always = Changes(fold, -np.ones(len(fold)), sequence, self.layout.labels[sequence])
+        return changes.joined(changed, always)
+
+    # --- labels given other labels -----------------------------------------------------------------
+
     @in_float64
-    def sequence_evidence(
-        self, theta: np.ndarray, sequences: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """-log p(z_n | x_n) of sequences (n,), (n,), and slopes (n, D)."""
-        partition, numerator = self._both(theta[None], sequences)
-        return partition[0] - numerator[0], partition[1] - numerator[1]
+    def sequence_evidence(self, theta: np.ndarray, sequences: np.ndarray) -> ValuesAndSlopes:
+        return self._sequence_losses(np.broadcast_to(theta, (len(sequences), len(theta))), sequences)
 
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log p(z_t | all other labels, x) (sites,) and its derivatives by theta (D, sites)."""
@@ -181,66 +179,61 @@ class LabelObjective(Objective):
         return LabelEvidence(values, slopes, self._alternatives(theta, sites))
 
     @in_float64
-    def _conditionals(self, theta: np.ndarray, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _conditionals(self, theta: np.ndarray, sites: np.ndarray) -> ValuesAndSlopes:
         """log p(z_t | all other labels, x) of labelled sites (n,), (n,), and slopes (n, D)."""
-        corpus = self.layout
-        local = conditionals.is_local(corpus, sites)
+        layout, local = self.layout, conditionals.is_local(self.layout, sites)
         values, slopes = np.empty(len(sites)), np.empty((len(sites), len(theta)))
-        found = conditionals.local(self._program, theta, corpus, sites[local])
-        values[local], slopes[local] = found
+        values[local], slopes[local] = conditionals.local(layout, theta, sites[local])
         if not local.all():
-            others = sites[~local]
-            sequence = corpus.sequence[others]
-            known, without = corpus.labels[sequence], corpus.labels[sequence]
-            without[np.arange(len(others)), corpus.time[others]] = UNKNOWN
-            with_it, less = (
-                evaluate(self._program, corpus, theta[None], changes_of(sequence, labels))
-                for labels in (known, without)
-            )
-            values[~local], slopes[~local] = with_it[0] - less[0], with_it[1] - less[1]
+            sequence, without = self._without(sites[~local])
+            rows = (layout, np.broadcast_to(theta, (len(sequence), len(theta))), sequence)
+            known, unknown = (evaluate(*rows, each) for each in (layout.labels[sequence], without))
+            values[~local], slopes[~local] = known[0] - unknown[0], known[1] - unknown[1]
         return values, slopes
 
     @in_float64
     def _alternatives(self, theta: np.ndarray, sites: np.ndarray) -> np.ndarray:
         """(n, K) p(z_t = k | all other labels, x) of labelled sites (n,)."""
-        corpus = self.layout
+        layout, local = self.layout, conditionals.is_local(self.layout, sites)
         found = np.empty((len(sites), len(self.data.tags)))
-        local = conditionals.is_local(corpus, sites)
-        scores = conditionals.local_scores(self._program, theta, corpus, sites[local])
-        found[local] = special.softmax(scores, 1)
-        others = sites[~local]
-        labels = corpus.labels[corpus.sequence[others]]
-        labels[np.arange(len(others)), corpus.time[others]] = UNKNOWN
-        arrays = (np.tile(theta, (len(others), 1)), corpus.sequence[others], labels)
-        rest = np.empty((len(others), found.shape[1]))
-        for some, logs in corpus.shelves.log_marginals(self._program, *arrays):
-            rest[some] = np.exp(logs[np.arange(len(some)), corpus.time[others[some]]])
-        found[~local] = rest
+        found[local] = special.softmax(conditionals.local_scores(layout, theta, sites[local]), 1)
+        others = np.flatnonzero(~local)
+        sequence, without = self._without(sites[others])
+        thetas = np.tile(theta, (len(others), 1))
+        for some, logs in layout.buckets.log_marginals(thetas, sequence, without):
+            time = layout.time[sites[others[some]]]
+            found[others[some]] = np.exp(logs[np.arange(len(some)), time])
         return found
+
+    def _without(self, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The sequences of sites (n,), and their labels (n, longest) without those of the sites."""
+        sequence = self.layout.sequence[sites]
+        labels = self.layout.labels[sequence]
+        labels[np.arange(len(sites)), self.layout.time[sites]] = UNKNOWN
+        return sequence, labels
 
     @in_float64
     def state_probabilities(self, theta: np.ndarray) -> np.ndarray:
         """(sites, K) probabilities of the tags given the features and the known labels."""
-        data, corpus = self.data, self.layout
-        shares = np.zeros((data.n_sites, len(data.tags)))
-        known, unknown = (np.flatnonzero((data.weights > 0) == which) for which in (True, False))
-        shares[known, data.labels[known]] = 1.0
-        sequences = np.unique(corpus.sequence[unknown])
-        thetas = np.tile(theta, (len(sequences), 1))
-        labels = corpus.labels[sequences]
-        for some, logs in corpus.shelves.log_marginals(self._program, thetas, sequences, labels):
-            for row, found in zip(sequences[some], logs, strict=True):
-                start, length = data.offsets[row], data.lengths[row]
-                shares[start : start + length] = np.exp(found[:length])
-                if not shares[start].sum() > 0:
-                    raise self._impossible(int(row))
-        return shares
+        data, layout = self.data, self.layout
+        found = np.zeros((data.n_sites, len(data.tags)))
+        known = np.flatnonzero(data.weights > 0)
+        found[known, data.labels[known]] = 1.0
+        sequences = np.unique(layout.sequence[data.weights <= 0])
+        rows = (np.tile(theta, (len(sequences), 1)), sequences, layout.labels[sequences])
+        for some, logs in layout.buckets.log_marginals(*rows):
+            for sequence, log_shares in zip(sequences[some], logs, strict=True):
+                start, length = data.offsets[sequence], data.lengths[sequence]
+                found[start : start + length] = np.exp(log_shares[:length])
+                if not found[start].sum() > 0:
+                    raise self._impossible(int(sequence))
+        return found
 
     @in_float64
     def decode(self, theta: np.ndarray) -> list[list[str]]:
-        """The most probable tags of each sequence, together; labels are not used."""
+        """The jointly most probable tags of each sequence; known labels are not used."""
         tags, found = np.array(self.data.tags), []
-        for number, path in enumerate(self.layout.shelves.best_paths(self._program, theta)):
+        for number, path in enumerate(self.layout.buckets.best_paths(theta)):
             if path is None:
                 raise self._impossible(number)
             found.append(tags[path].tolist())
@@ -248,19 +241,20 @@ class LabelObjective(Objective):
 
     def _impossible(self, sequence: int) -> ValueError:
         length = counted(int(self.data.lengths[sequence]), "token")
-        return ValueError(f"sequence {sequence} of {length} has no tags that support= allows")
+        return ValueError(f"sequence {sequence} ({length}) has no tags that support= allows")
+
+    # --- prediction and losses ---------------------------------------------------------------------
 
     def for_prediction(self, data: Any = None) -> LabelObjective:
-        """On features alone: labels are not used."""
+        """On features alone: known labels are not used."""
         read = self.data if data is None else self._read_more(data)
-        unknown = np.full(read.n_sites, UNKNOWN)
-        return _on(self.model, replace(read, labels=unknown))
+        return _on(self.model, replace(read, labels=np.full(read.n_sites, UNKNOWN)))
 
     def _read_more(self, given: Any) -> Labelled:
-        """Other features, with the columns and the tags of the fit's."""
+        """Other features, with the columns and the tags of the fit's data."""
         known, read = self.data, given
         if not isinstance(given, Labelled):
-            # Any labels will do. What is no list of arrays is refused before they are read.
+            # Any labels will do. What is not a list of arrays is refused before they are read.
             parts = given if hasattr(given, "__len__") else []
             lengths = [len(part) if hasattr(part, "__len__") else 0 for part in parts]
             read = labelled(given, [[known.tags[0]] * length for length in lengths], tags=known.tags)
@@ -278,9 +272,9 @@ class LabelObjective(Objective):
 
     @in_float64
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """(F,) log p(kept labels | x), up to what does not depend on the weights."""
-        changed = self._changes(np.asarray(weights))
-        values, _ = evaluate(self._program, self.layout, np.asarray(thetas), changed)
+        """(F,) log p(kept labels | x), up to a constant that does not depend on the weights."""
+        changed = self._changes(weights)
+        values, _ = evaluate(self.layout, np.asarray(thetas)[changed.fold], *changed[2:])
         return -np.bincount(changed.fold, changed.coefficient * values, len(thetas))
 
     @in_float64
@@ -288,55 +282,34 @@ class LabelObjective(Objective):
         self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
     ) -> np.ndarray:
         """(F, M): -log p(z_t | kept labels, x), or -log p(z_n | x_n) of whole sequences."""
-        thetas, corpus = np.asarray(thetas), self.layout
+        thetas, layout = np.asarray(thetas), self.layout
         fold, index = np.repeat(np.arange(len(scored)), scored.shape[1]), scored.ravel()
         if self._whole:
-            partition, numerator = self._both(thetas, index, fold)
-            return (partition[0] - numerator[0]).reshape(scored.shape)
-        pairs, row = np.unique(np.stack([fold, corpus.sequence[index]]), axis=1, return_inverse=True)
-        chances = kept(corpus, np.asarray(weights), *pairs)
-        labels = np.where(chances > 0, corpus.labels[pairs[1]], UNKNOWN)
+            return self._sequence_losses(thetas[fold], index)[0].reshape(scored.shape)
+        pairs, row = np.unique(np.stack([fold, layout.sequence[index]]), axis=1, return_inverse=True)
+        kept = changes.weights_in_grid(layout, np.asarray(weights), *pairs)
+        labels = np.where(kept > 0, layout.labels[pairs[1]], UNKNOWN)
         losses = np.empty(len(index))
         order = np.argsort(row, kind="stable")
         starts = np.searchsorted(row[order], np.arange(pairs.shape[1] + 1))
-        arrays = (thetas[pairs[0]], pairs[1], labels)
-        for some, logs in corpus.shelves.log_marginals(self._program, *arrays):
+        for some, logs in layout.buckets.log_marginals(thetas[pairs[0]], pairs[1], labels):
             for place, pair in enumerate(some):
                 here = order[starts[pair] : starts[pair + 1]]
-                tag = self.data.labels[index[here]]
-                losses[here] = -logs[place, corpus.time[index[here]], tag]
+                sites = index[here]
+                losses[here] = -logs[place, layout.time[sites], self.data.labels[sites]]
         return losses.reshape(scored.shape)
+
+    def _sequence_losses(self, thetas: np.ndarray, sequences: np.ndarray) -> ValuesAndSlopes:
+        """log Z - log N (n,) of sequences (n,) at thetas (n, D), and slopes (n, D)."""
+        rows, known = (self.layout, thetas, sequences), self.layout.labels[sequences]
+        partition, expected = evaluate(*rows, np.full_like(known, UNKNOWN))
+        numerator, observed = evaluate(*rows, known)
+        return partition - numerator, expected - observed
 
     @property
     def clusters(self) -> np.ndarray:
-        """(P,) sequences count as one observation each, of long ones stretches."""
+        """(P,) each sequence is one observation; long ones are cut into stretches."""
         if self._whole:
             return np.arange(len(self.base))
         stretch = self.layout.time // -(-self.data.n_sites // CLUSTERS)
         return np.unique(np.stack([self.layout.sequence, stretch]), axis=1, return_inverse=True)[1]
-
-    def _changes(self, weights: np.ndarray) -> Changes:
-        """What the weights (F, P) of folds change."""
-        made = of_sequences if self._whole else of_labels
-        return made(self.layout, self.base, weights)
-
-    def _rows(self, weights: np.ndarray) -> Changes:
-        """Changes, and the sequences of which every fold sums over some labels."""
-        changed = self._changes(np.asarray(weights))
-        partly = np.flatnonzero(~self.layout.is_complete & (self.data.sequence_weights > 0))
-        if partly.size == 0:
-            return changed
-        fold = np.repeat(np.arange(len(weights)), len(partly))
-        sequence = np.tile(partly, len(weights))
-        always = Changes(fold, sequence, -np.ones(len(fold)), self.layout.labels[sequence])
-        return joined(changed, always)
-
-    def _both(
-        self, thetas: np.ndarray, sequences: np.ndarray, fold: np.ndarray | None = None
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """log Z and log N of sequences, with slopes."""
-        known = self.layout.labels[sequences]
-        return [
-            evaluate(self._program, self.layout, thetas, changes_of(sequences, labels, fold))
-            for labels in (np.full_like(known, UNKNOWN), known)
-        ]

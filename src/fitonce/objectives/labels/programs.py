@@ -1,7 +1,7 @@
 """The JAX programs of labelled chains, on one bucket of sequences.
 
-A row is one sequence under one fold's parameters and with that fold's labels. Most of a fold's objective
-is a sum over all sequences, the same for every fold; rows are what it changes.
+A row is one sequence with the parameters and the known labels of one fold. Most of a fold's objective
+is a sum over all sequences, the same for every fold; rows are the terms that the fold changes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class PaddedBucket(NamedTuple):
     """A bucket of n sequences, padded to T steps.
 
     Attributes:
-        design: (n, T, Q).
-        scores: (n, T, K) that are given, or None.
+        design: (n, T, Q) what multiplies the model's weights.
+        scores: (n, T, K) given scores, or None.
         lengths: (n,).
     """
 
@@ -51,14 +51,20 @@ def _unary(linear: Linear, design: Array, scores: Array | None) -> Array:
 def _rows(
     program: Program, thetas: Array, places: Array, grid: PaddedBucket
 ) -> tuple[Array, Array, Array]:
-    """Unary (R, T, K), pairwise (R, K, K) and lengths (R,) of rows."""
+    """Unary (R, T, K), pairwise (R, K, K) and lengths (R,) of the sequences at places (R,)."""
     linear = _linear(program, thetas)
     scores = None if grid.scores is None else grid.scores[places]
     return _unary(linear, grid.design[places], scores), linear.transition, grid.lengths[places]
 
 
+def _ordered(order: Array, by_feature: Array, moves: Array) -> Array:
+    """Counts of features by tag (n, Q, K) and of transitions (n, K, K) as slopes (n, D); see `order`."""
+    flat = [counts.reshape(len(counts), -1) for counts in (by_feature, moves)]
+    return jnp.concatenate(flat, 1)[:, order]
+
+
 def _with_labels(unary: Array, labels: Array) -> Array:
-    """Other states are impossible where a label (R, T) is known."""
+    """Unary potentials that exclude all other states where a label (R, T) is known."""
     states = jnp.arange(unary.shape[-1])
     other = (labels[..., None] != UNKNOWN) & (labels[..., None] != states)
     return jnp.where(other, -jnp.inf, unary)
@@ -68,30 +74,28 @@ def _with_labels(unary: Array, labels: Array) -> Array:
 def totals(
     program: Program, thetas: Array, coefficients: Array, order: Array, grid: PaddedBucket
 ) -> tuple[Array, Array]:
-    """(F,) sums of coefficient (n,) times log Z over a bucket, and their slopes (F, D): expected counts,
-    of which `order` (D,) says where each parameter's is."""
+    """(F,) sums of coefficient (n,) times log Z over a bucket, and slopes (F, D): expected counts."""
     linear = _linear(program, thetas)
     apart = Linear(linear.weights[:, None], linear.transition, linear.first[:, None])
     unary = _unary(apart, grid.design, grid.scores)
     found = expected(unary, linear.transition, grid.lengths, coefficients)
     weighted = grid.design * coefficients[:, None, None]
     by_feature = jnp.einsum("ntq,tfkn->fqk", weighted, found.nodes)
-    counts = jnp.concatenate([a.reshape(len(thetas), -1) for a in (by_feature, found.edges)], 1)
-    values = jnp.where(coefficients != 0, found.log_partition, 0.0)  # one that cannot be, left out
-    return values @ coefficients, counts[:, order]
+    # A sequence that is left out may be impossible: 0 * -inf.
+    values = jnp.where(coefficients != 0, found.log_partition, 0.0)
+    return values @ coefficients, _ordered(order, by_feature, found.edges)
 
 
 @partial(jax.jit, static_argnums=0)
 def log_partitions(
     program: Program, thetas: Array, places: Array, labels: Array, order: Array, grid: PaddedBucket
 ) -> tuple[Array, Array]:
-    """log sum over all z that have the known `labels` (R, T), (R,), and its slopes (R, D)."""
+    """log sum over all z that agree with the known `labels` (R, T), (R,), and its slopes (R, D)."""
     unary, pairwise, lengths = _rows(program, thetas, places, grid)
     unary = _with_labels(unary, labels)
     values, nodes, moves = chain_engine.log_posterior(unary, pairwise, lengths)
     by_feature = jnp.einsum("rtq,rtk->rqk", grid.design[places], nodes)
-    counts = jnp.concatenate([a.reshape(len(places), -1) for a in (by_feature, moves)], 1)
-    return values, counts[:, order]
+    return values, _ordered(order, by_feature, moves)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -122,7 +126,7 @@ def log_marginals(
 def best_paths(
     program: Program, thetas: Array, places: Array, grid: PaddedBucket
 ) -> tuple[Array, Array]:
-    """(R, T) the most probable states, and (R,) their log-potentials."""
+    """(R, T) the jointly most probable states, and (R,) their total log-potentials."""
     return chain_engine.best_path(*_rows(program, thetas, places, grid))
 
 
@@ -136,8 +140,7 @@ def covariance(
     order: Array,
     grid: PaddedBucket,
 ) -> Array:
-    """(D, D) sum of coefficient (R,) times the second derivatives of `log_partitions`; `order` (D,) is
-    each parameter's place among weights and transitions."""
+    """(D, D) sum of coefficient (R,) times the second derivatives of `log_partitions`."""
     thetas = jnp.broadcast_to(theta, (len(places), len(theta)))
     unary, pairwise, lengths = _rows(program, thetas, places, grid)
     unary = _with_labels(unary, labels)
@@ -166,14 +169,14 @@ def mean_curvature(
 
 @partial(jax.jit, static_argnums=0)
 def order(program: Program) -> Array:
-    """(D,) each parameter's place in `Linear`, weights first and then transitions."""
+    """(D,) the place of each parameter among the weights (Q, K) and then the transitions (K, K)."""
 
     def entries(theta: Array) -> Array:
         linear = program.model.stack(program.space.to_params(theta))
         possible = jnp.where(linear.transition > -jnp.inf, linear.transition, 0.0)
         return jnp.concatenate([linear.weights.ravel(), possible.ravel()])
 
-    # Each parameter is one entry: going up by its number finds it.
+    # Each parameter is one entry: the derivative along (1, 2, ..., D) is its number there.
     numbers = 1.0 + jnp.arange(program.space.size)
     _, found = jax.jvp(entries, (jnp.zeros(program.space.size),), (numbers,))
     return jnp.argsort(jnp.where(found == 0, jnp.inf, found))[: program.space.size]

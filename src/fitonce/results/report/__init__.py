@@ -1,4 +1,4 @@
-"""A result as one HTML file that needs nothing else: no network, no server, no other file."""
+"""A result as one self-contained HTML file: no network, no server, no other files."""
 
 from fitonce.results.report.page import html_report
 

@@ -1,4 +1,4 @@
-"""The section of a selection: the models that were tried, and which is as good as the best."""
+"""The section on model selection: the candidates and their losses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.wording import counted
 from fitonce.results.report.markup import Markup, join, number, paragraph, table, tag
 
 _COLUMNS = ("estimate", "se", "difference", "difference_se", "control", "aic", "bic")
@@ -15,9 +16,9 @@ _ROW, _LEFT, _WIDE = 26, 150, 430
 
 
 def choice_section(models: pd.DataFrame, sentence: str) -> Markup:
-    """A table of models, in the order in which they were tried, and their losses on one axis."""
+    """A table of models, in the order in which they were tried, and a chart of their losses."""
     header = (
-        "model", "parameters", "loss", "se", "behind", "paired se", "control", "AIC", "BIC", "worst",
+        "model", "parameters", "loss", "se", "difference", "paired se", "control", "AIC", "BIC", "worst",
         "fit",
     )  # fmt: skip
     rows = [
@@ -25,9 +26,9 @@ def choice_section(models: pd.DataFrame, sentence: str) -> Markup:
         for name, row in models.iterrows()
     ]
     key = (
-        "Dot and thin bar: loss and its standard error. Thick bar: standard error of the difference "
-        "from the best, which is the dashed line: a model whose thick bar reaches it is as good. "
-        "Diamond: control."
+        "Dot and thin bar: loss and its standard error. Thick bar: paired standard error of the "
+        "difference from the best model (dashed line); a model whose thick bar reaches the line is "
+        "about as good. Diamond: control."
     )
     return join(
         [
@@ -50,12 +51,11 @@ def _picture(models: pd.DataFrame) -> Markup:
     drawn = [tag("line", x1=f"{best:.1f}", x2=f"{best:.1f}", y1=0, y2=tall, class_="best")]
     for place, (name, row) in enumerate(models.iterrows()):
         drawn += _line(str(name), row, _ROW * (place + 0.5), across)
-    ends = ((low, "start"), (high, "end"))
     drawn += [
         tag("text", number(value, 4), x=f"{across(value):.1f}", y=tall + 16, text_anchor=anchor)
-        for value, anchor in ends
+        for value, anchor in ((low, "start"), (high, "end"))
     ]
-    label = f"Held-out losses of {len(models)} models"
+    label = f"Held-out losses of {counted(len(models), 'model')}"
     shape = f"0 0 600 {tall + 22}"
     return tag("svg", *drawn, viewBox=shape, role="img", aria_label=label, class_="interval choice")
 

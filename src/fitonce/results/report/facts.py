@@ -1,4 +1,4 @@
-"""Sections of facts: what was asked, the model, the estimate, times, how to do it again."""
+"""Sections without interactive charts: settings, model, estimate, times, how to reproduce it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from fitonce.core.wording import counted
 from fitonce.results.report.markup import (
     NOT_AVAILABLE,
     Markup,
@@ -27,7 +28,7 @@ _LONGEST = 2000
 
 
 def asked_section(result: Result, fitted: FitSummary, asked: Mapping[str, str] | None) -> Markup:
-    """What was asked, in the caller's words where there are any."""
+    """The settings: those given by the caller, and those known from the result."""
     known = {
         "data": fitted.data,
         "model": fitted.model,
@@ -35,19 +36,19 @@ def asked_section(result: Result, fitted: FitSummary, asked: Mapping[str, str] |
         "method": result.method,
         "scheme": result.scheme,
         "loss": loss_in_words(result.scheme, result.loss),
-        "tolerance of a fold's loss": number(result.tolerance, 3),
+        "tolerance for a fold's loss": number(result.tolerance, 3),
         **({"damping": number(result.damping, 3)} if result.damping else {}),
     }
     given = {str(key): str(value) for key, value in (asked or {}).items()}
     named = {key.lower() for key in given}
     rest = {key: value for key, value in known.items() if key not in named}
-    return table(("what", "value"), list((given | rest).items()), "What was asked")
+    return table(("setting", "value"), list((given | rest).items()), "Settings")
 
 
 def model_section(fitted: FitSummary) -> Markup:
-    """The model, whether its fit is a minimum, and its parameters."""
-    kind = "fine" if fitted.ok else "caution"
-    words = "The fit is a certified minimum." if fitted.ok else "The fit is not a certified minimum."
+    """The model, whether the fit is a certified minimum, and its parameters."""
+    kind, verb = ("fine", "is") if fitted.ok else ("caution", "is not")
+    words = f"The fit {verb} a certified minimum."
     return join(
         [
             paragraph(tag("strong", fitted.model), ", fitted to ", fitted.data, "."),
@@ -63,41 +64,38 @@ def _parameters(known: pd.DataFrame) -> Markup:
     rows = list(zip(cut["name"].astype(str), cut["value"], cut["se"], strict=True))
     shown = table(("parameter", "value", "standard error"), rows, "Parameters")
     if len(known) > _LONGEST:
-        more = f"The first {_LONGEST:,} of {len(known):,} parameters."
-        shown = join([paragraph(more), shown])
+        shown = join([paragraph(f"The first {_LONGEST:,} of {len(known):,} parameters."), shown])
     return shown if len(known) <= _SHORT else details(f"All {len(known):,} parameters", shown)
 
 
 def estimate_section(result: Result) -> Markup:
-    """The estimate, its control beside it, and what stands between it and exact refits."""
-    spread = number(result.se, 3)
-    boxes = [
-        ("estimate", number(result.estimate, 5), f"standard error {spread}"),
+    """The estimate, its control and its estimated error against exact refits."""
+    contents = [
+        ("estimate", number(result.estimate, 5), f"standard error {number(result.se, 3)}"),
         ("control", number(result.control, 5), "same folds, parameters not adjusted"),
         ("error of the estimate", number(result.error, 2), _share(result)),
     ]
+    boxes = [
+        tag("dl", tag("dt", name), tag("dd", value, class_="value"), tag("dd", words), class_="box")
+        for name, value, words in contents
+    ]
     return join(
         [
-            tag("div", *(_box(*box) for box in boxes), class_="boxes"),
+            tag("div", *boxes, class_="boxes"),
             _interval(result),
             paragraph(
-                f"Mean over folds of {loss_in_words(result.scheme, result.loss)}. Smaller is better."
+                f"Mean over folds of {loss_in_words(result.scheme, result.loss)}. Lower is better."
             ),
-            paragraph(tag("strong", "How folds are treated: "), result.treatment, "."),
+            paragraph(tag("strong", "Folds in the estimate: "), result.treatment, "."),
         ]
     )
-
-
-def _box(name: str, value: str, words: str) -> Markup:
-    inside = [tag("dt", name), tag("dd", value, class_="value"), tag("dd", words)]
-    return tag("dl", *inside, class_="box")
 
 
 def _share(result: Result) -> str:
     if not math.isfinite(result.error):
         return "no fold was checked"
     if not (math.isfinite(result.se) and result.se > 0):
-        return "against exact refits, if all errors had one sign"
+        return "against exact refits, if all errors had the same sign"
     share = result.error / result.se
     return f"{100 * share:.2g} % of the standard error" if share < 1 else f"{share:.1f} standard errors"
 
@@ -107,20 +105,19 @@ def _interval(result: Result) -> Markup:
     known = (result.estimate, result.se, result.control)
     if not all(map(math.isfinite, known)) or result.se <= 0:
         return Markup("")
-    low = min(result.estimate - result.se, result.control)
-    wide = max(result.estimate + result.se, result.control) - low
+    ends = (result.estimate - result.se, result.estimate + result.se)
+    low = min(ends[0], result.control)
+    wide = max(ends[1], result.control) - low
 
     def place(value: float) -> str:
         return f"{30 + 540 * (value - low) / wide:.1f}"
 
-    x, x1, x2 = place(result.estimate), *map(place, (low_end(result), high_end(result)))
-    control = place(result.control)
-    ends = ((x1, low_end(result)), (x2, high_end(result)))
+    x1, x2, control = map(place, (*ends, result.control))
     drawn = [
-        *(tag("text", number(end, 4), x=at, y=42, text_anchor="middle") for at, end in ends),
+        *(tag("text", number(end, 4), x=place(end), y=42, text_anchor="middle") for end in ends),
         tag("line", x1=x1, x2=x2, y1=18, y2=18, class_="se"),
         *(tag("line", x1=end, x2=end, y1=11, y2=25, class_="se") for end in (x1, x2)),
-        tag("circle", cx=x, cy=18, r=6, class_="estimate"),
+        tag("circle", cx=place(result.estimate), cy=18, r=6, class_="estimate"),
         tag("path", d=f"M{control} 9l8 9l-8 9l-8 -9z", class_="control"),
     ]
     label = (
@@ -132,33 +129,22 @@ def _interval(result: Result) -> Markup:
     return join([picture, paragraph(key, class_="small")])
 
 
-def low_end(result: Result) -> float:
-    """One standard error below the estimate."""
-    return result.estimate - result.se
-
-
-def high_end(result: Result) -> float:
-    """One standard error above the estimate."""
-    return result.estimate + result.se
-
-
 def timings_section(result: Result, fitted: FitSummary, times: Mapping[str, float] | None) -> Markup:
-    """What took how long, with bars on one scale."""
+    """Durations, with bars on one scale."""
     known = {
-        "the fit, compiling included": fitted.seconds,
-        f"cross-validation of {len(result.folds):,} folds": result.seconds,
-        "of which compiling": result.compiling,
+        "fit, including compiling": fitted.seconds,
+        f"cross-validation of {counted(len(result.folds), 'fold')}": result.seconds,
+        "compiling during cross-validation": result.compiling,
         **{str(name): float(seconds) for name, seconds in (times or {}).items()},
+        f"{counted(len(result.folds), 'refit')} from scratch (estimated)": result.refits_seconds,
     }
-    refits = f"{len(result.folds):,} refits from scratch would take about"
-    known[refits] = result.refits_seconds
     longest = max((value for value in known.values() if math.isfinite(value)), default=0.0)
     rows = [
         (name, tag("span", duration(value), class_="nowrap"), _bar(value, longest))
         for name, value in known.items()
     ]
-    note = "Times are of the machine and the moment; a second run of the same command compiles less."
-    return join([table(("what", "time", ""), rows, "Timings"), paragraph(note, class_="small")])
+    note = "Times depend on the machine and its load; a second run of the same command compiles less."
+    return join([table(("step", "time", ""), rows, "Timings"), paragraph(note, class_="small")])
 
 
 def _bar(value: float, longest: float) -> Markup:
@@ -168,16 +154,16 @@ def _bar(value: float, longest: float) -> Markup:
 
 
 def reproduce_section(result: Result, asked: Mapping[str, str] | None, command: str | None) -> Markup:
-    """The command, and what it ran on."""
-    said = re.search(r"seed (\d+)", result.left_out)
-    seed = (asked or {}).get("seed") or (said.group(1) if said else NOT_AVAILABLE)
+    """The command, versions, the seed and the platform."""
+    named = re.search(r"seed (\d+)", result.left_out)
+    seed = (asked or {}).get("seed") or (named.group(1) if named else NOT_AVAILABLE)
     rows = [
         *(result.about.get("versions") or versions()).items(),
         ("seed of the folds", seed),
         ("platform", f"{platform.system()} {platform.machine()}"),
     ]
     if command is None:
-        shown = paragraph("No command was given: the report was made from Python.")
+        shown = paragraph("No command is recorded: the report was made from Python.")
     else:
         shown = tag("pre", tag("code", command), tabindex=0, aria_label="Command")
-    return join([shown, table(("what", "value"), rows, "Versions")])
+    return join([shown, table(("item", "value"), rows, "Versions")])

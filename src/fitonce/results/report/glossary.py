@@ -1,4 +1,4 @@
-"""Words of the report, explained."""
+"""The glossary of the report."""
 
 from __future__ import annotations
 
@@ -6,58 +6,51 @@ from fitonce.results.report.markup import Markup, join, tag
 
 TERMS: dict[str, str] = {
     "fold": (
-        "What is left out together: points, a block of time, a region of a map, a whole sequence. "
-        "The model is judged on it with parameters that have not seen it."
+        "Data left out together: points, a block of time, a region of a map, a whole sequence. They "
+        "are predicted with parameters estimated without them."
     ),
     "held-out loss": (
-        "Minus the log probability that the model gives to a left-out point. Smaller is better. A "
+        "Minus the log probability that the model assigns to a left-out point. Lower is better. A "
         "difference of 0.7 is a factor of two in probability."
     ),
     "pointwise and joint loss": (
-        "Pointwise: every left-out point on its own. Joint: all points of a fold at once."
+        "Pointwise: each left-out point separately. Joint: all points of a fold together."
     ),
-    "estimate": ("The mean over folds of the fold's loss."),
+    "estimate": "The mean over folds of the fold's loss.",
     "standard error (se)": (
-        "How much the estimate would vary with other data of the same kind. The data are cut into "
-        "contiguous stretches, each of which counts as one observation. It does not speak of the "
+        "How much the estimate would vary with other data of the same kind. The data are divided into "
+        "contiguous stretches, each taken as one observation. It does not include the error of the "
         "approximation."
     ),
     "control": (
-        "The same folds with the parameters of the full fit, not adjusted. An approximation earns "
-        "its keep only where it is nearer to exact refits than the control is."
+        "The same folds with the parameters of the full fit, not adjusted. An approximation is useful "
+        "only where it is closer to exact refits than the control."
     ),
-    "exact refit": ("The model fitted again without the fold, to a certified minimum."),
-    "error of a fold": ("Estimated difference between a fold's loss here and that of an exact refit."),
+    "exact refit": "The model fitted again without the fold, to a certified minimum.",
+    "error of a fold": "Estimated difference between a fold's loss and that of an exact refit.",
     "tolerance": (
-        "The error of a fold's loss that its verdict allows: a tenth of the standard error unless "
-        "something else was asked for."
+        "The error of a fold's loss that its verdict allows: by default a tenth of the standard error."
     ),
-    "verdict": ("How far to trust a fold's loss: good, fair, bad or unchecked."),
-    "distance": ("How far a fold's parameters are from the fold's own optimum, in standard errors."),
+    "verdict": "The reliability of a fold's loss: good, fair, bad or unchecked.",
+    "distance": "Distance of a fold's parameters from the fold's own optimum, in standard errors.",
     "move, away": (
-        "How far a fold's parameters are from the full fit's, in standard errors. A fold is away "
-        "where that is more than ten times what is usual for its size; there may be another "
-        "optimum."
+        "Move: distance of a fold's parameters from the full fit, in standard errors. A fold is away "
+        "if this is more than ten times what is usual for its size; there may be another optimum."
     ),
-    "rung": (
-        "Which step of the ladder gave a fold its parameters: from no adjustment to one step to a refit."
-    ),
+    "rung": ("How the parameters of a fold were obtained, from no adjustment over one step to a refit."),
     "scheme": (
-        "What happens to the latent state of a left-out observation. A: it stays. B: it goes. C: "
-        "a label is summed over. structures: whole sequences go."
+        "What happens to the latent state of a left-out observation. A: it is kept. B: it is removed. "
+        "C: a label is summed over. structures: whole sequences are removed."
     ),
-    "stationary": ("The gradient is zero to rounding, and the curvature is that of a minimum."),
+    "stationary": "The gradient is zero up to rounding, and the curvature is that of a minimum.",
     "displacement": (
-        "By how much twice the log posterior of all data would drop at the parameters fitted "
-        "without the point. Large: the point carries the fit."
+        "How much twice the log posterior of all data drops at the parameters fitted without the "
+        "point. Large: the point has a strong influence on the fit."
     ),
-    "damping": (
-        "A number added to the diagonal of H, the matrix of second derivatives, where it is not "
-        "positive definite."
-    ),
+    "damping": ("A number added to the diagonal of the Hessian H where H is not positive definite."),
 }
 
 
 def glossary() -> Markup:
-    """All terms, as a list."""
+    """All terms as a definition list."""
     return tag("dl", *(join([tag("dt", term), tag("dd", words)]) for term, words in TERMS.items()))

@@ -1,4 +1,4 @@
-"""Where the sites of a graph are drawn: inside polygons, or near their neighbours."""
+"""Positions of the sites of a graph: given polygons, or a layout with neighbours close together."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from scipy import sparse
 from fitonce.data.geojson import polygons_of
 from fitonce.results.report.points import floats, integers
 
-_SPRINGS = 1500  # sites; each round of springs looks at all pairs
+_SPRINGS = 1500  # sites; each iteration of a spring layout visits all pairs
 _NAMES = ("name", "NAME", "Name", "label", "GEOID", "geoid", "id")
 
 
 def packed(sites: int, edges: np.ndarray, polygons: dict[str, Any] | None) -> dict[str, Any]:
-    """Outlines, or points and the edges between them. y goes up."""
+    """Outlines, or points and the edges between them. y points up."""
     if polygons is not None:
         return _outlines(polygons, sites)
     places = positions(sites, edges)
@@ -24,11 +24,14 @@ def packed(sites: int, edges: np.ndarray, polygons: dict[str, Any] | None) -> di
 
 
 def _outlines(polygons: dict[str, Any], sites: int) -> dict[str, Any]:
-    """Rings of all sites one after another, with where each ring and each site begins."""
+    """The rings of all sites, concatenated, with the start of each ring and of each site."""
     shapes = polygons_of(polygons, sites, None, None)
     rings = [ring for shape in shapes for ring in shape]
     points = np.concatenate(rings)
-    points = (points - points.min(0)) * [_east(points), 1.0]
+    x, y = points.T
+    degrees = np.abs(x).max() <= 180 and np.abs(y).max() <= 90 and np.ptp(x) > 1e-3 and np.ptp(y) < 60
+    shrink = float(np.cos(np.radians(y.mean()))) if degrees else 1.0  # a degree of longitude is shorter
+    points = (points - points.min(0)) * [shrink, 1.0]
     return {
         "x": floats(points[:, 0]),
         "y": floats(points[:, 1]),
@@ -42,15 +45,8 @@ def _starts(sizes: list[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
-def _east(points: np.ndarray) -> float:
-    """Of degrees a step east is shorter than a step north, away from the equator."""
-    x, y = points.T
-    degrees = np.abs(x).max() <= 180 and np.abs(y).max() <= 90 and np.ptp(x) > 1e-3 and np.ptp(y) < 60
-    return float(np.cos(np.radians(y.mean()))) if degrees else 1.0
-
-
 def _names(features: list[Any]) -> list[str] | None:
-    """What the file calls its sites, where it does."""
+    """The names of the sites in the file, if it has any."""
     known = [feature.get("properties") or {} for feature in features]
     for key in _NAMES:
         if all(key in properties for properties in known):
@@ -59,7 +55,7 @@ def _names(features: list[Any]) -> list[str] | None:
 
 
 def positions(sites: int, edges: np.ndarray) -> np.ndarray:
-    """(sites, 2): neighbours near each other, the same for the same graph every time."""
+    """(sites, 2) a deterministic layout with neighbours close together."""
     drawn: nx.Graph = nx.Graph()
     drawn.add_nodes_from(range(sites))
     drawn.add_edges_from(np.asarray(edges).tolist())
@@ -75,7 +71,7 @@ def positions(sites: int, edges: np.ndarray) -> np.ndarray:
 
 
 def _spectral(sites: int, edges: np.ndarray) -> np.ndarray:
-    """The two slowest modes of the graph, each between -1 and 1."""
+    """(sites, 2) the second and third eigenvectors of the graph Laplacian, scaled to [-1, 1]."""
     i, j = np.asarray(edges).T
     matrix = sparse.coo_array((np.ones(len(edges)), (i, j)), shape=(sites, sites)).tocsr()
     matrix = matrix + matrix.T
@@ -83,6 +79,6 @@ def _spectral(sites: int, edges: np.ndarray) -> np.ndarray:
     if sites <= _SPRINGS:
         modes = np.linalg.eigh(laplacian.toarray())[1][:, 1:3]
     else:
-        begin = np.cos(np.arange(sites))  # fixed, so that the map is the same every time
+        begin = np.cos(np.arange(sites))  # fixed, so that the layout is deterministic
         modes = sparse.linalg.eigsh(laplacian, 3, sigma=-1e-3, v0=begin)[1][:, 1:3]
     return modes / np.abs(modes).max(0)

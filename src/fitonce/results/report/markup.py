@@ -1,4 +1,4 @@
-"""HTML from plain values. Text is escaped here, and nowhere else."""
+"""HTML from plain values. All text is escaped here."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.wording import duration as said
+from fitonce.core.wording import duration as in_words
 
 NOT_AVAILABLE = "not available"
 
 
 class Markup(str):
-    """Text that is HTML already, and is not escaped again."""
+    """Text that is HTML already and is not escaped again."""
 
     __slots__ = ()
 
 
 def text(content: Any) -> Markup:
-    """Anything as HTML: markup stays, numbers are written short, the rest is escaped."""
+    """Anything as HTML: markup is kept, numbers are rounded, the rest is escaped."""
     if isinstance(content, Markup):
         return content
     if isinstance(content, (float, np.floating)):
@@ -32,12 +32,12 @@ def text(content: Any) -> Markup:
 
 
 def join(parts: Iterable[Any], between: str = "") -> Markup:
-    """Several parts as one."""
+    """Concatenate parts as HTML."""
     return Markup(escape(between).join(text(part) for part in parts))
 
 
 def tag(name: str, /, *content: Any, **attributes: Any) -> Markup:
-    """An element. `class_` is class, `aria_label` is aria-label; None leaves an attribute out."""
+    """An element. `class_` is class, `aria_label` is aria-label; None omits an attribute."""
     written = "".join(
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
         for key, value in attributes.items()
@@ -49,12 +49,12 @@ def tag(name: str, /, *content: Any, **attributes: Any) -> Markup:
 
 
 def paragraph(*content: Any, **attributes: Any) -> Markup:
-    """Its parts, one after another."""
+    """A paragraph of concatenated parts."""
     return tag("p", *content, **attributes)
 
 
 def table(header: Sequence[Any], rows: Iterable[Sequence[Any]], label: str) -> Markup:
-    """A table that scrolls inside its own box when the page is narrow."""
+    """A table that scrolls in its own box when the page is narrow."""
     rows = list(rows)
     kinds = [_kind(cell) for cell in rows[0]] if rows else [None] * len(header)
     cells = zip(header, kinds, strict=True)
@@ -74,12 +74,12 @@ def _kind(content: Any) -> str | None:
 
 
 def details(summary: Any, *content: Any) -> Markup:
-    """What is closed until somebody asks."""
+    """A section that is collapsed at first."""
     return tag("details", tag("summary", summary), *content)
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """A number with so many digits that count; in words where it is none."""
+    """A number with `digits` significant digits; "not available" unless finite."""
     if value is None or not math.isfinite(value):
         return NOT_AVAILABLE
     if value == 0:
@@ -91,11 +91,11 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def datum(value: Any) -> str:
-    """A number of the data: no digits that it does not have."""
+    """A number of the data, without trailing zeros."""
     written = number(value)
     return written.rstrip("0").rstrip(".") if "." in written and "e" not in written else written
 
 
 def duration(seconds: Any) -> str:
-    """The same, where there is one."""
-    return NOT_AVAILABLE if seconds is None or not math.isfinite(seconds) else said(seconds)
+    """A duration such as "12 s"; "not available" unless finite."""
+    return NOT_AVAILABLE if seconds is None or not math.isfinite(seconds) else in_words(seconds)

@@ -1,15 +1,16 @@
-"""The page: its sections in order, its style, its script and its data, in one file."""
+"""The page: sections, style, scripts and data in one file."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
 import pandas as pd
 
+from fitonce.core.wording import counted
 from fitonce.results.report import along as by_place
 from fitonce.results.report import layout, points
 from fitonce.results.report.along import sequence_names, spans
@@ -35,17 +36,17 @@ from fitonce.results.summary import FitSummary, Result
 
 _SCRIPTS = ("data.js", "chart.js", "scatter.js", "series.js", "losses.js", "map.js", "start.js")
 _HEADINGS = {
-    "asked": "What was asked",
-    "choice": "The choice",
-    "model": "The model",
-    "estimate": "The estimate",
-    "verdicts": "How far to trust it",
+    "asked": "Settings",
+    "choice": "Model selection",
+    "model": "Model",
+    "estimate": "Estimate",
+    "verdicts": "Reliability",
     "scatter": "Point by point",
-    "along": "Along the data",
+    "along": "Losses by position",
     "influence": "Influence",
     "timings": "Times",
-    "reproduce": "Do it again",
-    "glossary": "Words",
+    "reproduce": "Reproduce",
+    "glossary": "Glossary",
 }
 
 
@@ -63,21 +64,21 @@ def html_report(
     models: pd.DataFrame | None = None,
     choice: str = "",
 ) -> str:
-    """A result as one HTML page that needs no network. The same input gives the same page.
+    """A result as one self-contained HTML page. The same input gives the same page.
 
     Args:
         result: of `cross_validate`, of `loo`, or read from a file.
         scatter: losses of left-out points by two methods: `fold`, `sequence`, `time`, `site`,
             `approximate`, `exact`, `control`; None: the result's losses against its control.
-        scatter_labels: what `approximate` and `exact` are, in words.
-        influence: the table of `fitonce.influence(fit)`; None: the page says how to get one.
-        asked: what was asked, name by name; what it does not name is taken from the result.
-        command: that makes this result again.
-        title: of the page; None: the model and the folds.
+        scatter_labels: descriptions of `approximate` and `exact`.
+        influence: the table of `fitonce.influence(fit)`; None: the page says how to get it.
+        asked: settings by name; the others are taken from the result.
+        command: reproduces this result.
+        title: of the page; None: made from the model.
         polygons: the content of a GeoJSON file, one feature for each site of a graph, in order.
         times: seconds of further work, by name.
-        models: the table of `fitonce.select`, where the result is of a model that was chosen by it.
-        choice: its sentence.
+        models: the table of `fitonce.select`, where that selected the model of this result.
+        choice: the sentence of that selection.
     """
     if not hasattr(result, "pointwise"):
         raise ValueError(f"result must be a CVResult, got {type(result).__name__}")
@@ -102,58 +103,46 @@ def html_report(
         "glossary": glossary(),
     }
     data: dict[str, Any] = {"scatter": points.packed(pairs), "along": by_place.packed(found, result)}
-    data |= {"spoken": list(spoken)} | _if_asked(fitted, on_map, polygons, influence)
-    name = title or f"Cross-validation of {fitted.model}"
-    return _page(name, _lead(result, fitted), sections, data)
-
-
-def _if_asked(
-    fitted: FitSummary, on_map: bool, polygons: dict[str, Any] | None, influence: pd.DataFrame | None
-) -> dict[str, Any]:
-    """Data of charts that not every page has."""
-    data: dict[str, Any] = {}
+    data["spoken"] = list(spoken)
     if on_map and fitted.edges is not None:
         data["map"] = layout.packed(int(fitted.lengths.sum()), fitted.edges, polygons)
     if influence is not None:
         data["influence"] = packed_influence(influence)
     if fitted.places is not None:
         data["names"] = {"sequences": fitted.places.sequences, "sites": fitted.places.sites}
-    return data
+    name = title or f"Cross-validation of {fitted.model}"
+    return _page(name, _lead(result, fitted), sections, data)
 
 
 def _places(polygons: dict[str, Any] | None) -> str:
     if polygons is not None:
-        return "Outlined: left out by the chosen fold."
-    return "Neighbours are drawn near each other, which is no geography. Ringed: left out by the fold."
+        return "Outlined: left out by the selected fold."
+    return "A layout, not a map: neighbours are close together. Ringed: left out by the selected fold."
 
 
 def _spoken(fitted: FitSummary) -> tuple[str, ...]:
-    """What tells a point from others: not what is the same for all, or said twice."""
+    """The coordinates needed to identify a point."""
     if fitted.edges is not None:
         return ("site",)
     return ("time",) if len(fitted.lengths) == 1 else ("sequence", "time")
 
 
 def _lead(result: Result, fitted: FitSummary) -> Markup:
-    """The whole report in two sentences."""
+    """The summary at the top."""
     counts = result.folds.loc[result.folds["ok"], "verdict"].value_counts()
     named = [
         f"{counts[name]:,} {name}" for name in ("good", "fair", "bad", "unchecked") if name in counts
     ]
     if result.n_failed:
         named.append(f"{result.n_failed:,} without a usable number")
-    told = (
-        f"Held-out loss {number(result.estimate, 5)}, standard error {number(result.se, 3)}, "
-        f"from {len(result.folds):,} folds: {', '.join(named)}. Control {number(result.control, 5)}."
+    words = (
+        f"Held-out loss {number(result.estimate, 5)}, standard error {number(result.se, 3)}, from "
+        f"{counted(len(result.folds), 'fold')}: {', '.join(named)}. Control {number(result.control, 5)}."
     )
-    calm = fitted.ok and not result.n_failed and not counts.get("bad", 0)
-    words = "" if calm else " Read how far to trust it before you use the number."
-    return join(
-        [
-            paragraph(result.left_out),
-            paragraph(told, words, class_=f"note {'fine' if calm else 'caution'}"),
-        ]
-    )
+    fine = fitted.ok and not result.n_failed and not counts.get("bad", 0)
+    words += "" if fine else " See the section on reliability before using this number."
+    note = paragraph(words, class_=f"note {'fine' if fine else 'caution'}")
+    return join([paragraph(result.left_out), note])
 
 
 def _page(name: str, lead: Markup, sections: dict[str, Markup], data: dict[str, Any]) -> str:
@@ -168,12 +157,18 @@ def _page(name: str, lead: Markup, sections: dict[str, Markup], data: dict[str, 
         tag("title", name),
         tag("style", Markup(_asset("report.css"))),
     )
+    shown = [
+        tag("section", tag("h2", _HEADINGS[key], id=f"{key}-heading"), content, id=key,
+            aria_labelledby=f"{key}-heading")
+        for key, content in sections.items()
+    ]  # fmt: skip
+    links = [tag("li", tag("a", _HEADINGS[key], href=f"#{key}")) for key in sections]
     body = tag(
         "body",
         tag("a", "Skip to the report", href="#asked", class_="skip"),
         tag("header", tag("h1", name), lead),
-        _contents(sections),
-        tag("main", *(_section(key, content) for key, content in sections.items())),
+        tag("nav", tag("ul", *links), aria_label="Contents"),
+        tag("main", *shown),
         tag("div", "", id="tip", role="tooltip", hidden=True),
         tag("script", Markup(script_json(data)), type="application/json", id="data"),
         tag("script", Markup(script)),
@@ -182,19 +177,9 @@ def _page(name: str, lead: Markup, sections: dict[str, Markup], data: dict[str, 
 
 
 def _policy(script: str) -> str:
-    """Nothing from anywhere, and no script but ours, whatever a file name may contain."""
+    """A content security policy: no external resources, and no script but this one."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-
-
-def _contents(sections: Collection[str]) -> Markup:
-    links = [tag("li", tag("a", _HEADINGS[key], href=f"#{key}")) for key in sections]
-    return tag("nav", tag("ul", *links), aria_label="Contents")
-
-
-def _section(key: str, content: Markup) -> Markup:
-    heading = tag("h2", _HEADINGS[key], id=f"{key}-heading")
-    return tag("section", heading, content, id=key, aria_labelledby=f"{key}-heading")
 
 
 def _asset(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Points of the scatter plot: few enough to draw, with those that matter among them."""
+"""Points of the scatter plot, thinned out where there are many; arrays and JSON for the page."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _DANGEROUS = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028
 
 
 def floats(values: Any) -> dict[str, str]:
-    """Seven digits, which is more than a screen shows. nan stays nan: the bytes are not JSON."""
-    with np.errstate(over="ignore"):  # beyond single precision is infinite, which is not drawn
+    """Single precision, which is enough for a screen; nan is kept, as the bytes are not JSON."""
+    with np.errstate(over="ignore"):  # overflow to infinity is not drawn
         return {"f": _base64(np.asarray(values, "<f4"))}
 
 
 def integers(values: Any) -> dict[str, str]:
-    """Four bytes each."""
+    """32-bit integers."""
     return {"i": _base64(np.asarray(values, "<i4"))}
 
 
@@ -32,7 +32,7 @@ def _base64(values: np.ndarray) -> str:
 
 
 def script_json(content: Any) -> str:
-    """JSON for a script element. Numbers that JSON does not know become null."""
+    """JSON for a script element. Numbers that are not finite become null."""
     written = json.dumps(_finite(content), separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     for character, escaped in _DANGEROUS.items():
         written = written.replace(character, escaped)
@@ -62,7 +62,7 @@ class Pairs:
 
     Attributes:
         table: `fold`, `sequence`, `time`, `site`, `x`, `y`, and `control` where that is a third loss.
-        labels: of x and y, in words.
+        labels: of x and y.
         exact: whether x comes from exact refits.
     """
 
@@ -72,20 +72,20 @@ class Pairs:
 
     @property
     def noun(self) -> str:
-        """What a dot is."""
+        """What a dot stands for."""
         if len(self.table) and (self.table["sequence"].to_numpy() < 0).all():
-            return "fold, all its points together"
+            return "fold (all its points together)"
         whole = len(self.table) and (self.table["site"].to_numpy() < 0).all()
         return "left-out sequence" if whole else "left-out point"
 
     @property
     def finite(self) -> np.ndarray:
-        """(points,) whether both are numbers."""
+        """(points,) whether both losses are finite."""
         return np.isfinite(self.table["x"].to_numpy()) & np.isfinite(self.table["y"].to_numpy())
 
 
 def pairs(result: Result, scatter: pd.DataFrame | None, labels: tuple[str, str]) -> Pairs:
-    """The approximation against exact refits, or without these the losses against the control."""
+    """The approximation against exact refits or, without them, against the control."""
     if scatter is None:
         renamed = result.pointwise.rename(columns={"loss": "y", "control": "x"})
         return Pairs(renamed, ("control", result.method), False)
@@ -97,7 +97,7 @@ def pairs(result: Result, scatter: pd.DataFrame | None, labels: tuple[str, str])
 
 
 def packed(shown: Pairs) -> dict[str, Any]:
-    """What the page draws."""
+    """The data of the chart."""
     table = shown.table.iloc[_chosen(shown)]
     content: dict[str, Any] = {
         name: integers(table[name]) for name in ("fold", "sequence", "time", "site")
@@ -109,7 +109,7 @@ def packed(shown: Pairs) -> dict[str, Any]:
 
 
 def _chosen(shown: Pairs) -> np.ndarray:
-    """Rows, in order: all, or the extremes of both losses and of their difference, and a sample."""
+    """Sorted rows: all finite ones, or the extremes of the losses and differences and a sample."""
     rows = np.flatnonzero(shown.finite)
     if len(rows) <= MOST_POINTS:
         return rows
@@ -130,7 +130,7 @@ def _largest(by: np.ndarray) -> np.ndarray:
 
 
 def summary(shown: Pairs) -> list[tuple[str, float, float]]:
-    """Rows of name, mean absolute difference and largest one, from x."""
+    """Rows of name, mean absolute difference from x, and largest absolute difference."""
     named = [(shown.labels[1], "y"), *([("control", "control")] if shown.exact else [])]
     return [(name, *_differences(shown, column)) for name, column in named]
 

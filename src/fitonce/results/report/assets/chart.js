@@ -1,4 +1,4 @@
-// What all charts share: a sharp canvas, axes, and a pointer, a finger or keys that pick a thing.
+// The base of all charts: a sharp canvas, axes, and selection by mouse, touch or keyboard.
 
 class Chart {
   constructor(figure, height) {
@@ -9,13 +9,13 @@ class Chart {
     this.height = height;
     this.picked = null;
     this.listen();
-    // In the next frame: a chart that changes its own height while it is measured is an error to browsers.
+    // In the next frame: browsers report an error if a chart changes its height while being measured.
     const resized = () => { if (this.canvas.clientWidth !== this.width) this.redraw(); };
     new ResizeObserver(() => requestAnimationFrame(resized)).observe(this.canvas);
   }
 
-  // To be given by each chart: draw(), pick(x, y) -> thing or null, place(thing) -> [x, y],
-  // words(thing) -> text, step(thing or null, by) -> the next thing.
+  // Each chart defines draw(), pick(x, y) -> thing or null, place(thing) -> [x, y],
+  // words(thing) -> text, step(thing or null, by) -> next thing.
 
   redraw() {
     const width = this.canvas.clientWidth;
@@ -44,7 +44,7 @@ class Chart {
     this.canvas.addEventListener("pointermove", at);
     this.canvas.addEventListener("pointerdown", at);
     this.canvas.addEventListener("pointerleave", (event) => {
-      if (event.pointerType === "mouse") this.choose(null); // a finger that was lifted has not gone elsewhere
+      if (event.pointerType === "mouse") this.choose(null); // lifting a finger keeps the selection
     });
     this.canvas.addEventListener("blur", () => this.choose(null));
     this.canvas.addEventListener("keydown", (event) => this.key(event));
@@ -64,7 +64,7 @@ class Chart {
     this.picked = thing;
     this.redraw();
     if (thing === null) {
-      if (this.tip.chart === this) this.tip.hidden = true; // charts share it, and another may be using it by now
+      if (this.tip.chart === this) this.tip.hidden = true; // charts share the tooltip, and another may be using it by now
       return;
     }
     this.tip.chart = this;
@@ -102,7 +102,7 @@ class Chart {
     this.pen.stroke();
   }
 
-  // A panel is where x and y are drawn: {left, top, wide, tall, x: [low, high], y: [low, high]}.
+  // A panel is a plotting area: {left, top, wide, tall, x: [low, high], y: [low, high]}.
   across(panel, value) { return panel.left + panel.wide * (value - panel.x[0]) / (panel.x[1] - panel.x[0]); }
 
   up(panel, value) { return panel.top + panel.tall * (1 - (value - panel.y[0]) / (panel.y[1] - panel.y[0])); }

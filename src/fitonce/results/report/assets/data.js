@@ -1,16 +1,16 @@
-// Reads the arrays of the page, writes numbers, looks up colours.
+// Unpacks the arrays of the page, formats numbers, looks up colours.
 
-let SPOKEN = ["sequence", "time", "site"]; // what tells a point from others
-let NAMES = {}; // what the user calls sequences and sites, where that is known
+let SPOKEN = ["sequence", "time", "site"]; // the coordinates that identify a point
+let NAMES = {}; // the user's names of sequences and sites, if any
 
-// A place in words; -1: all of a sequence, or of the data.
+// The parts of a place's name; a coordinate of -1 is left out.
 function called(sequence, time, site) {
-  const said = {
+  const words = {
     sequence: () => (NAMES.sequences ? NAMES.sequences[sequence] : `sequence ${sequence}`),
     time: () => (NAMES.sites ? NAMES.sites[site] : `time ${time}`),
     site: () => (NAMES.sites ? `site ${site}: ${NAMES.sites[site]}` : `site ${site}`),
   }, numbers = { sequence, time, site };
-  return SPOKEN.filter((name) => numbers[name] >= 0).map((name) => said[name]());
+  return SPOKEN.filter((name) => numbers[name] >= 0).map((name) => words[name]());
 }
 
 function unpack(content) {
@@ -34,9 +34,11 @@ function say(value, digits = 4) {
   return size >= -4 && size < 7 ? value.toFixed(Math.max(digits - 1 - size, 0)) : value.toExponential(digits - 1);
 }
 
-function datum(value) { // no digits that it does not have
+function datum(value) { // without trailing zeros
   return Number.isFinite(value) ? String(Number(value.toPrecision(6))) : "not available";
 }
+
+function counted(count, thing) { return `${count} ${thing}${count === 1 ? "" : "s"}`; }
 
 function brief(name) { return name.length > 16 ? `${name.slice(0, 15)}…` : name; }
 
@@ -65,7 +67,7 @@ function ticks(low, high, about, whole = false) {
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   const found = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) {
-    const value = k * step || 0; // and not -0
+    const value = k * step || 0; // not -0
     found.push([value, digits > 5 ? (k === 0 ? "0" : value.toExponential(1)) : grouped(value, digits)]);
   }
   return found;
@@ -75,7 +77,7 @@ function grouped(value, digits) {
   return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-// Viridis, which keeps its order for colour-blind readers and in grey.
+// Viridis, which stays ordered for colour-blind readers and in grey.
 const VIRIDIS = [[68, 1, 84], [71, 44, 122], [59, 81, 139], [44, 113, 142], [33, 144, 141], [39, 173, 129],
   [92, 200, 99], [170, 220, 50], [253, 231, 37]];
 

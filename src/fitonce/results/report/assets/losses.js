@@ -1,4 +1,4 @@
-// Mean losses along time, sequences or folds, with the data below and what a fold left out shaded.
+// Mean losses along time, sequences or folds, with the data below; what a fold left out is shaded.
 
 class Losses extends Series {
   constructor(figure, data) {
@@ -29,12 +29,12 @@ class Losses extends Series {
     const drawn = this.control_ ? [seen(data.loss), seen(data.control)] : [seen(data.loss)];
     const losses = this.losses = this.panel(top, tall, range(...drawn));
     const label = data.kind === "fold" ? "joint loss of the fold" : "mean held-out loss";
-    this.axisY(losses, this.control_ ? `${label}, dashed: the control` : label);
+    this.axisY(losses, this.control_ ? `${label}, dashed: control` : label);
     this.background(losses);
     this.inside(losses, () => {
       this.curve(losses, data.loss, "first", true);
       if (!this.control_) return;
-      this.pen.setLineDash([4, 4]); // so that what is below can be seen
+      this.pen.setLineDash([4, 4]); // so that the line below remains visible
       this.curve(losses, data.control, "second", false);
       this.pen.setLineDash([]);
     });
@@ -68,7 +68,7 @@ class Losses extends Series {
     return panel;
   }
 
-  cells(panel) { // wider than a pixel each
+  cells(panel) { // for cells wider than a pixel
     this.pen.clearRect(panel.left, panel.top, panel.wide, panel.tall);
     for (let i = this.from; i < this.to; i++) {
       const x = this.across(panel, i - 0.5);
@@ -87,7 +87,7 @@ class Losses extends Series {
   labels(panel) {
     const { kind } = this.data;
     if (kind !== "site") { this.axisX(panel, kind, true, kind === "sequence" ? NAMES.sequences : null); return; }
-    if (this.sequence < 0 && this.starts.length > 2) { this.axisX(panel, "point, through all sequences", true); return; }
+    if (this.sequence < 0 && this.starts.length > 2) { this.axisX(panel, "point, across all sequences", true); return; }
     if (NAMES.sites) { this.axisX(panel, "", true, NAMES.sites); return; }
     const start = this.sequence < 0 ? 0 : this.starts[this.sequence];
     this.axisX({ ...panel, x: panel.x.map((value) => value - start) }, "time", true);
@@ -117,9 +117,9 @@ class Losses extends Series {
     const { data } = this;
     const lines = [this.point(i)];
     if (data.times[i]) {
-      const many = data.kind === "fold" ? "" : `, mean over ${data.times[i]} fold${data.times[i] > 1 ? "s" : ""}`;
+      const many = data.kind === "fold" ? "" : `, mean over ${counted(data.times[i], "fold")}`;
       lines.push(`loss: ${say(data.loss[i])}${many}`, `control: ${say(data.control[i])}`);
-    } else lines.push("no fold gives a number here");
+    } else lines.push("not scored");
     if (data.values) lines.push(Number.isFinite(data.values[i]) ? `${data.channel}: ${datum(data.values[i])}` : `${data.channel}: missing`);
     if (this.chosen && this.chosen.has(i)) lines.push(`left out by fold ${this.chosen.fold()}`);
     return lines.join("\n");
@@ -134,7 +134,7 @@ class Losses extends Series {
   }
 }
 
-function gaps(values, times) { // what was scored was seen, in another channel
+function gaps(values, times) { // a point that was scored was observed in another channel
   const found = [], gone = (i) => !Number.isFinite(values[i]) && !times[i];
   for (let i = 0; i < values.length; i++) {
     if (!gone(i)) continue;
@@ -145,14 +145,14 @@ function gaps(values, times) { // what was scored was seen, in another channel
   return found;
 }
 
-// Which fold the reader has chosen, and what it left out.
+// The fold selected by the reader, and what it left out.
 class FoldChoice {
   constructor(chart, data) {
     this.data = data;
     this.k = 0;
     this.output = chart.figure.querySelector("output");
-    this.tell();
-    chart.on("fold", (slider) => { this.k = Number(slider.value); this.tell(); });
+    this.update();
+    chart.on("fold", (slider) => { this.k = Number(slider.value); this.update(); });
   }
 
   fold() { return this.data.folds[this.k]; }
@@ -167,7 +167,7 @@ class FoldChoice {
 
   has(site) { return this.sites.has(site); }
 
-  tell() {
+  update() {
     this.sites = new Set();
     for (const [start, stop] of this.runs()) for (let site = start; site < stop; site++) this.sites.add(site);
     const { data, k } = this, verdict = data.ok[k] ? data.verdicts[data.verdict[k]] : "no usable number";

@@ -1,4 +1,4 @@
-// Sites on a map or as a graph, coloured by a number.
+// Sites on a map or as a graph, coloured by value.
 
 class SiteMap extends Chart {
   constructor(figure, where, along, influence) {
@@ -9,13 +9,9 @@ class SiteMap extends Chart {
     if (along.values) this.layers.data = along.values;
     if (influence) this.layers["influence: displacement"] = spread(influence, along.loss.length);
     this.layer = Object.keys(this.layers)[0];
-    this.offer();
+    for (const name of Object.keys(this.layers)) this.control("show").add(new Option(name, name));
     this.chosen = along.runs ? new FoldChoice(this, along.runs) : null;
     this.on("show", (box) => { this.layer = box.value; });
-  }
-
-  offer() {
-    for (const name of Object.keys(this.layers)) this.control("show").add(new Option(name, name));
   }
 
   draw() {
@@ -23,10 +19,10 @@ class SiteMap extends Chart {
     const values = this.layers[this.layer], [low, high] = this.limits = middle(values);
     const paint = (i) => (Number.isFinite(values[i]) ? viridis((values[i] - low) / (high - low || 1)) : colour("line"));
     if (this.where.shapes) this.outlines(paint); else this.graph(paint);
-    this.bar(values);
+    this.bar();
   }
 
-  // One scale for both directions; y goes up.
+  // One scale for both directions; y points up.
   fitInto(left, top, wide, tall) {
     const [x, y] = [extent(this.where.x), extent(this.where.y)];
     const scale = Math.min(wide / (x[1] - x[0] || 1), tall / (y[1] - y[0] || 1));
@@ -131,8 +127,8 @@ class SiteMap extends Chart {
   words(i) {
     const { along, where } = this;
     const lines = [where.names ? `site ${i}: ${where.names[i]}` : called(0, i, i).join(", ")];
-    if (along.times[i]) lines.push(`loss: ${say(along.loss[i])}, mean over ${along.times[i]} folds`, `control: ${say(along.control[i])}`);
-    else lines.push("no fold gives a number here");
+    if (along.times[i]) lines.push(`loss: ${say(along.loss[i])}, mean over ${counted(along.times[i], "fold")}`, `control: ${say(along.control[i])}`);
+    else lines.push("not scored");
     if (along.values) lines.push(this.gone(i) ? "data: missing" : `data: ${datum(along.values[i])}`);
     if (this.layer.startsWith("influence")) lines.push(`displacement: ${say(this.layers[this.layer][i])}`);
     if (this.chosen && this.chosen.has(i)) lines.push(`left out by fold ${this.chosen.fold()}`);
@@ -144,7 +140,7 @@ function extent(values) {
   return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
 }
 
-// Where most values are: a few extreme sites must not hide the rest.
+// The range of most values, so that a few extreme sites do not hide the rest.
 function middle(values) {
   const sorted = values.filter(Number.isFinite).sort();
   if (!sorted.length) return [0, 1];

@@ -1,4 +1,4 @@
-// Two losses of each left-out point, and in a second chart their difference.
+// Two losses of each left-out point, or their difference.
 
 class Scatter extends Chart {
   constructor(figure, data, difference) {
@@ -22,7 +22,7 @@ class Scatter extends Chart {
       y: this.difference ? range(...heights, [0]) : range(...heights, data.x) };
     if (!this.difference) panel.x = panel.y; // the line of agreement goes through the corners
     this.panel = panel;
-    this.axisY(panel, this.difference ? `${data.ylabel}, less ${data.xlabel}` : `held-out loss, ${data.ylabel}`);
+    this.axisY(panel, this.difference ? `${data.ylabel} minus ${data.xlabel}` : `held-out loss, ${data.ylabel}`);
     this.axisX(panel, `held-out loss, ${data.xlabel}`);
     const ends = this.difference ? [0, 0] : panel.x;
     this.pen.setLineDash([6, 4]);

@@ -1,4 +1,4 @@
-// Numbers along the data: a part of it is in view, and buttons and keys move that part.
+// Values along the data, with zooming and panning by buttons and keys.
 
 class Series extends Chart {
   constructor(figure, first, stop, height) {
@@ -33,7 +33,7 @@ class Series extends Chart {
     event.preventDefault();
   }
 
-  at(thing) { return thing; } // its place along the data
+  at(thing) { return thing; } // its position along the data
 
   panel(top, tall, y) {
     const left = 58;
@@ -70,7 +70,7 @@ class Series extends Chart {
     return this.hatched;
   }
 
-  // Lowest, highest and mean value of each column of pixels.
+  // Minimum, maximum and mean of the values in each column of pixels.
   columns(panel, values) {
     const count = Math.ceil(panel.wide), low = new Float32Array(count).fill(NaN), high = low.slice();
     const sum = new Float64Array(count), times = new Int32Array(count);
@@ -112,10 +112,10 @@ class Series extends Chart {
       if (dots || alone) this.pen.fillRect(across(i) - half, this.up(panel, values[i]) - half, 2 * half, 2 * half);
       open = known;
     }
-    if (!this.discrete) this.pen.stroke(); // between folds there is nothing
+    if (!this.discrete) this.pen.stroke(); // sequences and folds are not connected
   }
 
-  // Places within reach of a pointer.
+  // The first and last place within reach of the pointer.
   near(panel, x, reach = 4) {
     const per = (this.to - this.from) / panel.wide, middle = this.from - 0.5 + (x - panel.left) * per;
     const from = Math.round(Math.min(middle - reach * per, Math.floor(middle + 0.5)));
@@ -124,7 +124,7 @@ class Series extends Chart {
   }
 }
 
-// Which points move the fit: a stem for each.
+// The influence of each point, as stems.
 class Stems extends Series {
   constructor(figure, data) {
     let last = 0;
@@ -140,7 +140,7 @@ class Stems extends Series {
     const panel = this.shown = this.panel(26, this.tall - 26 - 44, range(this.values, [0]));
     this.axisY(panel, "displacement");
     const several = SPOKEN.includes("sequence");
-    this.axisX(panel, several ? "point, through all sequences" : SPOKEN[0], true, several ? null : NAMES.sites);
+    this.axisX(panel, several ? "point, across all sequences" : SPOKEN[0], true, several ? null : NAMES.sites);
     const { low, high } = this.columns(panel, this.values), zero = this.up(panel, 0);
     const dense = (this.to - this.from) > panel.wide;
     this.inside(panel, () => {

@@ -1,4 +1,4 @@
-// Finds the charts of the page and begins.
+// Creates the charts of the page.
 
 function begin() {
   const data = unpack(JSON.parse(document.getElementById("data").textContent));
@@ -19,7 +19,7 @@ function begin() {
   addEventListener("beforeprint", () => { document.documentElement.classList.add("printing"); redraw(); });
   addEventListener("afterprint", () => { document.documentElement.classList.remove("printing"); redraw(); });
   redraw();
-  performance.mark("ready"); // tests and benchmarks look for it
+  performance.mark("ready"); // for tests and benchmarks
 }
 
 begin();

@@ -1,0 +1,39 @@
+"""The common part of objectives on data that a model prepares."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fitonce.core.numerics import Array, in_float64
+from fitonce.objectives import priors
+from fitonce.objectives.base import Objective
+
+
+class PreparedObjective(Objective):
+    """`prepared`, `layout`: the data as the model and the scheme read them."""
+
+    prepared: Any
+    layout: Any
+
+    @property
+    def bytes_per_fold(self) -> int:
+        return int(self.model.bytes_per_fold(self.prepared))
+
+    @in_float64
+    def start(self, rng: np.random.Generator | None) -> np.ndarray:
+        return self.space.to_free(self.model.start(self.prepared, rng))
+
+    @in_float64
+    def log_prior(self, theta: np.ndarray) -> float:
+        return float(priors.log_prior(self.program, jnp.asarray(theta), self.prepared))
+
+    @in_float64
+    def coordinates(self, weights: np.ndarray) -> Array:  # type: ignore[override]
+        w = jnp.asarray(weights, float)
+        path = partial(self.scheme.path, layout=self.layout)
+        return path(w) if w.ndim == 1 else jax.vmap(path)(w)
