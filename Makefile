@@ -10,10 +10,10 @@ demo: $(READY)
 	$(BIN)/fitonce demo --force
 
 test: $(READY)
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 
 test-all: $(READY)
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

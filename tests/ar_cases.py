@@ -56,14 +56,14 @@ def at_random(model, data, seed=0, size=0.5):
 
 @cache
 def wide(sequences=6, seed=3):
-    """A fit of more than 150 parameters: 7 channels, from a mixture of rotations."""
+    """A fit of more than 100 parameters: 5 channels, from a mixture of rotations."""
     rng = np.random.default_rng(seed)
-    turn, _ = np.linalg.qr(rng.normal(size=(7, 7)))
+    turn, _ = np.linalg.qr(rng.normal(size=(5, 5)))
     data = []
     for n in range(sequences):
-        x = np.zeros((34 + 2 * n, 7))
+        x = np.zeros((30 + 2 * n, 5))
         for t in range(1, len(x)):
             fast = (t // 9 + n) % 2
-            x[t] = (0.8 * turn @ x[t - 1] if fast else 0.5 * x[t - 1] + 1.0) + 0.4 * rng.normal(size=7)
+            x[t] = (0.8 * turn @ x[t - 1] if fast else 0.5 * x[t - 1] + 1.0) + 0.4 * rng.normal(size=5)
         data.append(x)
     return fo.fit(fo.models.ARHMM(2, 2, noise="shared"), data, restarts=1)

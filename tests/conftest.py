@@ -30,6 +30,13 @@ def shared(*parts: str) -> Path:
     return path
 
 
+def pytest_collection_modifyitems(items):
+    """Tests that share fits run in one worker: those of a group where one is named, or of a file."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.fixture(autouse=True)
 def _few_compiled_programs():
     """Forget compiled programs before there are too many of them."""
@@ -39,3 +46,17 @@ def _few_compiled_programs():
 
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
         jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def scaled_where_safe():
+    """Chains of any size choose their arithmetic by the bound; small ones would all use logarithms."""
+    import jax
+
+    from fitonce.engines import chain_scan
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chain_scan, "SMALL", 0)
+        jax.clear_caches()
+        yield
+    jax.clear_caches()

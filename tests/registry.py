@@ -45,7 +45,7 @@ def _gaussian(steps=80, channels=2, seed=0, missing=True):
     return x
 
 
-def _counts(steps=100, seed=1):
+def _counts(steps=60, seed=1):
     rng = np.random.default_rng(seed)
     x = rng.poisson(np.array([2.0, 9.0])[_states(rng, steps, 2)]).astype(float)
     x[[5, 6, 50]] = np.nan

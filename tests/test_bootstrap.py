@@ -12,7 +12,7 @@ from fitonce.objectives.schemes import Increments
 
 X = np.random.default_rng(0).normal(np.tile(np.repeat([-2.0, 2.0], 25), 6), 1.0)
 X[10:13] = np.nan
-MODEL = fo.models.GaussianHMM(2, covariance="fixed", mean_scale=5.0)
+MODEL = fo.models.GaussianHMM(2, covariance="fixed", mean_scale=1.0)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import fitonce as fo
 from fitonce.cli import app
-from fitonce.cli.catalogue import FoldChoice, ModelChoice
+from fitonce.cli.choices import FoldChoice, ModelChoice
 from fitonce.cli.errors import stoppable
 from fitonce.cli.select_command import numbers
 from fitonce.data import datasets as fetching
@@ -30,7 +30,7 @@ from fitonce.data.edge_files import edges_of
 from fitonce.data.reading import Columns
 from fitonce.folds.catalogue import FOLD_KINDS, FoldOptions
 from fitonce.objectives.families import families, objective_of
-from fitonce.objectives.graph.family import FIELDS
+from fitonce.objectives.graph.family import GRAPHS
 
 ROOT = Path(__file__).parents[1]
 QUICK = ["--restarts", "1", "--n", "6", "--no-cache"]
@@ -44,8 +44,8 @@ def run(*words):
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "counts.csv"
     rng = np.random.default_rng(0)
-    times = pd.date_range("2024-01-01", periods=80, freq="D")
-    frame = pd.DataFrame({"day": times, "count": rng.poisson(np.repeat([2, 9], 40)), "place": "x"})
+    times = pd.date_range("2024-01-01", periods=60, freq="D")
+    frame = pd.DataFrame({"day": times, "count": rng.poisson(np.repeat([2, 9], 30)), "place": "x"})
     frame.drop(index=[7, 8]).to_csv(path, index=False)
     return path
 
@@ -122,7 +122,7 @@ def test_select_names_a_winner(table, tmp_path):
 def test_loo_and_influence(table, tmp_path):
     done = run("loo", table, "--model", "poisson-hmm", "--states", "1", "--restarts", "1", "--json")
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["folds"] == 78
+    assert json.loads(done.stdout)["folds"] == 58
     done = run(
         "influence", table, "--model", "poisson-hmm", "--states", "1", "--restarts", "1", "--json",
         "-n", "3", "--save", tmp_path / "i.json",
@@ -131,7 +131,7 @@ def test_loo_and_influence(table, tmp_path):
     top = json.loads(done.stdout)
     assert len(top) == 3
     rows = {row["site"]: row for row in json.loads((tmp_path / "i.json").read_text())}
-    assert len(rows) == 78
+    assert len(rows) == 58
     assert rows[top[0]["site"]]["displacement"] == top[0]["displacement"]
 
 
@@ -303,7 +303,7 @@ def test_every_kind_of_folds_that_is_listed_is_made_as_its_options_say():
 
 
 def load_file(path, columns, edges, exposure=None):
-    return FIELDS.load(path, columns, {"edges": edges, "exposure": exposure})
+    return GRAPHS.load(path, columns, {"edges": edges, "exposure": exposure})
 
 
 def test_data_sets_are_listed(monkeypatch, tmp_path):

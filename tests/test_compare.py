@@ -13,7 +13,7 @@ from fitonce.core.status import Outcome, Status
 
 @pytest.fixture(scope="module")
 def data():
-    return np.random.default_rng(1).poisson(np.tile(np.repeat([2.0, 9.0], 25), 3)).astype(float)
+    return np.random.default_rng(1).poisson(np.tile(np.repeat([2.0, 9.0], 10), 3)).astype(float)
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from fitonce.engines.count_covariance import count_covariance
 from fitonce.engines.partial_labels import mean_log_partition
 from fitonce.objectives.labels import buckets
 
+pytestmark = pytest.mark.usefixtures("scaled_where_safe")
 STEPS, STATES, LENGTHS = 5, 3, np.array([5, 1, 3])
 MOVES = {
     "every": np.ones((3, 3), bool),

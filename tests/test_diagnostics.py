@@ -74,7 +74,7 @@ def test_ij_is_flagged_there_and_auto_is_exact(weak):
 
 
 def test_ij_checks_a_sample_and_says_so():
-    x = np.random.default_rng(0).normal(np.repeat([-2.0, 2.0], 60), 1.0)
+    x = np.random.default_rng(0).normal(np.repeat([-2.0, 2.0], 150), 1.0)
     fit = fo.fit(ORACLE, x)
     folds = fo.folds.iid(x, percent=10, n=50)
     cv = fo.cross_validate(fit, folds, method="ij")
@@ -93,7 +93,7 @@ def test_ij_checks_a_sample_and_says_so():
 
 
 def test_a_tighter_tolerance_sends_more_folds_up():
-    x = np.random.default_rng(0).normal(np.repeat([-2.0, 2.0], 60), 1.0)
+    x = np.random.default_rng(0).normal(np.repeat([-2.0, 2.0], 150), 1.0)
     fit = fo.fit(ORACLE, x)
     folds = fo.folds.iid(x, percent=5, n=10)
     loose = fo.cross_validate(fit, folds, tolerance=1.0)
@@ -107,7 +107,7 @@ def test_a_tighter_tolerance_sends_more_folds_up():
 
 
 def test_folds_stop_on_different_rungs_unless_many_must_be_refined():
-    x = np.random.default_rng(0).normal(np.tile(np.repeat([-2.0, 2.0], 20), 5), 1.0)
+    x = np.random.default_rng(0).normal(np.tile(np.repeat([-2.0, 2.0], 30), 5), 1.0)
     fit = fo.fit(ORACLE, x)
     sets = [[k] for k in range(3, 60, 4)] + [range(80, 120)]
     mixed = fo.cross_validate(fit, fo.folds.sites(sets, x), tolerance=0.005)
@@ -122,10 +122,10 @@ def test_folds_stop_on_different_rungs_unless_many_must_be_refined():
 def test_the_control_needs_no_positive_hessian():
     fit = fo.fit_at(
         ORACLE,
-        np.random.default_rng(0).normal(np.repeat([-2.0, 2.0], 20), 1.0),
+        np.random.default_rng(0).normal(np.repeat([-2.0, 2.0], 150), 1.0),
         {"initial": [0.5, 0.5], "transition": np.full((2, 2), 0.5), "mean": np.zeros((2, 1))},
     )
-    cv = fo.cross_validate(fit, fo.folds.kfold(40, 4), method="none")
+    cv = fo.cross_validate(fit, fo.folds.kfold(300, 4), method="none")
     assert np.isfinite(cv.estimate)
     with pytest.raises(fo.IndefiniteError):
-        fo.cross_validate(fit, fo.folds.kfold(40, 4))
+        fo.cross_validate(fit, fo.folds.kfold(300, 4))

@@ -50,7 +50,7 @@ def test_printing_shows_status_and_parameters(fit):
 
 
 def test_seeds_make_fits_reproducible():
-    fits = [fo.fit(fo.models.PoissonHMM(2), np.arange(30) % 7, seed=5) for _ in range(2)]
+    fits = [fo.fit(fo.models.PoissonHMM(2), np.arange(60) % 7, seed=5) for _ in range(2)]
     np.testing.assert_array_equal(fits[0].theta, fits[1].theta)
 
 
@@ -177,7 +177,7 @@ def test_pandas_and_lists_fit_like_arrays(fit):
 
 REFUSALS = [
     ({"restarts": 0}, "restarts must be an integer of at least 1, got 0"),
-    ({"tolerance": 0.0}, "tolerance must be positive, got 0"),
+    ({"tolerance": 0.0}, "tolerance must be a positive number, got 0"),
     ({"kernel": "spiral"}, r"kernel must be one of \('scan', 'tree'\) or None, got 'spiral'"),
     ({"init": {"mean": 0}}, "parameters must be a pytree of initial, mean, transition, variance"),
 ]

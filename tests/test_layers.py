@@ -22,7 +22,6 @@ FLOORS = [
     ("cli",),
     ("__main__",),
 ]
-FAMILIES = ("chain", "graph", "labels")
 
 
 def name_of(path):
@@ -102,12 +101,17 @@ def test_no_file_imports_itself_by_a_detour():
     print(" > ".join(max(map(longest_path, graph()), key=len)))
 
 
+def family_of(module):
+    """The family that a module belongs to: a package of `objectives`, or `custom`; None if shared."""
+    parts = module.split(".")
+    families = {path.parent.name for path in SOURCE.glob("objectives/*/__init__.py")} | {"custom"}
+    return parts[1] if parts[0] == "objectives" and parts[1:] and parts[1] in families else None
+
+
 def test_families_do_not_know_each_other():
     for name, others in graph().items():
-        family = re.match(r"objectives\.(chain|graph|labels|custom)\b", name)
-        for other in others if family else ():
-            beside = re.match(r"objectives\.(chain|graph|labels|custom)\b", other)
-            assert beside is None or beside[1] == family[1], f"{name} imports {other}"
+        for other in others if family_of(name) else ():
+            assert family_of(other) in (None, family_of(name)), f"{name} imports {other}"
 
 
 def test_models_and_engines_do_not_know_each_other():
@@ -121,3 +125,14 @@ def test_the_design_page_has_these_floors():
     page = (ROOT / "docs" / "design.md").read_text()
     shown = re.findall(r"^\| \d+ \| ([^|]*) \|", page, re.M)
     assert [tuple(re.findall(r"`(\w+)`", row)) for row in shown] == FLOORS
+
+
+def test_no_two_classes_have_one_name():
+    found = [
+        (node.name, name)
+        for name, path in modules().items()
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    names = [name for name, _ in found]
+    assert not [(name, module) for name, module in found if names.count(name) > 1]

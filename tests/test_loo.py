@@ -6,17 +6,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import canonical
 import fitonce as fo
 from fitonce.crossval.loo import sweep
 
-COUNTS = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0, 2.0, 9.0], 15)).astype(float)
-COUNTS[7] = np.nan
+COUNTS = canonical.COUNTS.copy()
 COUNTS[40] = 30.0
 
 
 @pytest.fixture(scope="module")
 def fit():
-    return fo.fit(fo.models.PoissonHMM(2), COUNTS)
+    return fo.fit(canonical.POISSON, COUNTS)
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ def test_calls_refuse_them_too(fit):
 
 def test_a_field_is_not_split_over_devices():
     model = fo.models.PottsMixture([(0, 1), (1, 2)], beta=0.5)
-    with pytest.raises(ValueError, match="parallel='devices' is for chains"):
+    with pytest.raises(ValueError, match="does not run on several devices"):
         fo.fit(model, np.array([1.0, 5.0, 6.0]), restarts=1, parallel="devices")
 
 

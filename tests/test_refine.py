@@ -7,22 +7,23 @@ import numpy as np
 import pytest
 
 import fitonce as fo
+from canonical import COUNTS, POISSON, poisson_fit
 from fitonce.core.status import Rung
 from fitonce.crossval.batches import Batches
 from fitonce.crossval.fold_states import lengths, start
 from fitonce.crossval.refine import advance, refine
 
-COUNTS = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0, 2.0, 9.0], 30)).astype(float)
+pytestmark = pytest.mark.xdist_group("canonical")  # one worker makes the fits that they share
 
 
 @pytest.fixture(scope="module")
 def fit():
-    return fo.fit(fo.models.PoissonHMM(2), COUNTS)
+    return poisson_fit()
 
 
 @pytest.fixture(scope="module")
 def folds():
-    return fo.folds.sites([[5], range(20, 40), range(60, 66), [0, 50, 100]], COUNTS)
+    return fo.folds.sites([[5], range(12, 24), range(30, 33), [0, 25, 50]], COUNTS)
 
 
 @pytest.fixture(scope="module")
@@ -147,9 +148,9 @@ def test_a_fold_far_from_the_fit_is_reached():
 
 
 def test_a_fold_that_carries_a_parameter_is_named():
-    counts = np.random.default_rng(1).poisson(np.repeat([3.0, 40.0, 3.0], [60, 12, 60])).astype(float)
-    fit = fo.fit(fo.models.PoissonHMM(2), counts)
-    cv = fo.cross_validate(fit, fo.folds.sites([range(58, 74), range(10, 20)], counts))
+    counts = np.random.default_rng(1).poisson(np.repeat([3.0, 40.0, 3.0], [26, 8, 26])).astype(float)
+    fit = fo.fit(POISSON, counts)
+    cv = fo.cross_validate(fit, fo.folds.sites([range(25, 35), range(5, 11)], counts))
     assert cv.folds["ok"][0]
     assert cv.folds["verdict"].tolist() == ["fair", "good"]
     assert cv.folds["move"][0] > 10

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import fitonce as fo
+from canonical import POISSON, STEPS
 from fitonce.results.report import html_report
 from fitonce.results.report.along import along
 from fitonce.results.report.choice import choice_section
@@ -35,9 +36,9 @@ def counts(length):
 
 @pytest.fixture(scope="module")
 def chain_fit():
-    x = counts(200)
-    x[50:60] = np.nan
-    return fo.fit(fo.models.PoissonHMM(2), x, restarts=1)
+    x = counts(STEPS)
+    x[15:18] = np.nan
+    return fo.fit(POISSON, x, restarts=1)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def joint(chain_fit):
 @pytest.fixture(scope="module")
 def several(chain):
     """The same points as if they came from three sequences; a second fit would take as long again."""
-    lengths = np.array([60, 90, 50])
+    lengths = np.array([18, 27, 15])
     sequence = np.repeat(np.arange(3), lengths)
     time = np.concatenate([np.arange(length) for length in lengths])
     site = chain.pointwise["site"].to_numpy()

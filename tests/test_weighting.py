@@ -16,7 +16,7 @@ import fitonce as fo
 from fitonce import schemes
 from fitonce.engines.chain import log_partition
 from fitonce.models.potentials import Chain
-from fitonce.objectives.chain.layout import Layout
+from fitonce.objectives.chain.layout import ChainLayout
 from solving import solve
 
 MODEL = fo.models.GaussianHMM(2, covariance="fixed", mean_scale=2.0)
@@ -79,7 +79,7 @@ def test_weights_of_any_kind_and_missing_data_match_enumeration(kernel, scheme, 
     chain = Chain(np.log([0.3, 0.7]), np.log([[0.6, 0.4], [0.1, 0.9]]), emission)
     places = np.array([[0, 1, 2, 3, 4], [5, 6, 7, 0, 0]])
     with jax.enable_x64(True):
-        layout = Layout(
+        layout = ChainLayout(
             *map(jnp.asarray, (observed, lengths, places, np.array([0, 1, 2, 3, 4, 5, 6, 7])))
         )
         ours = engine(scheme, kernel, chain, jnp.asarray(weights), layout)

@@ -1,6 +1,6 @@
 """Fit once. Cross-validate everywhere.
 
-Cross-validation of models with dependence in them, from one fit.
+Cross-validation of models of dependent data, from one fit.
 """
 
 from fitonce import folds, models

@@ -48,9 +48,8 @@ class Selection:
         """The conclusion, with caveats."""
         parts = [f"lowest held-out loss: {self.best}; simplest within one paired se: {self.simplest}"]
         usual = {name: self.table[name.lower()].astype(float) for name in ("AIC", "BIC")}
-        named = [f"{name} {column.idxmin()}" for name, column in usual.items() if column.notna().any()]
-        if named:
-            parts.append(f"lowest {', '.join(named)}")
+        known = {name: column for name, column in usual.items() if column.notna().any()}
+        parts += [f"lowest {name}: {column.idxmin()}" for name, column in known.items()]
         return "; ".join([*parts, *self.comparison.doubts])
 
     def plot(self, ax: Any = None) -> Any:

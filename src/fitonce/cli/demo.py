@@ -24,13 +24,13 @@ STEPS_PER_DAY = 288
 
 
 def demo(
-    data: Annotated[Path | None, typer.Option(help="Dodgers.data; default: simulated data.")] = None,
-    folds: Annotated[int, typer.Option(help="Number of folds.", min=1)] = 1000,
-    percent: Annotated[float, typer.Option(help="Percentage of the series left out in a fold.")] = 10.0,
-    method: Annotated[str, typer.Option(help="none, ij, onestep, newton, exact or auto.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed for the simulation and the folds.", min=0)] = 0,
-    plot: Annotated[Path, typer.Option(help="Write the plot to this file.")] = Path("fitonce-demo.png"),
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Dodgers.data; default: simulated data")] = None,
+    folds: Annotated[int, typer.Option(help="Number of folds", min=1)] = 1000,
+    percent: Annotated[float, typer.Option(help="Percentage of the series left out in a fold")] = 10.0,
+    method: Annotated[str, typer.Option(help="none, ij, onestep, newton, exact or auto")] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed for the simulation and the folds", min=0)] = 0,
+    plot: Annotated[Path, typer.Option(help="Write the plot to this file")] = Path("fitonce-demo.png"),
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report")] = None,
     force: ForceOption = False,
     cache: CacheOption = True,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fitonce.cli.catalogue import named_models
+from fitonce.cli.choices import named_models
 from fitonce.cli.display import show_models
 from fitonce.cli.errors import complain, reporting_errors
 from fitonce.cli.options import ForceOption, JsonOption, PlotOption, QuietOption

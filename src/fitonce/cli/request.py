@@ -15,18 +15,26 @@ import typer
 from rich.console import Console
 
 from fitonce.cli import options as o
-from fitonce.cli.catalogue import FoldChoice, ModelChoice, flag, model_options
+from fitonce.cli.choices import FoldChoice, ModelChoice, flag, model_options
 from fitonce.cli.outputs import check_outputs
 from fitonce.core import compile_cache
+from fitonce.crossval.losses import LOSSES
+from fitonce.crossval.methods import METHODS
 from fitonce.data.reading import Columns
-from fitonce.folds.catalogue import FoldOptions
+from fitonce.folds.catalogue import FOLD_KINDS, FoldOptions
 from fitonce.objectives.families import families
 from fitonce.objectives.family import Loaded, Option
 
-_FILE = "CSV, TSV, Parquet, NPZ or CoNLL (.conll, .iob2, .bio)"
-_FOLDS = (
-    "blocks (default), iid, points, kfold, future, sequences (default for crf); on a graph: "
-    "regions (default), spatial-kfold, buffered"
+_FILE = "; ".join(
+    ["A table: CSV, TSV, Parquet, NPZ or NPY"]
+    + [
+        f"{', '.join(f.endings)} for {', '.join(m.name for m in f.models)}"
+        for f in families()
+        if f.endings
+    ]
+)
+_FOLDS = "What a fold leaves out. " + "; ".join(
+    f"{name}: {kind.title}" for name, kind in FOLD_KINDS.items()
 )
 
 
@@ -50,10 +58,10 @@ class Request:
     k: Annotated[int, o.folds("Number of folds for kfold and spatial-kfold", "--k")] = 10
     hops: Annotated[int | None, o.folds("Radius of regions or buffers, in edges")] = None
     horizon: Annotated[int | None, o.folds("Steps ahead that future folds score")] = None
-    method: Annotated[str, o.folds("auto, none, ij, onestep, newton or exact")] = "auto"
+    method: Annotated[str, o.folds(f"auto, {', '.join(METHODS)}")] = "auto"
     scheme: Annotated[str | None, o.folds("A, B or C")] = None
-    loss: Annotated[str, o.folds("pointwise or joint")] = "pointwise"
-    max_seconds: Annotated[float | None, o.folds("Time budget for auto and exact")] = None
+    loss: Annotated[str, o.folds(" or ".join(LOSSES))] = "pointwise"
+    max_seconds: Annotated[float | None, o.folds("Time budget in seconds, for auto and exact")] = None
     restarts: Annotated[int, o.model("Number of starts of a fit")] = 3
     seed: Annotated[int, o.out("Seed for starts and folds", min=0)] = 0
     report: Annotated[Path | None, o.out("Write an HTML report")] = None
@@ -63,7 +71,7 @@ class Request:
     json: o.JsonOption = False
     quiet: o.QuietOption = False
     cache: o.CacheOption = True
-    options: dict[str, Any] = field(default_factory=dict)  # of models, see `catalogue`
+    options: dict[str, Any] = field(default_factory=dict)  # of models, see `choices`
 
     @property
     def bars(self) -> bool | None:

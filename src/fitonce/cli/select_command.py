@@ -10,7 +10,7 @@ import typer
 
 from fitonce.analysis.select import Selection, select
 from fitonce.cli import outputs
-from fitonce.cli.catalogue import ModelChoice, flag, model_options
+from fitonce.cli.choices import ModelChoice, flag, model_options
 from fitonce.cli.display import show_models, show_written
 from fitonce.cli.errors import STOPPED, complain, stoppable
 from fitonce.cli.request import Request
@@ -56,11 +56,11 @@ def chosen(request: Request) -> dict[str, ModelChoice]:
     """All combinations of the ranges of options, named by what varies."""
     ranges = {name: option for name, option in model_options().items() if option.several}
     lists = {name: _values(option, request.options[name]) for name, option in ranges.items()}
-    varying = [name for name, values in lists.items() if len(values) > 1] or ["states"]
+    varying = [name for name, values in lists.items() if len(values) > 1]
     choices = {}
     for values in product(*lists.values()):
         combination = dict(zip(lists, values, strict=True))
-        name = ", ".join(ranges[one].said(combination[one]) for one in varying)
+        name = ", ".join(ranges[one].said(combination[one]) for one in varying) or request.model
         choices[name] = ModelChoice(request.model, {**request.options, **combination})
     if len(choices) > _MOST:
         raise ValueError(f"select takes at most {_MOST} models, got {len(choices)}")

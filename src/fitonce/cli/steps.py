@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.analysis.influence import Influence, influence
-from fitonce.cli.catalogue import FoldChoice
+from fitonce.cli.choices import FoldChoice
 from fitonce.cli.errors import complain, stoppable
 from fitonce.cli.request import Request
 from fitonce.core.wording import counted

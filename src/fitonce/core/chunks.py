@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+SMALL_BYTES = 2**23  # of work that takes less time than compiling a program of another shape
+_COMMON = (64, 256)
+
 
 def chunks(count: int, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The indices 0 .. count - 1, `size` at a time, with a mask (size,) that is false for padding: the
@@ -13,6 +16,13 @@ def chunks(count: int, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     for start in range(0, count, size):
         index = np.arange(start, start + size)
         yield np.minimum(index, count - 1), index < count
+
+
+def common_rows(count: int, bytes_per_row: int) -> np.ndarray:
+    """The indices 0 .. count - 1, filled by repeating the last to one of a few common lengths if that is
+    little work: rows of any number then run the same few programs."""
+    fits = (size for size in _COMMON if size >= count and size * bytes_per_row <= SMALL_BYTES)
+    return np.minimum(np.arange(next(fits, count)), count - 1)
 
 
 def unit_rows(count: int, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -63,3 +63,13 @@ def scale_log(weight: Array, log_value: Array) -> Array:
     impossible = log_value == -jnp.inf
     scaled = weight * jnp.where(impossible, 0.0, log_value)
     return jnp.where(impossible & (weight != 0), -jnp.inf, scaled)
+
+
+def one_each(losses: Array, weights: Array, name: str) -> Array:
+    """`losses`, after checking that there is one for each unit."""
+    if jnp.shape(losses) != weights.shape:
+        raise ValueError(
+            f"{name} must return one loss for each of {len(weights)} units, "
+            f"got shape {jnp.shape(losses)}"
+        )
+    return jnp.asarray(losses)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fitonce.core.status import Outcome, Status
 from fitonce.crossval.evidence import Evidence
-from fitonce.crossval.fold_states import FoldParameters, usual_way
+from fitonce.crossval.fold_states import FoldParameters, usual_move
 from fitonce.crossval.losses import Scoring
 from fitonce.fitting.fit import Fit
 from fitonce.results.result import CVResult
@@ -38,9 +38,9 @@ def assemble(
     se = scoring.standard_error(evidence.losses, ok)
     allowed = default_tolerance(se, losses[ok]) if tolerance is None else tolerance
     errors = np.where(ok, evidence.errors, np.nan)
-    moves = curve.way_to(parameters.thetas)
+    moves = curve.distances_to(parameters.thetas)
     # Folds of a fit that stopped early also move because of what the fit left.
-    away = fit.ok & ok & (moves > _AWAY * usual_way(scoring.batches.turnover, len(curve.theta)))
+    away = fit.ok & ok & (moves > _AWAY * usual_move(scoring.batches.turnover, len(curve.theta)))
     judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, allowed, away)
     per_fold = zip(parameters.status, ok, moves, away, strict=True)
     columns: dict[str, Any] = {"loss": losses, "control": control, "error": evidence.errors}

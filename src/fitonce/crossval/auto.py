@@ -1,6 +1,6 @@
 """auto: climb from rung to rung, fold by fold, until the estimated error is small enough.
 
-    none -> onestep -> refine -> newton -> exact
+    none -> onestep -> refine -> refine-own -> refit
 
 A rung is judged by the step ahead of it, which is the next rung (see `results.verdicts`). A fold for
 which neither `none` nor `onestep` (with H scaled by the weight kept) is good enough is refined to its

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.core.chunks import chunks
+from fitonce.core.chunks import SMALL_BYTES, chunks
 from fitonce.core.parallel import Parallel, Workers
 from fitonce.core.progress import bar
 from fitonce.crossval.journal import Journal
@@ -100,6 +100,11 @@ class Batches:
         return bool(stopped or rows >= self.most_rows or time.perf_counter() >= self.deadline)
 
     @property
+    def work(self) -> np.ndarray:
+        """(2, F) gradients, a product with a Hessian counted as two, and Hessians."""
+        return np.stack([self.gradients_used + 2 * self.products_used, self.hessians_used])
+
+    @property
     def n_folds(self) -> int:
         return len(self.kept)
 
@@ -127,7 +132,7 @@ class Batches:
         """(n, D) the Hessians of folds `which` at thetas (n, D), times directions (n, D)."""
         np.add.at(self.products_used, which, 1)
         objective = self.objective
-        work = lambda weights, _, t, d: objective.products(t, d, weights)  # noqa: E731
+        work = lambda weights, _, t, d: (objective.products(t, d, weights),)  # noqa: E731
         return self.map(work, "fold products", which, thetas, directions, per_fold=2.0)[0]
 
     def hessians(
@@ -172,21 +177,23 @@ class Batches:
         which: np.ndarray,
         *arrays: np.ndarray,
         per_fold: float = 1.0,
-        knows: Any = (),
+        depends_on: Any = (),
     ) -> tuple[np.ndarray, ...]:
         """`work(weights, folds, *rows)` on chunks of the folds `which` and of rows of `arrays`.
 
         The last chunk is padded by repeating its last row, so that all have one shape (or, where few
         folds are left, a quarter of it). The first time that `what` is done, the first chunk runs alone,
         so that the others find a compiled program. `per_fold` scales the memory of a fold, and with it
-        the size of chunks. `knows` is what else the work depends on, for the journal.
+        the size of chunks. `depends_on` is what else the work depends on, for the journal.
         """
         most = self.size if self.given else min(max(self.size, _LARGEST_CHUNK), self.n_folds)
         size = int(np.clip(self.size / per_fold, 1, most))
         if isinstance(self.parallel, Workers) and not self.given:
             size = min(size, -(-len(which) // (2 * self.parallel.n)))
-        while size > _FEW and len(which) <= size // 4:  # few folds are left: less padding
-            size //= 4
+        need = size * per_fold * self.objective.bytes_per_fold
+        if not (self.objective.traits.cheap_rows and need <= SMALL_BYTES):
+            while size > _FEW and len(which) <= size // 4:  # few folds are left: less padding
+                size //= 4
         if self.parallel == "devices":  # chunks that do not divide evenly are not split over devices
             size = -(-size // len(jax.devices())) * len(jax.devices())
         resident = self._resident if self.parallel is None else None
@@ -200,16 +207,16 @@ class Batches:
         tasks = [partial(task, rows) for rows, _ in chunks(len(which), size)]
         parts: list[tuple[np.ndarray, ...]] = []
         with bar(len(which), what, self.progress) as advance:
-            for part in self._run(work, what, tasks, knows):
+            for part in self._run(work, what, tasks, depends_on):
                 advance(min(size, len(which) - size * len(parts)))
                 parts.append(part)
         return tuple(np.concatenate(column)[: len(which)] for column in zip(*parts, strict=True))
 
-    def _run(self, work: Work, what: str, tasks: Sequence[Task], knows: Any) -> Iterator[Any]:
+    def _run(self, work: Work, what: str, tasks: Sequence[Task], depends_on: Any) -> Iterator[Any]:
         """work(*task()) of each task, in order; entries of the journal are not computed again, and new
         results are added to it as they come."""
         journal = self.journal
-        question = None if journal is None else journal.name(what, knows)
+        question = None if journal is None else journal.name(what, depends_on)
         if journal is None or question is None:
             yield from self._compute(work, what, tasks)
             return

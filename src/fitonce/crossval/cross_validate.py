@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.numerics import is_number
+from fitonce.core.numerics import is_count, is_number
 from fitonce.core.parallel import resolve_parallel
 from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
@@ -110,8 +110,8 @@ def cross_validate(
     else:
         parameters = METHODS[method](curve, batches)
         evidence = gather_evidence(scoring, parameters, which)
-    work = np.stack([batches.gradients_used + 2 * batches.products_used, batches.hessians_used])
-    return assemble(fit, scoring, method, parameters, evidence, tolerance, work, watch.read())
+    seconds = watch.read()
+    return assemble(fit, scoring, method, parameters, evidence, tolerance, batches.work, seconds)
 
 
 def _matched(fit: Fit, folds: Folds) -> Folds:
@@ -140,7 +140,7 @@ def _checked(check: Any, method: str, count: int) -> np.ndarray:
         return np.zeros(0, int)
     if check is True or (isinstance(check, str) and check == "all"):
         return np.arange(count)
-    if not isinstance(check, (int, np.integer)) or not check >= 1:
+    if not is_count(check):
         raise ValueError(f"check must be 'all', a number of folds, False or None, got {check!r}")
     return np.unique(np.linspace(0, count - 1, min(int(check), count)).astype(int))
 
@@ -148,7 +148,7 @@ def _checked(check: Any, method: str, count: int) -> np.ndarray:
 def _chunk_size(fit: Fit, chunk: int | None, n_folds: int) -> int:
     if chunk is None:
         return chunk_size(fit.objective.bytes_per_fold, n_folds)
-    if not isinstance(chunk, (int, np.integer)) or chunk < 1:
+    if not is_count(chunk):
         raise ValueError(f"chunk must be an integer of at least 1, got {chunk}")
     return int(min(chunk, n_folds))
 

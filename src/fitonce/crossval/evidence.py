@@ -120,5 +120,5 @@ def arrived_errors(
     """(n,) errors of folds `which` within rounding of their optimum, at thetas (n, D): the remaining
     share of the move from the full fit, times the change of the loss along it."""
     change = scoring.errors(evidence.control[which], evidence.losses[which], which)
-    moves = np.maximum(scoring.curve.way_to(thetas), np.finfo(float).tiny)
+    moves = np.maximum(scoring.curve.distances_to(thetas), np.finfo(float).tiny)
     return change * evidence.distances[which] / moves

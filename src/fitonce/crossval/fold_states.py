@@ -136,7 +136,7 @@ class FoldParameters(NamedTuple):
     own: bool = False
 
 
-def usual_way(turnover: np.ndarray, size: int) -> np.ndarray:
+def usual_move(turnover: np.ndarray, size: int) -> np.ndarray:
     """(F,) the usual distance of a fold's optimum from the full fit, in standard errors: about
     sqrt(D turnover) under a correct model, and at least one, so that small folds may move."""
     return np.sqrt(1.0 + size * turnover)

@@ -104,7 +104,7 @@ def _first_order(
     moves = -curve.solve((curve.gradient - slopes).T).T
     thetas = curve.theta + moves
     first = np.einsum("td,td->t", slopes, moves)
-    squared = curve.way_to(thetas) ** 2
+    squared = curve.distances_to(thetas) ** 2
     fine = Status(Outcome.APPROXIMATE, "")
     bad = Status(Outcome.NOT_FINITE, "the point's density given the others, or its slope, is not finite")
     status = [fine if finite else bad for finite in np.isfinite(moves).all(1)]
@@ -143,7 +143,7 @@ class _Points:
         Few points are all checked; of many, the most influential. If the quadratic approximation fails
         at one of these, up to `_FEW` points are checked, and the others count as unchecked.
         """
-        order = np.argsort(-self.curve.way_to(self.parameters.thetas), kind="stable")
+        order = np.argsort(-self.curve.distances_to(self.parameters.thetas), kind="stable")
         few = len(order) <= _FEW and len(order) * self.fit.objective.bytes_per_fold <= _FEW_BYTES
         count = len(order) if few else min(_SAMPLE, len(order))
         for start, stop in ((0, count), (count, min(_FEW, len(order)))):
@@ -178,4 +178,4 @@ class _Points:
         gathered = gather_evidence(scoring, parameters, batches.every_fold)
         for column, new in zip(self.evidence, gathered, strict=True):
             column[which] = new
-        self.work[:, which] += np.stack([batches.gradients_used, batches.hessians_used])
+        self.work[:, which] += batches.work

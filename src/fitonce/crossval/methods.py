@@ -50,7 +50,7 @@ def ij(curvature: Curvature, batches: Batches) -> FoldParameters:
         return (curvature.gradient - curvature.ignored + along,)
 
     known = (curvature.theta, curvature.gradient - curvature.ignored)
-    (slope,) = batches.map(slopes, "expansion", batches.every_fold, knows=known)
+    (slope,) = batches.map(slopes, "expansion", batches.every_fold, depends_on=known)
     return _approximate(curvature.theta - curvature.solve(slope.T).T, Rung.IJ)
 
 

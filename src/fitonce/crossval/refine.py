@@ -16,7 +16,7 @@ import numpy as np
 
 from fitonce.core.status import Rung, Status
 from fitonce.crossval.batches import Batches
-from fitonce.crossval.fold_states import Descent, lengths, out_of_budget, usual_way
+from fitonce.crossval.fold_states import Descent, lengths, out_of_budget, usual_move
 from fitonce.crossval.refine_products import refine_by_products
 from fitonce.fitting.certificate import certify, judged, lowest_scaled
 from fitonce.fitting.curvature import Curvature
@@ -40,7 +40,7 @@ def advance(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
     A fold whose step is much longer than leaving out its data explains is not moved before it has its
     own Hessian: a long step by a wrong one may lead to another optimum, such as one with states swapped.
     """
-    usual = usual_way(batches.turnover[which], state.thetas.shape[1])
+    usual = usual_move(batches.turnover[which], state.thetas.shape[1])
     far = ~state.own[which] & (state.distances[which] > _LONG * usual)
     taken = np.zeros(len(which), bool)
     taken[~far] = _step(batches, state, which[~far])
@@ -118,7 +118,8 @@ def refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature
         state.status[fold] = _certificate(state, fold)
     for fold in unfinished:
         if batches.spent():
-            state.rungs[fold] = Rung.REFINE
+            if state.rungs[fold] is not Rung.REFINE_OWN:
+                state.rungs[fold] = Rung.REFINE
             state.status[fold] = out_of_budget(state.distances[fold])
         else:
             _refit(batches, state, fold, curve)

@@ -16,7 +16,7 @@ def polygons_of(where: Any, count: int, key: str | None, names: Any) -> list[lis
     if not isinstance(where, dict):
         path = existing(where, "a GeoJSON file")
         try:
-            where = json.loads(path.read_text())
+            where = json.loads(path.read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError):
             raise ValueError(f"{path.name} must be GeoJSON, but is not JSON") from None
     if not isinstance(where, dict) or not isinstance(where.get("features"), list):

@@ -7,6 +7,7 @@ transition counts are summed over chains, which is all that a gradient needs.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -38,8 +39,9 @@ def expected(unary: Array, pairwise: Array, lengths: Array, coefficients: Array)
     coefficients = jnp.broadcast_to(coefficients, unary.shape[:2])
     steps, groups, states, count = lanes.shape
     by_state = jnp.swapaxes(lanes, 1, 2).reshape(steps, states, groups * count)
-    safe = scan.cannot_underflow(by_state, jnp.moveaxis(pairwise, 0, -1)[None], entries=False)
-    return lax.cond(safe, _scaled, _logs, lanes, pairwise, lengths, coefficients)
+    moves = jnp.moveaxis(pairwise, 0, -1)[None]
+    safe = partial(scan.cannot_underflow, by_state, moves, entries=False)
+    return scan.fastest(safe, _scaled, _logs, lanes, pairwise, lengths, coefficients)
 
 
 @jax.custom_jvp
@@ -69,8 +71,8 @@ def conditionals(unary: Array, pairwise: Array, lengths: Array) -> tuple[Array, 
     """For one group with unary (n, T, K) and pairwise (K, K): p(z_t), (T, K, n), zero at padding, and
     p(z_t+1 | z_t), (T - 1, K, K, n), zero into padding."""
     lanes = jnp.moveaxis(unary, 0, 2)
-    safe = scan.cannot_underflow(lanes, pairwise[None, :, :, None], entries=False)
-    return lax.cond(safe, _scaled_conditionals, _log_conditionals, lanes, pairwise, lengths)
+    safe = partial(scan.cannot_underflow, lanes, pairwise[None, :, :, None], entries=False)
+    return scan.fastest(safe, _scaled_conditionals, _log_conditionals, lanes, pairwise, lengths)
 
 
 class _Messages(NamedTuple):

@@ -2,14 +2,16 @@
 
 There are two versions. The scaled one normalises probabilities at each step: it is four times faster,
 and exact as long as no probability can underflow. A bound on the potentials checks this before the
-pass; where it fails, the pass runs in log space, which is always exact.
+pass; where it fails, the pass runs in log space, which is always exact. Small arrays always do: there
+compiling both versions takes longer than the logarithms.
 """
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable
+from functools import partial, reduce
+from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
@@ -19,6 +21,7 @@ from fitonce.core.numerics import Array, logsumexp
 # exp(-600) is far above the smallest normal double, exp(-708): the margin absorbs factors of K.
 _SAFE_RANGE = 600.0
 _FEW_STATES = 8  # up to this number a sum over states is written out
+SMALL = 2**16  # potentials
 
 _Chain = tuple[Array, Array, Array | None]  # emissions or unary potentials, transitions, lengths
 _Step = Callable[[Array, Array, Array], Array]  # a message after an emission and a transition
@@ -30,8 +33,15 @@ def posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Arr
         value = logsumexp(unary[0], 0)
         nodes = jnp.exp(unary - jnp.where(value > -jnp.inf, value, 0.0))
         return value, nodes, jnp.zeros_like(pairwise)
-    safe = cannot_underflow(unary, pairwise, entries=False)
-    return lax.cond(safe, _scaled_posterior, log_posterior, unary, pairwise, lengths)
+    safe = partial(cannot_underflow, unary, pairwise, entries=False)
+    return fastest(safe, _scaled_posterior, log_posterior, unary, pairwise, lengths)
+
+
+def fastest(safe: Callable[[], Array], scaled: Any, logs: Any, unary: Array, *others: Any) -> Any:
+    """scaled(unary, *others) where that is safe, and logs(unary, *others) otherwise."""
+    if unary.size <= SMALL:
+        return logs(unary, *others)
+    return lax.cond(safe(), scaled, logs, unary, *others)
 
 
 def cannot_underflow(unary: Array, pairwise: Array, *, entries: bool = True) -> Array:
@@ -143,7 +153,7 @@ def _predict(filtered: Array, transition: Array) -> Array:
     if states > _FEW_STATES:
         return jnp.sum(filtered[:, :, None] * transition, 1)
     parts = [filtered[:, i, None] * transition[:, i] for i in range(states)]
-    return functools.reduce(operator.add, parts)
+    return reduce(operator.add, parts)
 
 
 def log_messages(unary: Array, pairwise: Array, lengths: Array | None) -> tuple[Array, Array]:
@@ -189,7 +199,8 @@ def nodes_at(unary: Array, pairwise: Array, lengths: Array | None, places: tuple
         norm = logsumexp(weight, -1)[..., None]
         return jnp.exp(weight - jnp.where(norm > -jnp.inf, norm, 0.0))
 
-    return lax.cond(cannot_underflow(unary, pairwise), scaled, logs, unary, pairwise, lengths)
+    safe = partial(cannot_underflow, unary, pairwise)
+    return fastest(safe, scaled, logs, unary, pairwise, lengths)
 
 
 def log_nodes(unary: Array, pairwise: Array, lengths: Array | None) -> Array:
@@ -216,7 +227,8 @@ def increments(unary: Array, pairwise: Array, lengths: Array | None) -> Array:
         totals = logsumexp(log_messages(*chain)[0], 1)
         return jnp.concatenate([totals[:1], totals[1:] - totals[:-1]])
 
-    return lax.cond(cannot_underflow(unary, pairwise), scaled, logs, unary, pairwise, lengths)
+    safe = partial(cannot_underflow, unary, pairwise)
+    return fastest(safe, scaled, logs, unary, pairwise, lengths)
 
 
 def leave_one_out(
@@ -238,8 +250,10 @@ def leave_one_out(
         others = jnp.concatenate([first, reached]) + behind
         return logsumexp(others + emitted, 1) - logsumexp(others, 1)
 
-    safe = cannot_underflow(unary, pairwise) & jnp.all(jnp.isfinite(first))
-    return _on_valid(lax.cond(safe, scaled, logs, unary, pairwise, lengths), unary, lengths)
+    def safe() -> Array:
+        return cannot_underflow(unary, pairwise) & jnp.all(jnp.isfinite(first))
+
+    return _on_valid(fastest(safe, scaled, logs, unary, pairwise, lengths), unary, lengths)
 
 
 def _peak(potentials: Array, axis: int | tuple[int, ...]) -> Array:

@@ -7,7 +7,7 @@ from scipy import linalg
 
 from fitonce.core.status import Outcome, Status
 
-_REMEDY = "add a prior, use fewer states or more restarts"
+_REMEDY = "add a prior, use a simpler model (such as fewer states) or more restarts"
 
 
 def certify(

@@ -61,7 +61,7 @@ class Curvature:
             raise ValueError(f"rhs must have {len(self.gradient)} rows, got shape {rhs.shape}")
         return self.hessian_operator.solve(rhs)
 
-    def way_to(self, thetas: np.ndarray) -> np.ndarray:
+    def distances_to(self, thetas: np.ndarray) -> np.ndarray:
         """(F,) distances of thetas (F, D) from the fit, in standard errors; nan where H is negative."""
         moves = thetas - self.theta
         squares = np.einsum("fi,if->f", moves, self.hessian_operator.product(moves.T))

@@ -108,7 +108,7 @@ def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_step
     everyone = objective.base[None]
     return newton_cg_afresh(
         lambda t, _: objective.values_and_gradients(t, everyone),
-        lambda t, v, _: objective.products(t, v, everyone)[0],
+        lambda t, v, _: objective.products(t, v, everyone),
         objective.preconditioner,
         theta,
         tolerance=tolerance,

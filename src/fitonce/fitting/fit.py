@@ -14,18 +14,17 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.chunks import unit_rows
-from fitonce.core.numerics import in_float64, is_count
+from fitonce.core.numerics import in_float64, is_count, is_number
 from fitonce.core.parallel import resolve_parallel
-from fitonce.core.parameters import Params
+from fitonce.core.parameters import Params, leaf_name
 from fitonce.core.progress import bar
 from fitonce.core.renamed import deprecated
 from fitonce.core.status import Status
 from fitonce.core.wording import counted
 from fitonce.data.places import Names
-from fitonce.engines.chain import Kernel
+from fitonce.fitting.descent import descend, starting_points
 from fitonce.fitting.finish import Finished, by_products, checked_limit, finish
 from fitonce.fitting.hessian import HessianOperator
-from fitonce.fitting.starts import descend, starting_points
 from fitonce.fitting.summarise import summary_of
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
@@ -122,11 +121,15 @@ class Fit:
     @in_float64
     def log_likelihood_of(self, data: Any) -> np.ndarray:
         """(N,) log p(x_n) of the sequences of other data, at the parameters of the fit."""
-        if "structures" not in self.objective.traits.resampling:
+        if not self.objective.traits.sequences:
             raise ValueError(f"log_likelihood_of needs a model of sequences, got {self.model}")
         objective = objective_of(self.model, data)
         if objective.space.size != len(self.theta):
-            raise ValueError("data must have the same channels as the data of the fit")
+            counts = len(self.theta), objective.space.size
+            raise ValueError(
+                "data must have the channels (or features) of the data of the fit: expected "
+                f"{counts[0]} parameters, got {counts[1]}"
+            )
         along = objective.with_scheme(Structures())
         everyone = np.arange(len(along.base))[None]
         return -along.pointwise_losses(self.theta[None], along.base[None], everyone)[0]
@@ -193,7 +196,7 @@ class Fit:
             found = f"reached by {reached} of {starts.size} starts"
             lines.append(f"  {found}; more restarts= may find a better optimum")
         for path, value in jax.tree_util.tree_flatten_with_path(self.params)[0]:
-            name = jax.tree_util.keystr(path, simple=True, separator=".")
+            name = leaf_name(path)
             shown = np.array2string(np.asarray(value), precision=4, suppress_small=True, threshold=20)
             lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)))
         return "\n".join(lines)
@@ -215,7 +218,7 @@ def fit(
     tolerance: float = DEFAULT_TOLERANCE,
     max_iterations: int | None = None,
     progress: bool | None = None,
-    kernel: Kernel | None = None,
+    kernel: str | None = None,
     memory_limit: float | None = None,
     parallel: Any = None,
 ) -> Fit:
@@ -224,7 +227,8 @@ def fit(
 
     Args:
         model: one of `fo.models`, or anything with the same methods.
-        data: what `fo.sequences` reads; for `Custom`, a pytree of arrays.
+        data: what the model reads: `fo.sequences` for chains and graphs, `fo.labelled` for labels, a
+            pytree of arrays for `Custom`.
         init: pytree of starting values; None: from the data.
         restarts: number of starts when `init` is None; the first is not random.
         seed: of the random starts.
@@ -232,7 +236,7 @@ def fit(
         max_iterations: stop each start after this many iterations and skip the Newton steps: a fit that
             stopped early, whose status says how far it is from stationary.
         progress: a progress bar; None: only on a terminal.
-        kernel: "scan", "tree", or None for the backend's best.
+        kernel: of a chain: "scan", "tree", or None for the backend's best.
         memory_limit: bytes that H may take; an H that does not fit is never formed, and solutions come
             from products with it. None: half of this machine's memory. See `fo.plan`.
         parallel: how H of many sequences is split: "devices", a number of worker processes, or
@@ -241,18 +245,15 @@ def fit(
     started = time.perf_counter()
     if not is_count(restarts):
         raise ValueError(f"restarts must be an integer of at least 1, got {restarts!r}")
-    if not tolerance > 0:
-        raise ValueError(f"tolerance must be positive, got {tolerance}")
-    if max_iterations is not None and not (
-        isinstance(max_iterations, (int, np.integer)) and max_iterations >= 1
-    ):
+    if not (is_number(tolerance) and tolerance > 0):
+        raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
+    if max_iterations is not None and not is_count(max_iterations):
         raise ValueError(f"max_iterations must be an integer of at least 1, got {max_iterations!r}")
     limit, place = checked_limit(memory_limit), resolve_parallel(parallel)
     objective = objective_of(model, data, kernel)
     starts = starting_points(objective, init, restarts, seed)
-    objective.values_and_gradients(
-        starts[0][None], objective.base[None]
-    )  # compile, not in refit_seconds
+    # Compile now, so that refit_seconds does not include it.
+    objective.values_and_gradients(starts[0][None], objective.base[None])
     if not by_products(objective):
         objective.hessians(starts[0][None], objective.base[None])
     runs = []
@@ -276,7 +277,7 @@ def fit_at(
     data: Any,
     params: Params,
     *,
-    kernel: Kernel | None = None,
+    kernel: str | None = None,
     memory_limit: float | None = None,
 ) -> Fit:
     """A `Fit` at given parameters, which are not changed. Its status says how far they are from

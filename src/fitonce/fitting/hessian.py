@@ -7,6 +7,7 @@ preconditioned conjugate gradients, and every solution has a certified residual.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -38,17 +39,17 @@ class UnsolvedError(ValueError):
     """Conjugate gradients did not reach their tolerance."""
 
 
-class Factored:
+class Factored(ABC):
     """A positive definite H with a factor: smallest eigenvalues by the Lanczos method on the inverse."""
 
     names: list[str]
 
     @property
-    def diagonal(self) -> np.ndarray:
-        raise NotImplementedError
+    @abstractmethod
+    def diagonal(self) -> np.ndarray: ...
 
-    def solve(self, rhs: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+    @abstractmethod
+    def solve(self, rhs: np.ndarray) -> np.ndarray: ...
 
     @cached_property
     def lowest(self) -> float:

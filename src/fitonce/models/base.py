@@ -54,7 +54,7 @@ class ChainModel(Model, Protocol):
         not deduplicated."""
 
     @property
-    def has_m_steps(self) -> bool:
+    def starts_with_em(self) -> bool:
         """Whether fits start with EM, whose M step is `maximise`."""
 
     def maximise(self, params: Params, expected: Chain, prepared: Any) -> Params:
@@ -88,7 +88,7 @@ class FieldModel(Model, Protocol):
     def potentials(self, params: Params, prepared: Any) -> Field: ...
 
     @property
-    def has_m_steps(self) -> bool:
+    def starts_with_em(self) -> bool:
         """Whether fits start with EM, whose M step is `maximise`."""
 
     def maximise(self, params: Params, shares: np.ndarray, prepared: Any) -> Params:

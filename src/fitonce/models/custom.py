@@ -20,7 +20,7 @@ from fitonce.core.constraints import (
     Proportion,
     Simplex,
 )
-from fitonce.core.numerics import Array
+from fitonce.core.numerics import Array, one_each
 from fitonce.core.parameters import Params, leaf_name
 
 LogDensity = Callable[[Params, Any, Array], Array]
@@ -40,11 +40,11 @@ class Custom:
 
     Args:
         log_density: `log_density(params, data, weights)`, a scalar. `weights` has one entry per
-            droppable thing: 1 keeps it, 0 must leave it out exactly. `ij` differentiates along the
+            unit: 1 keeps it, 0 must leave it out exactly. `ij` differentiates along the
             path of weights in between.
         init: pytree of starting values, which gives the parameters their shapes and names.
         log_prior: `log_prior(params)`, or None for maximum likelihood.
-        heldout: `heldout(params, data, weights)`, the loss of every droppable thing, (n,), given a
+        heldout: `heldout(params, data, weights)`, the loss of every unit, (n,), given a
             fold's weights; only left-out entries are read. None: each left-out thing is put back
             alone, and its loss is -(log_density with it - log_density without), at one evaluation per
             point. That is right if log_density at 0/1 weights is the log-likelihood of the kept points,
@@ -52,7 +52,7 @@ class Custom:
             written with products of weights): give `heldout` then.
         constraints: leaf name to "positive", "proportion", "simplex", "ordered", "covariance", "free"
             or "frozen".
-        size: number of droppable things; None: the length of the data's first array.
+        size: number of units; None: the length of the data's first array.
     """
 
     log_density: LogDensity
@@ -85,11 +85,11 @@ class Custom:
         return jnp.zeros(()) if self.log_prior is None else self.log_prior(params)
 
     def bytes_per_fold(self, data: Any) -> int:
-        """A rough estimate: ten numbers for each droppable thing."""
+        """A rough estimate: ten numbers for each unit."""
         return 80 * self.count(data)
 
     def count(self, data: Any) -> int:
-        """The number of droppable things in `data`."""
+        """The number of units in `data`."""
         if self.size is not None:
             return self.size
         leaves = [leaf for leaf in jax.tree_util.tree_leaves(data) if np.ndim(leaf) > 0]
@@ -130,13 +130,3 @@ def constrained(init: Params, kinds: dict[str, str]) -> Any:
             raise ValueError(f"the constraint of '{name}' must be one of {known}, got '{kind}'")
         chosen.append(Frozen.at(value) if kind == "frozen" else _CONSTRAINTS[kind](np.shape(value)))
     return jax.tree_util.tree_unflatten(tree, chosen)
-
-
-def one_each(losses: Array, weights: Array, name: str) -> Array:
-    """`losses`, after checking that there is one for each droppable thing."""
-    if jnp.shape(losses) != weights.shape:
-        raise ValueError(
-            f"{name} must return one loss for each of {len(weights)} droppable things, "
-            f"got shape {jnp.shape(losses)}"
-        )
-    return jnp.asarray(losses)

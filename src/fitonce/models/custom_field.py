@@ -55,7 +55,7 @@ class CustomField:
     constraints: dict[str, str] = field(default_factory=dict, kw_only=True)
     memory_limit: float = field(default=MEMORY_LIMIT, kw_only=True)
 
-    has_m_steps = False
+    starts_with_em = False
 
     def __post_init__(self) -> None:
         if not callable(self.emission):

@@ -123,7 +123,7 @@ class HMM:
         return new | {name: np.asarray(value) for name, value in self.frozen}
 
     @property
-    def has_m_steps(self) -> bool:
+    def starts_with_em(self) -> bool:
         """Whether fits start with EM."""
         frozen = set(dict(self.frozen)) - {"initial", "transition"}
         return self.emission.traits.m_step and self.emission.traits.em_starts and not frozen

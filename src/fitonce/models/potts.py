@@ -135,7 +135,7 @@ class PottsMixture:
         coupling = "learned beta" if self.learns_factors else f"beta {self.beta:g} per edge"
         return (
             f"PottsMixture, {counted(self.n_classes, 'class', 'classes')}, "
-            f"{self._emission.name.lower()} emission, {coupling}, "
+            f"{self._emission.name} emission, {coupling}, "
             f"{counted(self.graph.n_sites, 'site')}, {counted(len(self.graph.edges), 'edge')}"
         )
 
@@ -164,7 +164,7 @@ class PottsMixture:
         return {**params, "beta": np.asarray(coupling)} if self.learns_factors else params
 
     @property
-    def has_m_steps(self) -> bool:
+    def starts_with_em(self) -> bool:
         return self._emission.traits.m_step
 
     def maximise(self, params: Params, shares: np.ndarray, prepared: FieldData) -> Params:

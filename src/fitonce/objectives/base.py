@@ -42,23 +42,28 @@ class Traits:
     """What an objective is and can do, declared by its family.
 
     Attributes:
-        site: name of the smallest unit that can be left out: "time" (a step), "site", "token".
+        site: the column of tables that identifies a point: "time" within its sequence, or "site".
         resampling: the kinds of bootstrap that make sense.
         hidden_states: whether there are hidden states, with `state_probabilities`.
-        labels: whether `label_evidence` and `sequence_evidence` judge labels.
+        labels: whether labels can be judged, by `label_evidence` and `sequence_evidence`; `data` are
+            then `data.labelled.Labelled`.
         convex: whether F is strictly convex in theta at the weights of every fold, so that a stationary
             point is a minimum without a Hessian to prove it.
         linear_in_weights: whether gradients are linear in the weights.
         closed_form_hessian: whether `hessians` costs a few gradients rather than D of them.
         cheap_cross: whether J costs less than one gradient each for a few folds.
+        cheap_rows: whether folds of little memory take little time, less than compiling: then few folds
+            are padded to a common number, see `core.chunks.common_rows`.
         products: whether it multiplies by Hessians without forming them: `products`, `products_at`,
             `slopes_along`.
         blocks: whether `preconditioner` is more than the identity: emission parameters are per state.
         strongly_nonquadratic: whether L-BFGS from far away may end in another optimum, as with networks.
-        m_steps: which parameters `m_step` updates: "all", "some" or "none" (there is no `m_step`).
+        m_steps: whether fits start with EM, and which parameters `m_step` updates: "all", "some" or
+            "none" (no EM).
+        sequences: whether whole sequences can be left out and scored.
     """
 
-    site: str = "time"
+    site: Literal["time", "site"] = "time"
     resampling: tuple[str, ...] = ()
     hidden_states: bool = True
     labels: bool = False
@@ -66,10 +71,12 @@ class Traits:
     linear_in_weights: bool = False
     closed_form_hessian: bool = False
     cheap_cross: bool = False
+    cheap_rows: bool = False
     products: bool = False
     blocks: bool = False
     strongly_nonquadratic: bool = False
     m_steps: Literal["all", "some", "none"] = "none"
+    sequences: bool = False
 
 
 class LabelEvidence(NamedTuple):
@@ -222,8 +229,8 @@ class Objective(ABC):
         """The same with its work run elsewhere, see `core.parallel`."""
         if parallel == "devices":
             raise ValueError(
-                "parallel='devices' is for chains; give a number of worker processes or None, "
-                f"got 'devices' for {self.model}"
+                f"{self.model} does not run on several devices; parallel must be None or a number of "
+                "worker processes, got 'devices'"
             )
         return self
 
@@ -237,7 +244,7 @@ class Objective(ABC):
 
     def state_probabilities(self, theta: np.ndarray) -> np.ndarray:
         """(sites, K) probabilities of the hidden states given all data."""
-        raise self._lacks("known hidden states")
+        raise self._lacks("hidden states")
 
     def decode(self, theta: np.ndarray) -> list[Any]:
         """The jointly most probable states of each sequence."""
@@ -258,9 +265,7 @@ class Objective(ABC):
         None where the M step has no solution."""
         raise self._lacks("M steps")
 
-    def products(
-        self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray]:
+    def products(self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """(F, D) each fold's Hessian times its direction (F, D)."""
         raise self._lacks("products with its Hessians")
 

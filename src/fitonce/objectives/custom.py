@@ -21,7 +21,7 @@ from fitonce.objectives.base import CLUSTERS, LinearMap, Program, Traits
 from fitonce.objectives.derivatives import AutodiffObjective
 from fitonce.objectives.family import Family
 from fitonce.objectives.prepared import PreparedObjective
-from fitonce.objectives.schemes import C, Own, Scheme
+from fitonce.objectives.schemes import Own, Scheme
 
 
 @partial(jax.jit, static_argnums=0)
@@ -52,6 +52,8 @@ def _losses(program: Program, thetas: Array, weights: Array, scored: Array, data
 @in_float64
 def custom_objective(model: Custom, data: Any, kernel: None = None) -> CustomObjective:
     """F of a custom density on a pytree of arrays."""
+    if kernel is not None:
+        raise ValueError(f"a Custom model has one kernel: kernel must be None, got '{kernel}'")
     if isinstance(data, Sequences):
         raise ValueError(
             "Custom takes plain arrays, got Sequences; pass data.values[0] and handle missing values"
@@ -126,8 +128,6 @@ class CustomObjective(PreparedObjective, AutodiffObjective):
 
     def with_scheme(self, scheme: Scheme) -> CustomObjective:
         """The density has a single path."""
-        if isinstance(scheme, C):
-            raise ValueError("scheme C leaves out labels, but a Custom model has a weighting of its own")
         return self
 
     @in_float64

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.core.chunks import chunks, unit_rows
+from fitonce.core.chunks import chunks, common_rows, unit_rows
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, placed
 from fitonce.objectives.base import Objective, Program, ValuesAndSlopes
@@ -130,12 +130,7 @@ class AutodiffObjective(Objective):
 
     @in_float64
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
-        values, gradients = self._run(_values_and_gradients, thetas, self.coordinates(weights))
-        return np.asarray(values), np.asarray(gradients)
-
-    @in_float64
-    def gradients(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return np.asarray(self._run(_gradients, thetas, self.coordinates(weights)))
+        return self._run(_values_and_gradients, thetas, weights)
 
     @in_float64
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -165,10 +160,8 @@ class AutodiffObjective(Objective):
         return found
 
     @in_float64
-    def products(
-        self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray]:
-        return (np.asarray(self._run(_products, thetas, directions, self.coordinates(weights))),)
+    def products(self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return self._run(_products, thetas, directions, weights)
 
     @in_float64
     def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
@@ -182,9 +175,22 @@ class AutodiffObjective(Objective):
         return np.asarray(_slopes_along(self.values, self.program, *at, *self.arrays))
 
     def _run(self, compiled: Any, *arrays: Any) -> Any:
-        """A compiled function of arrays with a fold axis, which are put where folds run."""
-        folds = (placed(array, self.parallel) for array in arrays)
-        return compiled(self.values, self.program, *folds, *self.arrays)
+        """A compiled function of F, of arrays with a fold axis, weights last, and of the data."""
+
+        def along_path(*arrays: Any) -> Any:
+            u = placed(self.coordinates(arrays[-1]), self.parallel)
+            return compiled(self.values, self.program, *arrays[:-1], u, *self.arrays)
+
+        return self.by_rows(along_path, *arrays)
+
+    def by_rows(self, work: Any, *arrays: Any) -> Any:
+        """`work` on arrays with a fold axis, padded to common lengths and put where folds run."""
+        count = len(arrays[0])
+        rows = common_rows(count, self.bytes_per_fold)
+        if self.traits.cheap_rows and len(rows) > count:
+            arrays = tuple(np.asarray(array)[rows] for array in arrays)
+        found = work(*(placed(array, self.parallel) for array in arrays))
+        return jax.tree_util.tree_map(lambda a: np.asarray(a)[:count], found)
 
     def _products_at(self, theta: np.ndarray, directions: np.ndarray, u: Any) -> np.ndarray:
         found = np.empty(directions.shape)

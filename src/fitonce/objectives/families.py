@@ -8,10 +8,10 @@ from fitonce.objectives.base import Objective
 from fitonce.objectives.chain.family import CHAINS
 from fitonce.objectives.custom import CUSTOM
 from fitonce.objectives.family import Family
-from fitonce.objectives.graph.family import FIELDS
+from fitonce.objectives.graph.family import GRAPHS
 from fitonce.objectives.labels.family import LABELS
 
-_families: list[Family] = [CHAINS, FIELDS, LABELS, CUSTOM]
+_families: list[Family] = [CHAINS, GRAPHS, LABELS, CUSTOM]
 
 
 def register(family: Family) -> None:

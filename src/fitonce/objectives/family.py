@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,5 +110,5 @@ class Family:
     plan: Callable[[Any], Any] | None = None
     modelled: Callable[[Any, Any], Any] = lambda model, data: data
     models: tuple[NamedModel, ...] = ()
-    load: Callable[[Path, Columns, Mapping[str, Any]], Loaded] = field(default=_nothing_to_load)
+    load: Callable[[Path, Columns, Mapping[str, Any]], Loaded] = _nothing_to_load
     endings: tuple[str, ...] = ()

@@ -27,9 +27,9 @@ class CVResult:
         estimate: mean over folds of the fold's loss. Folds that are not ok (no certificate, no number)
             are left out; see `treatment`.
         se: standard error of `estimate`. Folds overlap and neighbours in time are dependent, so it is
-            computed from sums over 32 contiguous stretches of the data (or over sequences), each taken
-            as one observation; nan when fewer than two were scored, and for a joint loss on
-            overlapping folds.
+            computed from sums over 32 parts of the data (stretches of time, connected regions of a
+            graph) or over sequences, each taken as one observation; nan when fewer than two were
+            scored, and for a joint loss on overlapping folds.
         control: the same mean with the parameters of the full fit, not adjusted to any fold.
         pointwise: one row per left-out point: `fold`, `sequence`, `time` (within the sequence), `site`
             (across all sequences), `loss`, `control`, and `cluster`, the stretch of the data (or the
@@ -225,7 +225,7 @@ def _rungs(cv: CVResult) -> str:
         return ""
     counts = cv.folds["rung"].value_counts()
     named = [f"{counts[rung.value]:,} {rung.value}" for rung in Rung if rung.value in counts]
-    return ": folds by rung " + ", ".join(named)
+    return "; folds by rung: " + ", ".join(named)
 
 
 def _trust(cv: CVResult) -> str:

@@ -46,7 +46,7 @@ class FitSummary:
         model, data: descriptions.
         status: whether the fit is a certified minimum.
         parameters: one row per free coordinate: `name`, `value`, `se`.
-        log_likelihood: of all data, without the prior; nan where a model does not separate the two.
+        log_likelihood: of all data, without the prior.
         lengths: (N,) number of sites of each sequence.
         values: (sites,) the first channel, nan where missing or not numeric.
         channels: their names.

@@ -156,7 +156,7 @@ def observations(
     for name, seen in zip(data.channels, np.any(data.observed, axis=(0, 1)), strict=True):
         if not seen:
             raise ValueError(f"channel '{name}' has no observed value")
-    emission.check(data, *([] if exposure is None else [exposure]))
+    emission.check(data, exposure)
     channels = data.values.shape[-1]
     values, observed = data.values.reshape(-1, channels), data.observed.reshape(-1, channels)
     fill = values[observed.argmax(0), np.arange(channels)]

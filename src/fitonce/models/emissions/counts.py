@@ -51,7 +51,7 @@ class Poisson(Emission):
     shape: float = 1.0
     rate: float = 0.0
 
-    traits = EmissionTraits(deduplicate=True, exposure=True, m_step=True)
+    traits = EmissionTraits(exposure=True, m_step=True)
 
     def __post_init__(self) -> None:
         require_gamma("the Poisson prior", (self.shape, self.rate))
@@ -96,7 +96,7 @@ class Binomial(Emission):
     b: float = 1.0
     trials: int | None = None
 
-    traits = EmissionTraits(deduplicate=True, exposure=True, m_step=True)
+    traits = EmissionTraits(exposure=True, m_step=True)
 
     def __post_init__(self) -> None:
         if not (self.a > 0 and self.b > 0):
@@ -184,7 +184,7 @@ class Categorical(Emission):
     n_categories: int
     concentration: float = 1.1
 
-    traits = EmissionTraits(deduplicate=True, m_step=True)
+    traits = EmissionTraits(m_step=True)
 
     def __post_init__(self) -> None:
         if self.n_categories < 2:

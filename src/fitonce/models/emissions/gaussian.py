@@ -39,6 +39,11 @@ class Gaussian(Emission):
     `scale`, which keeps a state from collapsing onto one point. `scale=None` is a tenth of each
     channel's standard deviation in the whole data set, so that units do not matter; left-out data
     contribute to it, so give a number to rule that out. `strength=0` is maximum likelihood.
+
+    Args:
+        covariance: "fixed" (at `fixed_variance`), "spherical", "diag" or "full".
+        fixed_variance: a number, or one per channel, used with "fixed".
+        mean_scale, strength, scale: priors, as above.
     """
 
     covariance: CovarianceShape = "diag"
@@ -51,7 +56,7 @@ class Gaussian(Emission):
         if self.covariance not in SHAPES:
             raise ValueError(f"covariance must be one of {SHAPES}, got '{self.covariance}'")
         if not (np.asarray(self.fixed_variance, float) > 0).all():
-            raise ValueError(f"variance must be positive, got {self.fixed_variance}")
+            raise ValueError(f"the fixed variance must be positive, got {self.fixed_variance}")
         if not self.strength >= 0:
             raise ValueError(f"strength must not be negative, got {self.strength}")
         for name in ("mean_scale", "scale"):
@@ -70,8 +75,8 @@ class Gaussian(Emission):
             width = np.shape(self.fixed_variance)
             if width not in ((), (len(data.channels),)):
                 raise ValueError(
-                    f"variance must be a number or one per channel, shape ({len(data.channels)},), "
-                    f"got shape {width}"
+                    "the fixed variance must be a number or one per channel, shape "
+                    f"({len(data.channels)},), got shape {width}"
                 )
             return
         for number, name in enumerate(data.channels):

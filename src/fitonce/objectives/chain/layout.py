@@ -11,17 +11,17 @@ from fitonce.core.numerics import Array
 from fitonce.data.sequences import Sequences
 
 
-def layout_of(data: Sequences) -> Layout:
+def chain_layout(data: Sequences) -> ChainLayout:
     """The layout of `data`."""
     observed = jnp.asarray(data.observed.any(-1))
     if data.valid.all():
-        return Layout(observed, None, None, None)
+        return ChainLayout(observed, None, None, None)
     places = np.where(data.valid, np.cumsum(data.valid.ravel()).reshape(data.valid.shape) - 1, 0)
     slots = np.flatnonzero(data.valid.ravel())
-    return Layout(observed, jnp.asarray(data.lengths), jnp.asarray(places), jnp.asarray(slots))
+    return ChainLayout(observed, jnp.asarray(data.lengths), jnp.asarray(places), jnp.asarray(slots))
 
 
-class Layout(NamedTuple):
+class ChainLayout(NamedTuple):
     """The places of the sites of N sequences in the padded (N, T) grid.
 
     Attributes:
@@ -36,10 +36,10 @@ class Layout(NamedTuple):
     places: Array | None
     slots: Array | None
 
-    def take(self, sequences: Array) -> Layout:
+    def take(self, sequences: Array) -> ChainLayout:
         """Some of the sequences, for programs whose weights are of whole sequences or of the grid."""
         lengths = None if self.lengths is None else self.lengths[sequences]
-        return Layout(self.observed[sequences], lengths, None, None)
+        return ChainLayout(self.observed[sequences], lengths, None, None)
 
     def to_grid(self, sites: Array) -> Array:
         """(sites,) to (N, T)."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from fitonce.core.chunks import chunks
 from fitonce.core.numerics import Array, in_float64
-from fitonce.core.parallel import Parallel, everywhere, placed
+from fitonce.core.parallel import Parallel, everywhere
 from fitonce.core.parameters import ParameterSpace
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
@@ -22,7 +22,7 @@ from fitonce.objectives import priors
 from fitonce.objectives.base import CLUSTERS, LinearMap, Program, Traits
 from fitonce.objectives.chain import observed_information, programs
 from fitonce.objectives.chain.complete_information import preconditioner
-from fitonce.objectives.chain.layout import Layout, layout_of
+from fitonce.objectives.chain.layout import ChainLayout, chain_layout
 from fitonce.objectives.chain.posteriors import Sample
 from fitonce.objectives.derivatives import AutodiffObjective
 from fitonce.objectives.prepared import PreparedObjective
@@ -40,7 +40,7 @@ def chain_objective(model: ChainModel, data: Any, kernel: Kernel | None = None) 
     read = model.modelled(sequences(data))
     prepared = model.prepare(read)
     program = Program(model, ParameterSpace(model.parameters(prepared)), A(), kernel)
-    return ChainObjective(program, read.weights, read, prepared, layout_of(read))
+    return ChainObjective(program, read.weights, read, prepared, chain_layout(read))
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +51,13 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
     base: np.ndarray
     data: Sequences
     prepared: Any
-    layout: Layout
+    layout: ChainLayout
     parallel: Parallel = None
 
     values = staticmethod(programs.values)
 
     @property
-    def arrays(self) -> tuple[Any, Layout]:
+    def arrays(self) -> tuple[Any, ChainLayout]:
         return self.prepared, self.layout
 
     @cached_property
@@ -71,10 +71,12 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
             linear_in_weights=by_sequence,
             closed_form_hessian=has_scores and self.space.size >= _TANGENTS,
             cheap_cross=by_sequence,
+            cheap_rows=True,
             products=True,
             blocks=by_state,
             strongly_nonquadratic=model.emission.traits.strongly_nonquadratic,
-            m_steps="all" if model.has_m_steps else "none",
+            sequences=True,
+            m_steps="all" if model.starts_with_em else "none",
         )
 
     @property
@@ -160,9 +162,14 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
 
     # --- hidden states and losses ----------------------------------------------------------------------
 
+    @property
+    def _with_states(self) -> Program:
+        """The program of inference, which keeps latent states whatever the scheme."""
+        return replace(self.program, scheme=A())
+
     @in_float64
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, slopes = programs.leave_one_out(self.program, jnp.asarray(theta), *self.arrays)
+        values, slopes = programs.leave_one_out(self._with_states, jnp.asarray(theta), *self.arrays)
         return np.asarray(values), np.asarray(slopes)
 
     @in_float64
@@ -170,7 +177,7 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         sites = jnp.arange(len(self.data.weights))[None]
         slots, weights = self.layout.to_slots(sites), jnp.asarray(self.data.weights)[None]
         at = (jnp.asarray(theta)[None], weights, slots)
-        return np.asarray(programs.posterior(self.program, *at, *self.arrays)[1][0])
+        return np.asarray(programs.posterior(self._with_states, *at, *self.arrays)[1][0])
 
     @in_float64
     def decode(self, theta: np.ndarray) -> list[np.ndarray]:
@@ -182,19 +189,22 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
 
     @in_float64
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        program = self.program if self._whole else replace(self.program, scheme=A())
-        at = (jnp.asarray(thetas), jnp.asarray(weights))
-        return np.asarray(programs.log_likelihoods(program, *at, *self.arrays))
+        program = self.program if self._whole else self._with_states
+        work = lambda t, w: programs.log_likelihoods(program, t, w, *self.arrays)  # noqa: E731
+        return self.by_rows(work, thetas, weights)
 
     @in_float64
     def pointwise_losses(
         self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
     ) -> np.ndarray:
         """(F, M): -log p(x_t | kept data) of sites, or -log p(x_n) of sequences, `scored` (F, M)."""
-        t, w, s = (placed(array, self.parallel) for array in (thetas, weights, scored))
-        if self._whole:
-            return np.asarray(programs.sequence_losses(self.program, t, s, *self.arrays))
-        return np.asarray(programs.pointwise_losses(self.program, t, w, s, *self.arrays))
+
+        def work(t: Array, w: Array, s: Array) -> Array:
+            if self._whole:
+                return programs.sequence_losses(self.program, t, s, *self.arrays)
+            return programs.pointwise_losses(self._with_states, t, w, s, *self.arrays)
+
+        return self.by_rows(work, thetas, weights, scored)
 
     # --- other devices, schemes and data ---------------------------------------------------------------
 
@@ -226,5 +236,6 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         other = chain_objective(self.model, data, self.program.kernel)
         if other.space.size != self.space.size:
             channels = counted(len(self.data.channels), "channel")
-            raise ValueError(f"data must have the {channels} of the fit's data")
+            got = counted(len(other.data.channels), "channel")
+            raise ValueError(f"data must have the {channels} of the fit's data, got {got}")
         return other

@@ -18,7 +18,7 @@ from fitonce.core.parameters import ParameterSpace
 from fitonce.engines import chain_groups as grouped
 from fitonce.engines import score_covariance as scores
 from fitonce.objectives.base import Program
-from fitonce.objectives.chain.layout import Layout
+from fitonce.objectives.chain.layout import ChainLayout
 
 _CHUNK, _CHUNK_DEVICE = 2**28, 2**34  # bytes of scores at a time
 CHAIN = ("initial", "transition")
@@ -182,7 +182,7 @@ class Sample:
     grid: np.ndarray
     coefficients: np.ndarray
     prepared: Any
-    layout: Layout
+    layout: ChainLayout
 
     @property
     def split(self) -> Split:

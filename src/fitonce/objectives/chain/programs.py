@@ -17,7 +17,7 @@ from fitonce.engines import chain_groups as grouped
 from fitonce.models.base import ChainModel
 from fitonce.models.potentials import Chain
 from fitonce.objectives.base import Program
-from fitonce.objectives.chain.layout import Layout
+from fitonce.objectives.chain.layout import ChainLayout
 from fitonce.objectives.priors import log_prior, log_priors
 from fitonce.objectives.schemes import A, ChainScheme, Structures
 
@@ -30,19 +30,21 @@ def chain_potentials(program: Program, thetas: Array, prepared: Any) -> Chain:
 
 @partial(jax.jit, static_argnums=0)
 def log_likelihoods(
-    program: Program, thetas: Array, coordinates: Array, prepared: Any, layout: Layout
+    program: Program, thetas: Array, coordinates: Array, prepared: Any, layout: ChainLayout
 ) -> Array:
     """(F,) weighted log-likelihoods."""
     return _weighted(program, chain_potentials(program, thetas, prepared), coordinates, layout)
 
 
-def values(program: Program, thetas: Array, coordinates: Array, prepared: Any, layout: Layout) -> Array:
+def values(
+    program: Program, thetas: Array, coordinates: Array, prepared: Any, layout: ChainLayout
+) -> Array:
     """(F,) the objective."""
     likelihood = log_likelihoods(program, thetas, coordinates, prepared, layout)
     return -likelihood - log_priors(program, thetas, prepared)
 
 
-def _weighted(program: Program, chain: Chain, coordinates: Array, layout: Layout) -> Array:
+def _weighted(program: Program, chain: Chain, coordinates: Array, layout: ChainLayout) -> Array:
     """(F,) weighted log-likelihoods of potentials with a leading fold axis."""
     scheme: ChainScheme = program.scheme  # type: ignore[assignment]
     terms = jax.vmap(lambda c, u: scheme.terms(c, u, layout))(chain, coordinates)
@@ -64,7 +66,7 @@ def _weighted(program: Program, chain: Chain, coordinates: Array, layout: Layout
 
 @partial(jax.jit, static_argnums=0)
 def posterior(
-    program: Program, thetas: Array, weights: Array, slots: Array, prepared: Any, layout: Layout
+    program: Program, thetas: Array, weights: Array, slots: Array, prepared: Any, layout: ChainLayout
 ) -> tuple[Array, Array]:
     """Emission log densities and p(z | kept data), (F, M, K) each, at places `slots` (F, M) of the
     flattened grid, with weights (F, sites)."""
@@ -75,7 +77,7 @@ def posterior(
     return jnp.take_along_axis(flat, slots[..., None], 1), states
 
 
-def _single(program: Program, theta: Array, prepared: Any, layout: Layout) -> Array:
+def _single(program: Program, theta: Array, prepared: Any, layout: ChainLayout) -> Array:
     """(sites,) log p(x_t | x_-t), zero where nothing was observed."""
     chain = program.model.potentials(program.space.to_params(theta), prepared)
     emission = jnp.where(layout.observed[..., None], chain.emission, 0.0)
@@ -84,7 +86,9 @@ def _single(program: Program, theta: Array, prepared: Any, layout: Layout) -> Ar
 
 
 @partial(jax.jit, static_argnums=0)
-def leave_one_out(program: Program, theta: Array, prepared: Any, layout: Layout) -> tuple[Array, Array]:
+def leave_one_out(
+    program: Program, theta: Array, prepared: Any, layout: ChainLayout
+) -> tuple[Array, Array]:
     """Values (sites,) and slopes (D, sites), from one pass with D tangents."""
 
     def along(direction: Array) -> tuple[Array, Array]:
@@ -95,7 +99,7 @@ def leave_one_out(program: Program, theta: Array, prepared: Any, layout: Layout)
 
 @partial(jax.jit, static_argnums=0)
 def pointwise_losses(
-    program: Program, thetas: Array, weights: Array, scored: Array, prepared: Any, layout: Layout
+    program: Program, thetas: Array, weights: Array, scored: Array, prepared: Any, layout: ChainLayout
 ) -> Array:
     """(F, M): -log p(x_t | kept data) of sites `scored` (F, M)."""
     slots = layout.to_slots(scored)
@@ -105,7 +109,7 @@ def pointwise_losses(
 
 @partial(jax.jit, static_argnums=0)
 def expectations(
-    program: Program, theta: Array, coordinates: Array, prepared: Any, layout: Layout
+    program: Program, theta: Array, coordinates: Array, prepared: Any, layout: ChainLayout
 ) -> tuple[Array, Chain]:
     """F, and the expected count of each potential: the derivative of the log-likelihood by it."""
 
@@ -119,7 +123,7 @@ def expectations(
 
 
 @partial(jax.jit, static_argnums=0)
-def sequence_slopes(program: Program, theta: Array, prepared: Any, layout: Layout) -> Array:
+def sequence_slopes(program: Program, theta: Array, prepared: Any, layout: ChainLayout) -> Array:
     """(N, D): the gradient of -log p(x_n) for every sequence."""
 
     def one(t: Array, n: Array) -> Array:
@@ -131,7 +135,7 @@ def sequence_slopes(program: Program, theta: Array, prepared: Any, layout: Layou
 
 @partial(jax.jit, static_argnums=0)
 def sequence_losses(
-    program: Program, thetas: Array, scored: Array, prepared: Any, layout: Layout
+    program: Program, thetas: Array, scored: Array, prepared: Any, layout: ChainLayout
 ) -> Array:
     """(F, M): -log p(x_n) of sequences `scored` (F, M); each fold reads only its own."""
 

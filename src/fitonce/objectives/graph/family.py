@@ -99,7 +99,7 @@ def _potts(name: str, data: str, emission: Callable[[Any], Any], *options: Optio
     return NamedModel(f"potts-{name}", title, make, (STATES, _BETA, _EDGES, *options))
 
 
-FIELDS = Family(
+GRAPHS = Family(
     name="graph",
     accepts=lambda model: isinstance(model, FieldModel),
     objective=field_objective,

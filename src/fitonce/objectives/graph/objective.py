@@ -72,7 +72,7 @@ class FieldObjective(PreparedObjective):
     @property
     def traits(self) -> Traits:
         moved: Literal["all", "some"] = "some" if self._learned else "all"
-        return Traits(site="site", m_steps=moved if self.model.has_m_steps else "none")
+        return Traits(site="site", m_steps=moved if self.model.starts_with_em else "none")
 
     @property
     def edges(self) -> np.ndarray:

@@ -125,12 +125,6 @@ class Buckets:
     def longest(self) -> int:
         return max(bucket.sites.shape[1] for bucket in self.buckets)
 
-    @property
-    def padding(self) -> float:
-        """The share of all steps that is padding."""
-        steps = sum(bucket.sites.size for bucket in self.buckets)
-        return 1.0 - sum(int(bucket.lengths.sum()) for bucket in self.buckets) / steps
-
     def totals(self, thetas: np.ndarray, coefficients: np.ndarray) -> ValuesAndSlopes:
         """Sums over all sequences of coefficient (N,) times log Z, (F,), and their slopes (F, D)."""
         values, slopes = np.zeros(len(thetas)), np.zeros(thetas.shape)

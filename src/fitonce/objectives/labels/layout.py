@@ -81,7 +81,7 @@ class LabelLayout:
 
 
 @in_float64
-def layout_of(program: Program, data: Labelled) -> LabelLayout:
+def label_layout(program: Program, data: Labelled) -> LabelLayout:
     """`data` as the program's model reads it."""
     design, scores = program.model.design(data.features, data.lengths)
     return LabelLayout(data, in_buckets(program, design, scores, data.lengths), design, scores)

@@ -25,7 +25,7 @@ from fitonce.objectives import priors
 from fitonce.objectives.base import CLUSTERS, LabelEvidence, Objective, Program, Traits, ValuesAndSlopes
 from fitonce.objectives.labels import changes, conditionals
 from fitonce.objectives.labels.changes import Changes, evaluate
-from fitonce.objectives.labels.layout import LabelLayout, layout_of
+from fitonce.objectives.labels.layout import LabelLayout, label_layout
 from fitonce.objectives.schemes import C, Scheme, Structures
 
 
@@ -40,7 +40,7 @@ def label_objective(model: LabelModel, data: Any, kernel: None = None) -> LabelO
 
 def _on(model: LabelModel, data: Labelled) -> LabelObjective:
     program = Program(model, ParameterSpace(model.parameters(data)), C())
-    return LabelObjective(program, data.weights, data, layout_of(program, data))
+    return LabelObjective(program, data.weights, data, label_layout(program, data))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,6 @@ class LabelObjective(Objective):
     def traits(self) -> Traits:
         complete = bool(self.layout.is_complete[self.data.sequence_weights > 0].all())
         return Traits(
-            site="token",
             resampling=("structures",),
             labels=True,
             # A log-partition is convex, a score is linear; the prior makes it strict.

@@ -14,12 +14,12 @@ from fitonce.results.report.markup import (
     NOT_AVAILABLE,
     Markup,
     details,
-    duration,
     join,
     number,
     paragraph,
     table,
     tag,
+    time_taken,
 )
 from fitonce.results.summary import FitSummary, Result, loss_in_words, versions
 
@@ -140,7 +140,7 @@ def timings_section(result: Result, fitted: FitSummary, times: Mapping[str, floa
     }
     longest = max((value for value in known.values() if math.isfinite(value)), default=0.0)
     rows = [
-        (name, tag("span", duration(value), class_="nowrap"), _bar(value, longest))
+        (name, tag("span", time_taken(value), class_="nowrap"), _bar(value, longest))
         for name, value in known.items()
     ]
     note = "Times depend on the machine and its load; a second run of the same command compiles less."

@@ -19,8 +19,8 @@ TERMS: dict[str, str] = {
     "estimate": "The mean over folds of the fold's loss.",
     "standard error (se)": (
         "How much the estimate would vary with other data of the same kind. The data are divided into "
-        "contiguous stretches, each taken as one observation. It does not include the error of the "
-        "approximation."
+        "parts (stretches of time, regions, sequences), each taken as one observation. It does not "
+        "include the error of the approximation."
     ),
     "control": (
         "The same folds with the parameters of the full fit, not adjusted. An approximation is useful "
@@ -37,7 +37,7 @@ TERMS: dict[str, str] = {
         "Move: distance of a fold's parameters from the full fit, in standard errors. A fold is away "
         "if this is more than ten times what is usual for its size; there may be another optimum."
     ),
-    "rung": ("How the parameters of a fold were obtained, from no adjustment over one step to a refit."),
+    "rung": "How the parameters of a fold were obtained: not adjusted, by one step, or by a refit.",
     "scheme": (
         "What happens to the latent state of a left-out observation. A: it is kept. B: it is removed. "
         "C: a label is summed over. structures: whole sequences are removed."

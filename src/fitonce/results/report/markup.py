@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.wording import duration as in_words
+from fitonce.core.wording import duration
 
 NOT_AVAILABLE = "not available"
 
@@ -96,6 +96,6 @@ def datum(value: Any) -> str:
     return written.rstrip("0").rstrip(".") if "." in written and "e" not in written else written
 
 
-def duration(seconds: Any) -> str:
+def time_taken(seconds: Any) -> str:
     """A duration such as "12 s"; "not available" unless finite."""
-    return NOT_AVAILABLE if seconds is None or not math.isfinite(seconds) else in_words(seconds)
+    return NOT_AVAILABLE if seconds is None or not math.isfinite(seconds) else duration(seconds)

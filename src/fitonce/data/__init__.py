@@ -1,0 +1,1 @@
+"""User data: sequences, labelled tokens, graphs, tables in files, named data sets."""
