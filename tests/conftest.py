@@ -30,6 +30,7 @@ def shared(*parts: str) -> Path:
     return path
 
 
+@pytest.hookimpl(tryfirst=True)  # before groups are read
 def pytest_collection_modifyitems(items):
     """Tests that share fits run in one worker: those of a group where one is named, or of a file."""
     for item in items:

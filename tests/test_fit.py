@@ -178,6 +178,8 @@ def test_pandas_and_lists_fit_like_arrays(fit):
 REFUSALS = [
     ({"restarts": 0}, "restarts must be an integer of at least 1, got 0"),
     ({"tolerance": 0.0}, "tolerance must be a positive number, got 0"),
+    ({"tolerance": "tight"}, "tolerance must be a positive number, got 'tight'"),
+    ({"max_iterations": True}, "max_iterations must be an integer of at least 1, got True"),
     ({"kernel": "spiral"}, r"kernel must be one of \('scan', 'tree'\) or None, got 'spiral'"),
     ({"init": {"mean": 0}}, "parameters must be a pytree of initial, mean, transition, variance"),
 ]
@@ -187,6 +189,12 @@ REFUSALS = [
 def test_refusals_of_fit(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         fo.fit(fo.models.GaussianHMM(2), DATA, **arguments)
+
+
+def test_only_chains_have_kernels():
+    model = fo.models.Custom(lambda p, x, w: -jnp.sum(w * (x - p["m"]) ** 2), {"m": 0.0})
+    with pytest.raises(ValueError, match=r"Custom model has one kernel: .* got 'tree'"):
+        fo.fit(model, np.zeros(3), kernel="tree")
 
 
 MODELS = [

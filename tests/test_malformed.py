@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fitonce as fo
+from canonical import COUNTS, poisson_fit
 from fitonce.cli import app
 
 CV = ["cv", "FILE", "--model", "poisson-hmm", "--restarts", "1", "--n", "3", "--no-cache"]
@@ -78,7 +79,8 @@ def test_malformed_text(tmp_path, name, ending):
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "x.csv"
-    frame = pd.DataFrame({"t": range(30), "count": np.arange(30) % 5, "who": ["a"] * 15 + ["b"] * 15})
+    who = ["a"] * 30 + ["b"] * 30
+    frame = pd.DataFrame({"t": range(60), "count": np.arange(60) % 5, "who": who})
     frame.to_csv(path, index=False)
     return path
 
@@ -110,7 +112,7 @@ def test_wrong_flags(table, flags, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = of_file(table)
     if flags == ["--beta", "x"]:
-        pd.DataFrame({"i": range(29), "j": range(1, 30)}).to_csv("e.csv", index=False)
+        pd.DataFrame({"i": range(59), "j": range(1, 60)}).to_csv("e.csv", index=False)
         words += ["--model", "potts-poisson", "--columns", "count", "--edges", "e.csv"]
     check([*words, *flags], table)
 
@@ -140,9 +142,7 @@ def test_commands_without_what_they_need(words, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    x = np.random.default_rng(0).poisson(4.0, 30).astype(float)
-    fit = fo.fit(fo.models.PoissonHMM(1), x, restarts=1)
-    cv = fo.cross_validate(fit, fo.folds.blocks(x, percent=20, n=3))
+    cv = fo.cross_validate(poisson_fit(), fo.folds.blocks(COUNTS, percent=20, n=3))
     return cv.save(tmp_path_factory.mktemp("saved") / "a.json")
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fitonce.core.constraints import Covariance, Free, Frozen, Ordered, Positive, Proportion, Simplex
 from fitonce.core.parameters import ParameterSpace, freeze, leaf_name
 
-batches = st.lists(st.integers(1, 3), max_size=2).map(tuple)
+batches = st.sampled_from([(), (2,), (3, 2)])  # few shapes: each is compiled
 
 
 @st.composite
@@ -21,7 +21,7 @@ def cases(draw):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     kinds = [Free, Positive, Proportion, Simplex, "support", Ordered, Covariance, Frozen]
     kind = draw(st.sampled_from(kinds))
-    batch, width = draw(batches), draw(st.integers(1, 4))
+    batch, width = draw(batches), draw(st.sampled_from([1, 3]))
     shape = (*batch, width)
     if kind is Free:
         return Free(batch), rng.normal(size=batch) * 10

@@ -23,7 +23,7 @@ def fit():
 
 @pytest.fixture(scope="module")
 def folds():
-    return fo.folds.sites([[5], range(12, 24), range(30, 33), [0, 25, 50]], COUNTS)
+    return fo.folds.sites([[5], range(14, 22), range(30, 33), [0, 25, 50]], COUNTS)
 
 
 @pytest.fixture(scope="module")

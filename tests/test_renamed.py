@@ -47,7 +47,7 @@ def test_the_objective_is_a_function_as_it_was():
     assert fitted().objective(fitted().theta) == pytest.approx(fitted().value)
     with pytest.raises(ValueError, match=r"theta must have shape \(5,\), got \(2,\)"):
         fitted().objective([0.0, 1.0])
-    with pytest.raises(ValueError, match=r"weights must have shape \(100,\), got \(3,\)"):
+    with pytest.raises(ValueError, match=r"weights must have shape \(60,\), got \(3,\)"):
         fitted().objective(fitted().theta, np.ones(3))
 
 
@@ -101,4 +101,4 @@ def test_what_it_becomes_is_the_same_result(tmp_path):
     again = fo.load(cv.save(tmp_path / "again.json"))
     assert again.folds.equals(cv.folds)
     page = cv.to_html(tmp_path / "cv.html").read_text()
-    assert "refined to the fold&#x27;s own optimum, with the fold&#x27;s own Hessian" in page
+    assert "refined towards the fold&#x27;s own optimum, with its own Hessian" in page

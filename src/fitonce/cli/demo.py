@@ -14,6 +14,7 @@ from fitonce.cli.outputs import check_outputs
 from fitonce.core import compile_cache
 from fitonce.core.writing import write_figure
 from fitonce.crossval.cross_validate import cross_validate
+from fitonce.crossval.methods import resolve_method
 from fitonce.data import datasets
 from fitonce.data.sequences import Sequences
 from fitonce.fitting.fit import fit
@@ -36,6 +37,7 @@ def demo(
 ) -> None:
     """Fit 25 weeks of traffic counts once and cross-validate on 1,000 blocks of time."""
     check_outputs([report], plot, force)
+    resolve_method(method)
     if cache:
         compile_cache.use()
     if data is None:
@@ -44,10 +46,10 @@ def demo(
     else:
         series = datasets.read_dodgers(data)
         print(f"traffic counts from {data.name}")
+    left_out = blocks(series, percent=percent, n=folds, seed=seed)
     print(f"  {series}\n")
     fitted = fit(models.EventCounts(steps_per_day=STEPS_PER_DAY), series, restarts=1)
     print(f"{fitted}\n")
-    left_out = blocks(series, percent=percent, n=folds, seed=seed)
     result = cross_validate(fitted, left_out, method=method)
     print(f"{result}\n")
     print(f"plot: {write_figure(plot, _figure(result, series), force=force, dpi=130)}")

@@ -18,8 +18,8 @@ from fitonce.cli import options as o
 from fitonce.cli.choices import FoldChoice, ModelChoice, flag, model_options
 from fitonce.cli.outputs import check_outputs
 from fitonce.core import compile_cache
-from fitonce.crossval.losses import LOSSES
-from fitonce.crossval.methods import METHODS
+from fitonce.crossval.losses import LOSSES, resolve_loss
+from fitonce.crossval.methods import METHODS, resolve_method
 from fitonce.data.reading import Columns
 from fitonce.folds.catalogue import FOLD_KINDS, FoldOptions
 from fitonce.objectives.families import families
@@ -99,7 +99,9 @@ class Request:
     def load(self) -> Loaded:
         """Check the request, then read the file."""
         choice = self.choice()
-        self.fold_choice().kind(choice.family)  # raises now rather than after the fit
+        self.fold_choice().kind(choice.family)  # raise now rather than after the fit
+        resolve_method(self.method)
+        resolve_loss(self.loss)
         check_outputs([self.report, self.save], self.plot, self.force)
         if self.cache:
             compile_cache.use()

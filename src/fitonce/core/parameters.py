@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -107,6 +108,7 @@ class ParameterSpace:
             parts.append(leaf.to_free(value))
         return np.concatenate(parts)
 
+    @partial(jax.jit, static_argnums=0)
     def named_values(self, theta: Array) -> Array:
         """(D,): the constrained values that `names` refers to."""
         values = jax.tree_util.tree_leaves(self.to_params(theta))
@@ -117,8 +119,10 @@ class ParameterSpace:
         ]
         return jnp.concatenate(parts)
 
+    @partial(jax.jit, static_argnums=0)
     def to_params(self, theta: Array) -> Params:
-        """The pytree of constrained values at a free vector (D,). Differentiable."""
+        """The pytree of constrained values at a free vector (D,). Differentiable. Compiled as a whole:
+        its operations one by one would take longer to compile."""
         if np.shape(theta) != (self.size,):
             raise ValueError(f"theta must have shape ({self.size},), got {np.shape(theta)}")
         parts = [theta[start:stop] for start, stop in self._spans]

@@ -13,11 +13,8 @@ class Rung(Enum):
     IJ = "ij", "first order along the path of a weighting scheme"
     ONESTEP = "onestep", "one Newton step with the data deleted, with the full fit's Hessian"
     NEWTON = "newton", "one Newton step with the data deleted, with the fold's own Hessian"
-    REFINE = (
-        "refine",
-        "refined towards the fold's own optimum, certified unless its status says otherwise",
-    )
-    REFINE_OWN = "refine-own", "the same, with the fold's own Hessian early on"
+    REFINE = "refine", "refined towards the fold's own optimum"
+    REFINE_OWN = "refine-own", "refined towards the fold's own optimum, with its own Hessian early on"
     REFIT = "refit", "refitted by damped Newton steps from the full fit"
 
     meaning: str  # in words

@@ -17,7 +17,7 @@ from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.evidence import gather_evidence
 from fitonce.crossval.journal import Journal
 from fitonce.crossval.losses import Loss, Scoring, resolve_loss
-from fitonce.crossval.methods import METHODS
+from fitonce.crossval.methods import METHODS, resolve_method
 from fitonce.fitting.curvature import curvature_of
 from fitonce.fitting.fit import Fit
 from fitonce.folds import Folds
@@ -81,9 +81,7 @@ def cross_validate(
             if the budget had ended.
     """
     watch = Stopwatch()
-    if not isinstance(method, str) or method not in ("auto", *METHODS):
-        raise ValueError(f"method must be 'auto' or one of {list(METHODS)}, got {method!r}")
-    loss = resolve_loss(loss)
+    method, loss = resolve_method(method), resolve_loss(loss)
     folds = _matched(fit, folds)
     if tolerance is not None and not (is_number(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number or None, got {tolerance!r}")

@@ -15,6 +15,7 @@ Algorithm 1 (and its leave-structure-out algorithm for whole sequences).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -160,3 +161,10 @@ METHODS: dict[str, Method] = {
     "newton": newton,
     "exact": exact,
 }
+
+
+def resolve_method(method: Any) -> str:
+    """Check a `method=` argument."""
+    if isinstance(method, str) and method in ("auto", *METHODS):
+        return method
+    raise ValueError(f"method must be 'auto' or one of {list(METHODS)}, got {method!r}")

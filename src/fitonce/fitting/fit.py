@@ -137,7 +137,7 @@ class Fit:
     @in_float64
     def slopes_of(self, quantities: Callable[[Any], Any]) -> np.ndarray:
         """(Q, D) derivatives at the fit of a function of theta that returns (Q,)."""
-        return np.asarray(jax.jacfwd(quantities)(jnp.asarray(self.theta)))
+        return np.asarray(jax.jit(jax.jacfwd(quantities))(jnp.asarray(self.theta)))
 
     @in_float64
     def to_dataframe(self) -> pd.DataFrame:

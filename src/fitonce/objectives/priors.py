@@ -17,6 +17,7 @@ from fitonce.objectives.base import Program
 _DIRECTIONS = 256  # rows of second derivatives at a time
 
 
+@partial(jax.jit, static_argnums=0)
 def log_prior(program: Program, theta: Array, prepared: Any) -> Array:
     """The log prior density at a free vector (D,), up to a constant."""
     return program.model.log_prior_at(program.space.to_params(theta), prepared)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -95,6 +96,7 @@ _SEGMENT = 25  # steps: long enough to identify a state, short enough to be with
 _ROWS = 2**22  # entries of weighted regressors at a time
 
 
+@jax.jit
 def spread_of(rows: Rows) -> Array:
     """The variance of the observed values, averaged over channels."""
     weight = (rows.counts > 0)[:, None] & (True if rows.observed is None else rows.observed)

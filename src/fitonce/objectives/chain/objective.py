@@ -174,9 +174,8 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
 
     @in_float64
     def state_probabilities(self, theta: np.ndarray) -> np.ndarray:
-        sites = jnp.arange(len(self.data.weights))[None]
-        slots, weights = self.layout.to_slots(sites), jnp.asarray(self.data.weights)[None]
-        at = (jnp.asarray(theta)[None], weights, slots)
+        slots = self.layout.to_slots(np.arange(len(self.data.weights))[None])  # type: ignore[arg-type]
+        at = (theta[None], self.data.weights[None], slots)
         return np.asarray(programs.posterior(self._with_states, *at, *self.arrays)[1][0])
 
     @in_float64
