@@ -1,7 +1,7 @@
 """Code blocks of the documents: run, and what they print compared with what the page shows.
 
-A block of `text` after a block of `python` is what that one prints. `python tests/documents.py PAGE ...`
-writes what it printed here into the pages.
+A block of `text` after a block of `python` or `sh` is what that one prints. `python tests/documents.py
+PAGE ...` writes what it printed here into the pages.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -42,30 +42,45 @@ class Example:
     code: str
     shown: str | None
     place: tuple[int, int] | None
+    language: str = "python"
 
 
 def examples(text: str) -> list[Example]:
-    """The examples of a page, in order."""
+    """The examples of a page, in order: all code, and the commands whose output is shown."""
     found: list[Example] = []
     for match in _BLOCK.finditer(text):
-        if match[1] == "python":
-            found.append(Example(match[2], None, None))
-        elif match[1] == "text" and found and found[-1].shown is None:
-            found[-1] = Example(found[-1].code, match[2], match.span(2))
-    return found
+        if match[1] == "text" and found and found[-1].shown is None:
+            found[-1] = replace(found[-1], shown=match[2], place=match.span(2))
+        else:
+            found.append(Example(match[2], None, None, match[1]))
+    commands = [example for example in found if example.language == "sh" and example.shown is not None]
+    return [example for example in found if example.language == "python" or example in commands]
 
 
 def run(found: list[Example], folder: Path) -> list[str]:
-    """What each example prints, one after the other in one process; warnings are errors."""
+    """What each example prints: code in one process, where warnings are errors, then commands."""
     asked, answered = folder / "asked.json", folder / "answered.json"
-    asked.write_text(json.dumps([example.code for example in found]))
+    asked.write_text(json.dumps([e.code if e.language == "python" else "" for e in found]))
+    _printed([sys.executable, "-W", "error", "-c", _RUNNER, str(asked), str(answered)], folder)
+    printed = json.loads(answered.read_text())
+    for number, example in enumerate(found):
+        if example.language == "sh":
+            printed[number] = _printed(["bash", "-e", "-c", example.code], folder)
+    return printed
+
+
+def _printed(command: list[str], folder: Path) -> str:
+    here = {
+        "MPLBACKEND": "Agg",
+        "COLUMNS": "80",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", _RUNNER, str(asked), str(answered)],
-        cwd=folder, env=os.environ | {"MPLBACKEND": "Agg"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        command, cwd=folder, env=os.environ | here, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise AssertionError(done.stderr[-3000:])
-    return json.loads(answered.read_text())
+    return done.stdout
 
 
 def differences(shown: str, printed: str) -> list[str]:

@@ -224,11 +224,11 @@ def spread_levels(n_states: int, rows: Rows, rng: np.random.Generator | None) ->
     seen = rows.mask().reshape(x.shape) & (counts > 0)[:, None]
     levels = np.empty((n_states, x.shape[1]))
     for channel, keep in enumerate(seen.T):
-        values, weights = x[keep, channel], counts[keep].astype(float)
-        order = np.argsort(values)
-        share = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
+        values, which = np.unique(x[keep, channel], return_inverse=True)
+        weights = np.bincount(which, weights=counts[keep])
+        share = (np.cumsum(weights) - 0.5 * weights) / weights.sum()
         points = (np.arange(n_states) + 0.5) / n_states if rng is None else np.sort(rng.random(n_states))
-        levels[:, channel] = np.interp(points, share, values[order])
+        levels[:, channel] = np.interp(points, share, values)
     return levels.reshape(n_states, *rows.x.shape[1:])
 
 
