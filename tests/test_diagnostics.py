@@ -109,12 +109,12 @@ def test_a_tighter_tolerance_sends_more_folds_up():
 def test_folds_stop_on_different_rungs_unless_many_must_be_refined():
     x = np.random.default_rng(0).normal(np.tile(np.repeat([-2.0, 2.0], 30), 5), 1.0)
     fit = fo.fit(ORACLE, x)
-    sets = [[k] for k in range(3, 60, 4)] + [range(80, 120)]
+    sets = [[k] for k in range(3, 60, 4)] + [range(90, 150)]
     mixed = fo.cross_validate(fit, fo.folds.sites(sets, x), tolerance=0.005)
     assert mixed.folds["rung"][15] not in ("none", "onestep")
     assert set(mixed.folds["rung"][:15]) <= {"none", "onestep"}
     assert (mixed.folds["verdict"] == "good").all()
-    few = fo.folds.sites([sets[0], sets[15], range(40, 80)], x)
+    few = fo.folds.sites([sets[0], sets[15], range(30, 90)], x)
     many = fo.cross_validate(fit, few, tolerance=0.005)
     assert set(many.folds["rung"]) <= {"refine", "refine-own", "refit"}
 
