@@ -54,7 +54,8 @@ class Batches:
         size: of a chunk.
         progress: whether to show bars.
         most_rows, deadline: a budget: of gradients in total, and a time of `time.perf_counter`.
-        given: whether `size` was set by the user, and is then never exceeded.
+        given: whether `size` was set by the user, and is then never exceeded (but for padding of small
+            work, see `core.chunks.common_rows`).
         parallel: where chunks run, see `fitonce.core.parallel`.
         journal: where finished chunks are stored and looked up.
         stop: a function that returns whether to stop now, as if the budget had ended.

@@ -65,8 +65,8 @@ class EmissionTraits:
     """Optional abilities of an emission; those it does not declare are not used.
 
     Attributes:
-        deduplicate: equal rows are common (counts, categories), so that the density is evaluated once
-            per distinct row.
+        deduplicate: equal rows are common and the density is expensive, so that it is evaluated once per
+            distinct row.
         exposure: accepts an exposure.
         along_time: depends on earlier steps or on time, and so is only for chains.
         by_state: emission parameters are per state (first axis), apart from shared ones, so that a
