@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
 
 def paths(steps: int, states: int) -> np.ndarray:
     """(K^T, T)."""
-    return np.array(list(itertools.product(range(states), repeat=steps)))
+    return configurations((states,) * steps)
 
 
 def path_scores(unary: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
@@ -43,7 +41,7 @@ def marginals(unary: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
 
 def configurations(states) -> np.ndarray:
     """(product of states, V) every configuration of a field."""
-    return np.array(list(itertools.product(*map(range, states))))
+    return np.indices(states).reshape(len(states), -1).T
 
 
 def field_scores(states, unary, scopes, tables) -> np.ndarray:

@@ -16,11 +16,14 @@ from fitonce.engines import chain, chain_scan
 
 pytestmark = pytest.mark.usefixtures("scaled_where_safe")
 KERNELS = ["scan", "tree"]
+# Steps, states, and whether transitions vary: each is a program to compile.
+SHAPES = [(1, 3, False), (1, 3, True), (2, 3, False), (5, 3, False), (5, 3, True), (5, 1, False)]
+log_partition = jax.jit(chain.log_partition, static_argnames="kernel")
+marginals = jax.jit(chain.marginals, static_argnames="kernel")
+increments, leave_one_out = jax.jit(chain.increments), jax.jit(chain.leave_one_out)
 cases = st.fixed_dictionaries(
     {
-        "steps": st.sampled_from([1, 2, 5]),
-        "states": st.sampled_from([1, 3]),
-        "varying": st.booleans(),
+        "shape": st.sampled_from(SHAPES),
         "zeros": st.sampled_from(["none", "transitions", "start", "emission", "all"]),
         "shift": st.sampled_from([0.0, 1e4, -1e4]),
         "spread": st.sampled_from([1.0, 30.0, 500.0]),
@@ -44,8 +47,9 @@ def test_small_arrays_compile_one_arithmetic_only(size, branches, monkeypatch):
     assert str(made).count("cond[") == branches
 
 
-def potentials(steps, states, varying, zeros, shift, spread, seed, wide=1.0):
+def potentials(shape, zeros, shift, spread, seed, wide=1.0):
     """Random potentials, always with one possible path."""
+    steps, states, varying = shape
     rng = np.random.default_rng(seed)
     unary = spread * rng.normal(size=(steps, states))
     pairwise = wide * rng.normal(size=(steps - 1, states, states) if varying else (states, states))
@@ -119,28 +123,28 @@ def test_padded_batch_matches_each_sequence_alone(kernel, varying):
     lengths, states = np.array([5, 1, 3, 5]), 3
     unary = rng.normal(size=(2, 4, 5, states))
     pairwise = rng.normal(size=(2, 4, 4, states, states) if varying else (2, 1, states, states))
-    value = chain.log_partition(jnp.asarray(unary), jnp.asarray(pairwise), jnp.asarray(lengths), kernel)
-    found = chain.marginals(jnp.asarray(unary), jnp.asarray(pairwise), jnp.asarray(lengths), kernel)
+    value = log_partition(unary, pairwise, lengths, kernel=kernel)
+    found = marginals(unary, pairwise, lengths, kernel=kernel)
+    value, found = np.asarray(value), np.asarray(found)
     for fold in range(2):
         for n, length in enumerate(lengths):
             u = unary[fold, n, :length]
             p = pairwise[fold, n, : length - 1] if varying else pairwise[fold, 0]
             np.testing.assert_allclose(value[fold, n], enumeration.log_partition(u, p), rtol=1e-12)
             np.testing.assert_allclose(found[fold, n, :length], enumeration.marginals(u, p), rtol=1e-10)
-            assert (np.asarray(found[fold, n, length:]) == 0).all()
+            assert (found[fold, n, length:] == 0).all()
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("zeros", ["none", "all"])
 def test_marginals_at_places_are_those_of_the_full_grid(kernel, zeros):
-    made = [potentials(4, 2, False, zeros, 0.0, 1.0, seed) for seed in range(6)]
-    unary = jnp.asarray(np.stack([u for u, _ in made]).reshape(2, 3, 4, 2))
-    pairwise = jnp.asarray(made[0][1])
-    lengths = jnp.array([4, 2, 3])
-    at = jnp.array([[0, 5, 10], [1, 3, 4]])
-    full = chain.marginals(unary, pairwise, lengths, kernel).reshape(2, 12, 2)
-    some = chain.marginals(unary, pairwise, lengths, kernel, at=at)
-    np.testing.assert_allclose(some, np.take_along_axis(np.asarray(full), np.asarray(at)[..., None], 1))
+    made = [potentials((4, 2, False), zeros, 0.0, 1.0, seed) for seed in range(6)]
+    unary = np.stack([u for u, _ in made]).reshape(2, 3, 4, 2)
+    pairwise, lengths = made[0][1], np.array([4, 2, 3])
+    at = np.array([[0, 5, 10], [1, 3, 4]])
+    full = np.asarray(marginals(unary, pairwise, lengths, kernel=kernel)).reshape(2, 12, 2)
+    some = marginals(unary, pairwise, lengths, kernel=kernel, at=at)
+    np.testing.assert_allclose(some, np.take_along_axis(full, at[..., None], 1))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -151,34 +155,32 @@ def test_a_long_forced_path_keeps_its_improbable_value(kernel):
     unary[: steps - 1, 0] = -40.0
     unary[-1, 1] = -np.inf
     pairwise = np.array([[0.0, 0.0], [-np.inf, 0.0]])
-    value = chain.log_partition(jnp.asarray(unary), jnp.asarray(pairwise), kernel=kernel)
+    value = log_partition(unary, pairwise, kernel=kernel)
     assert float(value) == pytest.approx(-40.0 * (steps - 1), rel=1e-14)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_an_impossible_chain_has_log_partition_minus_infinity(kernel):
-    unary = jnp.asarray(np.array([[0.0, -np.inf], [-np.inf, 0.0]]))
-    pairwise = jnp.asarray(np.array([[0.0, -np.inf], [0.0, 0.0]]))
-    assert float(chain.log_partition(unary, pairwise, kernel=kernel)) == -np.inf
-    assert (np.asarray(chain.marginals(unary, pairwise, kernel=kernel)) == 0).all()
+    unary = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
+    pairwise = np.array([[0.0, -np.inf], [0.0, 0.0]])
+    assert float(log_partition(unary, pairwise, kernel=kernel)) == -np.inf
+    assert (np.asarray(marginals(unary, pairwise, kernel=kernel)) == 0).all()
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_step_impossible_in_every_state_has_log_partition_minus_infinity(kernel):
-    unary = jnp.asarray(np.array([[0.0, 0.0], [-np.inf, -np.inf], [0.0, 0.0]]))
-    value = chain.log_partition(unary, jnp.zeros((2, 2)), kernel=kernel)
+    unary = np.array([[0.0, 0.0], [-np.inf, -np.inf], [0.0, 0.0]])
+    value = log_partition(unary, np.zeros((2, 2)), kernel=kernel)
     assert float(value) == -np.inf
 
 
 def test_derivatives_at_the_edge_of_the_scaled_arithmetic():
     """Pairwise potentials so wide that a square of a divisor would underflow."""
     unary = np.array([[0.0, 0.0], [-np.inf, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    value = lambda p: chain.log_partition(jnp.asarray(unary), p, kernel="scan")  # noqa: E731
+    gradient, hessian = jax.jit(jax.grad(value)), jax.jit(jax.hessian(value))
     for width in (100.0, 149.0, 151.0, 250.0, 500.0):
         pairwise = np.array([[0.0, -width], [-width, -width]])
-        gradient = jax.jit(jax.grad(lambda p: chain.log_partition(jnp.asarray(unary), p, kernel="scan")))
-        hessian = jax.jit(
-            jax.hessian(lambda p: chain.log_partition(jnp.asarray(unary), p, kernel="scan"))
-        )
         weight = np.exp(
             enumeration.path_scores(unary, pairwise) - enumeration.log_partition(unary, pairwise)
         )
@@ -221,7 +223,7 @@ def _leave_one_out(emission, initial, pairwise, slope, derivative):
 @given(case=cases)
 def test_leave_one_out_matches_enumeration(case):
     """Also where emissions and transitions are impossible, in the values and the derivatives."""
-    unary, pairwise = potentials(**(case | {"shift": 0.0, "varying": False}))
+    unary, pairwise = potentials(**(case | {"shift": 0.0, "shape": (*case["shape"][:2], False)}))
     steps, states = unary.shape
     rng = np.random.default_rng(case["seed"])
     initial = rng.normal(size=states)
@@ -248,25 +250,23 @@ def test_leave_one_out_matches_enumeration(case):
 @settings(max_examples=20, deadline=None)
 @given(case=cases)
 def test_increments_match_enumeration_of_prefixes(case):
-    unary, pairwise = potentials(**(case | {"shift": 0.0, "varying": False}))
+    unary, pairwise = potentials(**(case | {"shift": 0.0, "shape": (*case["shape"][:2], False)}))
     pairwise[np.isneginf(pairwise).all(1)] = 0.0  # a state that nothing follows has no probabilities
     norm = np.log(np.exp(pairwise - pairwise.max(1, keepdims=True)).sum(1)) + pairwise.max(1)
     pairwise = pairwise - norm[:, None]
-    found = jax.jit(chain.increments)(unary, pairwise)
+    found = increments(unary, pairwise)
     totals = [enumeration.log_partition(unary[: t + 1], pairwise) for t in range(len(unary))]
     np.testing.assert_allclose(found, np.diff(totals, prepend=0.0), rtol=1e-9, atol=1e-8)
 
 
 def test_padding_adds_nothing_to_increments_and_leave_one_out():
     rng = np.random.default_rng(0)
-    unary, initial = jnp.asarray(rng.normal(size=(6, 2))), jnp.log(jnp.array([0.4, 0.6]))
-    pairwise = jnp.log(jnp.array([[0.8, 0.2], [0.3, 0.7]]))
-    lengths = jnp.array([6, 4])
-    both = jnp.stack([unary, unary])
-    steps = chain.increments(both, pairwise[None], lengths)
-    alone = chain.leave_one_out(both, initial, pairwise[None], lengths)
-    np.testing.assert_allclose(steps[1, :4], chain.increments(unary[:4], pairwise), rtol=1e-12)
-    short = chain.leave_one_out(unary[:4], initial, pairwise)
-    np.testing.assert_allclose(alone[1, :4], short, rtol=1e-12)
+    unary, initial = rng.normal(size=(6, 2)), np.log([0.4, 0.6])
+    pairwise, lengths = np.log([[0.8, 0.2], [0.3, 0.7]]), np.array([6, 4])
+    both = np.stack([unary, unary])
+    steps = np.asarray(increments(both, pairwise[None], lengths))
+    alone = np.asarray(leave_one_out(both, initial, pairwise[None], lengths))
+    np.testing.assert_allclose(steps[1, :4], increments(unary[:4], pairwise), rtol=1e-12)
+    np.testing.assert_allclose(alone[1, :4], leave_one_out(unary[:4], initial, pairwise), rtol=1e-12)
     np.testing.assert_array_equal(steps[1, 4:], 0.0)
     np.testing.assert_array_equal(alone[1, 4:], 0.0)

@@ -96,7 +96,7 @@ def test_m_steps_are_stationary(name, channels):
                 values, rows
             )
 
-        slope = jax.grad(expected)(jnp.asarray(space.to_free(params)))
+        slope = jax.jit(jax.grad(expected))(jnp.asarray(space.to_free(params)))
     np.testing.assert_allclose(slope, 0.0, atol=1e-8)
 
 

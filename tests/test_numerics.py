@@ -5,9 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fitonce.core.numerics import in_float64, logsumexp, safe_log, scale_log
+from fitonce.core import numerics
+from fitonce.core.numerics import in_float64
 
 INF = np.inf
+# Compiled, so that each is one program and not one for every operation in it.
+logsumexp = jax.jit(numerics.logsumexp, static_argnums=1)
+safe_log, scale_log = jax.jit(numerics.safe_log), jax.jit(numerics.scale_log)
 
 
 @pytest.fixture(autouse=True)

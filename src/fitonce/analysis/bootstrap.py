@@ -148,8 +148,8 @@ def bootstrap(
         )
     weights, theta = weights[ok], solved.thetas[ok]
     names, quantities = _quantities(fit, statistic)
-    draws = np.asarray(jax.vmap(quantities)(jnp.asarray(theta)))
-    value = np.asarray(quantities(jnp.asarray(fit.theta)))
+    draws = np.asarray(jax.vmap(quantities)(jax.device_put(theta)))
+    value = np.asarray(quantities(jax.device_put(fit.theta)))
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     columns = {"name": names, "value": value, "se": draws.std(0, ddof=1), "low": low, "high": high}
     control = delta_method(fit.slopes_of(quantities), curve.inverse)
@@ -244,7 +244,7 @@ def _quantities(
         return jnp.asarray(statistic(space.to_params(theta)))
 
     try:
-        result = jax.eval_shape(value, jnp.asarray(fit.theta))
+        result = jax.eval_shape(value, jax.device_put(fit.theta))
     except (TypeError, ValueError, jax.errors.JAXTypeError) as error:
         raise ValueError(
             "statistic must be written with jax.numpy and return a number or a vector, got "
@@ -275,7 +275,7 @@ def _compare(
     """The draws against exact refits, and how many of these failed."""
     refitted = exact(curve, batches)
     ok = np.array([status.ok for status in refitted.status])
-    exact_draws = np.asarray(jax.vmap(quantities)(jnp.asarray(refitted.thetas)))[ok]
+    exact_draws = np.asarray(jax.vmap(quantities)(jax.device_put(refitted.thetas)))[ok]
     spreads = np.full((2, len(table)), np.nan)
     if ok.sum() > 1:
         spreads[:] = draws[ok].std(0, ddof=1), exact_draws.std(0, ddof=1)

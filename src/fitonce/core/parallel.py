@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.numerics import in_float64, is_count
@@ -147,7 +146,7 @@ def placed(array: Any, parallel: Parallel) -> jax.Array:
     """An array on the default device; with "devices", its rows split over all devices, or copied to each
     if they do not split evenly."""
     if parallel != "devices":
-        return jnp.asarray(array)
+        return jax.device_put(array)
     rows = np.shape(array)[0] if np.ndim(array) else 1
     even = rows % len(jax.devices()) == 0
     return jax.device_put(array, _sharding("part") if even else _sharding())

@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.chunks import SMALL_BYTES, chunks
@@ -169,7 +168,7 @@ class Batches:
         if jax.default_backend() == "cpu" or room > _RESIDENT_BYTES:
             return None
         with jax.enable_x64(True):
-            return jnp.asarray(self.weights_of(self.every_fold))
+            return jax.device_put(self.weights_of(self.every_fold))
 
     def map(
         self,

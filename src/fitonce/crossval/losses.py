@@ -17,7 +17,6 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.numerics import Array, in_float64, one_each
@@ -80,7 +79,7 @@ def _compiled_user_losses(
 def _user_losses(
     objective: Objective, loss: Any, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
 ) -> np.ndarray:
-    arrays = (jnp.asarray(thetas), jnp.asarray(weights), jnp.asarray(scored))
+    arrays = (jax.device_put(thetas), jax.device_put(weights), jax.device_put(scored))
     try:
         return np.asarray(_compiled_user_losses(objective.space, loss, *arrays, objective.loss_data))
     except jax.errors.JAXTypeError as error:

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -137,7 +136,7 @@ class Fit:
     @in_float64
     def slopes_of(self, quantities: Callable[[Any], Any]) -> np.ndarray:
         """(Q, D) derivatives at the fit of a function of theta that returns (Q,)."""
-        return np.asarray(jax.jit(jax.jacfwd(quantities))(jnp.asarray(self.theta)))
+        return np.asarray(jax.jit(jax.jacfwd(quantities))(jax.device_put(self.theta)))
 
     @in_float64
     def to_dataframe(self) -> pd.DataFrame:
@@ -147,7 +146,7 @@ class Fit:
         return pd.DataFrame(
             {
                 "name": self.names,
-                "value": np.asarray(named(jnp.asarray(self.theta))),
+                "value": np.asarray(named(jax.device_put(self.theta))),
                 "se": self._standard_errors(named),
                 "theta": self.theta,
                 "theta_se": self._standard_errors(lambda theta: theta),
@@ -159,9 +158,9 @@ class Fit:
         where H is not a matrix, as one solve for each would take too long."""
         errors = np.full(len(self.theta), np.nan)
         if self.smallest_eigenvalue > 0 and self.hessian_operator.dense:
-            _, pull = jax.vjp(quantities, jnp.asarray(self.theta))
+            _, pull = jax.vjp(quantities, jax.device_put(self.theta))
             for some, unit in unit_rows(len(self.theta), _ROWS):
-                slopes = np.asarray(jax.vmap(pull)(jnp.asarray(unit))[0])
+                slopes = np.asarray(jax.vmap(pull)(jax.device_put(unit))[0])
                 solved = self.hessian_operator.solve(slopes.T)
                 errors[some] = np.sqrt(np.einsum("id,di->i", slopes, solved))
         return errors
@@ -290,7 +289,7 @@ def fit_at(
 
 
 def _params_at(objective: Objective, theta: np.ndarray) -> Params:
-    params = objective.space.to_params(jnp.asarray(theta))
+    params = objective.space.to_params(jax.device_put(theta))
     return jax.tree_util.tree_map(np.asarray, params)
 
 

@@ -207,11 +207,11 @@ class DeviceHessian(Factored):
     @in_float64
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """H times vectors, without damping."""
-        return np.asarray(self._matrix @ jnp.asarray(vectors))
+        return np.asarray(self._matrix @ jax.device_put(vectors))
 
     @in_float64
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        return np.asarray(jax.scipy.linalg.cho_solve((self._factor, True), jnp.asarray(rhs)))
+        return np.asarray(jax.scipy.linalg.cho_solve((self._factor, True), jax.device_put(rhs)))
 
     precondition = solve
 

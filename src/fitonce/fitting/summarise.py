@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pandas as pd
 
@@ -24,7 +24,7 @@ def summary_of(fit: Fit) -> FitSummary:
     if len(fit.theta) <= _MOST_PARAMETERS:
         table = fit.to_dataframe()[["name", "value", "se"]]
     else:
-        values = np.asarray(objective.space.named_values(jnp.asarray(fit.theta)))
+        values = np.asarray(objective.space.named_values(jax.device_put(fit.theta)))
         table = pd.DataFrame({"name": fit.names, "value": values, "se": np.nan})
     return FitSummary(
         model=str(fit.model),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -140,7 +141,7 @@ class CustomField:
                 f"got {counted(data.n_sequences, 'sequence')} with {counted(data.n_sites, 'site')}"
             )
         x = data.values[0]
-        return jnp.asarray(x[:, 0] if x.shape[1] == 1 else x)
+        return jax.device_put(x[:, 0] if x.shape[1] == 1 else x)
 
     def parameters(self, prepared: Array) -> Any:
         return constrained(self.init, self.constraints)

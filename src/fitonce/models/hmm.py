@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.constraints import Constraint, Simplex
@@ -145,11 +144,11 @@ class HMM:
         constant = constant_of(self.emission, x, observed, None)
         # A step with nothing observed has weight zero, so only partly observed steps need the mask.
         mask = observed | ~observed.any(1, keepdims=True)
-        partly = None if mask.all() else jnp.asarray(mask)
+        partly = None if mask.all() else jax.device_put(mask)
         largest = int(x.max()) if self.emission.traits.deduplicate else 0
-        arrays = (jnp.asarray(x), partly, jnp.asarray(known), jnp.asarray(counts))
+        arrays = (jax.device_put(x), partly, jax.device_put(known), jax.device_put(counts))
         rows = Rows(*arrays, constant=constant, largest=largest)
-        return Prepared(rows, None if index is None else jnp.asarray(index), grid)
+        return Prepared(rows, None if index is None else jax.device_put(index), grid)
 
     def parameters(self, prepared: Prepared) -> dict[str, Constraint]:
         k = self.n_states

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -145,14 +146,14 @@ class PottsMixture:
         x, observed, _ = observations(self._emission, data, exposure)
         constant = constant_of(self._emission, x[:, 0], observed[:, 0], exposure)
         rows = Rows(
-            x=jnp.asarray(x[:, 0]),
+            x=jax.device_put(x[:, 0]),
             observed=None,
             covariates=jnp.zeros((len(x), 0)),
-            counts=jnp.asarray(observed[:, 0].astype(float)),
-            exposure=None if exposure is None else jnp.asarray(exposure),
+            counts=jax.device_put(observed[:, 0].astype(float)),
+            exposure=None if exposure is None else jax.device_put(exposure),
             constant=constant,
         )
-        return FieldData(rows, jnp.asarray(0.0 if self.learns_factors else float(self.beta)))
+        return FieldData(rows, jax.device_put(0.0 if self.learns_factors else float(self.beta)))
 
     def parameters(self, prepared: FieldData) -> dict[str, Constraint]:
         names = self._emission.parameters(self.n_classes, prepared.rows)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 VERSION = 1
@@ -28,7 +27,7 @@ def with_leaves(tree: Any, arrays: list[np.ndarray]) -> Any:
     old, structure = jax.tree_util.tree_flatten(tree)
     if [np.shape(a) for a in old] != [np.shape(a) for a in arrays]:
         raise ValueError("the checkpoint is of a network of another shape")
-    return jax.tree_util.tree_unflatten(structure, [jnp.asarray(array) for array in arrays])
+    return jax.tree_util.tree_unflatten(structure, [jax.device_put(array) for array in arrays])
 
 
 def write_checkpoint(

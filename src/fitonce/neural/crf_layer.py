@@ -72,13 +72,13 @@ def train_crf_layer(
     for name, rate in (("learning_rate", learning_rate), ("scale", 1.0 if scale is None else scale)):
         if not (is_number(rate) and rate > 0):
             raise ValueError(f"{name} must be a positive number, got {rate!r}")
-    layer = tuple(jnp.asarray(value) for value in _checked(start, len(data.tags)))
+    layer = tuple(jax.device_put(value) for value in _checked(start, len(data.tags)))
     optimise = adam(learning_rate)
     optimiser = optimise.init(layer)
     precision = 0.0 if scale is None else 1.0 / (scale**2 * data.n_sequences)
     buckets = bucketed(data.lengths)
     grids = [
-        tuple(jnp.asarray(a) for a in (b.grid(data.features), b.grid(data.labels), b.lengths))
+        tuple(jax.device_put(a) for a in (b.grid(data.features), b.grid(data.labels), b.lengths))
         for b in buckets
     ]
     history = [Epoch(0, _named(layer), float("nan"), 0.0)]
@@ -88,8 +88,8 @@ def train_crf_layer(
             rng = np.random.default_rng((seed, epoch))
             total = 0.0
             for number, rows in _batches([len(b.members) for b in buckets], batch, rng):
-                counted = jnp.asarray((np.arange(batch) < len(rows)).astype(float))
-                chosen = jnp.asarray(np.resize(rows, batch))
+                counted = jax.device_put((np.arange(batch) < len(rows)).astype(float))
+                chosen = jax.device_put(np.resize(rows, batch))
                 arrays = (chosen, counted, precision, grids[number])
                 layer, optimiser, loss = _update(optimise, layer, optimiser, *arrays)
                 total += float(loss) * len(rows)

@@ -9,7 +9,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.numerics import Array
@@ -52,7 +51,7 @@ class Tagger:
         """Scores (T_n, K) of every tag at every word, from all layers below the CRF."""
         encoded = encode(self.encoding, sentences, None)
         scores: list[np.ndarray] = [np.zeros(0)] * len(encoded.words)
-        vectors = jnp.asarray(self.vectors)
+        vectors = jax.device_put(self.vectors)
         for members, batch in batches(encoded, self.settings.batch):
             values = np.asarray(_scores(self.network, batch, vectors))
             for member, row in zip(members, values, strict=False):

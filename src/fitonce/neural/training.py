@@ -79,7 +79,7 @@ def train(
     digest = _digest(training, validation, table, seed)
     if resume and checkpoint is not None and Path(checkpoint).exists():
         tagger, state = _resumed(checkpoint, tagger, state, digest)
-    history, given = list(tagger.history), jnp.asarray(table)
+    history, given = list(tagger.history), jax.device_put(table)
     with bar(epochs, "epochs", progress) as advance:
         advance(len(history))
         for epoch in range(len(history), epochs):

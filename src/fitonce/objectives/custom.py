@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -59,7 +58,7 @@ def custom_objective(model: Custom, data: Any, kernel: None = None) -> CustomObj
             "Custom takes plain arrays, got Sequences; pass data.values[0] and handle missing values"
         )
     plain = data.to_numpy() if isinstance(data, (pd.DataFrame, pd.Series)) else data
-    prepared = jax.tree_util.tree_map(jnp.asarray, plain)
+    prepared = jax.tree_util.tree_map(jax.device_put, plain)
     program = Program(model, ParameterSpace(model.space()), Own())
     return CustomObjective(program, np.ones(model.count(prepared)), data, prepared)
 
@@ -110,7 +109,7 @@ class CustomObjective(PreparedObjective, AutodiffObjective):
 
     @in_float64
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        arrays = (jnp.asarray(thetas), jnp.asarray(weights), self.prepared)
+        arrays = (jax.device_put(thetas), jax.device_put(weights), self.prepared)
         return np.asarray(log_likelihoods(self.program, *arrays))
 
     @in_float64

@@ -141,7 +141,7 @@ class AutodiffObjective(Objective):
             return np.stack([self._products_at(t, unit, v) for t, v in zip(thetas, u, strict=True)])
         if len(thetas) == 1:
             return self._second(thetas[0], u[0])[0][None]
-        return np.asarray(_hessians(self.values, self.program, jnp.asarray(thetas), u, *self.arrays))
+        return np.asarray(_hessians(self.values, self.program, jax.device_put(thetas), u, *self.arrays))
 
     @in_float64
     def cross(self, theta: np.ndarray) -> np.ndarray:
@@ -152,10 +152,10 @@ class AutodiffObjective(Objective):
     @in_float64
     def cross_by_rows(self, theta: np.ndarray) -> np.ndarray:
         """J without H, some rows at a time."""
-        u = jnp.asarray(self.coordinates(self.base))
+        u = jax.device_put(self.coordinates(self.base))
         found = np.empty((len(theta), len(u)))
         for some, unit in unit_rows(len(theta), self._together):
-            at = (jnp.asarray(theta), jnp.asarray(unit), u)
+            at = (jax.device_put(theta), jax.device_put(unit), u)
             found[some] = _cross_rows(self.values, self.program, *at, *self.arrays)
         return found
 
@@ -169,9 +169,9 @@ class AutodiffObjective(Objective):
 
     @in_float64
     def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
-        u = jnp.broadcast_to(jnp.asarray(self.coordinates(self.base)), changes.shape)
-        thetas = jnp.broadcast_to(jnp.asarray(theta), (len(changes), len(theta)))
-        at = (thetas, u, jnp.asarray(changes))
+        u = jnp.broadcast_to(jax.device_put(self.coordinates(self.base)), changes.shape)
+        thetas = jnp.broadcast_to(jax.device_put(theta), (len(changes), len(theta)))
+        at = (thetas, u, jax.device_put(changes))
         return np.asarray(_slopes_along(self.values, self.program, *at, *self.arrays))
 
     def _run(self, compiled: Any, *arrays: Any) -> Any:
@@ -195,11 +195,11 @@ class AutodiffObjective(Objective):
     def _products_at(self, theta: np.ndarray, directions: np.ndarray, u: Any) -> np.ndarray:
         found = np.empty(directions.shape)
         for some, _ in chunks(len(directions), min(self._together, len(directions))):
-            at = (jnp.asarray(theta), jnp.asarray(directions[some]), jnp.asarray(u))
+            at = (jax.device_put(theta), jax.device_put(directions[some]), jax.device_put(u))
             found[some] = _products_at(self.values, self.program, *at, *self.arrays)
         return found
 
     def _second(self, theta: np.ndarray, u: Any) -> tuple[np.ndarray, np.ndarray]:
-        at = (jnp.asarray(theta), jnp.asarray(u))
+        at = (jax.device_put(theta), jax.device_put(u))
         hessian, cross = map(np.asarray, _second(self.values, self.program, *at, *self.arrays))
         return 0.5 * (hessian + hessian.T), cross

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.numerics import Array, in_float64
@@ -30,10 +29,10 @@ class PreparedObjective(Objective):
 
     @in_float64
     def log_prior(self, theta: np.ndarray) -> float:
-        return float(priors.log_prior(self.program, jnp.asarray(theta), self.prepared))
+        return float(priors.log_prior(self.program, jax.device_put(theta), self.prepared))
 
     @in_float64
     def coordinates(self, weights: np.ndarray) -> Array:  # type: ignore[override]
-        w = jnp.asarray(weights, float)
+        w = jax.device_put(np.asarray(weights, float))
         path = partial(self.scheme.path, layout=self.layout)
         return path(w) if w.ndim == 1 else jax.vmap(path)(w)

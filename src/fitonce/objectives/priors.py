@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.chunks import unit_rows
@@ -44,7 +43,7 @@ def products(program: Program, theta: Array, directions: Array, prepared: Any) -
 def hessian_rows(program: Program, theta: np.ndarray, prepared: Any) -> Iterator[tuple[slice, Array]]:
     """Row numbers and rows of the Hessian of the log prior (D, D), some at a time."""
     for numbers, unit in unit_rows(program.space.size, _DIRECTIONS):
-        rows = products(program, jnp.asarray(theta), jnp.asarray(unit), prepared)
+        rows = products(program, jax.device_put(theta), jax.device_put(unit), prepared)
         some = slice(int(numbers[0]), int(numbers[-1]) + 1)
         yield some, rows[: some.stop - some.start]
 

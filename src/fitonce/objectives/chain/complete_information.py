@@ -116,7 +116,7 @@ def information_of(
 ) -> Information:
     """Of a chunk, from its expected first states (K,), transitions (K, K) and states of steps (K, n, T).
     `how`: the method of the emission for its closed form, used where its traits declare it."""
-    program, at = sample.program, jnp.asarray(theta)
+    program, at = sample.program, jax.device_put(theta)
     weighted = (shares * chunk.coefficients[:, None]).reshape(len(shares), -1)
     chain = -np.asarray(_chain_hessian(program, at, first, moves, sample.prepared))
     emission = program.model.emission
@@ -138,7 +138,7 @@ def _by_directions(
     common = jnp.eye(len(split.shared))
     directions = list(unit_rows(width, _DIRECTIONS)) or [(np.zeros(0, int), np.zeros((0, 0)))]
     for some, unit in directions:
-        found, tied = _complete(program, at, weighted, rows, jnp.asarray(unit), common)
+        found, tied = _complete(program, at, weighted, rows, jax.device_put(unit), common)
         own[some] = np.asarray(found)
     by_shared = -np.moveaxis(np.asarray(tied[0]), 0, -1)
     return -np.moveaxis(own, 1, 0), by_shared, -np.asarray(tied[1])
@@ -146,10 +146,10 @@ def _by_directions(
 
 def complete_information(sample: Sample, theta: np.ndarray) -> Information:
     """The complete-data information of a sample, or the metric that an emission has in its place."""
-    at, parts = jnp.asarray(theta), []
+    at, parts = jax.device_put(theta), []
     how = "metric" if sample.program.model.emission.traits.metric else "information"
     for chunk in sample.chunks():
-        weight = jnp.asarray(chunk.coefficients)
+        weight = jax.device_put(chunk.coefficients)
         first, moves, shares = posterior_of(sample.program, at, weight, *chunk.arrays)
         parts.append(information_of(sample, theta, chunk, first, moves, shares, how))
     return summed(parts)
@@ -164,7 +164,7 @@ def preconditioner(sample: Sample, theta: np.ndarray) -> LinearMap:
     blocks = [*found.own, found.chain, found.shared]
 
     def prior_rows(directions: np.ndarray) -> np.ndarray:
-        arrays = (jnp.asarray(theta), jnp.asarray(directions), sample.prepared)
+        arrays = (jax.device_put(theta), jax.device_put(directions), sample.prepared)
         return np.asarray(priors.products(sample.program, *arrays))
 
     for some, unit in unit_rows(split.own.shape[1], 4 * _DIRECTIONS):

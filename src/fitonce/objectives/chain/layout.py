@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -13,12 +14,14 @@ from fitonce.data.sequences import Sequences
 
 def chain_layout(data: Sequences) -> ChainLayout:
     """The layout of `data`."""
-    observed = jnp.asarray(data.observed.any(-1))
+    observed = jax.device_put(data.observed.any(-1))
     if data.valid.all():
         return ChainLayout(observed, None, None, None)
     places = np.where(data.valid, np.cumsum(data.valid.ravel()).reshape(data.valid.shape) - 1, 0)
     slots = np.flatnonzero(data.valid.ravel())
-    return ChainLayout(observed, jnp.asarray(data.lengths), jnp.asarray(places), jnp.asarray(slots))
+    return ChainLayout(
+        observed, jax.device_put(data.lengths), jax.device_put(places), jax.device_put(slots)
+    )
 
 
 class ChainLayout(NamedTuple):

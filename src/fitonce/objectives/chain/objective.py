@@ -130,8 +130,8 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         per = self.bytes_per_fold // count + 16 * len(theta)
         found = np.empty((count, len(theta)))
         for some, _ in chunks(count, int(np.clip(_SLOPE_BYTES // per, 1, count))):
-            part = (self.prepared.take(jnp.asarray(some)), self.layout.take(jnp.asarray(some)))
-            found[some] = programs.sequence_slopes(self.program, jnp.asarray(theta), *part)
+            part = (self.prepared.take(jax.device_put(some)), self.layout.take(jax.device_put(some)))
+            found[some] = programs.sequence_slopes(self.program, jax.device_put(theta), *part)
         return found.T
 
     @in_float64
@@ -148,14 +148,14 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         if self._whole:
             coefficients = np.asarray(weights)
         else:
-            grid = np.asarray(self.layout.to_grid(jnp.asarray(weights)))
+            grid = np.asarray(self.layout.to_grid(jax.device_put(weights)))
         return Sample(self.program, grid, coefficients, self.prepared, self.layout)
 
     @in_float64
     def m_step(
         self, theta: np.ndarray, weights: np.ndarray | None = None
     ) -> tuple[float, np.ndarray | None]:
-        u, at = self.coordinates(self.base if weights is None else weights), jnp.asarray(theta)
+        u, at = self.coordinates(self.base if weights is None else weights), jax.device_put(theta)
         value, counts = programs.expectations(self.program, at, u, *self.arrays)
         new = self.model.maximise(self.space.to_params(at), counts, self.prepared)
         return float(value), self.space.to_free(new)
@@ -169,7 +169,7 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
 
     @in_float64
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, slopes = programs.leave_one_out(self._with_states, jnp.asarray(theta), *self.arrays)
+        values, slopes = programs.leave_one_out(self._with_states, jax.device_put(theta), *self.arrays)
         return np.asarray(values), np.asarray(slopes)
 
     @in_float64
@@ -181,7 +181,7 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
     @in_float64
     def decode(self, theta: np.ndarray) -> list[np.ndarray]:
         """(T_n,) integers for each sequence, by the Viterbi algorithm."""
-        chain = self.model.potentials(self.space.to_params(jnp.asarray(theta)), self.prepared)
+        chain = self.model.potentials(self.space.to_params(jax.device_put(theta)), self.prepared)
         ((_, unary, pairwise),) = A().terms(chain, jnp.ones(self.data.n_sites), self.layout)
         paths, _ = best_path(unary, pairwise[None], self.layout.lengths)
         return [np.asarray(path)[:length] for path, length in zip(paths, self.data.lengths, strict=True)]

@@ -40,7 +40,7 @@ def likelihood_hessian(
     size, parts = len(theta), []
     hessian, slopes = np.zeros((size, size)), np.empty((len(sample.grid), size))
     for chunk in sample.chunks():
-        pieces, shares = pieces_of(sample.program, jnp.asarray(theta), *chunk.arrays)
+        pieces, shares = pieces_of(sample.program, jax.device_put(theta), *chunk.arrays)
         means = scores.sparse(pieces, chunk.coefficients, hessian)
         slopes[chunk.numbers[chunk.real]] = means[chunk.real]
         first, moves = counts(pieces, chunk.coefficients)
@@ -56,19 +56,19 @@ def likelihood_hessian(
 @in_float64
 def device_hessian(sample: Sample, theta: np.ndarray, devices: int = 1) -> tuple[Array, np.ndarray]:
     """The same in dense arrays, with the matrix left on the device."""
-    size, at, parts = len(theta), jnp.asarray(theta), []
+    size, at, parts = len(theta), jax.device_put(theta), []
     work = _dense_part if devices == 1 else _sharded_part(sample.program, devices)
     total, slopes = jnp.zeros((size, size)), np.empty((len(sample.grid), size))
     for chunk in sample.chunks(devices):
-        weight = jnp.asarray(chunk.coefficients)
+        weight = jax.device_put(chunk.coefficients)
         covariance, means, *found = work(sample.program, at, weight, *chunk.arrays)
         total = _less(total, covariance)
         slopes[chunk.numbers[chunk.real]] = np.asarray(means)[chunk.real]
         parts.append(information_of(sample, theta, chunk, *found))
     for block, values in summed(parts).blocks(sample.split):
-        total = plus(total, jnp.asarray(values), (block[0].start, block[1].start))
+        total = plus(total, jax.device_put(values), (block[0].start, block[1].start))
     back = np.argsort(sample.split.order)
-    return _reordered(total, jnp.asarray(back)), slopes[:, back]
+    return _reordered(total, jax.device_put(back)), slopes[:, back]
 
 
 @partial(jax.jit, static_argnums=0)

@@ -195,7 +195,7 @@ class Sample:
 
     def some(self, group: np.ndarray) -> Sample:
         """Some of the sequences, as NumPy arrays that can be sent to a worker."""
-        taken = (self.prepared.take(jnp.asarray(group)), self.layout.take(jnp.asarray(group)))
+        taken = (self.prepared.take(jax.device_put(group)), self.layout.take(jax.device_put(group)))
         local = jax.tree_util.tree_map(np.asarray, taken)
         return Sample(self.program, self.grid[group], self.coefficients[group], *local)
 
@@ -203,10 +203,10 @@ class Sample:
         """All sequences, as many at a time as memory allows."""
         for numbers, real in chunks(len(self.grid), self._chunk(devices)):
             arrays = (
-                jnp.asarray(self.grid[numbers]),
-                self.prepared.take(jnp.asarray(numbers)),
-                jnp.asarray(self.layout.observed)[numbers],
-                jnp.asarray(self.lengths[numbers]),
+                jax.device_put(self.grid[numbers]),
+                self.prepared.take(jax.device_put(numbers)),
+                jax.device_put(self.layout.observed)[numbers],
+                jax.device_put(self.lengths[numbers]),
             )
             yield Chunk(numbers, real, self.coefficients[numbers] * real, arrays)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -19,7 +20,7 @@ def field_layout(
     for row, scope in zip(members, scopes, strict=True):
         row[: len(scope)] = scope
     owner = np.repeat(np.arange(len(scopes)), np.diff(starts))
-    return FieldLayout(jnp.asarray(observed), jnp.asarray(members), jnp.asarray(owner))
+    return FieldLayout(jax.device_put(observed), jax.device_put(members), jax.device_put(owner))
 
 
 class FieldLayout(NamedTuple):

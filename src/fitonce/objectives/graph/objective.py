@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from fitonce.core.numerics import in_float64
@@ -90,7 +90,7 @@ class FieldObjective(PreparedObjective):
     @in_float64
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
         values, slopes, _ = self._expand(thetas, weights)
-        arrays = (jnp.asarray(thetas), self.coordinates(weights), slopes, *self._data)
+        arrays = (jax.device_put(thetas), self.coordinates(weights), slopes, *self._data)
         return values, np.asarray(programs.gradients(self.program, *arrays))
 
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -124,7 +124,7 @@ class FieldObjective(PreparedObjective):
     ) -> tuple[float, np.ndarray | None]:
         weights = self.base if weights is None else weights
         values, (nodes, _), _ = self._expand(np.asarray(theta)[None], weights[None])
-        params = self.space.to_params(jnp.asarray(theta))
+        params = self.space.to_params(jax.device_put(theta))
         shares = np.asarray(nodes)[..., 0] * weights[:, None]
         new = self.model.maximise(params, shares, self.prepared)
         try:
@@ -188,13 +188,13 @@ class FieldObjective(PreparedObjective):
     ) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
         """Unary (V, K, F), factors (P, F), and log priors (F,)."""
         u = self.coordinates(weights)
-        field, prior = programs.potentials(self.program, jnp.asarray(thetas), u, *self._data)
+        field, prior = programs.potentials(self.program, jax.device_put(thetas), u, *self._data)
         return (np.asarray(field.emission), np.asarray(field.factors)), np.asarray(prior)
 
     @in_float64
     def _directions(self, thetas: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         u = self.coordinates(weights)
-        moves = programs.directions(self.program, jnp.asarray(thetas), u, *self._data)
+        moves = programs.directions(self.program, jax.device_put(thetas), u, *self._data)
         return np.asarray(moves.emission), np.asarray(moves.factors)
 
     @cached_property
@@ -225,7 +225,7 @@ class FieldObjective(PreparedObjective):
         normaliser = self._log_normaliser if free is None else free.log_partition
         with np.errstate(invalid="ignore"):  # impossible with and without data: -inf - -inf
             values = normaliser - collected.log_partition - prior
-        return values, Field(jnp.asarray(nodes), jnp.asarray(edges)), (collected, free)
+        return values, Field(jax.device_put(nodes), jax.device_put(edges)), (collected, free)
 
     def _groups(self, directions: int, folds: int = 1) -> Iterator[slice]:
         """As many directions at a time as memory allows."""
@@ -257,7 +257,7 @@ class FieldObjective(PreparedObjective):
         if free is not None:
             still = np.zeros_like(d_unary)
             d_edges = d_edges - self._tangents(free, still, d_factors, True)[1]
-        at = (jnp.asarray(thetas), self.coordinates(weights), slopes)
-        moved = Field(jnp.asarray(d_nodes), jnp.asarray(d_edges))
+        at = (jax.device_put(thetas), self.coordinates(weights), slopes)
+        moved = Field(jax.device_put(d_nodes), jax.device_put(d_edges))
         hessians, cross = programs.second(self.program, *at, moved, *self._data)
         return np.moveaxis(np.asarray(hessians), 0, -1), np.moveaxis(np.asarray(cross), 0, 1)

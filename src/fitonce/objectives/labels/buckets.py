@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.chunks import chunks
@@ -128,10 +127,10 @@ class Buckets:
     def totals(self, thetas: np.ndarray, coefficients: np.ndarray) -> ValuesAndSlopes:
         """Sums over all sequences of coefficient (N,) times log Z, (F,), and their slopes (F, D)."""
         values, slopes = np.zeros(len(thetas)), np.zeros(thetas.shape)
-        order = jnp.asarray(self.order)
+        order = jax.device_put(self.order)
         for bucket, padded in zip(self.buckets, self.padded, strict=True):
-            scale = jnp.asarray(coefficients[bucket.members])
-            found = programs.totals(self.program, jnp.asarray(thetas), scale, order, padded)
+            scale = jax.device_put(coefficients[bucket.members])
+            found = programs.totals(self.program, jax.device_put(thetas), scale, order, padded)
             values += np.asarray(found[0])
             slopes += np.asarray(found[1])
         return values, slopes
@@ -155,11 +154,16 @@ class Buckets:
         size = _usual_chunk if weights is None else lambda *_: _PARTIAL_CHUNK
         for some, _, padded, places in self._chunks(sequences, size):
             steps = padded.design.shape[1]
-            rows = (self.program, jnp.asarray(thetas[some]), places, jnp.asarray(labels[some, :steps]))
+            rows = (
+                self.program,
+                jax.device_put(thetas[some]),
+                places,
+                jax.device_put(labels[some, :steps]),
+            )
             if weights is None:
-                found = programs.log_partitions(*rows, jnp.asarray(self.order), padded)
+                found = programs.log_partitions(*rows, jax.device_put(self.order), padded)
             else:
-                kept = jnp.asarray(weights[some, :steps])
+                kept = jax.device_put(weights[some, :steps])
                 found = programs.mean_log_partitions(*rows, kept, padded)
             values[some], slopes[some] = map(np.asarray, found)
         return values, slopes
@@ -169,15 +173,15 @@ class Buckets:
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Chunks of row numbers (n,) and log p(z_t | known labels, x) (n, T, K)."""
         for some, _, padded, places in self._chunks(sequences):
-            known = jnp.asarray(labels[some, : padded.design.shape[1]])
-            arrays = (jnp.asarray(thetas[some]), places, known, padded)
+            known = jax.device_put(labels[some, : padded.design.shape[1]])
+            arrays = (jax.device_put(thetas[some]), places, known, padded)
             yield some, np.asarray(programs.log_marginals(self.program, *arrays))
 
     def best_paths(self, theta: np.ndarray) -> list[np.ndarray | None]:
         """The most probable states of every sequence; None where no path is possible."""
         found: list[np.ndarray | None] = [None] * len(self.place)
         for some, _, padded, places in self._chunks(np.arange(len(found))):
-            thetas = jnp.asarray(np.tile(theta, (len(some), 1)))
+            thetas = jax.device_put(np.tile(theta, (len(some), 1)))
             paths, totals = map(np.asarray, programs.best_paths(self.program, thetas, places, padded))
             lengths = np.asarray(padded.lengths)[np.asarray(places)]
             for row, path, length, total in zip(some, paths, lengths, totals, strict=True):
@@ -195,17 +199,17 @@ class Buckets:
         """(D, D) sum over rows of coefficient (R,) times second derivatives of `log_partitions`, all at
         one theta (D,)."""
         total = np.zeros((len(theta), len(theta)))
-        at, order = jnp.asarray(theta), jnp.asarray(self.order)
+        at, order = jax.device_put(theta), jax.device_put(self.order)
         used = np.flatnonzero(coefficients)
         size = partial(_hessian_chunk, len(theta)) if weights is None else lambda *_: _PARTIAL_CHUNK
         for chunk, real, padded, places in self._chunks(sequences[used], size):
             some, steps = used[chunk], padded.design.shape[1]
-            scale = jnp.asarray(np.where(real, coefficients[some], 0.0))
-            rows = (self.program, at, places, jnp.asarray(labels[some, :steps]))
+            scale = jax.device_put(np.where(real, coefficients[some], 0.0))
+            rows = (self.program, at, places, jax.device_put(labels[some, :steps]))
             if weights is None:
                 total += np.asarray(programs.covariance(*rows, scale, order, padded))
             else:
-                kept = jnp.asarray(weights[some, :steps])
+                kept = jax.device_put(weights[some, :steps])
                 total += np.asarray(programs.mean_curvature(*rows, kept, scale, padded))
         return total
 
@@ -218,7 +222,7 @@ class Buckets:
             inside = np.flatnonzero(self.bucket_of[sequences] == number)
             for index, real in chunks(len(inside), size(padded, len(inside))):
                 some = inside[index]
-                yield some, real, padded, jnp.asarray(self.place[sequences[some]])
+                yield some, real, padded, jax.device_put(self.place[sequences[some]])
 
 
 @in_float64
@@ -231,8 +235,8 @@ def in_buckets(
     padded = []
     for number, bucket in enumerate(buckets):
         bucket_of[bucket.members], place[bucket.members] = number, np.arange(len(bucket.members))
-        given = None if scores is None else jnp.asarray(bucket.grid(scores))
-        features = jnp.asarray(bucket.grid(design))
-        padded.append(PaddedBucket(features, given, jnp.asarray(bucket.lengths)))
+        given = None if scores is None else jax.device_put(bucket.grid(scores))
+        features = jax.device_put(bucket.grid(design))
+        padded.append(PaddedBucket(features, given, jax.device_put(bucket.lengths)))
     order = np.asarray(programs.order(program))
     return Buckets(program, order, buckets, padded, bucket_of, place)

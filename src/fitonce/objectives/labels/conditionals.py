@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from scipy import special
 
@@ -22,7 +22,7 @@ def is_local(layout: LabelLayout, sites: np.ndarray) -> np.ndarray:
 def local_scores(layout: LabelLayout, theta: np.ndarray, sites: np.ndarray) -> np.ndarray:
     """(n, K) of every tag at sites (n,), given their neighbours: own scores and the two transitions."""
     program = layout.buckets.program
-    linear = program.model.stack(program.space.to_params(jnp.asarray(theta)))
+    linear = program.model.stack(program.space.to_params(jax.device_put(theta)))
     weights, transition, possible = map(np.asarray, linear)
     first, last, before, after = _neighbours(layout, sites)
     scores = layout.design[sites] @ weights

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from scipy import special
 
@@ -75,7 +75,7 @@ class LabelObjective(Objective):
 
     @in_float64
     def log_prior(self, theta: np.ndarray) -> float:
-        return float(priors.log_prior(self.program, jnp.asarray(theta), None))
+        return float(priors.log_prior(self.program, jax.device_put(theta), None))
 
     @property
     def bytes_per_fold(self) -> int:
@@ -109,7 +109,7 @@ class LabelObjective(Objective):
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
         thetas, layout = np.asarray(thetas), self.layout
         totals, expected = layout.buckets.totals(thetas, self.data.sequence_weights)
-        found = priors.values_and_slopes(layout.buckets.program, jnp.asarray(thetas), None)
+        found = priors.values_and_slopes(layout.buckets.program, jax.device_put(thetas), None)
         prior, prior_slopes = map(np.asarray, found)
         constant, observed = layout.complete_scores
         values = totals - thetas @ observed - constant - prior
