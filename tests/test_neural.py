@@ -23,7 +23,7 @@ def tagged(count, seed):
     rng = np.random.default_rng(seed)
     words, tags = [], []
     for _ in range(count):
-        chosen = [int(k) for k in rng.choice([0, 2, 3, 4], rng.integers(1, 10))]
+        chosen = [int(k) for k in rng.choice([0, 2, 3, 4], rng.integers(1, 20))]
         chosen = [
             k for first in chosen for k in ((0, 1) if first == 0 and rng.random() < 0.5 else (first,))
         ]
