@@ -108,6 +108,15 @@ class ParameterSpace:
             parts.append(leaf.to_free(value))
         return np.concatenate(parts)
 
+    def values(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
+        """Name and constrained value (*shape, F) of each leaf, for thetas (F, D), in NumPy."""
+        return {
+            name: leaf.values(np.ascontiguousarray(thetas[:, start:stop].T))
+            for name, leaf, (start, stop) in zip(
+                self._leaf_names, self._leaves, self._spans, strict=True
+            )
+        }
+
     @partial(jax.jit, static_argnums=0)
     def named_values(self, theta: Array) -> Array:
         """(D,): the constrained values that `names` refers to."""

@@ -109,15 +109,21 @@ class HMM:
 
     def maximise(self, params: Params, expected: Chain, prepared: Prepared) -> Params:
         """The M step of EM, given the expected count of each potential."""
-        support = True if self.support is None else np.asarray(self.support)
         shares = np.asarray(expected.emission).reshape(-1, self.n_states)
         if prepared.index is not None:
             steps, shares = shares, np.zeros((len(prepared.rows.counts), self.n_states))
             np.add.at(shares, np.asarray(prepared.index).ravel(), steps)
+        return self.maximise_counts(params, expected.initial, expected.transition, shares, prepared.rows)
+
+    def maximise_counts(
+        self, params: Params, firsts: Any, pairs: Any, shares: np.ndarray, rows: Rows
+    ) -> Params:
+        """The M step, given expected first states (K,), transitions (K, K) and states of rows (R, K)."""
+        support = True if self.support is None else np.asarray(self.support)
         new = {
-            "initial": _most_likely(expected.initial, self.initial_concentration, True),
-            "transition": _most_likely(expected.transition, self.transition_concentration, support),
-            **self.emission.maximise(params, shares, prepared.rows),
+            "initial": _most_likely(firsts, self.initial_concentration, True),
+            "transition": _most_likely(pairs, self.transition_concentration, support),
+            **self.emission.maximise(params, shares, rows),
         }
         return new | {name: np.asarray(value) for name, value in self.frozen}
 
