@@ -157,6 +157,18 @@ def test_custom_losses_put_back_one_point_at_a_time():
     np.testing.assert_allclose(cv.pointwise["loss"], 0.5 * (data[[0, 9]] - mean) ** 2, rtol=1e-9)
 
 
+def test_custom_models_keep_data_of_their_own_which_results_know():
+    model = fo.models.Custom(lambda p, x, w: -0.5 * jnp.sum(w * (x - p["m"]) ** 2), {"m": 0.0})
+    data = np.arange(12.0)
+    fits = [fo.fit(model, data), fo.fit(model, 2.0 * data)]
+    before = fits[0].objective(fits[0].theta)
+    data[:] = 0.0
+    assert fits[0].objective(fits[0].theta) == before
+    results = [fo.cross_validate(f, fo.folds.points(12), method="none", check=False) for f in fits]
+    with pytest.raises(ValueError, match="same folds of the same data"):
+        fo.compare({"one": results[0], "other": results[1]})
+
+
 def test_custom_heldout_function_is_used():
     model = fo.models.Custom(
         lambda p, x, w: -0.5 * jnp.sum(w * (x - p["m"]) ** 2), {"m": 0.0},

@@ -14,7 +14,7 @@ import pytest
 import fitonce as fo
 from fitonce.core.constraints import Free
 from fitonce.core.parameters import ParameterSpace
-from fitonce.models import Binomial, Categorical, Gaussian, Poisson
+from fitonce.models import Binomial, Categorical, EmissionTraits, Gaussian, Poisson
 from fitonce.models.emissions import Emission, spread_levels, sum_channels
 from fitonce.objectives.families import objective_of
 
@@ -176,6 +176,42 @@ class Named(Emission):
 
     def log_density(self, params, rows):
         return sum_channels(-0.5 * (rows.x[:, None] - params["mean"]) ** 2, rows)
+
+
+@dataclass(frozen=True)
+class Promising(Named):
+    """Declares what it does not have."""
+
+    declared: EmissionTraits | str
+    information = Emission.information
+
+    @property
+    def traits(self):
+        return self.declared
+
+
+@dataclass(frozen=True)
+class Narrow(Named):
+    """One density for all states."""
+
+    def log_density(self, params, rows):
+        return super().log_density(params, rows)[:, :1]
+
+
+@pytest.mark.parametrize(
+    ("emission", "sentence"),
+    [
+        (
+            Promising(EmissionTraits(information=True)),
+            "Promising declare information=True, so it must have a method `information`",
+        ),
+        (Promising("fast"), "must be fo.models.EmissionTraits, got 'fast'"),
+        (Narrow(), r"of Narrow must return one number for each row and state, shape \(40, 2\), got"),
+    ],
+)
+def test_an_emission_that_is_not_what_it_says_is_refused(emission, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        objective_of(fo.models.HMM(2, emission), draw("gaussian"))(np.zeros(5))
 
 
 def test_hooks_that_are_not_declared_are_not_used():

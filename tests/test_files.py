@@ -287,3 +287,10 @@ def test_a_time_that_is_none_is_refused(tmp_path, cell, said):
 
 def test_a_column_that_numbers_rows_stays_when_it_is_all_there_is(tmp_path):
     assert read_file(written(tmp_path, pd.DataFrame({"id": [1, 2, 5]}))).data.n_sites == 3
+
+
+def test_years_in_a_column_named_date_are_times_and_not_counts(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text("date,count\n" + "".join(f"{1900 + t},{t % 4}\n" for t in range(12)))
+    found = read_file(path, Columns())
+    assert found.data.channels == ("count",)

@@ -24,6 +24,7 @@ from fitonce.data.reading import Columns
 from fitonce.folds.catalogue import FOLD_KINDS, FoldOptions
 from fitonce.objectives.families import families
 from fitonce.objectives.family import Loaded, Option
+from fitonce.objectives.schemes import named_scheme
 
 _FILE = "; ".join(
     ["A table: CSV, TSV, Parquet, NPZ or NPY"]
@@ -102,6 +103,8 @@ class Request:
         self.fold_choice().kind(choice.family)  # raise now rather than after the fit
         resolve_method(self.method)
         resolve_loss(self.loss)
+        if self.scheme is not None:
+            named_scheme(self.scheme)
         check_outputs([self.report, self.save], self.plot, self.force)
         if self.cache:
             compile_cache.use()

@@ -17,8 +17,8 @@ from fitonce.data.table_files import read_table
 from fitonce.data.times import as_times, between, has_zones, regular_grid
 
 _INDEX = ("", "index", "id", "row", "rownames", "row_id")  # names of columns that may number rows
-_TIMES = ("time", "t", "step", "timestep", "time_step", "tick", "period", "second", "minute", "hour",
-          "day", "week", "month", "quarter", "year")  # fmt: skip
+_TIMES = ("time", "date", "t", "step", "timestep", "time_step", "tick", "period", "second", "minute",
+          "hour", "day", "week", "month", "quarter", "year")  # fmt: skip
 _MONTH = r"(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
 _DATE = "|".join(
     [

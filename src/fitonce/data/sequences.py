@@ -95,8 +95,13 @@ def _some(lengths: np.ndarray) -> str:
 class Points(Collection):
     """`count` units that can be left out; nothing else is known about them."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, fingerprint: str = "") -> None:
         self.lengths = np.array([count])
+        self._fingerprint = fingerprint
+
+    @property
+    def fingerprint(self) -> str:
+        return self._fingerprint
 
     @property
     def weights(self) -> np.ndarray:

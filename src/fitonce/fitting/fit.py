@@ -289,7 +289,7 @@ def fit_at(
 
 
 def _params_at(objective: Objective, theta: np.ndarray) -> Params:
-    params = objective.space.to_params(jax.device_put(theta))
+    params = objective.space.to_params(jax.device_put(np.asarray(theta, float)))
     return jax.tree_util.tree_map(np.asarray, params)
 
 

@@ -198,6 +198,12 @@ class HMM:
 
     def potentials(self, params: Params, prepared: Prepared) -> Chain:
         table = self.emission.log_density(params, prepared.rows)
+        expected = (len(prepared.rows.x), self.n_states)
+        if np.shape(table) != expected:
+            raise ValueError(
+                f"log_density of {self.emission.name} must return one number for each row and state, "
+                f"shape {expected}, got {np.shape(table)}"
+            )
         index = prepared.index
         emission = table.reshape(*prepared.grid, self.n_states) if index is None else table[index]
         return Chain(safe_log(params["initial"]), safe_log(params["transition"]), emission)

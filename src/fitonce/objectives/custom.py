@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -58,7 +59,8 @@ def custom_objective(model: Custom, data: Any, kernel: None = None) -> CustomObj
             "Custom takes plain arrays, got Sequences; pass data.values[0] and handle missing values"
         )
     plain = data.to_numpy() if isinstance(data, (pd.DataFrame, pd.Series)) else data
-    prepared = jax.tree_util.tree_map(jax.device_put, plain)
+    # Copied: JAX may go on reading the user's own arrays, which may change.
+    prepared = jax.tree_util.tree_map(lambda array: jax.device_put(np.array(array)), plain)
     program = Program(model, ParameterSpace(model.space()), Own())
     return CustomObjective(program, np.ones(model.count(prepared)), data, prepared)
 
@@ -81,7 +83,15 @@ class CustomObjective(PreparedObjective, AutodiffObjective):
 
     @property
     def collection(self) -> Collection:
-        return Points(len(self.base))
+        return Points(len(self.base), self._fingerprint)
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for leaf in jax.tree_util.tree_leaves(self.prepared):
+            array = np.asarray(leaf)
+            digest.update(f"{array.shape} {array.dtype}".encode() + array.tobytes())
+        return digest.hexdigest()[:32]
 
     @property
     def loss_data(self) -> Any:

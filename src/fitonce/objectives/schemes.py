@@ -214,6 +214,13 @@ class Own(_AlongWeights):
 _NAMED: dict[str, Scheme] = {"A": A(), "B": B(), "C": C(), "structures": Structures()}
 
 
+def named_scheme(name: str) -> Scheme:
+    """The scheme of this name."""
+    if name not in _NAMED:
+        raise ValueError(f"scheme must be one of {sorted(_NAMED)} or a scheme, got '{name}'")
+    return _NAMED[name]
+
+
 def resolve_scheme(scheme: str | Scheme | None, kind: str | None, usual: Scheme) -> Scheme:
     """The scheme of this name; None: Structures for folds of sequences, else the model's `usual` one."""
     if isinstance(usual, Own):
@@ -225,9 +232,7 @@ def resolve_scheme(scheme: str | Scheme | None, kind: str | None, usual: Scheme)
     if scheme is None:
         return Structures() if kind == "sequences" else usual
     if isinstance(scheme, str):
-        if scheme not in _NAMED:
-            raise ValueError(f"scheme must be one of {sorted(_NAMED)} or a scheme, got '{scheme}'")
-        scheme = _NAMED[scheme]
+        scheme = named_scheme(scheme)
     if isinstance(scheme, type) or not isinstance(scheme, Scheme):
         raise ValueError(
             f"scheme must be one of {sorted(_NAMED)} or a scheme such as B(), got {scheme!r}"

@@ -53,12 +53,14 @@ class AdaptedEmission(Emission):
 def as_emission(given: Any) -> Emission:
     """The emission itself, or an adapter for one that does not derive from `Emission`."""
     if isinstance(given, Emission):
+        _require_declared(given)
         return given
     if isinstance(given, type):
         raise ValueError(f"emission must be an instance, such as {given.__name__}(), got the class")
     if not all(hasattr(given, name) for name in (*_METHODS, "deduplicate")):
         raise ValueError(
-            f"emission must be an fo.models.Emission such as fo.models.Poisson(), got {given!r:.80}"
+            "emission must be an fo.models.Emission such as fo.models.Poisson(), or derive from it, "
+            f"got {given!r:.80}"
         )
     warnings.warn(
         f"an emission should derive from fo.models.Emission; {type(given).__name__} does not, which the "
@@ -67,3 +69,16 @@ def as_emission(given: Any) -> Emission:
         stacklevel=4,
     )
     return AdaptedEmission(given)
+
+
+def _require_declared(given: Emission) -> None:
+    """Raise unless the emission has what its traits declare."""
+    if not isinstance(given.traits, EmissionTraits):
+        raise ValueError(
+            f"traits of an emission must be fo.models.EmissionTraits, got {given.traits!r:.80}"
+        )
+    for trait, method in (("m_step", "maximise"), ("information", "information"), ("metric", "metric")):
+        if getattr(given.traits, trait) and getattr(type(given), method) is getattr(Emission, method):
+            raise ValueError(
+                f"the traits of {given.name} declare {trait}=True, so it must have a method `{method}`"
+            )
