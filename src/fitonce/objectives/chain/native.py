@@ -137,7 +137,7 @@ class NativeChainObjective(ChainObjective):
         """(F,)."""
         total = self.forms.log_prior(values, self.steps.rows)
         for name, excess in self._excess.items():
-            logs = np.log(np.where(excess != 0, values[name].T, 1.0)).T
+            logs = np.log(np.where(excess[..., None] != 0, values[name], 1.0))
             total = total + np.sum(excess[..., None] * logs, tuple(range(excess.ndim)))
         return total
 

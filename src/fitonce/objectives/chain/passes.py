@@ -119,7 +119,8 @@ def _scaled(steps: Steps, given: Potentials) -> Posterior:
         for array in (given.rows, given.weights, given.initial, given.moves, given.coefficients)
     )
     index = steps.index
-    if not np.isin(weights, (0.0, 1.0)).all():  # a row of its own for each step
+    tempered = bool(((weights != 0.0) & (weights != 1.0)).any())
+    if tempered:  # a row of its own for each step
         with np.errstate(invalid="ignore"):
             rows = np.where(weights[:, None] == 0, 0.0, weights[:, None] * rows[index])
         index, weights = np.arange(len(index)), np.ones_like(weights)
@@ -139,7 +140,7 @@ def _scaled(steps: Steps, given: Potentials) -> Posterior:
     values = steps.totals(logs) + first_peak[:, 0]
     if len(moves) == 1:
         values += (np.diff(steps.starts)[:, None] - 1) * move_peak[0, 0]
-    if len(rows) != len(given.rows):  # sums of steps with rows of their own
+    if tempered:
         shares = _by_row(steps, given, nodes[..., :folds])
     total = np.where(coefficients != 0, coefficients * values, 0.0).sum(0)
     return Posterior(
