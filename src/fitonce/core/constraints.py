@@ -174,8 +174,8 @@ class Simplex(_Supported):
         return jax.nn.softmax(logits, -1)
 
     def values(self, free: np.ndarray) -> np.ndarray:
-        logits = np.broadcast_to(np.where(self.mask(), 0.0, -np.inf)[..., None], (*self.shape, free.shape[-1]))
-        logits, places = logits.copy(), self.coordinates()
+        logits = np.repeat(np.where(self.mask(), 0.0, -np.inf)[..., None], free.shape[-1], -1)
+        places = self.coordinates()
         if places:
             logits[tuple(np.array(places).T)] = free
         return softmax(logits, axis=-2)

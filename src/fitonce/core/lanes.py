@@ -14,9 +14,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, models, overload, register_model
+from numba.extending import intrinsic as _intrinsic
+from numba.extending import models, overload, register_model
 
 LANES = 8
+intrinsic: Any = _intrinsic  # its own types are those of the Python functions that it is given
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 
 

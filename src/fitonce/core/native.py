@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import suppress
+from typing import Any
 
 import numba
 
-_Function = TypeVar("_Function", bound=Callable[..., object])
 
-
-def compiled(function: _Function) -> _Function:
+def compiled(function: Callable[..., Any]) -> Any:
     """`function` compiled at its first call, without Python's lock, so that threads run side by side.
 
     Machine code is kept beside the source or in the user's cache folder. Where neither can be written
     to, it is compiled again in every process.
     """
-    made = numba.njit(nogil=True, error_model="numpy")(function)
-    try:
+    made: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    with suppress(RuntimeError):  # no folder to write to
         made.enable_caching()
-    except RuntimeError:  # no folder to write to
-        pass
     return made
 
 
-def inlined(function: _Function) -> _Function:
+def inlined(function: Callable[..., Any]) -> Any:
     """A part of compiled functions that becomes part of their machine code."""
-    return numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)
+    made: Any = numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)
+    return made

@@ -46,7 +46,8 @@ def scaled_posterior(  # type: ignore[no-untyped-def]
         for t in range(begin, end):
             move = t * block if varying else 0
             emission = (rows_at, index[t] * states * LANES, load(weights_at, t * LANES))
-            _forward(states, emission, initial_at, own, moves_at, move, t, t == begin, nodes_at, scales_at)
+            chain = (initial_at, own, moves_at, move)
+            _forward(states, emission, chain, t, t == begin, nodes_at, scales_at)
         coefficient = load(_at(coefficients), n * LANES)
         for j in range(states):
             store(onward, j * LANES, same(1.0))
@@ -74,9 +75,10 @@ def _at(array):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _forward(states, emission, initial, own, moves, move, t, first, nodes, scales):  # type: ignore[no-untyped-def]
+def _forward(states, emission, chain, t, first, nodes, scales):  # type: ignore[no-untyped-def]
     """p(z_t | x_1 .. x_t) from that of the step before."""
     rows, row, weight = emission
+    initial, own, moves, move = chain
     here, before, one, total = t * states * LANES, (t - 1) * states * LANES, same(1.0), same(0.0)
     for j in range(states):
         if first:
@@ -242,7 +244,9 @@ def _share(part, whole):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def tangents(nodes, back, onward, d_emission, d_initial, d_moves, starts, coefficients, reach, d_pairs, d_values):  # type: ignore[no-untyped-def]
+def tangents(  # type: ignore[no-untyped-def]
+    nodes, back, onward, d_emission, d_initial, d_moves, starts, coefficients, reach, d_pairs, d_values
+):  # fmt: skip
     """Derivatives along M directions of the logarithms of potentials, M in the last axis.
 
     The derivative of log p(z_t = k, x) is the mean of the derivatives of all potentials given z_t = k,

@@ -87,7 +87,7 @@ class ClosedBinomial(ClosedForms):
 
 @dataclass(frozen=True)
 class ClosedCategorical(ClosedForms):
-    """Free coordinates are log-ratios to the last category, channel by channel; the prior is Dirichlet."""
+    """Free coordinates are log-ratios to the last category, by channel; the prior is Dirichlet."""
 
     n_categories: int
     concentration: float

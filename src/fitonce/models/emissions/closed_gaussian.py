@@ -85,7 +85,7 @@ class ClosedGaussian(ClosedForms):
         return np.broadcast_to(variance[:, None], mean.shape) if self.spherical else variance
 
     def _joined(self, by_mean: np.ndarray, by_variance: np.ndarray, axis: int) -> np.ndarray:
-        """Derivatives by means and by log variances (both with channels in `axis`), one after another."""
+        """Derivatives by means and by log variances, both with channels in `axis`, one after another."""
         if not self.learned:
             return by_mean
         if self.spherical:
@@ -115,7 +115,7 @@ class ClosedGaussian(ClosedForms):
         return self._matrix(-mass / variance, -first / variance, -0.5 * second / variance)
 
     def _matrix(self, means: np.ndarray, cross: np.ndarray, variances: np.ndarray) -> np.ndarray:
-        """(K, P, P) from entries (K, C): of two means, of a mean and its log variance, of two of those."""
+        """(K, P, P) from entries (K, C): of means, of a mean with its log variance, of log variances."""
         if not self.learned:
             return diagonal(means)
         if self.spherical:

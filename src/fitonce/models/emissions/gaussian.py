@@ -25,7 +25,6 @@ from fitonce.models.emissions.base import (
     upright,
     weighted_sums,
 )
-
 from fitonce.models.emissions.closed_covariance import ClosedFullGaussian
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
 from fitonce.models.emissions.closed_gaussian import ClosedGaussian

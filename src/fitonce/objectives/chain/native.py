@@ -3,8 +3,8 @@
     log p(x; theta, w) is a function of log-potentials; its slope by each is the expected count.
 
 So a gradient is expected counts pulled back through the potentials, and H and J follow from the
-derivatives of counts along the parameters (`engines.native_chain.tangents`) and the second derivatives of
-potentials. Whatever has no native form here is left to `ChainObjective`.
+derivatives of counts along the parameters (`engines.native_chain.tangents`) and the second derivatives
+of potentials. Whatever has no native form here is left to `ChainObjective`.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class NativeChainObjective(ChainObjective):
         engine.tangents(*arrays, self.steps.starts, coefficients, reach, pairs, values)
         return reach, pairs, values
 
-    def _second(self, theta: np.ndarray, weights: np.ndarray, cross: bool, directions: Any = None) -> Any:
+    def _bent(self, theta: np.ndarray, weights: np.ndarray, cross: bool, directions: Any = None) -> Any:
         """H times directions (m, D) (all of them: H), and J at sites if `cross`, else None."""
         point = self._point(theta, weights)
         directions = np.eye(len(theta)) if directions is None else directions
@@ -315,12 +315,12 @@ class NativeChainObjective(ChainObjective):
         found[np.ix_(places, places)] = total[entries][:, None] * block
 
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        found = [self._second(t, w, False)[0] for t, w in zip(thetas, weights, strict=True)]
+        found = [self._bent(t, w, False)[0] for t, w in zip(thetas, weights, strict=True)]
         return np.stack([0.5 * (h + h.T) for h in found])
 
     def cross(self, theta: np.ndarray) -> np.ndarray:
         if not self._whole:
-            return self._second(theta, self.base, True)[1]
+            return self._bent(theta, self.base, True)[1]
         point = self._point(theta, self.base)
         found = np.empty((self.space.size, len(self.base)))
         weight, nodes = point.given.weights[:, 0], point.known.nodes
@@ -340,10 +340,10 @@ class NativeChainObjective(ChainObjective):
 
     def products(self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray) -> np.ndarray:
         rows = zip(thetas, weights, directions, strict=True)
-        return np.concatenate([self._second(t, w, False, d[None])[0] for t, w, d in rows])
+        return np.concatenate([self._bent(t, w, False, d[None])[0] for t, w, d in rows])
 
     def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
-        return self._second(theta, self.base, False, directions)[0]
+        return self._bent(theta, self.base, False, directions)[0]
 
     def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
         return changes @ self.cross(theta).T
@@ -421,7 +421,7 @@ class NativeChainObjective(ChainObjective):
         return ChainObjective(*fields)
 
     @property
-    def traits(self) -> Traits:  # type: ignore[override]
+    def traits(self) -> Traits:
         return replace(super().traits, closed_form_hessian=False)
 
 

@@ -1,4 +1,4 @@
-"""Passes of the native engine over all sequences: what F and its derivatives need of the hidden states."""
+"""Passes of the native engine over all sequences: what F and its derivatives need of hidden states."""
 
 from __future__ import annotations
 
@@ -106,12 +106,13 @@ def posterior(steps: Steps, given: Potentials) -> Posterior:
     finite = np.isfinite(given.moves).all()
     if finite and np.max(given.moves.max((1, 2)) - given.moves.min((1, 2))) < _SAFE_RANGE:
         found = _scaled(steps, given)
-        if np.isfinite(found.values).all():
+        if found is not None:
             return found
     return _by_logarithms(steps, given)
 
 
-def _scaled(steps: Steps, given: Potentials) -> Posterior:
+def _scaled(steps: Steps, given: Potentials) -> Posterior | None:
+    """None where a sequence is impossible."""
     folds = given.weights.shape[-1]
     padding = [-1] * (LANES - folds)
     rows, weights, initial, moves, coefficients = (
@@ -136,10 +137,13 @@ def _scaled(steps: Steps, given: Potentials) -> Posterior:
         logs = np.log(scales)
     logs += weights * row_peak[index, 0]
     if len(moves) > 1:
+        move_peak[steps.starts[:-1]] = 0.0  # nothing moves into a first step
         logs += move_peak[:, 0, 0]
     values = steps.totals(logs) + first_peak[:, 0]
     if len(moves) == 1:
         values += (np.diff(steps.starts)[:, None] - 1) * move_peak[0, 0]
+    if not np.isfinite(values).all():
+        return None
     if tempered:
         shares = _by_row(steps, given, nodes[..., :folds])
     total = np.where(coefficients != 0, coefficients * values, 0.0).sum(0)
