@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import expit, softmax
 
 from fitonce.core.numerics import Array
 
@@ -29,7 +28,8 @@ class Constraint(Protocol):
     def to_free(self, value: np.ndarray) -> np.ndarray: ...
     def to_value(self, free: Array) -> Array: ...
     def values(self, free: np.ndarray) -> np.ndarray:
-        """`to_value` of many at once in NumPy: coordinates (n, F) to values (*shape, F)."""
+        """`to_value` of many at once in NumPy: coordinates (n, F) to values (*shape, F). Analytic, so
+        that it also takes complex numbers."""
         ...
 
     def violation(self, value: np.ndarray) -> str | None:
@@ -93,7 +93,7 @@ class Scores(_Supported):
         return jnp.full(self.shape, -jnp.inf, free.dtype).at[np.nonzero(self.mask())].set(free)
 
     def values(self, free: np.ndarray) -> np.ndarray:
-        found = np.full((*self.shape, free.shape[-1]), -np.inf)
+        found = np.full((*self.shape, free.shape[-1]), -np.inf, free.dtype)
         found[self.mask()] = free
         return found
 
@@ -130,7 +130,7 @@ class Proportion(_EachEntry):
         return jax.nn.sigmoid(free).reshape(self.shape)
 
     def values(self, free: np.ndarray) -> np.ndarray:
-        return expit(free).reshape(*self.shape, -1)
+        return (1.0 / (1.0 + np.exp(-free))).reshape(*self.shape, -1)
 
     def violation(self, value: np.ndarray) -> str | None:
         return None if np.all((value > 0) & (value < 1)) else "numbers between 0 and 1"
@@ -174,11 +174,13 @@ class Simplex(_Supported):
         return jax.nn.softmax(logits, -1)
 
     def values(self, free: np.ndarray) -> np.ndarray:
-        logits = np.repeat(np.where(self.mask(), 0.0, -np.inf)[..., None], free.shape[-1], -1)
+        outside = np.where(self.mask(), 0.0, -np.inf).astype(free.dtype)
+        logits = np.repeat(outside[..., None], free.shape[-1], -1)
         places = self.coordinates()
         if places:
             logits[tuple(np.array(places).T)] = free
-        return softmax(logits, axis=-2)
+        shares = np.exp(logits - logits.real.max(-2, keepdims=True))
+        return shares / shares.sum(-2, keepdims=True)
 
     def violation(self, value: np.ndarray) -> str | None:
         mask = self.mask()
@@ -240,7 +242,7 @@ class Covariance:
 
     def values(self, free: np.ndarray) -> np.ndarray:
         places = tuple(np.array(self.coordinates()).T)
-        factor = np.zeros((*self.shape, free.shape[-1]))
+        factor = np.zeros((*self.shape, free.shape[-1]), free.dtype)
         diagonal = (places[-1] == places[-2])[:, None]
         factor[places] = np.where(diagonal, np.exp(np.where(diagonal, free, 0.0)), free)
         return np.einsum("...ijf,...kjf->...ikf", factor, factor)

@@ -1,10 +1,10 @@
-"""Eight numbers that the processor treats as one, for loops compiled by Numba.
+"""Sixteen numbers that are computed side by side, for loops compiled by Numba.
 
 Numba leaves short loops as single instructions for single numbers. Here `load(address, place)` reads
-eight numbers in a row as one value of LLVM's vector type; `+`, `-`, `*` and `/` work on it, and
+sixteen numbers in a row as one value of LLVM's vector type; `+`, `-`, `*` and `/` work on it, and
 `store(address, place, value)` writes it. On any processor this becomes the widest instructions that it
-has. Arrays are given by the address of their first number: Numba would count references to arrays in
-every step.
+has; two or more of these hide each other's delays. Arrays are given by the address of their first
+number: Numba would count references to arrays in every step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba import types
 from numba.extending import intrinsic as _intrinsic
 from numba.extending import models, overload, register_model
 
-LANES = 8
+LANES = 16
 intrinsic: Any = _intrinsic  # its own types are those of the Python functions that it is given
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 
@@ -43,7 +43,7 @@ def _pointer(builder: Any, address: Any, place: Any) -> Any:
 
 @intrinsic
 def load(typing: Any, address: Any, place: Any) -> Any:
-    """Eight numbers of a contiguous array, from a place of the flattened array on."""
+    """Numbers of a contiguous array, from a place of the flattened array on."""
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         found = builder.load(_pointer(builder, *args))
@@ -55,7 +55,7 @@ def load(typing: Any, address: Any, place: Any) -> Any:
 
 @intrinsic
 def store(typing: Any, address: Any, place: Any, value: Any) -> Any:
-    """Write eight numbers."""
+    """Write numbers."""
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         written = builder.store(args[2], _pointer(builder, *args[:2]))
@@ -67,7 +67,7 @@ def store(typing: Any, address: Any, place: Any, value: Any) -> Any:
 
 @intrinsic
 def same(typing: Any, number: Any) -> Any:
-    """Eight times the same number."""
+    """The same number in every lane."""
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         places = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)

@@ -18,12 +18,18 @@ import numpy as np
 from fitonce.core.lanes import LANES, load, same, store
 from fitonce.core.native import compiled, inlined
 
+_RENORMALISE = 64  # steps
+
 
 @compiled
 def scaled_posterior(  # type: ignore[no-untyped-def]
-    rows, index, weights, initial, moves, starts, coefficients, nodes, shares, scales, firsts, pairs
+    rows, index, weights, initial, moves, starts, coefficients,
+    nodes, shares, inverses, firsts, pairs, work,
 ):  # fmt: skip
     """One group of folds, by probabilities that are normalised at every step.
+
+    Every transition must be possible, and none exp(150) times as probable as another: then no divisor
+    underflows, and backward messages, scaled by the normalisers of forward ones, stay below exp(150).
 
     Args:
         rows, index, weights: emissions (R, K, L), the row of each step (T,), zeros and ones (T, L).
@@ -31,41 +37,39 @@ def scaled_posterior(  # type: ignore[no-untyped-def]
         starts, coefficients: (N + 1,), and (N, L) the weight of each sequence in sums.
         nodes: out, (T, K, L) p(z_t = k).
         shares: out, zero before, (R, K, L) sums over steps of coefficient, weight and node.
-        scales: out, (T, L) normalisers, whose product is Z.
+        inverses: out, (T, L) one over each normaliser; their product is 1 / Z.
         firsts, pairs: out, zero before, like `initial` and `moves`: expected counts times coefficients.
+        work: (2, K, L) of any content.
     """
     states, block = nodes.shape[1], nodes.shape[1] * nodes.shape[1] * LANES
     varying, own_start = len(moves) > 1, len(initial) > 1
-    work = np.empty((2, states, LANES))
-    rows_at, weights_at, initial_at, moves_at = _at(rows), _at(weights), _at(initial), _at(moves)
-    nodes_at, shares_at, scales_at, firsts_at = _at(nodes), _at(shares), _at(scales), _at(firsts)
-    pairs_at, message, onward = _at(pairs), _at(work[0]), _at(work[1])
+    message, onward = _at(work[0]), _at(work[1])
     for n in range(len(starts) - 1):
         begin, end = starts[n], starts[n + 1]
         own = n * states * LANES if own_start else 0
         for t in range(begin, end):
             move = t * block if varying else 0
-            emission = (rows_at, index[t] * states * LANES, load(weights_at, t * LANES))
-            chain = (initial_at, own, moves_at, move)
-            _forward(states, emission, chain, t, t == begin, nodes_at, scales_at)
+            emission = (_at(rows), index[t] * states * LANES, load(_at(weights), t * LANES))
+            chain = (_at(initial), own, _at(moves), move)
+            _forward(states, emission, chain, t, t == begin, _at(nodes), _at(inverses))
         coefficient = load(_at(coefficients), n * LANES)
         for j in range(states):
             store(onward, j * LANES, same(1.0))
         for t in range(end - 1, begin - 1, -1):
-            here = t * states * LANES
             if t + 1 < end:
-                into = (t + 1) * block if varying else 0
-                _count(states, nodes_at, here, message, onward, coefficient, pairs_at, into)
-            emission = (rows_at, index[t] * states * LANES, load(weights_at, t * LANES))
-            _combine(states, emission, here, coefficient, nodes_at, onward, message, shares_at)
-            if t > begin:
-                _backward(states, moves_at, t * block if varying else 0, message, onward)
+                move = (t + 1) * block if varying else 0
+                _backward(states, _at(moves), move, message, onward)
+                _count(states, _at(nodes), t, message, coefficient, _at(pairs), move)
+            if (end - t) % _RENORMALISE == 0:
+                _renormalise(states, _at(nodes), t, onward)
+            emission = (_at(rows), index[t] * states * LANES, load(_at(weights), t * LANES))
+            inverse = load(_at(inverses), t * LANES)
+            _combine(states, emission, t, coefficient, inverse, _at(nodes), onward, message, _at(shares))
         for j in range(states):
-            at, node = own + j * LANES, load(nodes_at, (begin * states + j) * LANES)
-            store(firsts_at, at, load(firsts_at, at) + coefficient * node)
+            at, node = own + j * LANES, load(_at(nodes), (begin * states + j) * LANES)
+            store(_at(firsts), at, load(_at(firsts), at) + coefficient * node)
     for at in range(0, pairs.size, LANES):  # so far without the transition itself
-        store(pairs_at, at, load(pairs_at, at) * load(moves_at, at))
-    return work[0, 0, 0]  # in use until here
+        store(_at(pairs), at, load(_at(pairs), at) * load(_at(moves), at))
 
 
 @inlined
@@ -75,7 +79,7 @@ def _at(array):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _forward(states, emission, chain, t, first, nodes, scales):  # type: ignore[no-untyped-def]
+def _forward(states, emission, chain, t, first, nodes, inverses):  # type: ignore[no-untyped-def]
     """p(z_t | x_1 .. x_t) from that of the step before."""
     rows, row, weight = emission
     initial, own, moves, move = chain
@@ -90,59 +94,55 @@ def _forward(states, emission, chain, t, first, nodes, scales):  # type: ignore[
         value *= one + weight * (load(rows, row + j * LANES) - one)
         total += value
         store(nodes, here + j * LANES, value)
-    store(scales, t * LANES, total)
     inverse = one / total
+    store(inverses, t * LANES, inverse)
     for j in range(states):
         store(nodes, here + j * LANES, load(nodes, here + j * LANES) * inverse)
 
 
 @inlined
-def _count(states, nodes, here, message, onward, coefficient, pairs, into):  # type: ignore[no-untyped-def]
-    """Add the expected transitions from t to t + 1, each divided by its probability."""
-    total = same(0.0)
+def _backward(states, moves, move, message, onward):  # type: ignore[no-untyped-def]
+    """p(x_t+1 .. | z_t) over that of x_t+1 .. given earlier steps, from the message of step t + 1."""
+    for i in range(states):
+        value = same(0.0)
+        for j in range(states):
+            value += load(moves, move + (i * states + j) * LANES) * load(message, j * LANES)
+        store(onward, i * LANES, value)
+
+
+@inlined
+def _renormalise(states, nodes, t, onward):  # type: ignore[no-untyped-def]
+    """Remove what rounding has added up: nodes times `onward` sum to one."""
+    here, total = t * states * LANES, same(0.0)
     for j in range(states):
         total += load(nodes, here + j * LANES) * load(onward, j * LANES)
-    scale = coefficient / total
+    inverse = same(1.0) / total
+    for j in range(states):
+        store(onward, j * LANES, load(onward, j * LANES) * inverse)
+
+
+@inlined
+def _count(states, nodes, t, message, coefficient, pairs, into):  # type: ignore[no-untyped-def]
+    """Add the expected transitions from t to t + 1, each divided by its probability."""
     for i in range(states):
-        source = load(nodes, here + i * LANES) * scale
+        source = coefficient * load(nodes, (t * states + i) * LANES)
         for j in range(states):
             at = into + (i * states + j) * LANES
             store(pairs, at, load(pairs, at) + source * load(message, j * LANES))
 
 
 @inlined
-def _combine(states, emission, here, coefficient, nodes, onward, message, shares):  # type: ignore[no-untyped-def]
-    """p(z_t | x), its share in the row's sums, and the message of steps from t on."""
+def _combine(states, emission, t, coefficient, inverse, nodes, onward, message, shares):  # type: ignore[no-untyped-def]
+    """p(z_t | x), its share in the row's sums, and the message of step t."""
     rows, row, weight = emission
-    one, total = same(1.0), same(0.0)
+    one, counted = same(1.0), coefficient * weight
     for j in range(states):
-        after = load(onward, j * LANES)
-        value = load(nodes, here + j * LANES) * after
-        total += value
-        store(nodes, here + j * LANES, value)
-        emitted = one + weight * (load(rows, row + j * LANES) - one)
-        store(message, j * LANES, emitted * after)
-    inverse, counted = one / total, coefficient * weight
-    for j in range(states):
-        node, at = load(nodes, here + j * LANES) * inverse, row + j * LANES
-        store(nodes, here + j * LANES, node)
+        after, here, at = load(onward, j * LANES), (t * states + j) * LANES, row + j * LANES
+        node = load(nodes, here) * after
+        store(nodes, here, node)
         store(shares, at, load(shares, at) + counted * node)
-
-
-@inlined
-def _backward(states, moves, move, message, onward):  # type: ignore[no-untyped-def]
-    """Messages to the step before, both divided by the same number."""
-    total = same(0.0)
-    for i in range(states):
-        value = same(0.0)
-        for j in range(states):
-            value += load(moves, move + (i * states + j) * LANES) * load(message, j * LANES)
-        total += value
-        store(onward, i * LANES, value)
-    inverse = same(1.0) / total
-    for i in range(states):
-        store(onward, i * LANES, load(onward, i * LANES) * inverse)
-        store(message, i * LANES, load(message, i * LANES) * inverse)
+        emitted = (one + weight * (load(rows, at) - one)) * inverse
+        store(message, j * LANES, emitted * after)
 
 
 @inlined

@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from scipy import linalg
 
 from fitonce.core.constraints import Simplex
 from fitonce.core.numerics import in_float64
@@ -23,7 +24,8 @@ from fitonce.engines import native_chain as engine
 from fitonce.models.base import ChainModel
 from fitonce.models.emissions.closed_forms import ClosedForms, Values
 from fitonce.models.hmm import HMM
-from fitonce.objectives.base import Traits, ValuesAndSlopes
+from fitonce.objectives.base import LinearMap, Traits, ValuesAndSlopes
+from fitonce.objectives.chain.complete_information import definite_factor
 from fitonce.objectives.chain.objective import ChainObjective, chain_objective
 from fitonce.objectives.chain.passes import (
     LANES_POOL,
@@ -37,6 +39,7 @@ from fitonce.objectives.chain.passes import (
 from fitonce.objectives.chain.posteriors import CHAIN, Split
 from fitonce.objectives.schemes import A, Scheme, Structures
 
+_MANY = 500  # parameters: beyond, Newton's method works by products
 _DIRECTION_BYTES = 2**27  # of derivatives of potentials at a time
 
 
@@ -132,6 +135,15 @@ class NativeChainObjective(ChainObjective):
             return Potentials(rows, np.ascontiguousarray(seen), initial, moves, weights.T.copy())
         site = np.ascontiguousarray(weights.T * self.steps.seen[:, None])
         return Potentials(rows, site, initial, moves, np.ones(sequences))
+
+    def coordinates(self, weights: np.ndarray) -> np.ndarray:  # type: ignore[override]
+        return np.asarray(weights, float)
+
+    def start(self, rng: np.random.Generator | None) -> np.ndarray:
+        return self.space.to_free(self.model.start(self.prepared, rng))
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        return float(self._log_prior(self.space.values(theta[None]))[0])
 
     def _log_prior(self, values: Values) -> np.ndarray:
         """(F,)."""
@@ -422,7 +434,15 @@ class NativeChainObjective(ChainObjective):
 
     @property
     def traits(self) -> Traits:
-        return replace(super().traits, closed_form_hessian=False)
+        many = self.space.size > _MANY
+        return replace(super().traits, closed_form_hessian=False, products=many, blocks=True)
+
+    def preconditioner(self, theta: np.ndarray, weights: np.ndarray | None = None) -> LinearMap:
+        """The inverse of the complete-data information and the prior's, which is nearly diagonal."""
+        point = self._point(theta, self.base if weights is None else weights)
+        scale = point.given.coefficients[self.steps.sequence, 0] * point.given.weights[:, 0]
+        factor = definite_factor(-self._complete(point, scale[:, None] * point.known.nodes))
+        return lambda columns: linalg.cho_solve(factor, columns)
 
 
 def _log_sum(logs: np.ndarray) -> np.ndarray:

@@ -11,13 +11,14 @@ from functools import cached_property
 import numpy as np
 
 from fitonce.core.lanes import LANES
+from fitonce.core.native import Scratch
 from fitonce.data.sequences import Sequences
 from fitonce.engines import native_chain as engine
 from fitonce.models.emissions.closed_forms import Observations
 from fitonce.models.hmm import Prepared
 
 _SAFE_RANGE = 600.0 / 4  # nats between transitions, so that no divisor or its square underflows
-_MOST_BYTES = 2**29  # of all groups of folds at a time
+_SCRATCH = Scratch()
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,7 @@ class Potentials:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Of a group of folds.
+    """Of a group of folds. Arrays are those of this thread, and valid until its next pass.
 
     Attributes:
         values: (F,) weighted log-likelihoods.
@@ -113,50 +114,58 @@ def posterior(steps: Steps, given: Potentials) -> Posterior:
 
 def _scaled(steps: Steps, given: Potentials) -> Posterior | None:
     """None where a sequence is impossible."""
-    folds = given.weights.shape[-1]
-    padding = [-1] * (LANES - folds)
-    rows, weights, initial, moves, coefficients = (
-        np.ascontiguousarray(array if folds == LANES else array[..., [*range(folds), *padding]])
-        for array in (given.rows, given.weights, given.initial, given.moves, given.coefficients)
-    )
-    index = steps.index
+    folds, index = given.weights.shape[-1], steps.index
+    rows, weights = given.rows, given.weights
     tempered = bool(((weights != 0.0) & (weights != 1.0)).any())
     if tempered:  # a row of its own for each step
         with np.errstate(invalid="ignore"):
             rows = np.where(weights[:, None] == 0, 0.0, weights[:, None] * rows[index])
         index, weights = np.arange(len(index)), np.ones_like(weights)
-    (emitted, row_peak), (first, first_peak), (move, move_peak) = (
-        _relative(rows, 1), _relative(initial, 1), _relative(moves, (1, 2)),
-    )  # fmt: skip
-    nodes, scales = np.empty((len(index), *rows.shape[1:])), np.empty(weights.shape)
-    shares, firsts, pairs = np.zeros_like(rows), np.zeros_like(initial), np.zeros_like(moves)
-    outputs = (nodes, shares, scales, firsts, pairs)
-    inputs = (emitted, index, weights, first, move, steps.starts, coefficients)
-    engine.scaled_posterior(*inputs, *outputs)
-    with np.errstate(divide="ignore"):
-        logs = np.log(scales)
-    logs += weights * row_peak[index, 0]
-    if len(moves) > 1:
+    emitted, row_peak = _relative("rows", rows, 1)
+    first, first_peak = _relative("initial", given.initial, 1)
+    move, move_peak = _relative("moves", given.moves, (1, 2))
+    lanes, coefficients = _filled("weights", weights), _filled("coefficients", given.coefficients)
+    nodes = _SCRATCH.take("nodes", (len(index), *emitted.shape[1:]))
+    inverses, work = _SCRATCH.take("inverses", lanes.shape), _SCRATCH.take("work", (2, *first.shape[1:]))
+    shares, firsts, pairs = (
+        _SCRATCH.zeros(name, array.shape)
+        for name, array in (("shares", emitted), ("firsts", first), ("pairs", move))
+    )
+    inputs = (emitted, index, lanes, first, move, steps.starts, coefficients)
+    engine.scaled_posterior(*inputs, nodes, shares, inverses, firsts, pairs, work)
+    logs = weights * row_peak[index, 0] - np.log(inverses[:, :folds])
+    if len(move_peak) > 1:
         move_peak[steps.starts[:-1]] = 0.0  # nothing moves into a first step
         logs += move_peak[:, 0, 0]
     values = steps.totals(logs) + first_peak[:, 0]
-    if len(moves) == 1:
+    if len(move_peak) == 1:
         values += (np.diff(steps.starts)[:, None] - 1) * move_peak[0, 0]
     if not np.isfinite(values).all():
         return None
-    if tempered:
-        shares = _by_row(steps, given, nodes[..., :folds])
-    total = np.where(coefficients != 0, coefficients * values, 0.0).sum(0)
-    return Posterior(
-        total[:folds], nodes[..., :folds], shares[..., :folds], firsts[..., :folds], pairs[..., :folds]
-    )
+    total = np.sum(given.coefficients * values, 0)
+    nodes, shares, firsts, pairs = (array[..., :folds] for array in (nodes, shares, firsts, pairs))
+    return Posterior(total, nodes, _by_row(steps, given, nodes) if tempered else shares, firsts, pairs)
 
 
-def _relative(logs: np.ndarray, axis: int | tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """exp(logs - peak), and the peak along `axis`; zero where everything is impossible."""
+def _filled(name: str, array: np.ndarray) -> np.ndarray:
+    """With the last fold repeated until all lanes are filled."""
+    folds = array.shape[-1]
+    found = _SCRATCH.take(name, (*array.shape[:-1], LANES))
+    found[..., :folds] = array
+    found[..., folds:] = array[..., -1:]
+    return found
+
+
+def _relative(name: str, logs: np.ndarray, axis: int | tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """exp(logs - peak) in all lanes, and the peak along `axis`; zero where nothing is possible."""
     peak = logs.max(axis, keepdims=True)
     peak = np.where(np.isfinite(peak), peak, 0.0)
-    return np.exp(logs - peak), peak
+    found = _SCRATCH.take(name, (*logs.shape[:-1], LANES))
+    folds = logs.shape[-1]
+    np.subtract(logs, peak, out=found[..., :folds])
+    np.exp(found[..., :folds], out=found[..., :folds])
+    found[..., folds:] = found[..., folds - 1 : folds]
+    return found, peak
 
 
 def _by_row(steps: Steps, given: Potentials, nodes: np.ndarray) -> np.ndarray:
