@@ -176,6 +176,12 @@ MODELS = {
     "fixed": (fo.models.HMM(2, Gaussian("fixed", fixed_variance=(0.5, 2.0))), two_channels()),
     "full": (fo.models.HMM(2, Gaussian("full", mean_scale=3.0)), two_channels(missing=False)),
 }
+MODELS |= {
+    "events": (fo.models.EventCounts(steps_per_day=4), counts()),
+    "autoregression": (fo.models.ARHMM(2, 1), two_channels()),
+    "missing": (fo.models.HMM(2, Gaussian("full", mean_scale=3.0)), two_channels()),
+    "known rate": (fo.models.HMM(2, Poisson(), frozen={"rate": [[2.0], [9.0]]}), counts()),
+}
 every_model = pytest.mark.parametrize("name", MODELS)
 every_scheme = pytest.mark.parametrize(
     "scheme", [schemes.A(), schemes.Structures()], ids=lambda s: s.name
@@ -249,15 +255,13 @@ def test_losses_of_sequences_are_those_of_jax():
     )
 
 
-def test_what_has_no_closed_form_is_left_to_jax():
-    with_gaps = best_objective(fo.models.HMM(2, Gaussian("full")), two_channels())
-    assert type(with_gaps) is ChainObjective
-    fixed = fo.models.HMM(2, Poisson(), frozen={"rate": [[2.0], [9.0]]})
-    assert type(best_objective(fixed, counts())) is ChainObjective
+def test_what_has_no_native_form_is_left_to_jax():
     native = best_objective(fo.models.HMM(2, Poisson()), counts())
     assert type(native.with_scheme(schemes.B())) is ChainObjective
     assert isinstance(native.with_scheme(schemes.Structures()), NativeChainObjective)
-    with pytest.raises(ValueError, match="kernel='native' needs an emission with closed forms"):
-        best_objective(fixed, counts(), "native")
+    network = fo.models.NeuralARHMM(2, hidden=12)
+    assert type(best_objective(network, two_channels())) is ChainObjective
+    with pytest.raises(ValueError, match="needs an emission with closed forms or at most 40 parameters"):
+        best_objective(network, two_channels(), "native")
     with pytest.raises(ValueError, match=r"kernel must be 'native', one of .* got 'gpu'"):
-        best_objective(fixed, counts(), "gpu")
+        best_objective(fo.models.HMM(2, Poisson()), counts(), "gpu")

@@ -1,7 +1,7 @@
 """Closed forms of emissions: densities and derivatives that need no compiler, in NumPy.
 
-Folds are the last axis: a parameter of shape (K, C) is an array (K, C, F). Derivatives are by each
-state's own free coordinates, P of them, in the order of the parameters' names.
+Folds are the last axis: a parameter of shape (K, C) is an array (K, C, F). Derivatives are by P free
+coordinates of each state, in the order of the parameters' names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-Values = dict[str, np.ndarray]
+
+class Values(dict[str, np.ndarray]):
+    """Constrained values by name, and the free vectors `thetas` that they come from: (F, D), or (D,)
+    where there is one fold and no axis for it."""
+
+    thetas: np.ndarray
+
+    @classmethod
+    def at(cls, thetas: np.ndarray, values: dict[str, np.ndarray]) -> Values:
+        found = cls(values)
+        found.thetas = thetas
+        return found
+
+    def alone(self) -> Values:
+        """The first fold, without an axis for folds."""
+        return Values.at(self.thetas[0], {name: array[..., 0] for name, array in self.items()})
 
 
 class Observations(NamedTuple):

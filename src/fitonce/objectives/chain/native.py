@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from scipy import linalg
 
-from fitonce.core.constraints import Simplex
+from fitonce.core.constraints import Frozen, Simplex
 from fitonce.core.numerics import in_float64
 from fitonce.engines import native_chain as engine
 from fitonce.models.base import ChainModel
@@ -26,6 +26,7 @@ from fitonce.models.emissions.closed_forms import ClosedForms, Values
 from fitonce.models.hmm import HMM
 from fitonce.objectives.base import LinearMap, Traits, ValuesAndSlopes
 from fitonce.objectives.chain.complete_information import definite_factor
+from fitonce.objectives.chain.derived_forms import DerivedForms
 from fitonce.objectives.chain.objective import ChainObjective, chain_objective
 from fitonce.objectives.chain.passes import (
     LANES_POOL,
@@ -39,6 +40,7 @@ from fitonce.objectives.chain.passes import (
 from fitonce.objectives.chain.posteriors import CHAIN, Split
 from fitonce.objectives.schemes import A, Scheme, Structures
 
+_FEW = 40  # parameters of an emission without closed forms
 _MANY = 500  # parameters: beyond, Newton's method works by products
 _DIRECTION_BYTES = 2**27  # of derivatives of potentials at a time
 
@@ -54,10 +56,13 @@ def best_objective(model: ChainModel, data: Any, kernel: str | None = None) -> C
     made = chain_objective(model, data, None if kernel == "native" else kernel)  # type: ignore[arg-type]
     if kernel not in (None, "native") or (kernel is None and jax.default_backend() != "cpu"):
         return made
-    if has_closed_forms(made):
+    if _is_native(made):
         return _native(made)
     if kernel == "native":
-        raise ValueError(f"kernel='native' needs an emission with closed forms, which {model} has not")
+        raise ValueError(
+            f"kernel='native' needs an emission with closed forms or at most {_FEW} parameters, "
+            f"which {model} has not"
+        )
     return made
 
 
@@ -66,16 +71,26 @@ def _native(made: ChainObjective) -> NativeChainObjective:
     return NativeChainObjective(*fields)
 
 
-def has_closed_forms(objective: ChainObjective) -> bool:
-    """Whether the native objective can take its place."""
-    model = objective.model
-    frozen = set(dict(getattr(model, "frozen", ()))) - set(CHAIN)
-    if not isinstance(model, HMM) or frozen or not isinstance(objective.scheme, (A, Structures)):
+def _is_native(objective: ChainObjective) -> bool:
+    """Whether the native objective can take its place: a closed form, or few emission parameters."""
+    model, space = objective.model, objective.space
+    if not isinstance(model, HMM) or not isinstance(objective.scheme, (A, Structures)):
         return False
-    leaves = {name: leaf for name, leaf, _ in objective.space.leaves()}
-    chain = all(isinstance(leaves[name], Simplex) or name in dict(model.frozen) for name in CHAIN)
+    leaves = {name: leaf for name, leaf, _ in space.leaves()}
+    if not all(isinstance(leaves[name], (Simplex, Frozen)) for name in CHAIN):
+        return False
     steps = Steps.of(objective.data, objective.prepared)
-    return chain and model.emission.closed_forms(steps.rows) is not None
+    if _closed_forms(objective, steps) is not None:
+        return True
+    few = space.size - len(Split(space, model.n_states).chain) <= _FEW
+    return few and all(hasattr(leaf, "values") for leaf in leaves.values())
+
+
+def _closed_forms(objective: ChainObjective, steps: Steps) -> ClosedForms | None:
+    """Of the emission, unless some of its parameters are frozen."""
+    model = objective.model
+    frozen = set(dict(model.frozen)) - set(CHAIN)
+    return None if frozen else model.emission.closed_forms(steps.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +120,19 @@ class NativeChainObjective(ChainObjective):
 
     @cached_property
     def forms(self) -> ClosedForms:
-        found = self.model.emission.closed_forms(self.steps.rows)
-        assert found is not None
-        return found
+        found = _closed_forms(self, self.steps)
+        if found is not None:
+            return found
+        return DerivedForms.of(self.program, self.prepared.rows, self.steps.places, self.own[0])
 
     @cached_property
-    def split(self) -> Split:
-        return Split(self.space, self.model.n_states)
+    def own(self) -> np.ndarray:
+        """(K, P) the coordinates of each state's emission; all of them, where states share some."""
+        split = Split(self.space, self.model.n_states)
+        if _closed_forms(self, self.steps) is not None:
+            return split.own
+        every = np.setdiff1d(np.arange(self.space.size), split.chain)
+        return np.tile(every, (self.model.n_states, 1))
 
     @cached_property
     def _simplexes(self) -> dict[str, tuple[np.ndarray, tuple[np.ndarray, ...]]]:
@@ -123,6 +144,10 @@ class NativeChainObjective(ChainObjective):
         return found
 
     # --- potentials and priors -------------------------------------------------------------------------
+
+    def _values(self, thetas: np.ndarray) -> Values:
+        """At thetas (F, D)."""
+        return Values.at(thetas, self.space.values(thetas))
 
     def _potentials(self, values: Values, weights: np.ndarray) -> Potentials:
         """At values with folds last, and weights (F, P) of sites or of sequences."""
@@ -139,11 +164,8 @@ class NativeChainObjective(ChainObjective):
     def coordinates(self, weights: np.ndarray) -> np.ndarray:  # type: ignore[override]
         return np.asarray(weights, float)
 
-    def start(self, rng: np.random.Generator | None) -> np.ndarray:
-        return self.space.to_free(self.model.start(self.prepared, rng))
-
     def log_prior(self, theta: np.ndarray) -> float:
-        return float(self._log_prior(self.space.values(theta[None]))[0])
+        return float(self._log_prior(self._values(theta[None]))[0])
 
     def _log_prior(self, values: Values) -> np.ndarray:
         """(F,)."""
@@ -173,16 +195,16 @@ class NativeChainObjective(ChainObjective):
         return np.concatenate(values), np.concatenate(slopes)
 
     def _group(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
-        values = self.space.values(thetas)
+        values = self._values(thetas)
         found = posterior(self.steps, self._potentials(values, weights))
         return -found.values - self._log_prior(values), -self._pulled_back(values, found)
 
     def _pulled_back(self, values: Values, found: Posterior) -> np.ndarray:
         """(F, D) slopes of the log posterior, from expected counts."""
         rows = self.steps.rows
-        slopes = np.empty((self.space.size, found.shares.shape[-1]))
+        slopes = np.zeros((self.space.size, found.shares.shape[-1]))
         own = self.forms.slopes(values, found.shares, rows) + self.forms.prior_slopes(values, rows)
-        slopes[self.split.own] = own
+        np.add.at(slopes, self.own, own)
         for name, counts in (("initial", found.firsts.sum(0)), ("transition", found.pairs.sum(0))):
             if name in self._simplexes:
                 places, entries = self._simplexes[name]
@@ -193,19 +215,20 @@ class NativeChainObjective(ChainObjective):
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         def work(some: slice) -> np.ndarray:
-            given = self._potentials(self.space.values(thetas[some]), weights[some])
+            given = self._potentials(self._values(thetas[some]), weights[some])
             return posterior(self.steps, given).values
 
         return np.concatenate(LANES_POOL.run(work, len(thetas)))
 
+    @in_float64
     def m_step(
         self, theta: np.ndarray, weights: np.ndarray | None = None
     ) -> tuple[float, np.ndarray | None]:
         weights = self.base if weights is None else weights
-        values = self.space.values(theta[None])
+        values = self._values(theta[None])
         found = posterior(self.steps, self._potentials(values, weights[None]))
         value = -found.values - self._log_prior(values)
-        params = {name: array[..., 0] for name, array in values.items()}
+        params = dict(values.alone())
         shares = np.zeros((len(self.prepared.rows.counts), self.model.n_states))
         shares[self.steps.places] = found.shares[..., 0]
         counts = (found.firsts[..., 0].sum(0), found.pairs[..., 0].sum(0), shares)
@@ -215,21 +238,21 @@ class NativeChainObjective(ChainObjective):
     # --- second derivatives ----------------------------------------------------------------------------
 
     def _point(self, theta: np.ndarray, weights: np.ndarray) -> Point:
-        values = self.space.values(theta[None])
+        values = self._values(theta[None])
         given = self._potentials(values, weights[None])
-        alone = {name: array[..., 0] for name, array in values.items()}
+        alone = values.alone()
         scores = self.forms.scores(alone, self.steps.rows)[self.steps.index]
         return Point(alone, given, conditionals(self.steps, given, 0), scores)
 
     def _directions(self, point: Point, directions: np.ndarray) -> Iterator[tuple[slice, Any]]:
         """Some directions (m, D) at a time: their place, and derivatives of the log-potentials."""
-        width = 32 * point.scores[..., 0].size
+        width = 32 * point.known.nodes.size
         most = max(int(_DIRECTION_BYTES // width), 1)
         weight = point.given.weights[:, 0]
         for start in range(0, len(directions), most):
             some = slice(start, start + most)
             along = directions[some]
-            own = along[:, self.split.own]  # (m, K, P)
+            own = along[:, self.own]  # (m, K, P)
             emission = np.einsum("tkp,mkp->tkm", point.scores, own, optimize=True)
             emission *= weight[:, None, None]
             first, move = (self._log_slopes(name, point.values, along) for name in CHAIN)
@@ -272,7 +295,7 @@ class NativeChainObjective(ChainObjective):
             reach *= point.known.nodes[..., None]  # derivatives of p(z_t = k)
             if slopes is not None:
                 here = np.einsum("tkm,tk->mt", reach, density)
-                own = directions[some][:, self.split.own]
+                own = directions[some][:, self.own]
                 here += np.einsum("tk,tkp,mkp->mt", point.known.nodes, point.scores, own, optimize=True)
                 slopes[some] = -here * self.steps.seen
             reach *= scale[:, None, None]
@@ -288,7 +311,8 @@ class NativeChainObjective(ChainObjective):
     ) -> np.ndarray:
         """(m, D): derivatives of counts, pulled back through the potentials."""
         found = np.zeros((shares.shape[-1], self.space.size))
-        found[:, self.split.own] = np.einsum("tkm,tkp->mkp", shares, point.scores, optimize=True)
+        own = np.einsum("tkm,tkp->kpm", shares, point.scores, optimize=True)
+        np.add.at(found.T, self.own, own)
         for name, counts in (("initial", firsts), ("transition", pairs)):
             if name in self._simplexes:
                 places, entries = self._simplexes[name]
@@ -306,8 +330,8 @@ class NativeChainObjective(ChainObjective):
             np.add.at(shares, self.steps.index, counted)
         own = self.forms.curvature(point.values, shares, rows)
         own = own + self.forms.prior_curvature(point.values, rows)
-        for places, block in zip(self.split.own, own, strict=True):
-            found[np.ix_(places, places)] = block
+        for places, block in zip(self.own, own, strict=True):
+            found[np.ix_(places, places)] += block
         scale = point.given.coefficients[:, 0]
         firsts = scale @ known.nodes[self.steps.starts[:-1]]
         into = scale[self.steps.sequence][1:, None, None] * known.nodes[:-1, :, None] * known.onward[1:]
@@ -334,12 +358,12 @@ class NativeChainObjective(ChainObjective):
         if not self._whole:
             return self._bent(theta, self.base, True)[1]
         point = self._point(theta, self.base)
-        found = np.empty((self.space.size, len(self.base)))
+        found = np.zeros((self.space.size, len(self.base)))
         weight, nodes = point.given.weights[:, 0], point.known.nodes
         shares = self.steps.totals(
             np.ascontiguousarray((weight[:, None] * nodes)[..., None] * point.scores)
         )  # (N, K, P)
-        found[self.split.own] = np.moveaxis(shares, 0, -1)
+        np.add.at(found, self.own, np.moveaxis(shares, 0, -1))
         begins = self.steps.starts[:-1]
         into = np.zeros(point.known.onward.shape)
         into[1:] = nodes[:-1, :, None] * point.known.onward[1:]
@@ -390,7 +414,7 @@ class NativeChainObjective(ChainObjective):
         return self._by_site._point(theta, self.data.weights).known.nodes
 
     def decode(self, theta: np.ndarray) -> list[np.ndarray]:
-        given = self._by_site._potentials(self.space.values(theta[None]), self.data.weights[None])
+        given = self._by_site._potentials(self._values(theta[None]), self.data.weights[None])
         rows = np.where(given.weights > 0, given.rows[self.steps.index, :, 0], 0.0)
         path = np.empty(len(rows), np.int64)
         chain = (given.moves[..., 0].copy(), given.initial[..., 0].copy(), self.steps.starts)
@@ -404,7 +428,7 @@ class NativeChainObjective(ChainObjective):
             return self._sequence_losses(thetas, scored)
 
         def work(some: slice) -> np.ndarray:
-            given = self._potentials(self.space.values(thetas[some]), weights[some])
+            given = self._potentials(self._values(thetas[some]), weights[some])
             nodes = posterior(self.steps, given).nodes
             fold = np.arange(nodes.shape[-1])[:, None]
             with np.errstate(divide="ignore"):
@@ -416,7 +440,7 @@ class NativeChainObjective(ChainObjective):
     def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
         found = np.empty(scored.shape)
         for fold, (theta, sequences) in enumerate(zip(thetas, scored, strict=True)):
-            point = self._potentials(self.space.values(theta[None]), self.base[None])
+            point = self._potentials(self._values(theta[None]), self.base[None])
             found[fold] = -conditionals(self.steps, point, 0).values[sequences]
         return found
 
