@@ -47,8 +47,8 @@ LENGTHS = (14, 20, 9, 17, 20, 11, 15, 20)
 
 
 def at_random(model, data, seed=0, size=0.5):
-    """F of a model, and a point near its start: (objective, theta)."""
-    objective = objective_of(model, data)
+    """F of a model as one program of JAX, and a point near its start: (objective, theta)."""
+    objective = objective_of(model, data, "scan")
     rng = np.random.default_rng(seed)
     start = objective.start(None)
     return objective, start + size * rng.normal(size=len(start))
