@@ -1,5 +1,5 @@
-"""A textbook model that waited for itself: jaxlib 0.10 runs batched triangular solves on a pool of threads
-from a program that already holds all of them."""
+"""A textbook model that waited for itself: jaxlib 0.10 runs batched triangular solves on a pool of
+threads, from a program that already holds all of them."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 _LINE = 64  # bytes that a processor reads at once
+_MOST_HELD = 2**24  # numbers in an array that is kept
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -45,7 +46,9 @@ class Scratch(local):
         if held is None or held.size < count:
             raw = np.empty(count + _LINE // 8)
             first = -raw.ctypes.data % _LINE // 8
-            self._held[name] = held = raw[first : first + count]
+            held = raw[first : first + count]
+            if count <= _MOST_HELD:
+                self._held[name] = held
         return held[:count].reshape(shape)
 
     def zeros(self, name: str, shape: tuple[int, ...]) -> np.ndarray:

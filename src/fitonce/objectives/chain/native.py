@@ -19,6 +19,7 @@ import numpy as np
 from scipy import linalg
 
 from fitonce.core.constraints import Frozen, Simplex
+from fitonce.core.lanes import LANES
 from fitonce.core.numerics import in_float64
 from fitonce.engines import native_chain as engine
 from fitonce.models.base import ChainModel
@@ -29,7 +30,7 @@ from fitonce.objectives.chain.complete_information import definite_factor
 from fitonce.objectives.chain.derived_forms import DerivedForms
 from fitonce.objectives.chain.objective import ChainObjective, chain_objective
 from fitonce.objectives.chain.passes import (
-    LANES_POOL,
+    GROUPS,
     Conditionals,
     Posterior,
     Potentials,
@@ -41,6 +42,7 @@ from fitonce.objectives.chain.posteriors import CHAIN, Split
 from fitonce.objectives.schemes import A, Scheme, Structures
 
 _FEW = 40  # parameters of an emission without closed forms
+_ARRAYS, _MOST_BYTES = 5, 2**31  # that a group of folds takes: longer chains are left to JAX
 _MANY = 500  # parameters: beyond, Newton's method works by products
 _DIRECTION_BYTES = 2**27  # of derivatives of potentials at a time
 
@@ -80,6 +82,8 @@ def _is_native(objective: ChainObjective) -> bool:
     if not all(isinstance(leaves[name], (Simplex, Frozen)) for name in CHAIN):
         return False
     steps = Steps.of(objective.data, objective.prepared)
+    if 8 * _ARRAYS * LANES * model.n_states * len(steps.index) > _MOST_BYTES:
+        return False
     if _closed_forms(objective, steps) is not None:
         return True
     few = space.size - len(Split(space, model.n_states).chain) <= _FEW
@@ -190,7 +194,7 @@ class NativeChainObjective(ChainObjective):
     # --- values and gradients --------------------------------------------------------------------------
 
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
-        parts = LANES_POOL.run(lambda some: self._group(thetas[some], weights[some]), len(thetas))
+        parts = GROUPS.run(lambda some: self._group(thetas[some], weights[some]), len(thetas))
         values, slopes = zip(*parts, strict=True)
         return np.concatenate(values), np.concatenate(slopes)
 
@@ -218,7 +222,7 @@ class NativeChainObjective(ChainObjective):
             given = self._potentials(self._values(thetas[some]), weights[some])
             return posterior(self.steps, given).values
 
-        return np.concatenate(LANES_POOL.run(work, len(thetas)))
+        return np.concatenate(GROUPS.run(work, len(thetas)))
 
     @in_float64
     def m_step(
@@ -435,7 +439,7 @@ class NativeChainObjective(ChainObjective):
                 states = np.log(nodes[scored[some], :, fold])
             return -_log_sum(states + given.rows[self.steps.index[scored[some]], :, fold])[..., 0]
 
-        return np.concatenate(LANES_POOL.run(work, len(thetas)))
+        return np.concatenate(GROUPS.run(work, len(thetas)))
 
     def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
         found = np.empty(scored.shape)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from fitonce.core.lanes import LANES
 from fitonce.core.native import Scratch
+from fitonce.core.parallel import cores
 from fitonce.data.sequences import Sequences
 from fitonce.engines import native_chain as engine
 from fitonce.models.emissions.closed_forms import Observations
@@ -223,20 +224,25 @@ def conditionals(steps: Steps, given: Potentials, fold: int) -> Conditionals:
     return Conditionals(ahead, behind, nodes, back, onward, values)
 
 
-class Lanes:
-    """Folds in groups that are computed side by side, groups on threads."""
+class FoldGroups:
+    """Groups of folds on threads, one for each core."""
 
-    @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(os.cpu_count())
+    def __init__(self) -> None:
+        self._reset()
+        if hasattr(os, "register_at_fork"):  # a child process has none of the threads
+            os.register_at_fork(after_in_child=self._reset)
 
-    def groups(self, folds: int) -> Iterator[slice]:
-        for start in range(0, folds, LANES):
-            yield slice(start, min(start + LANES, folds))
+    def _reset(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
 
-    def run(self, work, folds: int):  # type: ignore[no-untyped-def]
+    def run(self, work: Callable[[slice], Any], folds: int) -> list[Any]:
         """work(slice) of each group, in order."""
-        return list(self._pool.map(work, self.groups(folds)))
+        groups = [slice(start, min(start + LANES, folds)) for start in range(0, folds, LANES)]
+        if len(groups) == 1:
+            return [work(groups[0])]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(cores())
+        return list(self._pool.map(work, groups))
 
 
-LANES_POOL = Lanes()
+GROUPS = FoldGroups()
