@@ -196,14 +196,19 @@ class HMM:
             table += 32 * self.n_states * prepared.rows.x.size
         return 80 * self.n_states * math.prod(prepared.grid) + table
 
-    def potentials(self, params: Params, prepared: Prepared) -> Chain:
-        table = self.emission.log_density(params, prepared.rows)
-        expected = (len(prepared.rows.x), self.n_states)
+    def log_density(self, params: Params, rows: Rows) -> Array:
+        """(R, K) of the emission, whose shape is checked."""
+        table = self.emission.log_density(params, rows)
+        expected = (len(rows.x), self.n_states)
         if np.shape(table) != expected:
             raise ValueError(
                 f"log_density of {self.emission.name} must return one number for each row and state, "
                 f"shape {expected}, got {np.shape(table)}"
             )
+        return table
+
+    def potentials(self, params: Params, prepared: Prepared) -> Chain:
+        table = self.log_density(params, prepared.rows)
         index = prepared.index
         emission = table.reshape(*prepared.grid, self.n_states) if index is None else table[index]
         return Chain(safe_log(params["initial"]), safe_log(params["transition"]), emission)

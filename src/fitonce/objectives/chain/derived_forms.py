@@ -23,7 +23,7 @@ _FEWEST = 64
 
 
 def _table(program: Program, theta: Array, rows: Any) -> Array:
-    return program.model.emission.log_density(program.space.to_params(theta), rows)
+    return program.model.log_density(program.space.to_params(theta), rows)
 
 
 def _weighted(program: Program, theta: Array, shares: Array, rows: Any) -> Array:
@@ -92,6 +92,10 @@ class DerivedForms(ClosedForms):
     @in_float64
     def of(cls, program: Program, rows: Any, chosen: np.ndarray, places: np.ndarray) -> DerivedForms:
         """`chosen`: (R,) which of the rows."""
+        free = jax.ShapeDtypeStruct((program.space.size,), float)
+        jax.eval_shape(
+            lambda theta: _table(program, theta, rows), free
+        )  # raise now, with its own shapes
         size = max(_FEWEST, 2 ** int(np.ceil(np.log2(max(len(chosen), 1)))))
         index = np.append(chosen, np.full(size - len(chosen), chosen[-1]))
         padded = jax.tree_util.tree_map(lambda array: jax.device_put(np.asarray(array)[index]), rows)
