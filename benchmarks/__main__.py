@@ -9,6 +9,7 @@ from benchmarks import (
     crf,
     fails_safely,
     graphs,
+    instant,
     large,
     many_sequences,
     peers,
@@ -28,6 +29,7 @@ NAMES = {
     "autoregressive-peers": autoregressive_peers.main,
     "report": report.main,
     "start": start.main,
+    "instant": instant.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

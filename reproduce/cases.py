@@ -38,6 +38,16 @@ def mocap(states: int = 5) -> fo.Fit:
     return fo.fit(fo.models.GaussianHMM(states), data, restarts=3)
 
 
+def vowels() -> list[np.ndarray]:
+    """Utterances of one speaker (61 of 1,096 steps in all, 12 channels), standardised."""
+    held = np.load(traffic.FOLDER / "japanese_vowels" / "japanese_vowels.npz")
+    x = held["X"].astype(float)
+    whole = np.split(x, np.cumsum(held["lengths"])[:-1])
+    chosen = [one for one, speaker in zip(whole, held["speaker"], strict=True) if speaker == 1]
+    together = np.concatenate(chosen)
+    return [(one - together.mean(0)) / together.std(0) for one in chosen]
+
+
 def percent_folds(data: Any, percents: tuple[float, ...], n: int) -> dict[str, fo.Folds]:
     """i.i.d. and contiguous folds of each size."""
     made = {}

@@ -39,16 +39,17 @@ def gaps(lengths, seed=0):
 
 @cache
 def fitted(order=1, noise="state", seed=0):
-    """One fit that tests share: eight sequences of unequal length."""
-    return fo.fit(fo.models.ARHMM(2, order, noise=noise), walks(LENGTHS, seed), restarts=1)
+    """One fit that tests share, by JAX: eight sequences of unequal length."""
+    model = fo.models.ARHMM(2, order, noise=noise)
+    return fo.fit(model, walks(LENGTHS, seed), restarts=1, kernel="scan")
 
 
 LENGTHS = (14, 20, 9, 17, 20, 11, 15, 20)
 
 
 def at_random(model, data, seed=0, size=0.5):
-    """F of a model, and a point near its start: (objective, theta)."""
-    objective = objective_of(model, data)
+    """F of a model as one program of JAX, and a point near its start: (objective, theta)."""
+    objective = objective_of(model, data, "scan")
     rng = np.random.default_rng(seed)
     start = objective.start(None)
     return objective, start + size * rng.normal(size=len(start))

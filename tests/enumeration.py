@@ -39,6 +39,18 @@ def marginals(unary: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
     return np.stack([np.bincount(route[:, t], weight, states) for t in range(steps)])
 
 
+def transitions(unary: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
+    """(K, K) expected transitions, from row to column."""
+    steps, states = unary.shape
+    scores = path_scores(unary, pairwise)
+    weight = np.exp(scores - scores.max())
+    weight /= weight.sum()
+    route, found = paths(steps, states), np.zeros((states, states))
+    for here, there in zip(route.T, route.T[1:], strict=False):
+        np.add.at(found, (here, there), weight)
+    return found
+
+
 def configurations(states) -> np.ndarray:
     """(product of states, V) every configuration of a field."""
     return np.indices(states).reshape(len(states), -1).T

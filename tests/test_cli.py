@@ -397,7 +397,7 @@ def test_compiled_programs_are_kept_where_the_environment_says(monkeypatch, tmp_
         "import numpy as np, fitonce as fo\n"
         "from fitonce import compile_cache\n"
         "assert str(compile_cache.use()) == {!r}\n"
-        "fo.fit(fo.models.PoissonHMM(1), np.arange(9.0), restarts=1)\n"
+        "fo.fit(fo.models.PoissonHMM(1), np.arange(9.0), restarts=1, kernel='scan')\n"
     ).format(str(tmp_path / "kept"))
     environment = os.environ | {"FITONCE_CACHE": str(tmp_path / "kept")}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

@@ -215,7 +215,7 @@ def test_an_emission_that_is_not_what_it_says_is_refused(emission, sentence):
 
 
 def test_hooks_that_are_not_declared_are_not_used():
-    traits = objective_of(fo.models.HMM(2, Named()), draw("gaussian")).traits
+    traits = objective_of(fo.models.HMM(2, Named()), draw("gaussian"), "scan").traits
     assert not traits.strongly_nonquadratic  # so that far folds go by secants
     assert not traits.blocks
     assert traits.m_steps == "none"

@@ -180,7 +180,7 @@ REFUSALS = [
     ({"tolerance": 0.0}, "tolerance must be a positive number, got 0"),
     ({"tolerance": "tight"}, "tolerance must be a positive number, got 'tight'"),
     ({"max_iterations": True}, "max_iterations must be an integer of at least 1, got True"),
-    ({"kernel": "spiral"}, r"kernel must be one of \('scan', 'tree'\) or None, got 'spiral'"),
+    ({"kernel": "spiral"}, r"kernel must be 'native', one of \('scan', 'tree'\) or None, got 'spiral'"),
     ({"init": {"mean": 0}}, "parameters must be a pytree of initial, mean, transition, variance"),
 ]
 

@@ -11,7 +11,7 @@ import pytest
 import fitonce as fo
 from fitonce.crossval import cross_validate as crossval
 from fitonce.crossval.journal import Journal
-from fitonce.objectives.chain.objective import ChainObjective
+from fitonce.objectives.chain.native import NativeChainObjective
 from registry import _unequal
 
 pytestmark = pytest.mark.xdist_group("journal")  # one worker fits and compiles once
@@ -75,7 +75,7 @@ def test_a_folder_is_made_where_there_is_none(tmp_path, fit, folds):
 @pytest.mark.parametrize("after", [1, 3, 6])
 def test_an_interrupted_run_goes_on_from_where_it_was(tmp_path, monkeypatch, fit, folds, counts, after):
     expected = fo.cross_validate(fit, folds, method="exact", chunk=2)
-    asked, real = [0], ChainObjective.values_and_gradients
+    asked, real = [0], NativeChainObjective.values_and_gradients
 
     def interrupted(*given):
         asked[0] += 1
@@ -84,7 +84,7 @@ def test_an_interrupted_run_goes_on_from_where_it_was(tmp_path, monkeypatch, fit
         return real(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ChainObjective, "values_and_gradients", interrupted)
+        patch.setattr(NativeChainObjective, "values_and_gradients", interrupted)
         with pytest.raises(KeyboardInterrupt):
             validate(fit, folds, tmp_path)
     written = counts(0)["written"]

@@ -1,35 +1,43 @@
 """Fit once. Cross-validate everywhere.
 
 Cross-validation of models of dependent data, from one fit.
+
+Names are imported when they are first used (`__getattr__` of a module, PEP 562), so that
+`import fitonce` takes no time. Type checkers read the imports below instead.
 """
 
-from fitonce import folds, models
-from fitonce.analysis.bootstrap import Bootstrap, bootstrap
-from fitonce.analysis.early_stopping import InexactBound, inexact_bound
-from fitonce.analysis.influence import Influence, influence
-from fitonce.analysis.label_audit import LabelAudit
-from fitonce.analysis.maps import plot_map
-from fitonce.analysis.predict import marginals, predict
-from fitonce.analysis.select import Selection, select
-from fitonce.core.parallel import Workers
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from fitonce.core.renamed import stand_in
-from fitonce.core.status import Outcome, Status
-from fitonce.crossval.cross_validate import cross_validate
-from fitonce.crossval.loo import loo
-from fitonce.data import datasets
-from fitonce.data.conll import Tagged, read_conll
-from fitonce.data.graph import Graph, graph
-from fitonce.data.labelled import Labelled, labelled
-from fitonce.data.sequences import Sequences, sequences
-from fitonce.data.word_features import WordVectors, read_vectors, word_features
-from fitonce.fitting.curvature import Curvature, curvature
-from fitonce.fitting.fit import Fit, fit, fit_at
-from fitonce.fitting.hessian import IndefiniteError, UnsolvedError
-from fitonce.fitting.plan import plan
-from fitonce.folds import Folds
-from fitonce.objectives import schemes
-from fitonce.results.compare import Comparison, compare
-from fitonce.results.result import CVResult, load
+
+if TYPE_CHECKING:
+    from fitonce import folds, models
+    from fitonce.analysis.bootstrap import Bootstrap, bootstrap
+    from fitonce.analysis.early_stopping import InexactBound, inexact_bound
+    from fitonce.analysis.influence import Influence, influence
+    from fitonce.analysis.label_audit import LabelAudit
+    from fitonce.analysis.maps import plot_map
+    from fitonce.analysis.predict import marginals, predict
+    from fitonce.analysis.select import Selection, select
+    from fitonce.core.parallel import Workers
+    from fitonce.core.status import Outcome, Status
+    from fitonce.crossval.cross_validate import cross_validate
+    from fitonce.crossval.loo import loo
+    from fitonce.data import datasets
+    from fitonce.data.conll import Tagged, read_conll
+    from fitonce.data.graph import Graph, graph
+    from fitonce.data.labelled import Labelled, labelled
+    from fitonce.data.sequences import Sequences, sequences
+    from fitonce.data.word_features import WordVectors, read_vectors, word_features
+    from fitonce.fitting.curvature import Curvature, curvature
+    from fitonce.fitting.fit import Fit, fit, fit_at
+    from fitonce.fitting.hessian import IndefiniteError, UnsolvedError
+    from fitonce.fitting.plan import plan
+    from fitonce.folds import Folds
+    from fitonce.objectives import schemes
+    from fitonce.results.compare import Comparison, compare
+    from fitonce.results.result import CVResult, load
 
 __version__ = "0.2.0"
 
@@ -80,6 +88,70 @@ __all__ = [
     "sequences",
     "word_features",
 ]
+
+_MODULES = ("datasets", "folds", "models", "schemes")
+# The module of each name, which for `_MODULES` is the name itself.
+_WHERE = {
+    "Bootstrap": "fitonce.analysis.bootstrap",
+    "CVResult": "fitonce.results.result",
+    "Comparison": "fitonce.results.compare",
+    "Curvature": "fitonce.fitting.curvature",
+    "Fit": "fitonce.fitting.fit",
+    "Folds": "fitonce.folds",
+    "Graph": "fitonce.data.graph",
+    "IndefiniteError": "fitonce.fitting.hessian",
+    "InexactBound": "fitonce.analysis.early_stopping",
+    "Influence": "fitonce.analysis.influence",
+    "LabelAudit": "fitonce.analysis.label_audit",
+    "Labelled": "fitonce.data.labelled",
+    "Outcome": "fitonce.core.status",
+    "Selection": "fitonce.analysis.select",
+    "Sequences": "fitonce.data.sequences",
+    "Status": "fitonce.core.status",
+    "Tagged": "fitonce.data.conll",
+    "UnsolvedError": "fitonce.fitting.hessian",
+    "WordVectors": "fitonce.data.word_features",
+    "Workers": "fitonce.core.parallel",
+    "bootstrap": "fitonce.analysis.bootstrap",
+    "compare": "fitonce.results.compare",
+    "cross_validate": "fitonce.crossval.cross_validate",
+    "curvature": "fitonce.fitting.curvature",
+    "datasets": "fitonce.data.datasets",
+    "fit": "fitonce.fitting.fit",
+    "fit_at": "fitonce.fitting.fit",
+    "folds": "fitonce.folds",
+    "graph": "fitonce.data.graph",
+    "inexact_bound": "fitonce.analysis.early_stopping",
+    "influence": "fitonce.analysis.influence",
+    "labelled": "fitonce.data.labelled",
+    "load": "fitonce.results.result",
+    "loo": "fitonce.crossval.loo",
+    "marginals": "fitonce.analysis.predict",
+    "models": "fitonce.models",
+    "plan": "fitonce.fitting.plan",
+    "plot_map": "fitonce.analysis.maps",
+    "predict": "fitonce.analysis.predict",
+    "read_conll": "fitonce.data.conll",
+    "read_vectors": "fitonce.data.word_features",
+    "schemes": "fitonce.objectives.schemes",
+    "select": "fitonce.analysis.select",
+    "sequences": "fitonce.data.sequences",
+    "word_features": "fitonce.data.word_features",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'fitonce' has no attribute '{name}'")
+    module = import_module(_WHERE[name])
+    found = module if name in _MODULES else getattr(module, name)
+    globals()[name] = found  # the next time it is there
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
 
 # Where modules were before 0.2: they work for one more version, with a warning.
 weighting = stand_in("fitonce.weighting", "fitonce.objectives.schemes")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -147,12 +147,11 @@ def bootstrap(
             f"first that failed: {solved.status[int(np.argmin(ok))]}"
         )
     weights, theta = weights[ok], solved.thetas[ok]
-    names, quantities = _quantities(fit, statistic)
-    draws = np.asarray(jax.vmap(quantities)(jax.device_put(theta)))
-    value = np.asarray(quantities(jax.device_put(fit.theta)))
+    names, quantities, slopes = _quantities(fit, statistic)
+    draws, value = quantities(theta), quantities(fit.theta[None])[0]
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     columns = {"name": names, "value": value, "se": draws.std(0, ddof=1), "low": low, "high": high}
-    control = delta_method(fit.slopes_of(quantities), curve.inverse)
+    control = delta_method(slopes, curve.inverse)
     table = pd.DataFrame({**columns, "control": control})
     report, failed = None, 0
     check = min(check, len(draws))
@@ -231,12 +230,19 @@ def _blocks_drawn(lengths: np.ndarray, block: int, rng: np.random.Generator) -> 
     return counts
 
 
-def _quantities(
-    fit: Fit, statistic: Callable[[Any], Any] | None
-) -> tuple[list[str], Callable[[Any], Any]]:
+class _Quantities(NamedTuple):
+    """What is drawn: Q names, their values (F, Q) at thetas (F, D), and slopes (Q, D) at the fit."""
+
+    names: list[str]
+    values: Callable[[np.ndarray], np.ndarray]
+    slopes: np.ndarray
+
+
+def _quantities(fit: Fit, statistic: Callable[[Any], Any] | None) -> _Quantities:
     space = fit.objective.space
     if statistic is None:
-        return list(fit.names), space.named_values
+        slopes = space.named_slopes(fit.theta).toarray()
+        return _Quantities(list(fit.names), space.named_values, slopes)
     if not callable(statistic):
         raise ValueError(f"statistic must be a function of the parameters, got {statistic!r}")
 
@@ -254,7 +260,10 @@ def _quantities(
         raise ValueError(f"statistic must return a number or a vector, got shape {result.shape}")
     label = getattr(statistic, "__name__", "statistic").replace("<lambda>", "statistic")
     names = [f"{label}[{i}]" for i in range(result.shape[0])] if result.shape else [label]
-    return names, lambda theta: jnp.atleast_1d(value(theta))
+    vector = lambda theta: jnp.atleast_1d(value(theta))  # noqa: E731
+    many = jax.jit(jax.vmap(vector))
+    slopes = np.asarray(jax.jit(jax.jacfwd(vector))(jax.device_put(fit.theta)))
+    return _Quantities(names, lambda thetas: np.asarray(many(jax.device_put(thetas))), slopes)
 
 
 def _left(curve: Curvature, weights: np.ndarray, thetas: np.ndarray, size: int) -> float:
@@ -270,12 +279,12 @@ def _compare(
     batches: Batches,
     draws: np.ndarray,
     table: pd.DataFrame,
-    quantities: Callable[[Any], Any],
+    quantities: Callable[[np.ndarray], np.ndarray],
 ) -> tuple[pd.DataFrame, int]:
     """The draws against exact refits, and how many of these failed."""
     refitted = exact(curve, batches)
     ok = np.array([status.ok for status in refitted.status])
-    exact_draws = np.asarray(jax.vmap(quantities)(jax.device_put(refitted.thetas)))[ok]
+    exact_draws = quantities(refitted.thetas)[ok]
     spreads = np.full((2, len(table)), np.nan)
     if ok.sum() > 1:
         spreads[:] = draws[ok].std(0, ddof=1), exact_draws.std(0, ddof=1)

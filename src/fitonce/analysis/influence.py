@@ -101,7 +101,7 @@ def influence(fit: Fit, *, damping: float = 0.0) -> Influence | LabelAudit:
     moves = curve.solve(slopes.T).T
     observed = np.array([indices[0] for indices in folds.dropped])
     sites = fit.objective.collection.sites.iloc[observed]
-    slope = fit.slopes_of(fit.objective.space.named_values)
+    slope = fit.objective.space.named_slopes(fit.theta).toarray()
     se = delta_method(slope, curve.inverse)
     table = pd.DataFrame(
         {

@@ -27,6 +27,11 @@ class Constraint(Protocol):
 
     def to_free(self, value: np.ndarray) -> np.ndarray: ...
     def to_value(self, free: Array) -> Array: ...
+    def values(self, free: np.ndarray) -> np.ndarray:
+        """`to_value` of many at once in NumPy: coordinates (n, F) to values (*shape, F). Analytic, so
+        that it also takes complex numbers."""
+        ...
+
     def violation(self, value: np.ndarray) -> str | None:
         """None, or a description of valid values."""
         ...
@@ -67,6 +72,9 @@ class Free(_EachEntry):
     def to_value(self, free: Array) -> Array:
         return free.reshape(self.shape)
 
+    def values(self, free: np.ndarray) -> np.ndarray:
+        return free.reshape(*self.shape, -1)
+
     def violation(self, value: np.ndarray) -> str | None:
         return None
 
@@ -84,6 +92,11 @@ class Scores(_Supported):
     def to_value(self, free: Array) -> Array:
         return jnp.full(self.shape, -jnp.inf, free.dtype).at[np.nonzero(self.mask())].set(free)
 
+    def values(self, free: np.ndarray) -> np.ndarray:
+        found = np.full((*self.shape, free.shape[-1]), -np.inf, free.dtype)
+        found[self.mask()] = free
+        return found
+
     def violation(self, value: np.ndarray) -> str | None:
         mask = self.mask()
         if np.isfinite(value[mask]).all() and np.all(value[~mask] == -np.inf):
@@ -100,6 +113,9 @@ class Positive(_EachEntry):
     def to_value(self, free: Array) -> Array:
         return jnp.exp(free).reshape(self.shape)
 
+    def values(self, free: np.ndarray) -> np.ndarray:
+        return np.exp(free).reshape(*self.shape, -1)
+
     def violation(self, value: np.ndarray) -> str | None:
         return None if np.all(value > 0) else "positive numbers"
 
@@ -112,6 +128,9 @@ class Proportion(_EachEntry):
 
     def to_value(self, free: Array) -> Array:
         return jax.nn.sigmoid(free).reshape(self.shape)
+
+    def values(self, free: np.ndarray) -> np.ndarray:
+        return (1.0 / (1.0 + np.exp(-free))).reshape(*self.shape, -1)
 
     def violation(self, value: np.ndarray) -> str | None:
         return None if np.all((value > 0) & (value < 1)) else "numbers between 0 and 1"
@@ -154,6 +173,15 @@ class Simplex(_Supported):
             logits = logits.at[tuple(np.array(places).T)].set(free)
         return jax.nn.softmax(logits, -1)
 
+    def values(self, free: np.ndarray) -> np.ndarray:
+        outside = np.where(self.mask(), 0.0, -np.inf).astype(free.dtype)
+        logits = np.repeat(outside[..., None], free.shape[-1], -1)
+        places = self.coordinates()
+        if places:
+            logits[tuple(np.array(places).T)] = free
+        shares = np.exp(logits - logits.real.max(-2, keepdims=True))
+        return shares / shares.sum(-2, keepdims=True)
+
     def violation(self, value: np.ndarray) -> str | None:
         mask = self.mask()
         sums = np.allclose(value.sum(-1), 1.0, rtol=0.0, atol=1e-8)
@@ -178,6 +206,10 @@ class Ordered(_EachEntry):
     def to_value(self, free: Array) -> Array:
         parts = free.reshape(self.shape)
         return jnp.cumsum(jnp.concatenate([parts[..., :1], jnp.exp(parts[..., 1:])], -1), -1)
+
+    def values(self, free: np.ndarray) -> np.ndarray:
+        parts = free.reshape(*self.shape, -1)
+        return np.cumsum(np.concatenate([parts[..., :1, :], np.exp(parts[..., 1:, :])], -2), -2)
 
     def violation(self, value: np.ndarray) -> str | None:
         return None if np.all(np.diff(value, axis=-1) > 0) else "increasing numbers"
@@ -208,6 +240,13 @@ class Covariance:
         factor = jnp.zeros(self.shape, entries.dtype).at[places].set(entries)
         return factor @ jnp.swapaxes(factor, -1, -2)
 
+    def values(self, free: np.ndarray) -> np.ndarray:
+        places = tuple(np.array(self.coordinates()).T)
+        factor = np.zeros((*self.shape, free.shape[-1]), free.dtype)
+        diagonal = (places[-1] == places[-2])[:, None]
+        factor[places] = np.where(diagonal, np.exp(np.where(diagonal, free, 0.0)), free)
+        return np.einsum("...ijf,...kjf->...ikf", factor, factor)
+
     def violation(self, value: np.ndarray) -> str | None:
         symmetric = np.allclose(value, np.swapaxes(value, -1, -2))
         if symmetric and np.all(np.linalg.eigvalsh(value) > 0):
@@ -237,6 +276,10 @@ class Frozen:
 
     def to_value(self, free: Array) -> Array:
         return jnp.asarray(np.asarray(self.value, float))
+
+    def values(self, free: np.ndarray) -> np.ndarray:
+        value = np.asarray(self.value, float)[..., None]
+        return np.broadcast_to(value, (*self.shape, free.shape[-1]))
 
     def violation(self, value: np.ndarray) -> str | None:
         same = np.array_equal(value, np.asarray(self.value, float))

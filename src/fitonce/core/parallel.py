@@ -13,6 +13,7 @@ If a worker dies, its tasks are retried; earlier results are kept.
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,12 @@ from fitonce.core.numerics import in_float64, is_count
 
 BACKENDS = ("loky", "dask")
 _MOST_DEATHS = 3  # in a row without a result: more, and the task itself kills its worker
+
+
+def cores() -> int:
+    """Those that this process may use: a container or a batch system may allow fewer than there are."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,15 @@ from itertools import pairwise
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from scipy import sparse
 
+from fitonce.core.chunks import unit_rows
 from fitonce.core.constraints import Constraint, Frozen, Scores, Simplex, as_tuples
 from fitonce.core.numerics import Array
 
 Params = Any  # a pytree of arrays
+_STEPS = 256  # directions of derivatives at a time
 
 
 def freeze(constraints: dict[str, Constraint], frozen: dict[str, Any]) -> dict[str, Constraint]:
@@ -108,16 +110,38 @@ class ParameterSpace:
             parts.append(leaf.to_free(value))
         return np.concatenate(parts)
 
-    @partial(jax.jit, static_argnums=0)
-    def named_values(self, theta: Array) -> Array:
-        """(D,): the constrained values that `names` refers to."""
-        values = jax.tree_util.tree_leaves(self.to_params(theta))
-        parts = [
-            value[tuple(np.array(leaf.coordinates()).T)] if leaf.shape else value[None]
-            for leaf, value in zip(self._leaves, values, strict=True)
-            if leaf.coordinates()
-        ]
-        return jnp.concatenate(parts)
+    def values(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
+        """Name and constrained value (*shape, F) of each leaf, for thetas (F, D), in NumPy."""
+        return {
+            name: leaf.values(np.ascontiguousarray(thetas[:, start:stop].T))
+            for name, leaf, (start, stop) in zip(
+                self._leaf_names, self._leaves, self._spans, strict=True
+            )
+        }
+
+    def params_at(self, theta: np.ndarray) -> Params:
+        """The pytree of constrained values at a free vector (D,), in NumPy."""
+        theta = np.asarray(theta, float)
+        if theta.shape != (self.size,):
+            raise ValueError(f"theta must have shape ({self.size},), got {theta.shape}")
+        return self._tree.unflatten([value[..., 0] for value in self.values(theta[None]).values()])
+
+    def named_values(self, thetas: np.ndarray) -> np.ndarray:
+        """(F, D): the constrained values that `names` refers to, at thetas (F, D)."""
+        parts = [np.zeros((0, len(thetas)))]
+        for leaf, value in zip(self._leaves, self.values(thetas).values(), strict=True):
+            if leaf.coordinates():
+                parts.append(value[tuple(np.array(leaf.coordinates()).T)] if leaf.shape else value[None])
+        return np.concatenate(parts).T
+
+    def named_slopes(self, theta: np.ndarray) -> sparse.csr_array:
+        """(D, D) derivatives of the named values by theta. A tiny imaginary step has the derivative in
+        the imaginary part, without rounding: the maps are analytic."""
+        columns = []
+        for _, unit in unit_rows(self.size, _STEPS):
+            found = self.named_values(theta + 1e-200j * unit).imag / 1e-200
+            columns.append(sparse.csc_array(found.T))
+        return sparse.csr_array(sparse.hstack(columns)[:, : self.size])
 
     @partial(jax.jit, static_argnums=0)
     def to_params(self, theta: Array) -> Params:

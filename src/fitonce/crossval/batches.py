@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ import jax
 import numpy as np
 
 from fitonce.core.chunks import SMALL_BYTES, chunks
-from fitonce.core.parallel import Parallel, Workers
+from fitonce.core.parallel import Parallel, Workers, cores
 from fitonce.core.progress import bar
 from fitonce.crossval.journal import Journal
 from fitonce.folds import Folds
@@ -235,11 +234,8 @@ class Batches:
         if isinstance(self.parallel, Workers):
             yield from self.parallel.run(work, [task() for task in tasks])
             return
-        # A container or a batch system may allow fewer cores than there are.
-        allowed = getattr(os, "sched_getaffinity", None)
-        cores = len(allowed(0)) if allowed else os.cpu_count() or 1
         # One program on all devices at a time: two could wait for each other.
-        threads = 1 if self.parallel == "devices" else min(cores, _MOST_THREADS)
+        threads = 1 if self.parallel == "devices" else min(cores(), _MOST_THREADS)
         with ThreadPoolExecutor(threads) as pool:
             alone = 0 if what in self._compiled else 1
             self._compiled.add(what)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
-from fitonce.core.chunks import unit_rows
+from fitonce.core.chunks import chunks
 from fitonce.core.numerics import in_float64, is_count, is_number
 from fitonce.core.parallel import resolve_parallel
 from fitonce.core.parameters import Params, leaf_name
@@ -111,7 +111,7 @@ class Fit:
     @in_float64
     def params_at(self, theta: np.ndarray) -> Params:
         """The pytree of constrained values at a free vector."""
-        return _params_at(self.objective, theta)
+        return self.objective.space.params_at(theta)
 
     def posterior(self) -> np.ndarray:
         """(sites, K) probabilities of the latent states given all data."""
@@ -133,36 +133,29 @@ class Fit:
         everyone = np.arange(len(along.base))[None]
         return -along.pointwise_losses(self.theta[None], along.base[None], everyone)[0]
 
-    @in_float64
-    def slopes_of(self, quantities: Callable[[Any], Any]) -> np.ndarray:
-        """(Q, D) derivatives at the fit of a function of theta that returns (Q,)."""
-        return np.asarray(jax.jit(jax.jacfwd(quantities))(jax.device_put(self.theta)))
-
-    @in_float64
     def to_dataframe(self) -> pd.DataFrame:
         """One row per free coordinate: `name`, `value` and its standard error `se` (delta method), and
         the same in free coordinates (logarithms, log-ratios): `theta`, `theta_se`."""
-        named = self.objective.space.named_values
+        space = self.objective.space
         return pd.DataFrame(
             {
                 "name": self.names,
-                "value": np.asarray(named(jax.device_put(self.theta))),
-                "se": self._standard_errors(named),
+                "value": space.named_values(self.theta[None])[0],
+                "se": self._standard_errors(space.named_slopes(self.theta)),
                 "theta": self.theta,
-                "theta_se": self._standard_errors(lambda theta: theta),
+                "theta_se": self._standard_errors(sparse.eye_array(len(self.theta)).tocsr()),
             }
         )
 
-    def _standard_errors(self, quantities: Callable[[Any], Any]) -> np.ndarray:
-        """(D,) for a function of theta that returns (D,), some at a time; nan without a minimum, and
-        where H is not a matrix, as one solve for each would take too long."""
+    def _standard_errors(self, slopes: Any) -> np.ndarray:
+        """(D,) of quantities with sparse slopes (D, D), some at a time; nan without a minimum, and where
+        H is not a matrix, as one solve for each would take too long."""
         errors = np.full(len(self.theta), np.nan)
         if self.smallest_eigenvalue > 0 and self.hessian_operator.dense:
-            _, pull = jax.vjp(quantities, jax.device_put(self.theta))
-            for some, unit in unit_rows(len(self.theta), _ROWS):
-                slopes = np.asarray(jax.vmap(pull)(jax.device_put(unit))[0])
-                solved = self.hessian_operator.solve(slopes.T)
-                errors[some] = np.sqrt(np.einsum("id,di->i", slopes, solved))
+            for some, _ in chunks(len(self.theta), min(_ROWS, len(self.theta))):
+                rows = slopes[some].toarray()
+                solved = self.hessian_operator.solve(rows.T)
+                errors[some] = np.sqrt(np.einsum("id,di->i", rows, solved))
         return errors
 
     @property
@@ -235,7 +228,7 @@ def fit(
         max_iterations: stop each start after this many iterations and skip the Newton steps: a fit that
             stopped early, whose status says how far it is from stationary.
         progress: a progress bar; None: only on a terminal.
-        kernel: of a chain: "scan", "tree", or None for the backend's best.
+        kernel: of a chain: "native", "scan", "tree", or None for the best, see docs/performance.md.
         memory_limit: bytes that H may take; an H that does not fit is never formed, and solutions come
             from products with it. None: half of this machine's memory. See `fo.plan`.
         parallel: how H of many sequences is split: "devices", a number of worker processes, or
@@ -288,18 +281,13 @@ def fit_at(
     return _result(objective, found, (time.perf_counter() - started, float("nan")), [])
 
 
-def _params_at(objective: Objective, theta: np.ndarray) -> Params:
-    params = objective.space.to_params(jax.device_put(np.asarray(theta, float)))
-    return jax.tree_util.tree_map(np.asarray, params)
-
-
 def _result(
     objective: Objective, found: Finished, times: tuple[float, float], starts: list[float]
 ) -> Fit:
     return Fit(
         model=objective.model,
         data=objective.data,
-        params=_params_at(objective, found.theta),
+        params=objective.space.params_at(found.theta),
         theta=found.theta,
         names=list(objective.space.names),
         status=found.status,

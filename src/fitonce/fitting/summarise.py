@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import jax
 import numpy as np
 import pandas as pd
 
-from fitonce.core.numerics import in_float64
 from fitonce.results.summary import FitSummary
 
 if TYPE_CHECKING:
@@ -17,14 +15,13 @@ if TYPE_CHECKING:
 _MOST_PARAMETERS = 2000  # with more, standard errors take too long: each is a solve with H
 
 
-@in_float64
 def summary_of(fit: Fit) -> FitSummary:
     """The parts of a fit that are shown and saved."""
     objective, sites = fit.objective, fit.objective.collection
     if len(fit.theta) <= _MOST_PARAMETERS:
         table = fit.to_dataframe()[["name", "value", "se"]]
     else:
-        values = np.asarray(objective.space.named_values(jax.device_put(fit.theta)))
+        values = objective.space.named_values(fit.theta[None])[0]
         table = pd.DataFrame({"name": fit.names, "value": values, "se": np.nan})
     return FitSummary(
         model=str(fit.model),

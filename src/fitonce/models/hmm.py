@@ -109,15 +109,21 @@ class HMM:
 
     def maximise(self, params: Params, expected: Chain, prepared: Prepared) -> Params:
         """The M step of EM, given the expected count of each potential."""
-        support = True if self.support is None else np.asarray(self.support)
         shares = np.asarray(expected.emission).reshape(-1, self.n_states)
         if prepared.index is not None:
             steps, shares = shares, np.zeros((len(prepared.rows.counts), self.n_states))
             np.add.at(shares, np.asarray(prepared.index).ravel(), steps)
+        return self.maximise_counts(params, expected.initial, expected.transition, shares, prepared.rows)
+
+    def maximise_counts(
+        self, params: Params, firsts: Any, pairs: Any, shares: np.ndarray, rows: Rows
+    ) -> Params:
+        """The M step, given expected first states (K,), transitions (K, K) and states of rows (R, K)."""
+        support = True if self.support is None else np.asarray(self.support)
         new = {
-            "initial": _most_likely(expected.initial, self.initial_concentration, True),
-            "transition": _most_likely(expected.transition, self.transition_concentration, support),
-            **self.emission.maximise(params, shares, prepared.rows),
+            "initial": _most_likely(firsts, self.initial_concentration, True),
+            "transition": _most_likely(pairs, self.transition_concentration, support),
+            **self.emission.maximise(params, shares, rows),
         }
         return new | {name: np.asarray(value) for name, value in self.frozen}
 
@@ -190,14 +196,19 @@ class HMM:
             table += 32 * self.n_states * prepared.rows.x.size
         return 80 * self.n_states * math.prod(prepared.grid) + table
 
-    def potentials(self, params: Params, prepared: Prepared) -> Chain:
-        table = self.emission.log_density(params, prepared.rows)
-        expected = (len(prepared.rows.x), self.n_states)
+    def log_density(self, params: Params, rows: Rows) -> Array:
+        """(R, K) of the emission, whose shape is checked."""
+        table = self.emission.log_density(params, rows)
+        expected = (len(rows.x), self.n_states)
         if np.shape(table) != expected:
             raise ValueError(
                 f"log_density of {self.emission.name} must return one number for each row and state, "
                 f"shape {expected}, got {np.shape(table)}"
             )
+        return table
+
+    def potentials(self, params: Params, prepared: Prepared) -> Chain:
+        table = self.log_density(params, prepared.rows)
         index = prepared.index
         emission = table.reshape(*prepared.grid, self.n_states) if index is None else table[index]
         return Chain(safe_log(params["initial"]), safe_log(params["transition"]), emission)

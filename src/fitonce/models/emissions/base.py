@@ -26,6 +26,7 @@ from fitonce.core.constraints import Constraint
 from fitonce.core.numerics import Array, safe_log
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
+from fitonce.models.emissions.closed_forms import ClosedForms, Observations
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 Blocks = tuple[np.ndarray, np.ndarray, np.ndarray]  # see `Emission.information`
@@ -130,6 +131,10 @@ class Emission(ABC):
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray | None:
         """The part of the log density without parameters, of the shape of x, computed once outside the
         compiled program; None: `log_density` is complete."""
+        return None
+
+    def closed_forms(self, rows: Observations) -> ClosedForms | None:
+        """Densities and derivatives in closed form, of chains with these rows; None: by JAX."""
         return None
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:

@@ -14,6 +14,7 @@ from fitonce.core.constraints import Constraint, Positive, Proportion, Simplex
 from fitonce.core.numerics import Array, safe_log
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
+from fitonce.models.emissions import closed_counts as closed
 from fitonce.models.emissions.base import (
     Emission,
     EmissionTraits,
@@ -27,6 +28,7 @@ from fitonce.models.emissions.base import (
     upright,
     weighted_sums,
 )
+from fitonce.models.emissions.closed_forms import ClosedForms, Observations
 
 
 def _rates(n_states: int, rows: Rows, rng: np.random.Generator | None) -> np.ndarray:
@@ -76,6 +78,9 @@ class Poisson(Emission):
         rate, x = params["rate"], rows.x[:, None]
         mean = rate if rows.exposure is None else upright(rows.exposure, x) * rate
         return sum_channels(x * jnp.log(rate) - mean, rows)
+
+    def closed_forms(self, rows: Observations) -> ClosedForms:
+        return closed.ClosedPoisson(self.shape, self.rate)
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         exposure = 1.0 if rows.exposure is None else upright(rows.exposure, rows.x)
@@ -161,6 +166,9 @@ class Binomial(Emission):
         failures = self._trials(x, rows.exposure) - x
         return sum_channels(xlogy(x, rate) + xlog1py(failures, -rate), rows)
 
+    def closed_forms(self, rows: Observations) -> ClosedForms:
+        return closed.ClosedBinomial(self.a, self.b, float(self.trials or 0))
+
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         counts = weighted_sums(rows.x, shares, rows) + self.a - 1.0
         trials = weighted_sums(self._trials(rows.x, rows.exposure), shares, rows)
@@ -222,6 +230,9 @@ class Categorical(Emission):
         table = jnp.moveaxis(safe_log(params["probability"]), 0, -1)  # (..., M, K)
         chosen = jnp.take_along_axis(table[None], rows.x.astype(int)[..., None, None], -2)
         return sum_channels(jnp.moveaxis(chosen[..., 0, :], -1, 1), rows)
+
+    def closed_forms(self, rows: Observations) -> ClosedForms:
+        return closed.ClosedCategorical(self.n_categories, self.concentration)
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         counts = np.tensordot(shares, self._indicators(rows), (0, 0)) + self.concentration - 1.0

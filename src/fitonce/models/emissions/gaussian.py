@@ -25,6 +25,9 @@ from fitonce.models.emissions.base import (
     upright,
     weighted_sums,
 )
+from fitonce.models.emissions.closed_covariance import ClosedFullGaussian
+from fitonce.models.emissions.closed_forms import ClosedForms, Observations
+from fitonce.models.emissions.closed_gaussian import ClosedGaussian
 
 CovarianceShape = Literal["fixed", "spherical", "diag", "full"]
 SHAPES = ("fixed", "spherical", "diag", "full")
@@ -155,6 +158,30 @@ class Gaussian(Emission):
             return _full_log_density(residual, params["covariance"], rows.observed)
         variance = self._variances(params)
         return sum_channels(-0.5 * (residual**2 / variance + jnp.log(variance) + LOG_2PI), rows)
+
+    def closed_forms(self, rows: Observations) -> ClosedForms | None:
+        square = self._prior_variance_of(rows)
+        if self.covariance == "full":
+            # Every pattern of missing channels has a factor of its own.
+            whole = bool(rows.seen.all())
+            return ClosedFullGaussian(self.mean_scale, self.strength, square) if whole else None
+        return ClosedGaussian(
+            self.covariance != "fixed",
+            self.covariance == "spherical",
+            self.fixed_variance,
+            self.mean_scale,
+            self.strength,
+            square,
+        )
+
+    def _prior_variance_of(self, rows: Observations) -> np.ndarray:
+        """(C,): scale^2, or a hundredth of each channel's variance."""
+        if self.scale is not None:
+            return np.full(rows.x.shape[1], self.scale**2)
+        weight = rows.seen * rows.counts[:, None]
+        weight = weight / weight.sum(0)
+        centred = rows.x - np.sum(weight * rows.x, 0)
+        return 0.01 * np.sum(weight * centred**2, 0)
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         """The best means at the current variances, and then the best variances."""

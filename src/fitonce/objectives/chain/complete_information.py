@@ -177,7 +177,7 @@ def preconditioner(sample: Sample, theta: np.ndarray) -> LinearMap:
         if len(places[number]):
             rows = prior_rows(np.eye(len(theta))[places[number]])
             blocks[number] = blocks[number] - rows[:, places[number]]
-    factors = [_definite(block) for block in blocks]
+    factors = [definite_factor(block) for block in blocks]
 
     def inverse(columns: np.ndarray) -> np.ndarray:
         out = np.empty_like(columns)
@@ -188,7 +188,7 @@ def preconditioner(sample: Sample, theta: np.ndarray) -> LinearMap:
     return inverse
 
 
-def _definite(block: np.ndarray) -> Any:
+def definite_factor(block: np.ndarray) -> Any:
     """The Cholesky factor of a symmetric block; where it is indefinite, with absolute eigenvalues."""
     block = 0.5 * (block + block.T)
     try:

@@ -10,7 +10,7 @@ from fitonce.data.reading import Columns, read_file
 from fitonce.models.base import ChainModel
 from fitonce.models.emissions.counts import n_categories
 from fitonce.models.named import ARHMM, CategoricalHMM, EventCounts, GaussianHMM, NeuralARHMM, PoissonHMM
-from fitonce.objectives.chain.objective import chain_objective
+from fitonce.objectives.chain.native import best_objective
 from fitonce.objectives.family import STATES, Family, Loaded, NamedModel, Option
 
 _ORDER = Option("order", int, 1, "Order of the autoregression", several="Orders, such as 0..3")
@@ -42,7 +42,7 @@ _MODELS = (
 CHAINS = Family(
     name="chain",
     accepts=lambda model: isinstance(model, ChainModel),
-    objective=chain_objective,
+    objective=best_objective,
     modelled=lambda model, data: model.modelled(data),
     models=_MODELS,
     load=_load,

@@ -36,7 +36,7 @@ _SLOPE_BYTES = 2**30
 def chain_objective(model: ChainModel, data: Any, kernel: Kernel | None = None) -> ChainObjective:
     """F of a chain on data, at scheme A."""
     if kernel is not None and kernel not in KERNELS:
-        raise ValueError(f"kernel must be one of {KERNELS} or None, got '{kernel}'")
+        raise ValueError(f"kernel must be 'native', one of {KERNELS} or None, got '{kernel}'")
     read = model.modelled(sequences(data))
     prepared = model.prepare(read)
     program = Program(model, ParameterSpace(model.parameters(prepared)), A(), kernel)
@@ -229,10 +229,14 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         base = self.data.sequence_weights if scheme.kind == "sequences" else self.data.weights
         return replace(self, program=replace(self.program, scheme=scheme), base=base)
 
+    def _of(self, data: Any) -> ChainObjective:
+        """The same model on other data."""
+        return chain_objective(self.model, data, self.program.kernel)
+
     def for_prediction(self, data: Any = None) -> ChainObjective:
         if data is None:
             return self
-        other = chain_objective(self.model, data, self.program.kernel)
+        other = self._of(data)
         if other.space.size != self.space.size:
             channels = counted(len(self.data.channels), "channel")
             got = counted(len(other.data.channels), "channel")

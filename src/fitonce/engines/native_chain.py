@@ -1,0 +1,330 @@
+"""Forward-backward passes over chains as plain loops, compiled once for chains of any length.
+
+`LANES` folds lie side by side in the last axis of every array, so that one instruction works on all of
+them; their number is a constant because loops whose length the compiler knows are several times faster.
+The steps of all sequences follow each other in one axis, `starts` (N + 1,) has their first steps.
+
+The emission of a step is a row of `rows` (R, K, L), exp(log p - peak) of every distinct observation, to
+the power of the step's weight, which is 0 or 1 here: a blend of the row and ones. For other weights,
+every step has a row of its own. `initial` and `moves` (from row to column) are relative to their largest
+entries. They have one entry in the first axis, or one for every sequence and every step: the transition
+into it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fitonce.core.lanes import LANES, load, same, store
+from fitonce.core.native import compiled, inlined
+
+_RENORMALISE = 64  # steps
+
+
+@compiled
+def scaled_posterior(  # type: ignore[no-untyped-def]
+    rows, index, weights, initial, moves, starts, coefficients,
+    nodes, shares, inverses, firsts, pairs, work,
+):  # fmt: skip
+    """One group of folds, by probabilities that are normalised at every step.
+
+    Every transition must be possible, and none exp(150) times as probable as another: then no divisor
+    underflows, and backward messages, scaled by the normalisers of forward ones, stay below exp(150).
+
+    Args:
+        rows, index, weights: emissions (R, K, L), the row of each step (T,), zeros and ones (T, L).
+        initial, moves: (1 or N, K, L) and (1 or T, K, K, L).
+        starts, coefficients: (N + 1,), and (N, L) the weight of each sequence in sums.
+        nodes: out, (T, K, L) p(z_t = k).
+        shares: out, zero before, (R, K, L) sums over steps of coefficient, weight and node.
+        inverses: out, (T, L) one over each normaliser; their product is 1 / Z.
+        firsts, pairs: out, zero before, like `initial` and `moves`: expected counts times coefficients.
+        work: (2, K, L) of any content.
+    """
+    states, block = nodes.shape[1], nodes.shape[1] * nodes.shape[1] * LANES
+    varying, own_start = len(moves) > 1, len(initial) > 1
+    message, onward = _at(work[0]), _at(work[1])
+    for n in range(len(starts) - 1):
+        begin, end = starts[n], starts[n + 1]
+        own = n * states * LANES if own_start else 0
+        for t in range(begin, end):
+            move = t * block if varying else 0
+            emission = (_at(rows), index[t] * states * LANES, load(_at(weights), t * LANES))
+            chain = (_at(initial), own, _at(moves), move)
+            _forward(states, emission, chain, t, t == begin, _at(nodes), _at(inverses))
+        coefficient = load(_at(coefficients), n * LANES)
+        for j in range(states):
+            store(onward, j * LANES, same(1.0))
+        for t in range(end - 1, begin - 1, -1):
+            if t + 1 < end:
+                move = (t + 1) * block if varying else 0
+                _backward(states, _at(moves), move, message, onward)
+                _count(states, _at(nodes), t, message, coefficient, _at(pairs), move)
+            if (end - t) % _RENORMALISE == 0:
+                _renormalise(states, _at(nodes), t, onward)
+            emission = (_at(rows), index[t] * states * LANES, load(_at(weights), t * LANES))
+            inverse = load(_at(inverses), t * LANES)
+            _combine(states, emission, t, coefficient, inverse, _at(nodes), onward, message, _at(shares))
+        for j in range(states):
+            at, node = own + j * LANES, load(_at(nodes), (begin * states + j) * LANES)
+            store(_at(firsts), at, load(_at(firsts), at) + coefficient * node)
+    for at in range(0, pairs.size, LANES):  # so far without the transition itself
+        store(_at(pairs), at, load(_at(pairs), at) * load(_at(moves), at))
+
+
+@inlined
+def _at(array):  # type: ignore[no-untyped-def]
+    """The address of the first number."""
+    return array.ctypes.data
+
+
+@inlined
+def _forward(states, emission, chain, t, first, nodes, inverses):  # type: ignore[no-untyped-def]
+    """p(z_t | x_1 .. x_t) from that of the step before."""
+    rows, row, weight = emission
+    initial, own, moves, move = chain
+    here, before, one, total = t * states * LANES, (t - 1) * states * LANES, same(1.0), same(0.0)
+    for j in range(states):
+        if first:
+            value = load(initial, own + j * LANES)
+        else:
+            value = same(0.0)
+            for i in range(states):
+                value += load(nodes, before + i * LANES) * load(moves, move + (i * states + j) * LANES)
+        value *= one + weight * (load(rows, row + j * LANES) - one)
+        total += value
+        store(nodes, here + j * LANES, value)
+    inverse = one / total
+    store(inverses, t * LANES, inverse)
+    for j in range(states):
+        store(nodes, here + j * LANES, load(nodes, here + j * LANES) * inverse)
+
+
+@inlined
+def _backward(states, moves, move, message, onward):  # type: ignore[no-untyped-def]
+    """p(x_t+1 .. | z_t) over that of x_t+1 .. given earlier steps, from the message of step t + 1."""
+    for i in range(states):
+        value = same(0.0)
+        for j in range(states):
+            value += load(moves, move + (i * states + j) * LANES) * load(message, j * LANES)
+        store(onward, i * LANES, value)
+
+
+@inlined
+def _renormalise(states, nodes, t, onward):  # type: ignore[no-untyped-def]
+    """Remove what rounding has added up: nodes times `onward` sum to one."""
+    here, total = t * states * LANES, same(0.0)
+    for j in range(states):
+        total += load(nodes, here + j * LANES) * load(onward, j * LANES)
+    inverse = same(1.0) / total
+    for j in range(states):
+        store(onward, j * LANES, load(onward, j * LANES) * inverse)
+
+
+@inlined
+def _count(states, nodes, t, message, coefficient, pairs, into):  # type: ignore[no-untyped-def]
+    """Add the expected transitions from t to t + 1, each divided by its probability."""
+    for i in range(states):
+        source = coefficient * load(nodes, (t * states + i) * LANES)
+        for j in range(states):
+            at = into + (i * states + j) * LANES
+            store(pairs, at, load(pairs, at) + source * load(message, j * LANES))
+
+
+@inlined
+def _combine(states, emission, t, coefficient, inverse, nodes, onward, message, shares):  # type: ignore[no-untyped-def]
+    """p(z_t | x), its share in the row's sums, and the message of step t."""
+    rows, row, weight = emission
+    one, counted = same(1.0), coefficient * weight
+    for j in range(states):
+        after, here, at = load(onward, j * LANES), (t * states + j) * LANES, row + j * LANES
+        node = load(nodes, here) * after
+        store(nodes, here, node)
+        store(shares, at, load(shares, at) + counted * node)
+        emitted = (one + weight * (load(rows, at) - one)) * inverse
+        store(message, j * LANES, emitted * after)
+
+
+@inlined
+def _log_sum(terms):  # type: ignore[no-untyped-def]
+    """log sum exp of a vector; minus infinity where nothing is possible."""
+    peak = terms[0]
+    for term in terms:
+        peak = max(peak, term)
+    if not np.isfinite(peak):
+        return peak
+    total = 0.0
+    for term in terms:
+        total += np.exp(term - peak)
+    return peak + np.log(total)
+
+
+@compiled
+def log_messages(rows, index, weights, initial, moves, starts, ahead, behind):  # type: ignore[no-untyped-def]
+    """Logarithms of forward and backward messages, (T, K) each, of one fold.
+
+    Args:
+        rows, index, weights: log densities (R, K), the row of each step (T,) and any weights (T,); zero
+            deletes even an impossible emission.
+        initial, moves, starts: as above, without the last axis and as logarithms.
+    """
+    states = ahead.shape[1]
+    terms, emitted = np.empty(states), np.empty(states)
+    for n in range(len(starts) - 1):
+        begin, end = starts[n], starts[n + 1]
+        first = initial[n if len(initial) > 1 else 0]
+        for t in range(begin, end):
+            move = moves[t if len(moves) > 1 else 0]
+            for j in range(states):
+                if t == begin:
+                    ahead[t, j] = first[j]
+                else:
+                    for i in range(states):
+                        terms[i] = ahead[t - 1, i] + move[i, j]
+                    ahead[t, j] = _log_sum(terms)
+                if weights[t] != 0.0:
+                    ahead[t, j] += weights[t] * rows[index[t], j]
+        behind[end - 1] = 0.0
+        for t in range(end - 1, begin, -1):
+            move = moves[t if len(moves) > 1 else 0]
+            for j in range(states):
+                emitted[j] = behind[t, j]
+                if weights[t] != 0.0:
+                    emitted[j] += weights[t] * rows[index[t], j]
+            for i in range(states):
+                for j in range(states):
+                    terms[j] = move[i, j] + emitted[j]
+                behind[t - 1, i] = _log_sum(terms)
+
+
+@compiled
+def reached(ahead, initial, moves, starts, found):  # type: ignore[no-untyped-def]
+    """found (T, K): logarithms of what reaches a step from before it, without its own emission."""
+    states = ahead.shape[1]
+    terms = np.empty(states)
+    for n in range(len(starts) - 1):
+        begin, end = starts[n], starts[n + 1]
+        found[begin] = initial[n if len(initial) > 1 else 0]
+        for t in range(begin + 1, end):
+            move = moves[t if len(moves) > 1 else 0]
+            for j in range(states):
+                for i in range(states):
+                    terms[i] = ahead[t - 1, i] + move[i, j]
+                found[t, j] = _log_sum(terms)
+
+
+@compiled
+def conditionals(rows, index, weights, moves, starts, ahead, behind, nodes, back, onward, values):  # type: ignore[no-untyped-def]
+    """What follows from messages: p(z_t = k) (T, K), p(z_t-1 = i | z_t = j, x_1 .. x_t) and
+    p(z_t = j | z_t-1 = i, x_t ..) (T, K, K), zero where the condition is impossible and at first steps,
+    and log Z (N,)."""
+    states = ahead.shape[1]
+    for n in range(len(starts) - 1):
+        begin, end = starts[n], starts[n + 1]
+        values[n] = _log_sum(ahead[end - 1])
+        for t in range(begin, end):
+            for j in range(states):
+                joint = ahead[t, j] + behind[t, j]
+                nodes[t, j] = np.exp(joint - values[n]) if joint > -np.inf else 0.0
+            if t == begin:
+                back[t] = 0.0
+                onward[t] = 0.0
+                continue
+            move = moves[t if len(moves) > 1 else 0]
+            for j in range(states):
+                emitted = weights[t] * rows[index[t], j] if weights[t] != 0.0 else 0.0
+                for i in range(states):
+                    back[t, i, j] = _share(ahead[t - 1, i] + move[i, j] + emitted, ahead[t, j])
+                    onward[t, i, j] = _share(move[i, j] + emitted + behind[t, j], behind[t - 1, i])
+
+
+@inlined
+def _share(part, whole):  # type: ignore[no-untyped-def]
+    return np.exp(part - whole) if part > -np.inf else 0.0
+
+
+@compiled
+def tangents(  # type: ignore[no-untyped-def]
+    nodes, back, onward, d_emission, d_initial, d_moves, starts, coefficients, reach, d_pairs, d_values
+):  # fmt: skip
+    """Derivatives along M directions of the logarithms of potentials, M in the last axis.
+
+    The derivative of log p(z_t = k, x) is the mean of the derivatives of all potentials given z_t = k,
+    which is found by one pass each way; it can neither underflow nor divide by zero.
+
+    Args:
+        nodes, back, onward: from `conditionals`.
+        d_emission, d_initial, d_moves: (T, K, M), (1 or N, K, M) and (1 or T, K, K, M).
+        starts, coefficients: (N + 1,), and (N,) weights of sequences in `d_pairs`.
+        reach: out, (T, K, M) derivatives of log p(z_t = k, x).
+        d_pairs: out, like d_moves: of expected transitions, zero before.
+        d_values: out, (N, M) of log Z.
+    """
+    states, count = reach.shape[1], reach.shape[2]
+    after, later = np.empty((states, count)), np.empty((states, count))
+    mean = np.empty(count)
+    own_moves = len(d_moves) > 1
+    for n in range(len(starts) - 1):
+        begin, end = starts[n], starts[n + 1]
+        reach[begin] = d_initial[n if len(d_initial) > 1 else 0] + d_emission[begin]
+        for t in range(begin + 1, end):
+            d_move = d_moves[t if own_moves else 0]
+            for j in range(states):
+                for m in range(count):
+                    reach[t, j, m] = d_emission[t, j, m]
+                for i in range(states):
+                    share = back[t, i, j]
+                    for m in range(count):
+                        reach[t, j, m] += share * (reach[t - 1, i, m] + d_move[i, j, m])
+        mean[:] = 0.0
+        for j in range(states):
+            for m in range(count):
+                mean[m] += nodes[end - 1, j] * reach[end - 1, j, m]
+        d_values[n] = mean
+        after[:] = 0.0
+        for t in range(end - 1, begin, -1):
+            d_move = d_moves[t if own_moves else 0]
+            d_pair = d_pairs[t if own_moves else 0]
+            for i in range(states):
+                later[i] = 0.0
+                for j in range(states):
+                    share = onward[t, i, j]
+                    scale = coefficients[n] * nodes[t - 1, i] * share
+                    for m in range(count):
+                        ahead = d_move[i, j, m] + d_emission[t, j, m] + after[j, m]
+                        later[i, m] += share * ahead
+                        d_pair[i, j, m] += scale * (reach[t - 1, i, m] + ahead - mean[m])
+            for j in range(states):
+                for m in range(count):
+                    reach[t, j, m] += after[j, m]
+                    after[j, m] = later[j, m]
+        for j in range(states):
+            for m in range(count):
+                reach[begin, j, m] += after[j, m]
+
+
+@compiled
+def best_path(rows, index, moves, initial, starts, path):  # type: ignore[no-untyped-def]
+    """The states (T,) with the largest total log-potential, of one fold; arguments as `log_messages`."""
+    states = rows.shape[1]
+    source = np.empty((len(path), states), np.int64)
+    best, new = np.empty(states), np.empty(states)
+    for n in range(len(starts) - 1):
+        begin, end = starts[n], starts[n + 1]
+        best[:] = initial[n if len(initial) > 1 else 0]
+        for t in range(begin, end):
+            move = moves[t if len(moves) > 1 else 0]
+            for j in range(states):
+                new[j] = best[j]
+                if t > begin:
+                    source[t, j] = 0
+                    new[j] = -np.inf
+                    for i in range(states):
+                        if best[i] + move[i, j] > new[j]:
+                            new[j] = best[i] + move[i, j]
+                            source[t, j] = i
+            for j in range(states):
+                best[j] = new[j] + rows[index[t], j]
+        path[end - 1] = np.argmax(best)
+        for t in range(end - 1, begin, -1):
+            path[t - 1] = source[t, path[t]]

@@ -1,0 +1,164 @@
+"""Closed forms of Gaussian emissions with full covariances, for rows without missing channels.
+
+With the Cholesky factor L of a covariance, W = L^-1, S a matrix of weighted squares and M = W S W', the
+function f(L) = -1/2 trace(W S W') has the derivatives
+
+    df / dL_ab             =  (W' M)_ab                                      a >= b
+    d2f / dL_ab dL_cd      = -M_bd (W'W)_ac - W_bc (M W)_da - W_da (M W)_bc
+
+Free coordinates are the entries of L row by row, with logarithms on the diagonal, and then the means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True)
+class ClosedFullGaussian(ClosedForms):
+    """Priors as `ClosedGaussian`."""
+
+    mean_scale: float | None
+    strength: float
+    prior_variance: np.ndarray
+
+    def log_density(self, values: Values, rows: Observations) -> np.ndarray:
+        mean = values["mean"]
+        states, channels, folds = mean.shape
+        found = np.empty((len(rows.x), states, folds))
+        for k in range(states):
+            for f in range(folds):
+                factor, inverse = _factor(values["covariance"][k, ..., f])
+                white = (rows.x - mean[k, :, f]) @ inverse.T
+                constant = 2.0 * np.log(np.diagonal(factor)).sum() + channels * LOG_2PI
+                found[:, k, f] = -0.5 * (np.einsum("rc,rc->r", white, white) + constant)
+        return found
+
+    def slopes(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
+        mean = values["mean"]
+        states, channels, folds = mean.shape
+        found = np.empty((states, _width(channels) + channels, folds))
+        for k in range(states):
+            for f in range(folds):
+                mass, first, second = _moments(rows.x - mean[k, :, f], shares[:, k, f])
+                factor, inverse = _factor(values["covariance"][k, ..., f])
+                found[k, :, f] = np.append(
+                    _slope(factor, inverse, mass, second), inverse.T @ (inverse @ first)
+                )
+        return found
+
+    def scores(self, values: Values, rows: Observations) -> np.ndarray:
+        mean = values["mean"]
+        states, channels = mean.shape
+        lower = np.tril_indices(channels)
+        found = np.empty((len(rows.x), states, _width(channels) + channels))
+        for k in range(states):
+            factor, inverse = _factor(values["covariance"][k])
+            white = (rows.x - mean[k]) @ inverse.T
+            solved = white @ inverse
+            by_factor = solved[:, lower[0]] * white[:, lower[1]]
+            on_diagonal = lower[0] == lower[1]
+            by_factor[:, on_diagonal] = by_factor[:, on_diagonal] * np.diagonal(factor) - 1.0
+            found[:, k] = np.concatenate([by_factor, solved], 1)
+        return found
+
+    def curvature(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
+        mean = values["mean"]
+        found = []
+        for k, centre in enumerate(mean):
+            mass, first, second = _moments(rows.x - centre, shares[:, k])
+            factor, inverse = _factor(values["covariance"][k])
+            found.append(_matrix(factor, inverse, mass, first, second))
+        return np.stack(found)
+
+    def log_prior(self, values: Values, rows: Observations) -> np.ndarray:
+        mean = values["mean"]
+        total = np.zeros(mean.shape[-1])
+        if self.mean_scale is not None:
+            total -= 0.5 * np.sum((mean / self.mean_scale) ** 2, (0, 1))
+        for k in range(len(mean)):
+            for f in range(mean.shape[-1]):
+                factor, inverse = _factor(values["covariance"][k, ..., f])
+                spread = 2.0 * np.log(np.diagonal(factor)).sum() + np.sum(
+                    inverse**2 * self.prior_variance
+                )
+                total[f] -= 0.5 * self.strength * spread
+        return total
+
+    def prior_slopes(self, values: Values, rows: Observations) -> np.ndarray:
+        mean = values["mean"]
+        states, channels, folds = mean.shape
+        pull = np.zeros_like(mean) if self.mean_scale is None else -mean / self.mean_scale**2
+        found = np.empty((states, _width(channels) + channels, folds))
+        found[:, _width(channels) :] = pull
+        square = self.strength * np.diag(self.prior_variance)
+        for k in range(states):
+            for f in range(folds):
+                pair = _factor(values["covariance"][k, ..., f])
+                found[k, : _width(channels), f] = _slope(*pair, self.strength, square)
+        return found
+
+    def prior_curvature(self, values: Values, rows: Observations) -> np.ndarray:
+        mean = values["mean"]
+        channels, square = mean.shape[1], self.strength * np.diag(self.prior_variance)
+        nothing = np.zeros(channels)
+        found = []
+        for covariance in values["covariance"]:
+            matrix = _matrix(*_factor(covariance), self.strength, nothing, square)
+            own = slice(_width(channels), None)
+            matrix[own, own] = np.eye(channels) * (
+                0.0 if self.mean_scale is None else -(self.mean_scale**-2.0)
+            )
+            found.append(matrix)
+        return np.stack(found)
+
+
+def _width(channels: int) -> int:
+    return channels * (channels + 1) // 2
+
+
+def _factor(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The Cholesky factor and its inverse."""
+    factor = np.linalg.cholesky(covariance)
+    return factor, np.linalg.inv(factor)
+
+
+def _moments(residual: np.ndarray, shares: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Sums of shares, of shares times residuals (C,) and times their products (C, C)."""
+    weighted = shares[:, None] * residual
+    return shares.sum(), weighted.sum(0), weighted.T @ residual
+
+
+def _slope(factor: np.ndarray, inverse: np.ndarray, mass: float, square: np.ndarray) -> np.ndarray:
+    """Derivatives of f(L) - mass log det L by the free coordinates of L."""
+    rows, columns = np.tril_indices(len(factor))
+    found = (inverse.T @ (inverse @ square @ inverse.T))[rows, columns]
+    on_diagonal = rows == columns
+    found[on_diagonal] = found[on_diagonal] * np.diagonal(factor) - mass
+    return found
+
+
+def _matrix(
+    factor: np.ndarray, inverse: np.ndarray, mass: float, first: np.ndarray, square: np.ndarray
+) -> np.ndarray:
+    """Second derivatives by the free coordinates of L and by the mean, from moments around it."""
+    channels = len(factor)
+    a, b = np.tril_indices(channels)
+    precision, middle = inverse.T @ inverse, inverse @ square @ inverse.T
+    through = middle @ inverse  # M W
+    by_factor = -middle[np.ix_(b, b)] * precision[np.ix_(a, a)]
+    # d2f[ab, cd] has W_bc (M W)_da and the same with both pairs exchanged.
+    mixed = inverse[b[:, None], a[None]] * through[b[None], a[:, None]]
+    by_factor -= mixed + mixed.T
+    scale = np.where(a == b, factor[a, a], 1.0)
+    slope = (inverse.T @ middle)[a, b]
+    by_factor = by_factor * scale[:, None] * scale + np.diag(np.where(a == b, slope * scale, 0.0))
+    white, solved = inverse @ first, precision @ first
+    cross = -(precision[:, a] * white[b] + inverse[b].T * solved[a]) * scale
+    return np.block([[by_factor, cross.T], [cross, -mass * precision]])

@@ -1,0 +1,267 @@
+"""Native chains: loops against enumeration of all paths, closed forms against derivatives by JAX."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import enumeration
+import fitonce as fo
+from fitonce import schemes
+from fitonce.core.constraints import (
+    Covariance,
+    Free,
+    Frozen,
+    Ordered,
+    Positive,
+    Proportion,
+    Scores,
+    Simplex,
+)
+from fitonce.models import Binomial, Categorical, Gaussian, Poisson
+from fitonce.objectives.chain import passes
+from fitonce.objectives.chain.native import NativeChainObjective, best_objective
+from fitonce.objectives.chain.objective import ChainObjective
+
+CONSTRAINTS = [
+    Free((2, 3)),
+    Positive((4,)),
+    Proportion((3,)),
+    Simplex((2, 3)),
+    Simplex((2, 3), ((True, False, True), (True, True, True))),
+    Scores((2, 2), ((True, False), (True, True))),
+    Ordered((2, 3)),
+    Covariance((2, 3, 3)),
+    Frozen.at([1.0, 2.0]),
+]
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda c: type(c).__name__)
+def test_values_in_numpy_are_those_of_jax(constraint):
+    free = np.random.default_rng(0).normal(size=(4, len(constraint.coordinates())))
+    with jax.enable_x64(True):
+        expected = np.stack([np.asarray(constraint.to_value(jnp.asarray(row))) for row in free], -1)
+    np.testing.assert_allclose(constraint.values(np.ascontiguousarray(free.T)), expected, rtol=1e-14)
+
+
+# --- loops against enumeration -------------------------------------------------------------------------
+
+
+def chain(seed, lengths, states, spread, zeros, varying, folds=3):
+    """Random potentials of several sequences and folds, each with a possible path."""
+    rng = np.random.default_rng(seed)
+    steps = sum(lengths)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    rows = spread * rng.normal(size=(steps, states, folds))
+    moves = rng.normal(size=(steps if varying else 1, states, states, folds))
+    initial = rng.normal(size=(1, states, folds))
+    if zeros:
+        moves[:, 0, 1:] = -np.inf
+        rows[rng.random(rows.shape) < 0.2] = -np.inf
+        rows[:, 0] = np.where(np.isfinite(rows[:, 0]), rows[:, 0], 0.0)
+    weights = rng.choice([0.0, 1.0, 0.4], size=(steps, folds))
+    coefficients = rng.choice([0.0, 1.0, 2.5], size=(len(lengths), folds))
+    given = passes.Potentials(rows, weights, initial, moves, coefficients)
+    ones = np.ones(steps)
+    observations = passes.Observations(ones[:, None], ones[:, None], ones, ones)
+    return passes.Steps(observations, np.arange(steps), starts, ones, np.arange(steps)), given
+
+
+def unary_of(given, fold, begin, end):
+    weight = given.weights[begin:end, None, fold]
+    with np.errstate(invalid="ignore"):
+        unary = np.where(weight == 0, 0.0, weight * given.rows[begin:end, :, fold])
+    unary[0] += given.initial[0, :, fold]
+    return unary
+
+
+def moves_of(given, fold, begin, end):
+    moves = given.moves[..., fold]
+    return moves[begin + 1 : end] if len(moves) > 1 else moves[0]
+
+
+cases = {
+    "seed": st.integers(0, 10_000),
+    "lengths": st.sampled_from([(1,), (5,), (3, 1, 4), (2, 2)]),
+    "states": st.sampled_from([1, 2, 3]),
+    "spread": st.sampled_from([1.0, 30.0, 3000.0]),
+    "zeros": st.booleans(),
+    "varying": st.booleans(),
+}
+
+
+@given(**cases)
+@settings(max_examples=150, deadline=None)
+def test_counts_are_those_of_all_paths(seed, lengths, states, spread, zeros, varying):
+    steps, given = chain(seed, lengths, states, spread, zeros, varying)
+    found = passes.posterior(steps, given)
+    for fold in range(3):
+        value, pairs, firsts = 0.0, np.zeros((states, states)), np.zeros(states)
+        for n, (begin, end) in enumerate(zip(steps.starts, steps.starts[1:], strict=False)):
+            unary, moves = unary_of(given, fold, begin, end), moves_of(given, fold, begin, end)
+            scale = given.coefficients[n, fold]
+            nodes = enumeration.marginals(unary, moves)
+            np.testing.assert_allclose(found.nodes[begin:end, :, fold], nodes, atol=1e-11)
+            value += scale * enumeration.log_partition(unary, moves)
+            firsts += scale * nodes[0]
+            pairs += scale * enumeration.transitions(unary, moves)
+        assert found.values[fold] == pytest.approx(value, rel=1e-12, abs=1e-10)
+        np.testing.assert_allclose(found.firsts[..., fold].sum(0), firsts, atol=1e-10)
+        np.testing.assert_allclose(found.pairs[..., fold].sum(0), pairs, atol=1e-10)
+        scale = given.weights[:, fold] * given.coefficients[steps.sequence, fold]
+        np.testing.assert_allclose(
+            found.shares[..., fold], scale[:, None] * found.nodes[..., fold], atol=1e-11
+        )
+
+
+@given(**cases)
+@settings(max_examples=60, deadline=None)
+def test_both_arithmetics_agree_where_both_are_safe(seed, lengths, states, spread, zeros, varying):
+    steps, given = chain(seed, lengths, states, spread, False, varying, folds=20)
+    parts = []
+    for some in (slice(0, 16), slice(16, 20)):
+        arrays = (given.rows, given.weights, given.initial, given.moves, given.coefficients)
+        found = passes.posterior(steps, passes.Potentials(*(array[..., some] for array in arrays)))
+        parts.append(deepcopy(found))  # the next pass writes into the same arrays
+    logs = passes._by_logarithms(steps, given)
+    for name in ("values", "nodes", "shares", "firsts", "pairs"):
+        together = np.concatenate([getattr(part, name) for part in parts], -1)
+        np.testing.assert_allclose(together, getattr(logs, name), rtol=1e-9, atol=1e-10)
+
+
+def test_an_impossible_sequence_has_no_likelihood_and_no_states():
+    steps, given = chain(0, (3,), 2, 1.0, False, False, folds=1)
+    given.rows[1] = -np.inf
+    given.weights[:] = 1.0
+    found = passes.posterior(steps, given)
+    assert found.values[0] == 0.0 if given.coefficients[0, 0] == 0 else found.values[0] == -np.inf
+    assert (found.nodes == 0).all()
+
+
+# --- the objective against JAX ------------------------------------------------------------------------
+
+
+def counts(seed=0):
+    rng = np.random.default_rng(seed)
+    z = np.repeat([0, 1, 0, 1], 8)
+    x = rng.poisson(np.where(z, 9.0, 2.0)).astype(float)
+    x[[4, 20]] = np.nan
+    return x
+
+
+def two_channels(seed=0, missing=True):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(32, 2)) + 2.0 * np.repeat([0, 1, 0, 1], 8)[:, None]
+    if missing:
+        x[3], x[9, 1] = np.nan, np.nan
+    return [x[:14], x[14:16], x[16:]]
+
+
+MODELS = {
+    "poisson": (fo.models.HMM(2, Poisson(2.0, 0.1)), counts()),
+    "zeros": (fo.models.HMM(3, Poisson(), support=[[1, 1, 0], [0, 1, 1], [1, 0, 1]]), counts()),
+    "frozen": (fo.models.HMM(2, Poisson(), frozen={"transition": [[0.9, 0.1], [0.2, 0.8]]}), counts()),
+    "binomial": (fo.models.HMM(2, Binomial(1.5, 1.2, trials=30)), counts()),
+    "categorical": (fo.models.HMM(2, Categorical(20)), counts()),
+    "one state": (fo.models.HMM(1, Poisson(2.0, 0.1)), counts()),
+    "diag": (fo.models.HMM(2, Gaussian(mean_scale=3.0)), two_channels()),
+    "spherical": (fo.models.HMM(2, Gaussian("spherical", scale=0.5)), two_channels()),
+    "fixed": (fo.models.HMM(2, Gaussian("fixed", fixed_variance=(0.5, 2.0))), two_channels()),
+    "full": (fo.models.HMM(2, Gaussian("full", mean_scale=3.0)), two_channels(missing=False)),
+}
+MODELS |= {
+    "events": (fo.models.EventCounts(steps_per_day=4), counts()),
+    "autoregression": (fo.models.ARHMM(2, 1), two_channels()),
+    "missing": (fo.models.HMM(2, Gaussian("full", mean_scale=3.0)), two_channels()),
+    "known rate": (fo.models.HMM(2, Poisson(), frozen={"rate": [[2.0], [9.0]]}), counts()),
+}
+every_model = pytest.mark.parametrize("name", MODELS)
+every_scheme = pytest.mark.parametrize(
+    "scheme", [schemes.A(), schemes.Structures()], ids=lambda s: s.name
+)
+
+
+@lru_cache
+def both(name):
+    model, data = MODELS[name]
+    native, other = best_objective(model, data), best_objective(model, data, "scan")
+    assert isinstance(native, NativeChainObjective)
+    assert type(other) is ChainObjective
+    rng = np.random.default_rng(1)
+    theta = other.start(None) + 0.1 * rng.normal(size=other.space.size)
+    return native, other, theta + 0.05 * rng.normal(size=(3, len(theta)))
+
+
+def same(found, expected, digits=10):
+    scale = max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(found, expected, rtol=0, atol=10.0**-digits * scale)
+
+
+@every_model
+@every_scheme
+def test_f_and_its_derivatives_are_those_of_jax(name, scheme):
+    native, other, thetas = both(name)
+    native, other = native.with_scheme(scheme), other.with_scheme(scheme)
+    kept = np.random.default_rng(2).random((2, len(other.base)))
+    weights = other.base * np.stack([np.ones(len(other.base)), kept[0] < 0.6, kept[1]])
+    for one, two in zip(
+        native.values_and_gradients(thetas, weights),
+        other.values_and_gradients(thetas, weights),
+        strict=True,
+    ):
+        same(one, two)
+    same(native.hessians(thetas, weights), other.hessians(thetas, weights), 9)
+    same(
+        native.products(thetas, thetas[::-1], weights), other.products(thetas, thetas[::-1], weights), 9
+    )
+    same(native.cross(thetas[0]), other.cross(thetas[0]))
+    changes = weights - other.base
+    same(native.slopes_along(thetas[0], changes), other.slopes_along(thetas[0], changes))
+
+
+@every_model
+def test_states_and_losses_are_those_of_jax(name):
+    native, other, thetas = both(name)
+    weights = other.base * (np.random.default_rng(3).random((3, len(other.base))) < 0.7)
+    scored = np.flatnonzero(other.base)[np.array([[0, 5, 7], [1, 2, 3], [-1, -2, 9]])]
+    same(native.log_likelihoods(thetas, weights), other.log_likelihoods(thetas, weights))
+    same(
+        native.pointwise_losses(thetas, weights, scored), other.pointwise_losses(thetas, weights, scored)
+    )
+    for one, two in zip(native.leave_one_out(thetas[0]), other.leave_one_out(thetas[0]), strict=True):
+        same(one, two)
+    same(native.state_probabilities(thetas[0]), other.state_probabilities(thetas[0]))
+    for one, two in zip(native.decode(thetas[0]), other.decode(thetas[0]), strict=True):
+        np.testing.assert_array_equal(one, two)
+    same(native.log_prior(thetas[0]), other.log_prior(thetas[0]))
+    if other.traits.m_steps == "all":
+        for one, two in zip(native.m_step(thetas[0]), other.m_step(thetas[0]), strict=True):
+            same(one, two)
+
+
+def test_losses_of_sequences_are_those_of_jax():
+    native, other, thetas = both("diag")
+    native, other = (o.with_scheme(schemes.Structures()) for o in (native, other))
+    weights, scored = np.ones((3, 3)), np.array([[0, 1], [2, 0], [1, 1]])
+    same(
+        native.pointwise_losses(thetas, weights, scored), other.pointwise_losses(thetas, weights, scored)
+    )
+
+
+def test_what_has_no_native_form_is_left_to_jax():
+    native = best_objective(fo.models.HMM(2, Poisson()), counts())
+    assert type(native.with_scheme(schemes.B())) is ChainObjective
+    assert isinstance(native.with_scheme(schemes.Structures()), NativeChainObjective)
+    network = fo.models.NeuralARHMM(2, hidden=12)
+    assert type(best_objective(network, two_channels())) is ChainObjective
+    with pytest.raises(ValueError, match="needs an emission with closed forms or at most 40 parameters"):
+        best_objective(network, two_channels(), "native")
+    with pytest.raises(ValueError, match=r"kernel must be 'native', one of .* got 'gpu'"):
+        best_objective(fo.models.HMM(2, Poisson()), counts(), "gpu")
