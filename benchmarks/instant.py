@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reproduce.cases import machine
 
-# Yearly numbers of earthquakes of magnitude 7 or more, 1900 to 2006, as in docs/tutorial.md.
+# As many years, and about as many a year, as the earthquakes of docs/tutorial.md.
 _COUNTS = """
 import numpy as np
 rng = np.random.default_rng({seed})
@@ -110,7 +110,7 @@ def _textbook() -> None:
 
 
 def _row(name: str, seconds: float, peer: str = "", theirs: float | None = None) -> None:
-    beside = "" if theirs is None else f"; {peer}, {theirs / seconds:.2f} of it by ours"
+    beside = "" if theirs is None else f"; {peer}, {theirs / seconds:.2f} times ours"
     print(f"{name}: {seconds:.2f} s{beside}", flush=True)
 
 
