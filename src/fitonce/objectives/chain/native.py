@@ -1,15 +1,11 @@
-"""F of chains whose emissions have closed forms: plain loops and NumPy, nothing to compile.
+"""F of chains by the native engine: plain loops and NumPy, nothing to compile for new data.
 
-    log p(x; theta, w) is a function of log-potentials; its slope by each is the expected count.
-
-So a gradient is expected counts pulled back through the potentials, and H and J follow from the
-derivatives of counts along the parameters (`engines.native_chain.tangents`) and the second derivatives
-of potentials. Whatever has no native form here is left to `ChainObjective`.
+H and J come from derivatives of expected counts along the parameters. Whatever has no
+native form is left to `ChainObjective`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,19 +17,15 @@ from scipy import linalg
 from fitonce.core.constraints import Frozen, Simplex
 from fitonce.core.lanes import LANES
 from fitonce.core.numerics import in_float64
-from fitonce.engines import native_chain as engine
+from fitonce.engines import native_chain_logs as logs_engine
 from fitonce.models.base import ChainModel
-from fitonce.models.emissions.closed_forms import ClosedForms, Values
 from fitonce.models.hmm import HMM
 from fitonce.objectives.base import LinearMap, Traits, ValuesAndSlopes
 from fitonce.objectives.chain.complete_information import definite_factor
-from fitonce.objectives.chain.derived_forms import DerivedForms
+from fitonce.objectives.chain.native_parts import Parts, Point, closed_forms
 from fitonce.objectives.chain.objective import ChainObjective, chain_objective
 from fitonce.objectives.chain.passes import (
     GROUPS,
-    Conditionals,
-    Posterior,
-    Potentials,
     Steps,
     conditionals,
     posterior,
@@ -44,7 +36,6 @@ from fitonce.objectives.schemes import A, Scheme, Structures
 _FEW = 40  # parameters of an emission without closed forms
 _ARRAYS, _MOST_BYTES = 5, 2**31  # that a group of folds takes: longer chains are left to JAX
 _MANY = 500  # parameters: beyond, Newton's method works by products
-_DIRECTION_BYTES = 2**27  # of derivatives of potentials at a time
 
 
 @in_float64
@@ -84,34 +75,10 @@ def _is_native(objective: ChainObjective) -> bool:
     steps = Steps.of(objective.data, objective.prepared)
     if 8 * _ARRAYS * LANES * model.n_states * len(steps.index) > _MOST_BYTES:
         return False
-    if _closed_forms(objective, steps) is not None:
+    if closed_forms(model, steps) is not None:
         return True
     few = space.size - len(Split(space, model.n_states).chain) <= _FEW
     return few and all(hasattr(leaf, "values") for leaf in leaves.values())
-
-
-def _closed_forms(objective: ChainObjective, steps: Steps) -> ClosedForms | None:
-    """Of the emission, unless some of its parameters are frozen."""
-    model = objective.model
-    frozen = set(dict(model.frozen)) - set(CHAIN)
-    return None if frozen else model.emission.closed_forms(steps.rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Point:
-    """One parameter vector at one vector of weights.
-
-    Attributes:
-        values: constrained values.
-        given: potentials, with one fold.
-        known: conditional probabilities.
-        scores: (T, K, P) of emissions, by each state's own coordinates.
-    """
-
-    values: Values
-    given: Potentials
-    known: Conditionals
-    scores: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,75 +90,14 @@ class NativeChainObjective(ChainObjective):
         return Steps.of(self.data, self.prepared)
 
     @cached_property
-    def forms(self) -> ClosedForms:
-        found = _closed_forms(self, self.steps)
-        if found is not None:
-            return found
-        return DerivedForms.of(self.program, self.prepared.rows, self.steps.places, self.own[0])
-
-    @cached_property
-    def own(self) -> np.ndarray:
-        """(K, P) the coordinates of each state's emission; all of them, where states share some."""
-        split = Split(self.space, self.model.n_states)
-        if _closed_forms(self, self.steps) is not None:
-            return split.own
-        every = np.setdiff1d(np.arange(self.space.size), split.chain)
-        return np.tile(every, (self.model.n_states, 1))
-
-    @cached_property
-    def _simplexes(self) -> dict[str, tuple[np.ndarray, tuple[np.ndarray, ...]]]:
-        """For learned initial and transition probabilities: places in theta, and their entries."""
-        found = {}
-        for name, leaf, places in self.space.leaves():
-            if name in CHAIN and len(places):
-                found[name] = (places, tuple(np.array(leaf.coordinates()).T))
-        return found
-
-    # --- potentials and priors -------------------------------------------------------------------------
-
-    def _values(self, thetas: np.ndarray) -> Values:
-        """At thetas (F, D)."""
-        return Values.at(thetas, self.space.values(thetas))
-
-    def _potentials(self, values: Values, weights: np.ndarray) -> Potentials:
-        """At values with folds last, and weights (F, P) of sites or of sequences."""
-        with np.errstate(divide="ignore"):
-            initial, moves = (np.log(values[name])[None] for name in CHAIN)
-        rows = self.forms.log_density(values, self.steps.rows)
-        sequences = (len(self.steps.starts) - 1, len(weights))
-        if self._whole:
-            seen = np.broadcast_to(self.steps.seen[:, None], (len(self.steps.seen), len(weights)))
-            return Potentials(rows, np.ascontiguousarray(seen), initial, moves, weights.T.copy())
-        site = np.ascontiguousarray(weights.T * self.steps.seen[:, None])
-        return Potentials(rows, site, initial, moves, np.ones(sequences))
+    def parts(self) -> Parts:
+        return Parts(self.program, self.prepared, self.steps, self._whole)
 
     def coordinates(self, weights: np.ndarray) -> np.ndarray:  # type: ignore[override]
         return np.asarray(weights, float)
 
     def log_prior(self, theta: np.ndarray) -> float:
-        return float(self._log_prior(self._values(theta[None]))[0])
-
-    def _log_prior(self, values: Values) -> np.ndarray:
-        """(F,)."""
-        total = self.forms.log_prior(values, self.steps.rows)
-        for name, excess in self._excess.items():
-            logs = np.log(np.where(excess[..., None] != 0, values[name], 1.0))
-            total = total + np.sum(excess[..., None] * logs, tuple(range(excess.ndim)))
-        return total
-
-    @cached_property
-    def _excess(self) -> dict[str, np.ndarray]:
-        """Dirichlet concentrations minus one of learned probabilities, zero outside their support."""
-        model, found = self.model, {}
-        for name in self._simplexes:
-            concentration = np.asarray(getattr(model, f"{name}_concentration"), float)
-            shape = (model.n_states,) * (1 if name == "initial" else 2)
-            excess = np.broadcast_to(concentration - 1.0, shape)
-            support = True if name == "initial" or model.support is None else np.asarray(model.support)
-            found[name] = np.where(support, excess, 0.0)
-        return found
-
-    # --- values and gradients --------------------------------------------------------------------------
+        return float(self.parts.log_prior(self.parts.values(theta[None]))[0])
 
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
         parts = GROUPS.run(lambda some: self._group(thetas[some], weights[some]), len(thetas))
@@ -199,27 +105,13 @@ class NativeChainObjective(ChainObjective):
         return np.concatenate(values), np.concatenate(slopes)
 
     def _group(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
-        values = self._values(thetas)
-        found = posterior(self.steps, self._potentials(values, weights))
-        return -found.values - self._log_prior(values), -self._pulled_back(values, found)
-
-    def _pulled_back(self, values: Values, found: Posterior) -> np.ndarray:
-        """(F, D) slopes of the log posterior, from expected counts."""
-        rows = self.steps.rows
-        slopes = np.zeros((self.space.size, found.shares.shape[-1]))
-        own = self.forms.slopes(values, found.shares, rows) + self.forms.prior_slopes(values, rows)
-        np.add.at(slopes, self.own, own)
-        for name, counts in (("initial", found.firsts.sum(0)), ("transition", found.pairs.sum(0))):
-            if name in self._simplexes:
-                places, entries = self._simplexes[name]
-                counts = counts + self._excess[name][..., None]
-                excess = counts - counts.sum(-2, keepdims=True) * values[name]
-                slopes[places] = excess[entries]
-        return slopes.T
+        values = self.parts.values(thetas)
+        found = posterior(self.steps, self.parts.potentials(values, weights))
+        return -found.values - self.parts.log_prior(values), -self.parts.pulled_back(values, found)
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         def work(some: slice) -> np.ndarray:
-            given = self._potentials(self._values(thetas[some]), weights[some])
+            given = self.parts.potentials(self.parts.values(thetas[some]), weights[some])
             return posterior(self.steps, given).values
 
         return np.concatenate(GROUPS.run(work, len(thetas)))
@@ -229,9 +121,9 @@ class NativeChainObjective(ChainObjective):
         self, theta: np.ndarray, weights: np.ndarray | None = None
     ) -> tuple[float, np.ndarray | None]:
         weights = self.base if weights is None else weights
-        values = self._values(theta[None])
-        found = posterior(self.steps, self._potentials(values, weights[None]))
-        value = -found.values - self._log_prior(values)
+        values = self.parts.values(theta[None])
+        found = posterior(self.steps, self.parts.potentials(values, weights[None]))
+        value = -found.values - self.parts.log_prior(values)
         params = dict(values.alone())
         shares = np.zeros((len(self.prepared.rows.counts), self.model.n_states))
         shares[self.steps.places] = found.shares[..., 0]
@@ -242,34 +134,11 @@ class NativeChainObjective(ChainObjective):
     # --- second derivatives ----------------------------------------------------------------------------
 
     def _point(self, theta: np.ndarray, weights: np.ndarray) -> Point:
-        values = self._values(theta[None])
-        given = self._potentials(values, weights[None])
+        values = self.parts.values(theta[None])
+        given = self.parts.potentials(values, weights[None])
         alone = values.alone()
-        scores = self.forms.scores(alone, self.steps.rows)[self.steps.index]
+        scores = self.parts.forms.scores(alone, self.steps.rows)[self.steps.index]
         return Point(alone, given, conditionals(self.steps, given, 0), scores)
-
-    def _directions(self, point: Point, directions: np.ndarray) -> Iterator[tuple[slice, Any]]:
-        """Some directions (m, D) at a time: their place, and derivatives of the log-potentials."""
-        width = 32 * point.known.nodes.size
-        most = max(int(_DIRECTION_BYTES // width), 1)
-        weight = point.given.weights[:, 0]
-        for start in range(0, len(directions), most):
-            some = slice(start, start + most)
-            along = directions[some]
-            own = along[:, self.own]  # (m, K, P)
-            emission = np.einsum("tkp,mkp->tkm", point.scores, own, optimize=True)
-            emission *= weight[:, None, None]
-            first, move = (self._log_slopes(name, point.values, along) for name in CHAIN)
-            yield some, (emission, first[None], move[None])
-
-    def _log_slopes(self, name: str, values: Values, along: np.ndarray) -> np.ndarray:
-        """(K, m) or (K, K, m): derivatives of log probabilities along directions (m, D)."""
-        found = np.zeros((*values[name].shape, len(along)))
-        if name in self._simplexes:
-            places, entries = self._simplexes[name]
-            found[entries] = along[:, places].T
-            found -= np.einsum("...k,...km->...m", values[name], found)[..., None, :]
-        return np.where(values[name][..., None] > 0, found, 0.0)
 
     def _tangents(self, point: Point, moved: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Derivatives of log p(z_t = k, x) (T, K, m), of expected transitions and of log Z (N, m)."""
@@ -279,7 +148,7 @@ class NativeChainObjective(ChainObjective):
         values = np.empty((len(self.steps.starts) - 1, count))
         known, coefficients = point.known, np.ascontiguousarray(point.given.coefficients[:, 0])
         arrays = (known.nodes, known.back, known.onward, emission, first, move)
-        engine.tangents(*arrays, self.steps.starts, coefficients, reach, pairs, values)
+        logs_engine.tangents(*arrays, self.steps.starts, coefficients, reach, pairs, values)
         return reach, pairs, values
 
     def _bent(self, theta: np.ndarray, weights: np.ndarray, cross: bool, directions: Any = None) -> Any:
@@ -293,66 +162,22 @@ class NativeChainObjective(ChainObjective):
             density = np.where(point.known.nodes > 0, density, 0.0)
         weight, sequence = point.given.weights[:, 0], self.steps.sequence
         scale = point.given.coefficients[sequence, 0]
-        for some, moved in self._directions(point, directions):
+        for some, moved in self.parts.directions(point, directions):
             reach, pairs, values = self._tangents(point, moved)
             reach -= values[sequence][:, None]
             reach *= point.known.nodes[..., None]  # derivatives of p(z_t = k)
             if slopes is not None:
                 here = np.einsum("tkm,tk->mt", reach, density)
-                own = directions[some][:, self.own]
+                own = directions[some][:, self.parts.own]
                 here += np.einsum("tk,tkp,mkp->mt", point.known.nodes, point.scores, own, optimize=True)
                 slopes[some] = -here * self.steps.seen
             reach *= scale[:, None, None]
             firsts = reach[self.steps.starts[:-1]].sum(0)
             reach *= weight[:, None, None]
-            products[some] = self._moved_back(point, reach, firsts, pairs[0])
+            products[some] = self.parts.moved_back(point, reach, firsts, pairs[0])
         counted = (scale * weight)[:, None] * point.known.nodes
-        products += directions @ self._complete(point, counted)
+        products += directions @ self.parts.complete(point, counted)
         return -products, slopes
-
-    def _moved_back(
-        self, point: Point, shares: np.ndarray, firsts: np.ndarray, pairs: np.ndarray
-    ) -> np.ndarray:
-        """(m, D): derivatives of counts, pulled back through the potentials."""
-        found = np.zeros((shares.shape[-1], self.space.size))
-        own = np.einsum("tkm,tkp->kpm", shares, point.scores, optimize=True)
-        np.add.at(found.T, self.own, own)
-        for name, counts in (("initial", firsts), ("transition", pairs)):
-            if name in self._simplexes:
-                places, entries = self._simplexes[name]
-                total = counts.sum(-2, keepdims=True)
-                found[:, places] = (counts - total * point.values[name][..., None])[entries].T
-        return found
-
-    def _complete(self, point: Point, counted: np.ndarray) -> np.ndarray:
-        """(D, D) second derivatives of the log posterior, if counts of states (T, K) were given."""
-        found = np.zeros((self.space.size, self.space.size))
-        rows, known = self.steps.rows, point.known
-        shares = counted
-        if len(rows.x) != len(counted):
-            shares = np.zeros((len(rows.x), counted.shape[1]))
-            np.add.at(shares, self.steps.index, counted)
-        own = self.forms.curvature(point.values, shares, rows)
-        own = own + self.forms.prior_curvature(point.values, rows)
-        for places, block in zip(self.own, own, strict=True):
-            found[np.ix_(places, places)] += block
-        scale = point.given.coefficients[:, 0]
-        firsts = scale @ known.nodes[self.steps.starts[:-1]]
-        into = scale[self.steps.sequence][1:, None, None] * known.nodes[:-1, :, None] * known.onward[1:]
-        for name, counts in (("initial", firsts), ("transition", into.sum(0))):
-            if name in self._simplexes:
-                self._add_simplex(name, counts + self._excess[name], point.values[name], found)
-        return found
-
-    def _add_simplex(
-        self, name: str, counts: np.ndarray, probability: np.ndarray, found: np.ndarray
-    ) -> None:
-        """Minus the covariance of draws from each row of probabilities."""
-        places, entries = self._simplexes[name]
-        p, total = probability[entries], np.broadcast_to(counts.sum(-1, keepdims=True), counts.shape)
-        row = entries[0] if len(entries) > 1 else np.zeros(len(places), int)
-        block = np.where(row[:, None] == row, p[:, None] * p, 0.0) - np.diag(p)
-        found[np.ix_(places, places)] = total[entries][:, None] * block
 
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         found = [self._bent(t, w, False)[0] for t, w in zip(thetas, weights, strict=True)]
@@ -367,13 +192,13 @@ class NativeChainObjective(ChainObjective):
         shares = self.steps.totals(
             np.ascontiguousarray((weight[:, None] * nodes)[..., None] * point.scores)
         )  # (N, K, P)
-        np.add.at(found, self.own, np.moveaxis(shares, 0, -1))
+        np.add.at(found, self.parts.own, np.moveaxis(shares, 0, -1))
         begins = self.steps.starts[:-1]
         into = np.zeros(point.known.onward.shape)
         into[1:] = nodes[:-1, :, None] * point.known.onward[1:]
         for name, counts in (("initial", nodes[begins]), ("transition", self.steps.totals(into))):
-            if name in self._simplexes:
-                places, entries = self._simplexes[name]
+            if name in self.parts.simplexes:
+                places, entries = self.parts.simplexes[name]
                 excess = counts - counts.sum(-1, keepdims=True) * point.values[name]
                 found[places] = np.moveaxis(excess, 0, -1)[entries]
         return -found
@@ -403,12 +228,12 @@ class NativeChainObjective(ChainObjective):
         # p(z_t | all other x): what reaches t from before it, without its own emission.
         chain = (np.ascontiguousarray(part[..., 0]) for part in (given.initial, given.moves))
         before = np.empty(density.shape)
-        engine.reached(known.ahead, *chain, steps.starts, before)
+        logs_engine.reached(known.ahead, *chain, steps.starts, before)
         others = before + known.behind
         others = others - _log_sum(others)
         values = np.where(steps.seen > 0, _log_sum(others + emitted)[:, 0], 0.0)
         cavity, slopes = np.exp(others), np.empty((self.space.size, len(values)))
-        for some, moved in self._directions(point, np.eye(self.space.size)):
+        for some, moved in self.parts.directions(point, np.eye(self.space.size)):
             reach, _, _ = self._tangents(point, moved)
             own = np.einsum("tk,tkm->tm", known.nodes, reach)
             slopes[some] = (own - np.einsum("tk,tkm->tm", cavity, reach - moved[0])).T * steps.seen
@@ -418,11 +243,11 @@ class NativeChainObjective(ChainObjective):
         return self._by_site._point(theta, self.data.weights).known.nodes
 
     def decode(self, theta: np.ndarray) -> list[np.ndarray]:
-        given = self._by_site._potentials(self._values(theta[None]), self.data.weights[None])
+        given = self._by_site.parts.potentials(self.parts.values(theta[None]), self.data.weights[None])
         rows = np.where(given.weights > 0, given.rows[self.steps.index, :, 0], 0.0)
         path = np.empty(len(rows), np.int64)
         chain = (given.moves[..., 0].copy(), given.initial[..., 0].copy(), self.steps.starts)
-        engine.best_path(rows, np.arange(len(rows)), *chain, path)
+        logs_engine.best_path(rows, np.arange(len(rows)), *chain, path)
         return np.split(path, self.steps.starts[1:-1])
 
     def pointwise_losses(
@@ -432,7 +257,7 @@ class NativeChainObjective(ChainObjective):
             return self._sequence_losses(thetas, scored)
 
         def work(some: slice) -> np.ndarray:
-            given = self._potentials(self._values(thetas[some]), weights[some])
+            given = self.parts.potentials(self.parts.values(thetas[some]), weights[some])
             nodes = posterior(self.steps, given).nodes
             fold = np.arange(nodes.shape[-1])[:, None]
             with np.errstate(divide="ignore"):
@@ -444,7 +269,7 @@ class NativeChainObjective(ChainObjective):
     def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
         found = np.empty(scored.shape)
         for fold, (theta, sequences) in enumerate(zip(thetas, scored, strict=True)):
-            point = self._potentials(self._values(theta[None]), self.base[None])
+            point = self.parts.potentials(self.parts.values(theta[None]), self.base[None])
             found[fold] = -conditionals(self.steps, point, 0).values[sequences]
         return found
 
@@ -469,7 +294,7 @@ class NativeChainObjective(ChainObjective):
         """The inverse of the complete-data information and the prior's, which is nearly diagonal."""
         point = self._point(theta, self.base if weights is None else weights)
         scale = point.given.coefficients[self.steps.sequence, 0] * point.given.weights[:, 0]
-        factor = definite_factor(-self._complete(point, scale[:, None] * point.known.nodes))
+        factor = definite_factor(-self.parts.complete(point, scale[:, None] * point.known.nodes))
         return lambda columns: linalg.cho_solve(factor, columns)
 
 

@@ -15,6 +15,7 @@ from fitonce.core.native import Scratch
 from fitonce.core.parallel import cores
 from fitonce.data.sequences import Sequences
 from fitonce.engines import native_chain as engine
+from fitonce.engines import native_chain_logs as logs_engine
 from fitonce.models.emissions.closed_forms import Observations
 from fitonce.models.hmm import Prepared
 
@@ -198,7 +199,7 @@ def _by_logarithms(steps: Steps, given: Potentials) -> Posterior:
 
 @dataclass(frozen=True, eq=False)
 class Conditionals:
-    """Of one fold, see `engines.native_chain.conditionals`; also the messages (T, K) as logarithms."""
+    """Of one fold, see `native_chain_logs.conditionals`; also the messages (T, K) as logarithms."""
 
     ahead: np.ndarray
     behind: np.ndarray
@@ -219,8 +220,8 @@ def conditionals(steps: Steps, given: Potentials, fold: int) -> Conditionals:
     back, onward = np.empty((count, states, states)), np.empty((count, states, states))
     values = np.empty(len(steps.starts) - 1)
     emission = (rows, steps.index, weights)
-    engine.log_messages(*emission, initial, moves, steps.starts, ahead, behind)
-    engine.conditionals(*emission, moves, steps.starts, ahead, behind, nodes, back, onward, values)
+    logs_engine.log_messages(*emission, initial, moves, steps.starts, ahead, behind)
+    logs_engine.conditionals(*emission, moves, steps.starts, ahead, behind, nodes, back, onward, values)
     return Conditionals(ahead, behind, nodes, back, onward, values)
 
 

@@ -1,0 +1,206 @@
+"""The parts of a native chain: from parameters to potentials, and from expected counts back.
+
+    log p(x; theta, w) is a function of log-potentials; its slope by each is the expected count.
+
+So a gradient is expected counts pulled back through the potentials, and H follows from the derivatives
+of counts along the parameters and the second derivatives of potentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fitonce.models.emissions.closed_forms import ClosedForms, Values
+from fitonce.models.hmm import HMM
+from fitonce.objectives.base import Program
+from fitonce.objectives.chain.derived_forms import DerivedForms
+from fitonce.objectives.chain.passes import Conditionals, Posterior, Potentials, Steps
+from fitonce.objectives.chain.posteriors import CHAIN, Split
+
+_DIRECTION_BYTES = 2**27  # of derivatives of potentials at a time
+
+
+def closed_forms(model: HMM, steps: Steps) -> ClosedForms | None:
+    """Of the emission, unless some of its parameters are frozen."""
+    frozen = set(dict(model.frozen)) - set(CHAIN)
+    return None if frozen else model.emission.closed_forms(steps.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """One parameter vector at one vector of weights.
+
+    Attributes:
+        values: constrained values.
+        given: potentials, with one fold.
+        known: conditional probabilities.
+        scores: (T, K, P) of emissions, by each state's own coordinates.
+    """
+
+    values: Values
+    given: Potentials
+    known: Conditionals
+    scores: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Of one model on one data set.
+
+    Args:
+        program, prepared: the model and its data.
+        steps: the data as the native engine reads them.
+        whole: whether weights are of sequences.
+    """
+
+    program: Program
+    prepared: Any
+    steps: Steps
+    whole: bool
+
+    @cached_property
+    def forms(self) -> ClosedForms:
+        found = closed_forms(self.program.model, self.steps)
+        if found is not None:
+            return found
+        return DerivedForms.of(self.program, self.prepared.rows, self.steps.places, self.own[0])
+
+    @cached_property
+    def own(self) -> np.ndarray:
+        """(K, P) the coordinates of each state's emission; all of them, where states share some."""
+        split = Split(self.program.space, self.program.model.n_states)
+        if closed_forms(self.program.model, self.steps) is not None:
+            return split.own
+        every = np.setdiff1d(np.arange(self.program.space.size), split.chain)
+        return np.tile(every, (self.program.model.n_states, 1))
+
+    @cached_property
+    def simplexes(self) -> dict[str, tuple[np.ndarray, tuple[np.ndarray, ...]]]:
+        """For learned initial and transition probabilities: places in theta, and their entries."""
+        found = {}
+        for name, leaf, places in self.program.space.leaves():
+            if name in CHAIN and len(places):
+                found[name] = (places, tuple(np.array(leaf.coordinates()).T))
+        return found
+
+    def values(self, thetas: np.ndarray) -> Values:
+        """At thetas (F, D)."""
+        return Values.at(thetas, self.program.space.values(thetas))
+
+    def potentials(self, values: Values, weights: np.ndarray) -> Potentials:
+        """At values with folds last, and weights (F, P) of sites or of sequences."""
+        with np.errstate(divide="ignore"):
+            initial, moves = (np.log(values[name])[None] for name in CHAIN)
+        rows = self.forms.log_density(values, self.steps.rows)
+        sequences = (len(self.steps.starts) - 1, len(weights))
+        if self.whole:
+            seen = np.broadcast_to(self.steps.seen[:, None], (len(self.steps.seen), len(weights)))
+            return Potentials(rows, np.ascontiguousarray(seen), initial, moves, weights.T.copy())
+        site = np.ascontiguousarray(weights.T * self.steps.seen[:, None])
+        return Potentials(rows, site, initial, moves, np.ones(sequences))
+
+    def log_prior(self, values: Values) -> np.ndarray:
+        """(F,)."""
+        total = self.forms.log_prior(values, self.steps.rows)
+        for name, excess in self.excess.items():
+            logs = np.log(np.where(excess[..., None] != 0, values[name], 1.0))
+            total = total + np.sum(excess[..., None] * logs, tuple(range(excess.ndim)))
+        return total
+
+    @cached_property
+    def excess(self) -> dict[str, np.ndarray]:
+        """Dirichlet concentrations minus one of learned probabilities, zero outside their support."""
+        model, found = self.program.model, {}
+        for name in self.simplexes:
+            concentration = np.asarray(getattr(model, f"{name}_concentration"), float)
+            shape = (model.n_states,) * (1 if name == "initial" else 2)
+            excess = np.broadcast_to(concentration - 1.0, shape)
+            support = True if name == "initial" or model.support is None else np.asarray(model.support)
+            found[name] = np.where(support, excess, 0.0)
+        return found
+
+    def pulled_back(self, values: Values, found: Posterior) -> np.ndarray:
+        """(F, D) slopes of the log posterior, from expected counts."""
+        rows = self.steps.rows
+        slopes = np.zeros((self.program.space.size, found.shares.shape[-1]))
+        own = self.forms.slopes(values, found.shares, rows) + self.forms.prior_slopes(values, rows)
+        np.add.at(slopes, self.own, own)
+        for name, counts in (("initial", found.firsts.sum(0)), ("transition", found.pairs.sum(0))):
+            if name in self.simplexes:
+                places, entries = self.simplexes[name]
+                counts = counts + self.excess[name][..., None]
+                excess = counts - counts.sum(-2, keepdims=True) * values[name]
+                slopes[places] = excess[entries]
+        return slopes.T
+
+    def directions(self, point: Point, directions: np.ndarray) -> Iterator[tuple[slice, Any]]:
+        """Some directions (m, D) at a time: their place, and derivatives of the log-potentials."""
+        width = 32 * point.known.nodes.size
+        most = max(int(_DIRECTION_BYTES // width), 1)
+        weight = point.given.weights[:, 0]
+        for start in range(0, len(directions), most):
+            some = slice(start, start + most)
+            along = directions[some]
+            own = along[:, self.own]  # (m, K, P)
+            emission = np.einsum("tkp,mkp->tkm", point.scores, own, optimize=True)
+            emission *= weight[:, None, None]
+            first, move = (self.log_slopes(name, point.values, along) for name in CHAIN)
+            yield some, (emission, first[None], move[None])
+
+    def log_slopes(self, name: str, values: Values, along: np.ndarray) -> np.ndarray:
+        """(K, m) or (K, K, m): derivatives of log probabilities along directions (m, D)."""
+        found = np.zeros((*values[name].shape, len(along)))
+        if name in self.simplexes:
+            places, entries = self.simplexes[name]
+            found[entries] = along[:, places].T
+            found -= np.einsum("...k,...km->...m", values[name], found)[..., None, :]
+        return np.where(values[name][..., None] > 0, found, 0.0)
+
+    def moved_back(
+        self, point: Point, shares: np.ndarray, firsts: np.ndarray, pairs: np.ndarray
+    ) -> np.ndarray:
+        """(m, D): derivatives of counts, pulled back through the potentials."""
+        found = np.zeros((shares.shape[-1], self.program.space.size))
+        own = np.einsum("tkm,tkp->kpm", shares, point.scores, optimize=True)
+        np.add.at(found.T, self.own, own)
+        for name, counts in (("initial", firsts), ("transition", pairs)):
+            if name in self.simplexes:
+                places, entries = self.simplexes[name]
+                total = counts.sum(-2, keepdims=True)
+                found[:, places] = (counts - total * point.values[name][..., None])[entries].T
+        return found
+
+    def complete(self, point: Point, counted: np.ndarray) -> np.ndarray:
+        """(D, D) second derivatives of the log posterior, if counts of states (T, K) were given."""
+        found = np.zeros((self.program.space.size, self.program.space.size))
+        rows, known = self.steps.rows, point.known
+        shares = counted
+        if len(rows.x) != len(counted):
+            shares = np.zeros((len(rows.x), counted.shape[1]))
+            np.add.at(shares, self.steps.index, counted)
+        own = self.forms.curvature(point.values, shares, rows)
+        own = own + self.forms.prior_curvature(point.values, rows)
+        for places, block in zip(self.own, own, strict=True):
+            found[np.ix_(places, places)] += block
+        scale = point.given.coefficients[:, 0]
+        firsts = scale @ known.nodes[self.steps.starts[:-1]]
+        into = scale[self.steps.sequence][1:, None, None] * known.nodes[:-1, :, None] * known.onward[1:]
+        for name, counts in (("initial", firsts), ("transition", into.sum(0))):
+            if name in self.simplexes:
+                self._add_simplex(name, counts + self.excess[name], point.values[name], found)
+        return found
+
+    def _add_simplex(
+        self, name: str, counts: np.ndarray, probability: np.ndarray, found: np.ndarray
+    ) -> None:
+        """Minus the covariance of draws from each row of probabilities."""
+        places, entries = self.simplexes[name]
+        p, total = probability[entries], np.broadcast_to(counts.sum(-1, keepdims=True), counts.shape)
+        row = entries[0] if len(entries) > 1 else np.zeros(len(places), int)
+        block = np.where(row[:, None] == row, p[:, None] * p, 0.0) - np.diag(p)
+        found[np.ix_(places, places)] = total[entries][:, None] * block
