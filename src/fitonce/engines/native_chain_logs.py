@@ -1,6 +1,6 @@
 """Messages of one fold in logarithms, exact whatever the potentials, and what follows from them.
 
-Conditional probabilities, derivatives, the best path. Arrays as in `native_chain`, without the last axis.
+Conditional probabilities, derivatives, the best path. Arrays as in `native_chain`, without lanes.
 """
 
 from __future__ import annotations
