@@ -17,6 +17,8 @@ assert fit.ok, fit.status
 """
 
 
-@pytest.mark.parametrize("run", range(3))
+@pytest.mark.parametrize(
+    "run", [0, *(pytest.param(run, marks=pytest.mark.slow) for run in range(1, 10))]
+)
 def test_full_covariances_of_many_channels_are_fitted(run):
     subprocess.run([sys.executable, "-c", CODE], check=True, timeout=300)

@@ -183,9 +183,12 @@ MODELS |= {
     "known rate": (fo.models.HMM(2, Poisson(), frozen={"rate": [[2.0], [9.0]]}), counts()),
 }
 every_model = pytest.mark.parametrize("name", MODELS)
-every_scheme = pytest.mark.parametrize(
-    "scheme", [schemes.A(), schemes.Structures()], ids=lambda s: s.name
-)
+# Programs of JAX take most of the time here: the fast tests have every model once, and one twice.
+combinations = [
+    pytest.param(name, scheme, id=f"{name}-{scheme.name}", marks=[pytest.mark.slow] if slow else [])
+    for name in MODELS
+    for scheme, slow in ((schemes.A(), False), (schemes.Structures(), name != "diag"))
+]
 
 
 @lru_cache
@@ -204,8 +207,7 @@ def same(found, expected, digits=10):
     np.testing.assert_allclose(found, expected, rtol=0, atol=10.0**-digits * scale)
 
 
-@every_model
-@every_scheme
+@pytest.mark.parametrize(("name", "scheme"), combinations)
 def test_f_and_its_derivatives_are_those_of_jax(name, scheme):
     native, other, thetas = both(name)
     native, other = native.with_scheme(scheme), other.with_scheme(scheme)
