@@ -25,6 +25,7 @@ from fitonce.core.constraints import (
     Scores,
     Simplex,
 )
+from fitonce.core.parameters import ParameterSpace
 from fitonce.models import Binomial, Categorical, Gaussian, Poisson
 from fitonce.objectives.chain import passes
 from fitonce.objectives.chain.native import NativeChainObjective, best_objective
@@ -49,6 +50,32 @@ def test_values_in_numpy_are_those_of_jax(constraint):
     with jax.enable_x64(True):
         expected = np.stack([np.asarray(constraint.to_value(jnp.asarray(row))) for row in free], -1)
     np.testing.assert_allclose(constraint.values(np.ascontiguousarray(free.T)), expected, rtol=1e-14)
+
+
+class Squares:
+    """A user's constraint, which has no `values`: positive numbers by their roots."""
+
+    shape = (3,)
+
+    def coordinates(self):
+        return [(0,), (1,), (2,)]
+
+    def to_free(self, value):
+        return np.sqrt(value)
+
+    def to_value(self, free):
+        return free**2
+
+    def violation(self, value):
+        return None
+
+
+def test_constraints_without_values_in_numpy_have_values_and_slopes():
+    space = ParameterSpace({"a": Squares(), "b": Positive((2,))})
+    theta = np.array([1.0, 2.0, 3.0, 0.5, -0.5])
+    np.testing.assert_allclose(space.named_values(theta[None])[0], [1, 4, 9, *np.exp([0.5, -0.5])])
+    slopes = [2.0, 4.0, 6.0, *np.exp([0.5, -0.5])]
+    np.testing.assert_allclose(space.named_slopes(theta).toarray(), np.diag(slopes), rtol=1e-14)
 
 
 # --- loops against enumeration -------------------------------------------------------------------------
@@ -136,12 +163,12 @@ def test_both_arithmetics_agree_where_both_are_safe(seed, lengths, states, sprea
         np.testing.assert_allclose(together, getattr(logs, name), rtol=1e-9, atol=1e-10)
 
 
-def test_an_impossible_sequence_has_no_likelihood_and_no_states():
+@pytest.mark.parametrize(("coefficient", "value"), [(1.0, -np.inf), (0.0, 0.0)])
+def test_an_impossible_sequence_has_no_likelihood_and_no_states(coefficient, value):
     steps, given = chain(0, (3,), 2, 1.0, False, False, folds=1)
-    given.rows[1] = -np.inf
-    given.weights[:] = 1.0
+    given.rows[1], given.weights[:], given.coefficients[:] = -np.inf, 1.0, coefficient
     found = passes.posterior(steps, given)
-    assert found.values[0] == 0.0 if given.coefficients[0, 0] == 0 else found.values[0] == -np.inf
+    assert found.values[0] == value
     assert (found.nodes == 0).all()
 
 

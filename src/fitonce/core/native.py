@@ -56,9 +56,3 @@ class Scratch(local):
         found = self.take(name, shape)
         found[:] = 0.0
         return found
-
-    def copy(self, name: str, array: np.ndarray) -> np.ndarray:
-        """A copy of an array."""
-        found = self.take(name, array.shape)
-        found[:] = array
-        return found

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from fitonce.core.chunks import unit_rows
 from fitonce.core.constraints import Constraint, Frozen, Scores, Simplex, as_tuples
-from fitonce.core.numerics import Array
+from fitonce.core.numerics import Array, in_float64
 
 Params = Any  # a pytree of arrays
 _STEPS = 256  # directions of derivatives at a time
@@ -52,6 +52,20 @@ def _check_leaf(name: str, constraint: Constraint, value: np.ndarray) -> None:
     expected = constraint.violation(value)
     if expected is not None:
         raise ValueError(f"parameter '{name}' must be {expected}, got {value.tolist()}")
+
+
+@in_float64
+def _values_of(leaf: Constraint, free: np.ndarray) -> np.ndarray:
+    """`leaf.values(free)`; of a user's constraint that has only `to_value`, by JAX, with the derivative
+    along the imaginary part where there is one."""
+    if hasattr(leaf, "values"):
+        return leaf.values(free)
+    many = jax.vmap(leaf.to_value, -1, -1)
+    if not np.iscomplexobj(free):
+        return np.asarray(many(jax.device_put(free)))
+    step = np.abs(free.imag).max(initial=np.finfo(float).tiny)
+    value, slope = jax.jvp(many, (free.real,), (free.imag / step,))
+    return np.asarray(value) + 1j * step * np.asarray(slope)
 
 
 class ParameterSpace:
@@ -112,11 +126,10 @@ class ParameterSpace:
 
     def values(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
         """Name and constrained value (*shape, F) of each leaf, for thetas (F, D), in NumPy."""
+        spans = zip(self._leaf_names, self._leaves, self._spans, strict=True)
         return {
-            name: leaf.values(np.ascontiguousarray(thetas[:, start:stop].T))
-            for name, leaf, (start, stop) in zip(
-                self._leaf_names, self._leaves, self._spans, strict=True
-            )
+            name: _values_of(leaf, np.ascontiguousarray(thetas[:, start:stop].T))
+            for name, leaf, (start, stop) in spans
         }
 
     def params_at(self, theta: np.ndarray) -> Params:

@@ -34,7 +34,8 @@ from fitonce.objectives.chain.posteriors import CHAIN, Split
 from fitonce.objectives.schemes import A, Scheme, Structures
 
 _FEW = 40  # parameters of an emission without closed forms
-_ARRAYS, _MOST_BYTES = 5, 2**31  # that a group of folds takes: longer chains are left to JAX
+# What a group of folds and conditional probabilities of one fold take; longer chains are left to JAX.
+_ARRAYS, _MOST_BYTES = 5, 2**31
 _MANY = 500  # parameters: beyond, Newton's method works by products
 
 
@@ -72,13 +73,12 @@ def _is_native(objective: ChainObjective) -> bool:
     leaves = {name: leaf for name, leaf, _ in space.leaves()}
     if not all(isinstance(leaves[name], (Simplex, Frozen)) for name in CHAIN):
         return False
-    steps = Steps.of(objective.data, objective.prepared)
-    if 8 * _ARRAYS * LANES * model.n_states * len(steps.index) > _MOST_BYTES:
+    steps, states = Steps.of(objective.data, objective.prepared), model.n_states
+    if 8 * len(steps.index) * states * (_ARRAYS * LANES + 2 * states) > _MOST_BYTES:
         return False
     if closed_forms(model, steps) is not None:
         return True
-    few = space.size - len(Split(space, model.n_states).chain) <= _FEW
-    return few and all(hasattr(leaf, "values") for leaf in leaves.values())
+    return space.size - len(Split(space, model.n_states).chain) <= _FEW
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +240,9 @@ class NativeChainObjective(ChainObjective):
         return values, slopes
 
     def state_probabilities(self, theta: np.ndarray) -> np.ndarray:
-        return self._by_site._point(theta, self.data.weights).known.nodes
+        parts = self._by_site.parts
+        given = parts.potentials(parts.values(theta[None]), self.data.weights[None])
+        return conditionals(self.steps, given, 0).nodes
 
     def decode(self, theta: np.ndarray) -> list[np.ndarray]:
         given = self._by_site.parts.potentials(self.parts.values(theta[None]), self.data.weights[None])
@@ -267,11 +269,21 @@ class NativeChainObjective(ChainObjective):
         return np.concatenate(GROUPS.run(work, len(thetas)))
 
     def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
-        found = np.empty(scored.shape)
-        for fold, (theta, sequences) in enumerate(zip(thetas, scored, strict=True)):
-            point = self.parts.potentials(self.parts.values(theta[None]), self.base[None])
-            found[fold] = -conditionals(self.steps, point, 0).values[sequences]
-        return found
+        """(F, M): -log p(x_n); passes run over a fold's own sequences only."""
+
+        def work(some: slice) -> np.ndarray:
+            weights = np.ones((len(thetas[some]), len(self.base)))
+            given = self.parts.potentials(self.parts.values(thetas[some]), weights)
+            found = np.empty(scored[some].shape)
+            for fold, chosen in enumerate(scored[some]):
+                steps, taken = self.steps.some(chosen)
+                part = replace(
+                    given, weights=given.weights[taken], coefficients=given.coefficients[chosen]
+                )
+                found[fold] = -conditionals(steps, part, fold).values
+            return found
+
+        return np.concatenate(GROUPS.run(work, len(thetas)))
 
     def _of(self, data: Any) -> ChainObjective:
         return best_objective(self.model, data)

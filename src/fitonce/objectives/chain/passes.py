@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,12 @@ class Steps:
     def sequence(self) -> np.ndarray:
         """(T,) the sequence of each step."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def some(self, sequences: np.ndarray) -> tuple[Steps, np.ndarray]:
+        """Some of the sequences (n,), with all rows, and which steps they are."""
+        taken = np.concatenate([np.arange(*self.starts[n : n + 2]) for n in sequences])
+        starts = np.concatenate([[0], np.cumsum(np.diff(self.starts)[sequences])])
+        return replace(self, index=self.index[taken], starts=starts, seen=self.seen[taken]), taken
 
     def totals(self, values: np.ndarray) -> np.ndarray:
         """Sums over the steps of each sequence, (T, ...) to (N, ...)."""
