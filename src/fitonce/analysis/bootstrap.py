@@ -13,11 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import in_float64, is_count
 from fitonce.core.wording import counted
 from fitonce.crossval.batches import Batches, chunk_size

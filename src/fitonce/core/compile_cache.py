@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import jax
 import platformdirs
+
+from fitonce.core.deferred import jax
 
 _OFF = ("off", "0", "no", "none", "false")
 _MIN_SECONDS = 0.1  # programs that compile faster are not kept

@@ -9,10 +9,9 @@ import itertools
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array
 
 

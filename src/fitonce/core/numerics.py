@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-Array = jax.Array
+from fitonce.core.deferred import float64, jax, jnp
+
+if TYPE_CHECKING:
+    Array = jax.Array
+else:
+    Array = Any  # only for annotations
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -19,7 +22,7 @@ def in_float64(function: _Function) -> _Function:
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        with jax.enable_x64(True):
+        with float64():
             return function(*args, **kwargs)
 
     return wrapper  # type: ignore[return-value]

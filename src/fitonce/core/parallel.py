@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import jax
 import numpy as np
 
+from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64, is_count
 
 BACKENDS = ("loky", "dask")

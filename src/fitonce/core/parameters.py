@@ -6,12 +6,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import jax
 import numpy as np
 from scipy import sparse
 
 from fitonce.core.chunks import unit_rows
 from fitonce.core.constraints import Constraint, Frozen, Scores, Simplex, as_tuples
+from fitonce.core.deferred import jax, jit
 from fitonce.core.numerics import Array, in_float64
 
 Params = Any  # a pytree of arrays
@@ -156,7 +156,7 @@ class ParameterSpace:
             columns.append(sparse.csc_array(found.T))
         return sparse.csr_array(sparse.hstack(columns)[:, : self.size])
 
-    @partial(jax.jit, static_argnums=0)
+    @partial(jit, static_argnums=0)
     def to_params(self, theta: Array) -> Params:
         """The pytree of constrained values at a free vector (D,). Differentiable. Compiled as a whole:
         its operations one by one would take longer to compile."""

@@ -6,7 +6,7 @@ import functools
 import time
 from typing import Any
 
-from jax import monitoring
+from fitonce.core.deferred import after_loading, jax
 
 _PHASE = "/jax/core/compile/"
 _STEPS = (f"{_PHASE}jaxpr_to_mlir_module_duration", f"{_PHASE}backend_compile_duration")
@@ -21,7 +21,7 @@ def _register_listener() -> None:
         if event in _STEPS:
             _spent[0] += duration_secs
 
-    monitoring.register_event_duration_secs_listener(listen)
+    after_loading(lambda: jax.monitoring.register_event_duration_secs_listener(listen))
 
 
 class Stopwatch:

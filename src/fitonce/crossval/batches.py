@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
-import jax
 import numpy as np
 
 from fitonce.core.chunks import SMALL_BYTES, chunks
+from fitonce.core.deferred import float64, jax
 from fitonce.core.parallel import Parallel, Workers, cores
 from fitonce.core.progress import bar
 from fitonce.crossval.journal import Journal
@@ -166,7 +166,7 @@ class Batches:
         room = self.n_folds * len(self.objective.base) * 8
         if jax.default_backend() == "cpu" or room > _RESIDENT_BYTES:
             return None
-        with jax.enable_x64(True):
+        with float64():
             return jax.device_put(self.weights_of(self.every_fold))
 
     def map(
@@ -199,7 +199,7 @@ class Batches:
 
         def task(rows: np.ndarray) -> tuple[Any, ...]:
             folds = which[rows]
-            with jax.enable_x64(True):
+            with float64():
                 weights = self.weights_of(folds) if resident is None else resident[folds]
             return (weights, folds, *(array[rows] for array in arrays))
 

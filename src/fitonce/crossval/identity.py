@@ -23,8 +23,9 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-import jax
 import numpy as np
+
+from fitonce.core.deferred import jax
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, Enum)
 _NOT_CODE = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "_abc_impl"}

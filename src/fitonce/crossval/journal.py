@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
+from fitonce.core.deferred import jax
 from fitonce.crossval.identity import UncoveredError, digest
 from fitonce.objectives.base import Objective
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal
 
-import jax
 import numpy as np
 
+from fitonce.core.deferred import jax, jit
 from fitonce.core.numerics import Array, in_float64, one_each
 from fitonce.core.parameters import ParameterSpace
 from fitonce.crossval.batches import Batches
@@ -64,7 +64,7 @@ def heldout_losses(
         return (kept - everything)[:, None]
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jit, static_argnums=(0, 1))
 def _compiled_user_losses(
     space: ParameterSpace, loss: Any, thetas: Array, weights: Array, scored: Array, data: Any
 ) -> Array:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 
+from fitonce.core.deferred import after_loading, jax
 from fitonce.core.wording import counted, span
 from fitonce.data.sequences import Collection
 
@@ -60,10 +60,12 @@ class Labelled(Collection):
 
 
 # So that a user's own loss can take the data inside a compiled program, which does not need the words.
-jax.tree_util.register_pytree_node(
-    Labelled,
-    lambda data: ((data.features, data.labels, data.lengths), data.tags),
-    lambda tags, arrays: Labelled(*arrays, tags),
+after_loading(
+    lambda: jax.tree_util.register_pytree_node(
+        Labelled,
+        lambda data: ((data.features, data.labels, data.lengths), data.tags),
+        lambda tags, arrays: Labelled(*arrays, tags),
+    )
 )
 
 

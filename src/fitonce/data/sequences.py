@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 
+from fitonce.core.deferred import pytree
 from fitonce.core.wording import counted, span
 from fitonce.data.places import Names, names_of
 
@@ -173,7 +173,7 @@ class Sequences(Collection):
 
 
 # So that a user's own loss can take the data inside a compiled program.
-jax.tree_util.register_dataclass(
+pytree(
     Sequences,
     data_fields=["values", "observed", "lengths", "conditioned"],
     meta_fields=["channels"],

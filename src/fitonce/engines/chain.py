@@ -15,9 +15,7 @@ import math
 from functools import partial
 from typing import Literal
 
-import jax
-import jax.numpy as jnp
-
+from fitonce.core.deferred import custom_jvp, jax, jnp
 from fitonce.core.numerics import Array
 from fitonce.engines import chain_scan as scan
 from fitonce.engines import chain_tree as tree
@@ -156,7 +154,7 @@ def _unflatten(array: Array, shape: tuple[int, ...]) -> Array:
     return jnp.moveaxis(array, -1, 0).reshape(shape)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
+@partial(custom_jvp, nondiff_argnums=(0,))
 def _log_partition(kernel: Kernel, unary: Array, pairwise: Array, lengths: Array | None) -> Array:
     if kernel == "tree":
         return tree.log_partition(unary, pairwise, lengths)

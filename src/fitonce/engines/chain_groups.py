@@ -10,10 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
+from fitonce.core.deferred import custom_jvp, jnp, lax
 from fitonce.core.numerics import Array, logsumexp
 from fitonce.engines import chain_scan as scan
 
@@ -44,7 +41,7 @@ def expected(unary: Array, pairwise: Array, lengths: Array, coefficients: Array)
     return scan.fastest(safe, _scaled, _logs, lanes, pairwise, lengths, coefficients)
 
 
-@jax.custom_jvp
+@custom_jvp
 def total_log_partition(unary: Array, pairwise: Array, lengths: Array, coefficients: Array) -> Array:
     """(F,) sums over chains of coefficient (F, n) times log Z; arguments as for `expected`."""
     return jnp.sum(scaled(coefficients, expected(unary, pairwise, lengths, coefficients)[0]), 1)

@@ -13,9 +13,7 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-
+from fitonce.core.deferred import jnp, lax
 from fitonce.core.numerics import Array, logsumexp
 
 # exp(-600) is far above the smallest normal double, exp(-708): the margin absorbs factors of K.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-
+from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array, logsumexp
 from fitonce.engines.chain_scan import valid_steps
 

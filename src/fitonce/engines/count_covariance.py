@@ -13,9 +13,7 @@ passes.
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-from jax import lax
-
+from fitonce.core.deferred import jnp, lax
 from fitonce.core.numerics import Array
 from fitonce.engines import chain_groups as grouped
 

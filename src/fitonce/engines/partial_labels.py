@@ -8,9 +8,7 @@ the log-partition function with the kept states fixed.
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-from jax import lax
-
+from fitonce.core.deferred import jnp, lax
 from fitonce.core.numerics import Array, logsumexp, scale_log
 
 

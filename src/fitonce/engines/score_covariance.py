@@ -20,11 +20,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
+from fitonce.core.deferred import jit, jnp, lax
 from fitonce.core.numerics import Array
 
 _NOTHING = 1e-18  # posterior mass that is negligible in double precision
@@ -199,7 +197,7 @@ def symmetrised(total: np.ndarray) -> np.ndarray:
     return total
 
 
-@jax.jit
+@jit
 def dense(pieces: Pieces, coefficients: Array) -> Totals:
     """The same by a scan, for any device: the symmetric sum of coefficient times covariance."""
     states, count, _, width = pieces.own.shape

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-from jax import lax
-
+from fitonce.core.deferred import jnp, lax
 from fitonce.core.numerics import Array
 from fitonce.engines.chain_scan import valid_steps
 

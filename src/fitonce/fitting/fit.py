@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
 from fitonce.core.chunks import chunks
+from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64, is_count, is_number
 from fitonce.core.parallel import resolve_parallel
 from fitonce.core.parameters import Params, leaf_name

@@ -11,13 +11,12 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any, Protocol
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import linalg
 from scipy.linalg import blas, lapack
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from fitonce.core.deferred import float64, jax, jnp
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.wording import counted
 from fitonce.fitting.certificate import flat_direction
@@ -201,7 +200,7 @@ class DeviceHessian(Factored):
 
     @property
     def diagonal(self) -> np.ndarray:
-        with jax.enable_x64(True):
+        with float64():
             return np.asarray(jnp.diagonal(self._matrix)) + self.damping
 
     @in_float64
@@ -217,7 +216,7 @@ class DeviceHessian(Factored):
 
     @cached_property
     def _factor(self) -> Array:
-        with jax.enable_x64(True):
+        with float64():
             matrix = self._matrix
             if self.damping:
                 matrix = matrix + self.damping * jnp.eye(len(self.names))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.constraints import Constraint, Free, Scores, as_tuples
+from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array, is_number
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.constraints import (
@@ -20,6 +18,7 @@ from fitonce.core.constraints import (
     Proportion,
     Simplex,
 )
+from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array, one_each
 from fitonce.core.parameters import Params, leaf_name
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array, is_number
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import numpy as np
 
 from fitonce.core.constraints import Constraint, Simplex
+from fitonce.core.deferred import jax, pytree
 from fitonce.core.numerics import Array, safe_log
 from fitonce.core.parameters import Params, freeze
 from fitonce.core.wording import counted
@@ -26,7 +26,7 @@ from fitonce.models.emissions.base import (
 from fitonce.models.potentials import Chain
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Prepared:
     """Rows of observations and the row of each step, `index` (N, T); None: the rows are the steps of

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.constraints import Constraint, Free
+from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array, is_count, is_number
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted

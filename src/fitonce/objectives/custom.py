@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 
+from fitonce.core.deferred import jax, jit
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, everywhere, placed
 from fitonce.core.parameters import ParameterSpace
@@ -24,7 +24,7 @@ from fitonce.objectives.prepared import PreparedObjective
 from fitonce.objectives.schemes import Own, Scheme
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def log_likelihoods(program: Program, thetas: Array, weights: Array, prepared: Any) -> Array:
     """(F,) weighted log-likelihoods."""
     params = jax.vmap(program.space.to_params)(thetas)
@@ -39,7 +39,7 @@ def _values(program: Program, thetas: Array, weights: Array, prepared: Any) -> A
     return -likelihood - priors.log_priors(program, thetas, prepared)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def _losses(program: Program, thetas: Array, weights: Array, scored: Array, data: Any) -> Array:
     """(F, M)."""
 

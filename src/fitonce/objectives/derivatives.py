@@ -11,11 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.chunks import chunks, common_rows, unit_rows
+from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, placed
 from fitonce.objectives.base import Objective, Program, ValuesAndSlopes
@@ -24,13 +23,13 @@ Values = Callable[..., Array]
 _TANGENT_BYTES = 2**30
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jit, static_argnums=(0, 1))
 def _gradients(values: Values, program: Program, thetas: Array, coordinates: Array, *data: Any) -> Array:
     """(F, D)."""
     return jax.grad(lambda t: jnp.sum(values(program, t, coordinates, *data)))(thetas)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jit, static_argnums=(0, 1))
 def _values_and_gradients(
     values: Values, program: Program, thetas: Array, coordinates: Array, *data: Any
 ) -> tuple[Array, Array]:
@@ -44,7 +43,7 @@ def _values_and_gradients(
     return found, gradients
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jit, static_argnums=(0, 1))
 def _hessians(values: Values, program: Program, thetas: Array, coordinates: Array, *data: Any) -> Array:
     """(F, D, D): the D unit directions pushed through the gradient, all folds at once."""
 
@@ -55,7 +54,7 @@ def _hessians(values: Values, program: Program, thetas: Array, coordinates: Arra
     return jax.vmap(column, out_axes=-1)(jnp.eye(thetas.shape[1]))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jit, static_argnums=(0, 1))
 def _second(
     values: Values, program: Program, theta: Array, coordinates: Array, *data: Any
 ) -> tuple[Array, Array]:
@@ -68,7 +67,7 @@ def _second(
     return jax.vmap(lambda d: jax.jvp(both, (theta,), (d,))[1])(jnp.eye(theta.shape[0]))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jit, static_argnums=(0, 1))
 def _products(
     values: Values, program: Program, thetas: Array, directions: Array, coordinates: Array, *data: Any
 ) -> Array:
@@ -77,7 +76,7 @@ def _products(
     return jax.jvp(slope, (thetas,), (directions,))[1]
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jit, static_argnums=(0, 1))
 def _products_at(
     values: Values, program: Program, theta: Array, directions: Array, coordinates: Array, *data: Any
 ) -> Array:
@@ -86,7 +85,7 @@ def _products_at(
     return jax.vmap(lambda d: jax.jvp(slope, (theta,), (d,))[1])(directions)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jit, static_argnums=(0, 1))
 def _cross_rows(
     values: Values, program: Program, theta: Array, directions: Array, coordinates: Array, *data: Any
 ) -> Array:
@@ -98,7 +97,7 @@ def _cross_rows(
     return jax.vmap(lambda d: jax.jvp(slope, (theta,), (d,))[1])(directions)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jit, static_argnums=(0, 1))
 def _slopes_along(
     values: Values, program: Program, thetas: Array, coordinates: Array, changes: Array, *data: Any
 ) -> Array:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
+from fitonce.core.deferred import jax
 from fitonce.core.numerics import Array, in_float64
 from fitonce.objectives import priors
 from fitonce.objectives.base import Objective

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
 from fitonce.core.chunks import unit_rows
+from fitonce.core.deferred import jax, jit
 from fitonce.core.numerics import Array
 from fitonce.objectives.base import Program
 
 _DIRECTIONS = 256  # rows of second derivatives at a time
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def log_prior(program: Program, theta: Array, prepared: Any) -> Array:
     """The log prior density at a free vector (D,), up to a constant."""
     return program.model.log_prior_at(program.space.to_params(theta), prepared)
@@ -27,13 +27,13 @@ def log_priors(program: Program, thetas: Array, prepared: Any) -> Array:
     return jax.vmap(lambda theta: log_prior(program, theta, prepared))(thetas)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def values_and_slopes(program: Program, thetas: Array, prepared: Any) -> tuple[Array, Array]:
     """(F,) and (F, D)."""
     return jax.vmap(jax.value_and_grad(lambda theta: log_prior(program, theta, prepared)))(thetas)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def products(program: Program, theta: Array, directions: Array, prepared: Any) -> Array:
     """(m, D): the Hessian of the log prior at theta (D,) times directions (m, D)."""
     slope = jax.grad(lambda t: log_prior(program, t, prepared))

@@ -18,8 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-import jax.numpy as jnp
-
+from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array, scale_log
 from fitonce.models.potentials import Chain, Field, Term
 

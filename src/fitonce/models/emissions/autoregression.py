@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.constraints import Constraint, Free
+from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array, is_count, is_number
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted

@@ -17,12 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import xlogy
 
 from fitonce.core.constraints import Constraint
+from fitonce.core.deferred import jax, jnp, pytree
 from fitonce.core.numerics import Array, safe_log
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
@@ -32,7 +30,7 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 Blocks = tuple[np.ndarray, np.ndarray, np.ndarray]  # see `Emission.information`
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Rows:
     """Observations as rows, all that an emission sees of the data.
@@ -204,7 +202,7 @@ def weighted_sums(values: Any, shares: np.ndarray, rows: Rows) -> np.ndarray:
 
 def gamma_log_prior(value: Array, shape: float, rate: float) -> Array:
     """The log of a Gamma(shape, rate) density, summed over entries, without its constant."""
-    return jnp.sum(xlogy(shape - 1.0, value) - rate * value)
+    return jnp.sum(jax.scipy.special.xlogy(shape - 1.0, value) - rate * value)
 
 
 def require_gamma(what: str, prior: Sequence[float]) -> None:

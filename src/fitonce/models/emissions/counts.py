@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import xlog1py, xlogy
 from scipy.special import gammaln
 
 from fitonce.core.constraints import Constraint, Positive, Proportion, Simplex
+from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array, safe_log
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
@@ -159,11 +158,13 @@ class Binomial(Emission):
 
     def log_prior(self, params: Params, rows: Rows) -> Array:
         rate = params["rate"]
+        xlogy = jax.scipy.special.xlogy
         return jnp.sum(xlogy(self.a - 1.0, rate) + xlogy(self.b - 1.0, 1.0 - rate))
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         rate, x = params["rate"], rows.x[:, None]
         failures = self._trials(x, rows.exposure) - x
+        xlogy, xlog1py = jax.scipy.special.xlogy, jax.scipy.special.xlog1py
         return sum_channels(xlogy(x, rate) + xlog1py(failures, -rate), rows)
 
     def closed_forms(self, rows: Observations) -> ClosedForms:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.constraints import Constraint, Positive, Simplex
+from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array, logsumexp
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences

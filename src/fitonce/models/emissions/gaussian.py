@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
 
 from fitonce.core.constraints import Constraint, Covariance, Free, Positive
+from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
@@ -136,7 +135,7 @@ class Gaussian(Emission):
         elif self.covariance == "full":
             factor = jnp.linalg.cholesky(params["covariance"])
             identity = jnp.broadcast_to(jnp.eye(factor.shape[-1]), factor.shape)
-            inverse = solve_triangular(factor, identity, lower=True)
+            inverse = jax.scipy.linalg.solve_triangular(factor, identity, lower=True)
             log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)))
             trace = jnp.sum(inverse**2 * self._prior_variance(rows))
             value -= 0.5 * self.strength * (log_det + trace)
@@ -209,14 +208,14 @@ def _full_log_density(residual: Array, covariance: Array, observed: Array | None
     """(R, K). Missing channels are replaced by independent standard normal ones with residual zero."""
     if observed is None:
         factor = jnp.linalg.cholesky(covariance)  # (K, C, C)
-        white = solve_triangular(factor, jnp.moveaxis(residual, 0, -1), lower=True)
+        white = jax.scipy.linalg.solve_triangular(factor, jnp.moveaxis(residual, 0, -1), lower=True)
         square = jnp.sum(white**2, -2).T
         count: Array | int = residual.shape[-1]
     else:
         both = observed[:, :, None] & observed[:, None, :]
         identity = jnp.eye(residual.shape[-1])
         factor = jnp.linalg.cholesky(jnp.where(both[:, None], covariance, identity))
-        white = solve_triangular(
+        white = jax.scipy.linalg.solve_triangular(
             factor, jnp.where(observed[:, None], residual, 0.0)[..., None], lower=True
         )
         square = jnp.sum(white[..., 0] ** 2, -1)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.constraints import Constraint, Positive
+from fitonce.core.deferred import jit, jnp
 from fitonce.core.numerics import Array, is_number
 from fitonce.core.parameters import Params
 from fitonce.models.emissions.base import LOG_2PI, Blocks, Rows, best_kmeans
@@ -96,7 +95,7 @@ _SEGMENT = 25  # steps: long enough to identify a state, short enough to be with
 _ROWS = 2**22  # entries of weighted regressors at a time
 
 
-@jax.jit
+@jit
 def spread_of(rows: Rows) -> Array:
     """The variance of the observed values, averaged over channels."""
     weight = (rows.counts > 0)[:, None] & (True if rows.observed is None else rows.observed)

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import linalg
 
 from fitonce.core.chunks import unit_rows
+from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.numerics import Array, in_float64
 from fitonce.objectives import priors
 from fitonce.objectives.base import LinearMap, Program
@@ -25,7 +24,7 @@ from fitonce.objectives.chain.posteriors import CHAIN, Chunk, Sample, Split, cha
 _DIRECTIONS = 64  # rows of second derivatives at a time
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def _complete(
     program: Program, theta: Array, shares: Array, rows: Any, directions: Array, common: Array
 ) -> tuple[Array, tuple[Array, Array]]:
@@ -55,7 +54,7 @@ def _complete(
     return jax.vmap(along)(directions), jax.vmap(along_shared)(common)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def _chain_hessian(program: Program, theta: Array, first: Array, moves: Array, prepared: Any) -> Array:
     """(M, M) second derivatives of sum first log initial + sum moves log transition."""
     logs = chain_logs(program, theta, prepared)

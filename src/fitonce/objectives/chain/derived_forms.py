@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.lanes import LANES
 from fitonce.core.numerics import Array, in_float64
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values
@@ -35,38 +34,38 @@ def _prior(program: Program, theta: Array, rows: Any) -> Array:
     return program.model.emission.log_prior(program.space.to_params(theta), rows)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def _tables(program: Program, thetas: Array, rows: Any) -> Array:
     """(R, K, F)."""
     return jax.vmap(lambda theta: _table(program, theta, rows), out_axes=-1)(thetas)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def _slopes(program: Program, thetas: Array, shares: Array, rows: Any) -> Array:
     """(F, D)."""
     slope = jax.grad(lambda theta, share: _weighted(program, theta, share, rows))
     return jax.vmap(slope, (0, -1))(thetas, shares)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def _scores(program: Program, theta: Array, rows: Any) -> Array:
     """(R, K, D)."""
     return jax.jacfwd(lambda t: _table(program, t, rows))(theta)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def _curvature(program: Program, theta: Array, shares: Array, rows: Any) -> Array:
     """(D, D)."""
     return jax.hessian(lambda t: _weighted(program, t, shares, rows))(theta)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def _prior_slopes(program: Program, thetas: Array, rows: Any) -> tuple[Array, Array]:
     """(F,) and (F, D)."""
     return jax.vmap(jax.value_and_grad(lambda theta: _prior(program, theta, rows)))(thetas)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def _prior_curvature(program: Program, theta: Array, rows: Any) -> Array:
     """(D, D)."""
     return jax.hessian(lambda t: _prior(program, t, rows))(theta)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array
 from fitonce.data.sequences import Sequences
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 from scipy import linalg
 
 from fitonce.core.constraints import Frozen, Simplex
+from fitonce.core.deferred import jax
 from fitonce.core.lanes import LANES
 from fitonce.core.numerics import in_float64
 from fitonce.engines import native_chain_logs as logs_engine

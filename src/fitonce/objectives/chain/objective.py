@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.chunks import chunks
+from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, everywhere
 from fitonce.core.parameters import ParameterSpace

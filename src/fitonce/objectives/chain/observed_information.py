@@ -11,10 +11,9 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, Workers, groups, mesh_of
 from fitonce.engines import score_covariance as scores
@@ -71,7 +70,7 @@ def device_hessian(sample: Sample, theta: np.ndarray, devices: int = 1) -> tuple
     return _reordered(total, jax.device_put(back)), slopes[:, back]
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def _dense_part(
     program: Program,
     theta: Array,
@@ -109,11 +108,11 @@ def _sharded_part(program: Program, devices: int) -> Any:
     return lambda _, *arrays: compiled(*arrays)
 
 
-_less = jax.jit(jnp.subtract, donate_argnums=0)
-_reordered = jax.jit(lambda matrix, order: matrix[order][:, order])
+_less = jit(lambda matrix, part: matrix - part, donate_argnums=0)
+_reordered = jit(lambda matrix, order: matrix[order][:, order])
 
 
-@partial(jax.jit, donate_argnums=0)
+@partial(jit, donate_argnums=0)
 def plus(total: Array, values: Array, start: tuple[int, int]) -> Array:
     """`total`, whose memory is reused, with a block of values added."""
     here = jax.lax.dynamic_slice(total, start, values.shape)

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fitonce.core.chunks import chunks
 from fitonce.core.constraints import Frozen
+from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.numerics import Array
 from fitonce.core.parameters import ParameterSpace
 from fitonce.engines import chain_groups as grouped
@@ -101,7 +100,7 @@ def chain_logs(program: Program, theta: Array, prepared: Any) -> Callable[[Array
     return logs
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def pieces_of(
     program: Program, theta: Array, weights: Array, prepared: Any, observed: Array, lengths: Array
 ) -> tuple[scores.Pieces, Array]:
@@ -130,7 +129,7 @@ def pieces_of(
     return pieces, jnp.moveaxis(nodes, 0, 2) * weights
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def posterior_of(
     program: Program, theta: Array, coefficients: Array, *arrays: Any
 ) -> tuple[Array, Array, Array]:
@@ -140,7 +139,7 @@ def posterior_of(
     return (*counts(pieces, coefficients), shares)
 
 
-@jax.jit
+@jit
 def counts(pieces: scores.Pieces, coefficients: Array) -> tuple[Array, Array]:
     """Expected first states (K,) and transitions (K, K)."""
     moves = jnp.sum(pieces.nodes[:-1, :, None] * pieces.moves * coefficients, (0, 3))

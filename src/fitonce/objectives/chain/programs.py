@@ -8,9 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
+from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.numerics import Array, logsumexp, safe_log, scale_log
 from fitonce.engines import chain as chain_engine
 from fitonce.engines import chain_groups as grouped
@@ -28,7 +26,7 @@ def chain_potentials(program: Program, thetas: Array, prepared: Any) -> Chain:
     return jax.vmap(lambda theta: model.potentials(program.space.to_params(theta), prepared))(thetas)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def log_likelihoods(
     program: Program, thetas: Array, coordinates: Array, prepared: Any, layout: ChainLayout
 ) -> Array:
@@ -64,7 +62,7 @@ def _weighted(program: Program, chain: Chain, coordinates: Array, layout: ChainL
     return total
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def posterior(
     program: Program, thetas: Array, weights: Array, slots: Array, prepared: Any, layout: ChainLayout
 ) -> tuple[Array, Array]:
@@ -85,7 +83,7 @@ def _single(program: Program, theta: Array, prepared: Any, layout: ChainLayout) 
     return value.ravel() if layout.slots is None else value.ravel()[layout.slots]
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def leave_one_out(
     program: Program, theta: Array, prepared: Any, layout: ChainLayout
 ) -> tuple[Array, Array]:
@@ -97,7 +95,7 @@ def leave_one_out(
     return jax.vmap(along, out_axes=(None, 0))(jnp.eye(theta.shape[0]))
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def pointwise_losses(
     program: Program, thetas: Array, weights: Array, scored: Array, prepared: Any, layout: ChainLayout
 ) -> Array:
@@ -107,7 +105,7 @@ def pointwise_losses(
     return -logsumexp(safe_log(states) + emission, -1)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def expectations(
     program: Program, theta: Array, coordinates: Array, prepared: Any, layout: ChainLayout
 ) -> tuple[Array, Chain]:
@@ -122,7 +120,7 @@ def expectations(
     return -likelihood - log_prior(program, theta, prepared), counts
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def sequence_slopes(program: Program, theta: Array, prepared: Any, layout: ChainLayout) -> Array:
     """(N, D): the gradient of -log p(x_n) for every sequence."""
 
@@ -133,7 +131,7 @@ def sequence_slopes(program: Program, theta: Array, prepared: Any, layout: Chain
     return jax.vmap(jax.grad(one), (None, 0))(theta, jnp.arange(layout.observed.shape[0]))
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def sequence_losses(
     program: Program, thetas: Array, scored: Array, prepared: Any, layout: ChainLayout
 ) -> Array:

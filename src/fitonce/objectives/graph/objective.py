@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-import jax
 import numpy as np
 
+from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
 from fitonce.data.graph import partition

@@ -9,9 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
+from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.numerics import Array
 from fitonce.models.base import FieldModel
 from fitonce.models.potentials import Field
@@ -31,7 +29,7 @@ def _field(program: Program, thetas: Array, coordinates: Array, prepared: Any, l
     return jax.vmap(one, out_axes=-1)(thetas, coordinates)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def potentials(
     program: Program, thetas: Array, coordinates: Array, prepared: Any, layout: Any
 ) -> tuple[Field, Array]:
@@ -52,13 +50,13 @@ def _pull(
     return -by_theta, -by_weight
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def gradients(program: Program, *arguments: Any) -> Array:
     """(F, D) of F, given d log Z / d potentials; arguments as for `_pull`."""
     return _pull(program, *arguments)[0]
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def directions(program: Program, thetas: Array, coordinates: Array, *data: Any) -> Field:
     """Derivatives of the potentials along each parameter: (V, K, D, F), (P, D, F)."""
 
@@ -69,7 +67,7 @@ def directions(program: Program, thetas: Array, coordinates: Array, *data: Any) 
     return jax.vmap(along, out_axes=-2)(jnp.eye(thetas.shape[1]))
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def second(
     program: Program, thetas: Array, coordinates: Array, weights: Field, moves: Field, *data: Any
 ) -> tuple[Array, Array]:

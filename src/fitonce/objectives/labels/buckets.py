@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-import jax
 import numpy as np
 
 from fitonce.core.chunks import chunks
+from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64
 from fitonce.objectives.base import Program, ValuesAndSlopes
 from fitonce.objectives.labels import programs

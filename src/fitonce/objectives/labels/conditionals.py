@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 from scipy import special
 
+from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64
 from fitonce.data.labelled import UNKNOWN
 from fitonce.objectives.base import ValuesAndSlopes

@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import numpy as np
 from scipy import special
 
+from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
 from fitonce.core.wording import counted

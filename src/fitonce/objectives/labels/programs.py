@@ -9,9 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-
+from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.numerics import Array
 from fitonce.data.labelled import UNKNOWN
 from fitonce.engines import chain as chain_engine
@@ -70,7 +68,7 @@ def _with_labels(unary: Array, labels: Array) -> Array:
     return jnp.where(other, -jnp.inf, unary)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def totals(
     program: Program, thetas: Array, coefficients: Array, order: Array, grid: PaddedBucket
 ) -> tuple[Array, Array]:
@@ -86,7 +84,7 @@ def totals(
     return values @ coefficients, _ordered(order, by_feature, found.edges)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def log_partitions(
     program: Program, thetas: Array, places: Array, labels: Array, order: Array, grid: PaddedBucket
 ) -> tuple[Array, Array]:
@@ -98,7 +96,7 @@ def log_partitions(
     return values, _ordered(order, by_feature, moves)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def mean_log_partitions(
     program: Program, thetas: Array, places: Array, labels: Array, weights: Array, grid: PaddedBucket
 ) -> tuple[Array, Array]:
@@ -113,7 +111,7 @@ def mean_log_partitions(
     return values, slopes
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def log_marginals(
     program: Program, thetas: Array, places: Array, labels: Array, grid: PaddedBucket
 ) -> Array:
@@ -122,7 +120,7 @@ def log_marginals(
     return chain_engine.log_marginals(_with_labels(unary, labels), pairwise, lengths)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def best_paths(
     program: Program, thetas: Array, places: Array, grid: PaddedBucket
 ) -> tuple[Array, Array]:
@@ -130,7 +128,7 @@ def best_paths(
     return chain_engine.best_path(*_rows(program, thetas, places, grid))
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def covariance(
     program: Program,
     theta: Array,
@@ -148,7 +146,7 @@ def covariance(
     return found[order][:, order]
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def mean_curvature(
     program: Program,
     theta: Array,
@@ -167,7 +165,7 @@ def mean_curvature(
     return jax.hessian(total)(theta)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def order(program: Program) -> Array:
     """(D,) the place of each parameter among the weights (Q, K) and then the transitions (K, K)."""
 

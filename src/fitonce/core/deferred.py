@@ -1,0 +1,136 @@
+"""JAX, imported when it is first used: chains with built-in emissions on a CPU never need it.
+
+Other modules write `from fitonce.core.deferred import jax, jnp` and use these as the modules they
+stand for, which is what type checkers see. What would need JAX while a module is imported has a stand-in
+here: `jit` compiles at the first call, `pytree` registers a class once JAX is there.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+__all__ = ["after_loading", "custom_jvp", "float64", "jax", "jit", "jnp", "lax", "loaded", "pytree"]
+
+_Class = TypeVar("_Class", bound=type)
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_SUBMODULES = ("jax.numpy", "jax.scipy.linalg", "jax.scipy.special", "jax.monitoring")
+_lock = threading.RLock()
+_afterwards: list[Callable[[], Any]] = []  # what waits for JAX
+_local = threading.local()  # .scopes: the calls of this thread that wait for float64
+
+
+def loaded() -> bool:
+    """Whether JAX is there already, be it by us or by the user."""
+    return "jax.numpy" in sys.modules
+
+
+@functools.cache
+def _load() -> ModuleType:
+    with _lock:
+        module = importlib.import_module("jax")
+        for name in _SUBMODULES:
+            importlib.import_module(name)
+        while _afterwards:
+            _afterwards.pop()()
+        return module
+
+
+class _Deferred(ModuleType):
+    """A module that is imported when one of its names is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # an inspection, which is no use
+            raise AttributeError(name)
+        _load()
+        scopes = getattr(_local, "scopes", None)
+        if scopes:
+            scopes[0]()
+        return getattr(sys.modules[self.__name__], name)
+
+
+if not TYPE_CHECKING:
+    jax, jnp, lax = _Deferred("jax"), _Deferred("jax.numpy"), _Deferred("jax.lax")
+
+
+def after_loading(action: Callable[[], Any]) -> None:
+    """Do this when JAX is imported; at once if it has been."""
+    with _lock:
+        if loaded():
+            action()
+        else:
+            _afterwards.append(action)
+
+
+def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """`jax.jit(function, **options)`, made at the first call."""
+
+    @functools.cache
+    def compiled() -> Any:
+        return jax.jit(function, **options)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return compiled()(*args, **kwargs)
+
+    return call
+
+
+class custom_jvp:  # noqa: N801 - named after what it stands for
+    """`jax.custom_jvp(function, **options)` with the rule given by `defjvp`, made at the first call."""
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        self.function, self.options = function, options
+
+    def defjvp(self, rule: _Function) -> _Function:
+        self.rule = rule
+        return rule
+
+    @functools.cached_property
+    def _made(self) -> Any:
+        made = jax.custom_jvp(self.function, **self.options)
+        made.defjvp(self.rule)
+        return made
+
+    def __call__(self, *args: Any) -> Any:
+        return self._made(*args)
+
+
+def pytree(kind: _Class, **fields: Any) -> _Class:
+    """`jax.tree_util.register_dataclass(kind, **fields)`, as soon as there is a JAX."""
+    after_loading(lambda: jax.tree_util.register_dataclass(kind, **fields))
+    return kind
+
+
+@contextmanager
+def float64() -> Iterator[None]:
+    """A scope with JAX in float64, also where JAX is imported inside it; the caller's configuration is
+    as it was afterwards."""
+    with ExitStack() as stack:
+        if loaded():
+            stack.enter_context(jax.enable_x64(True))
+            yield
+            return
+        scopes = _local.__dict__.setdefault("scopes", [])
+
+        def enter() -> None:
+            scopes.clear()  # the outermost, which is asked, is enough
+            stack.enter_context(jax.enable_x64(True))
+
+        scopes.append(enter)
+        try:
+            yield
+        finally:
+            if enter in scopes:
+                scopes.remove(enter)
