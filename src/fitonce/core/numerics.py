@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     Array = jax.Array
 else:
     Array = Any  # only for annotations
+EitherArray = Any  # of NumPy, or of JAX once a program uses it
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -77,10 +78,7 @@ class ParameterSpace:
     """
 
     def __init__(self, constraints: Any) -> None:
-        paths, tree = jax.tree_util.tree_flatten_with_path(constraints)
-        self._tree: Any = tree
-        self._leaf_names = [leaf_name(path) for path, _ in paths]
-        self._leaves: list[Constraint] = [leaf for _, leaf in paths]
+        self._tree, self._leaf_names, self._leaves = _flattened(constraints)
         for name, leaf in zip(self._leaf_names, self._leaves, strict=True):
             if not hasattr(leaf, "coordinates"):
                 raise ValueError(f"parameter '{name}' must be a constraint, got {type(leaf).__name__}")
@@ -112,7 +110,7 @@ class ParameterSpace:
         try:
             values = self._tree.flatten_up_to(params)  # not tree_flatten: a leaf may be a plain list
         except ValueError:
-            found = [leaf_name(path) for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]]
+            found = _flattened(params)[1]
             raise ValueError(
                 f"parameters must be a pytree of {', '.join(self._leaf_names)}; "
                 f"got {', '.join(found) or 'none'}"
@@ -123,6 +121,11 @@ class ParameterSpace:
             _check_leaf(name, leaf, value)
             parts.append(leaf.to_free(value))
         return np.concatenate(parts)
+
+    def named_leaves(self, params: Params) -> list[tuple[str, np.ndarray]]:
+        """Name and value of each leaf of a pytree of constrained values."""
+        values = self._tree.flatten_up_to(params)
+        return [(name, np.asarray(v)) for name, v in zip(self._leaf_names, values, strict=True)]
 
     def values(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
         """Name and constrained value (*shape, F) of each leaf, for thetas (F, D), in NumPy."""
@@ -164,7 +167,39 @@ class ParameterSpace:
             raise ValueError(f"theta must have shape ({self.size},), got {np.shape(theta)}")
         parts = [theta[start:stop] for start, stop in self._spans]
         values = [leaf.to_value(part) for leaf, part in zip(self._leaves, parts, strict=True)]
-        return jax.tree_util.tree_unflatten(self._tree, values)
+        return self._tree.unflatten(values)
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """The structure of a plain dict, as JAX has one for every pytree."""
+
+    names: tuple[str, ...]
+
+    def flatten_up_to(self, params: Any) -> list[Any]:
+        if not isinstance(params, dict) or set(params) != set(self.names):
+            raise ValueError
+        return [params[name] for name in self.names]
+
+    def unflatten(self, values: Any) -> dict[str, Any]:
+        return dict(zip(self.names, values, strict=True))
+
+
+def _flattened(tree: Any) -> tuple[Any, list[str], list[Any]]:
+    """The structure of a pytree, and names and values of its leaves; of a plain dict without JAX."""
+    if (
+        type(tree) is dict
+        and all(map(_is_leaf, tree.values()))
+        and all(isinstance(k, str) for k in tree)
+    ):
+        names = sorted(tree)
+        return _Flat(tuple(names)), names, [tree[name] for name in names]
+    paths, structure = jax.tree_util.tree_flatten_with_path(tree)
+    return structure, [leaf_name(path) for path, _ in paths], [leaf for _, leaf in paths]
+
+
+def _is_leaf(value: Any) -> bool:
+    return hasattr(value, "coordinates") or isinstance(value, (np.ndarray, float, int))
 
 
 def leaf_name(path: tuple[Any, ...]) -> str:

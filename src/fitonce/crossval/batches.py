@@ -13,6 +13,7 @@ import numpy as np
 
 from fitonce.core.chunks import SMALL_BYTES, chunks
 from fitonce.core.deferred import float64, jax
+from fitonce.core.devices import on_cpu
 from fitonce.core.parallel import Parallel, Workers, cores
 from fitonce.core.progress import bar
 from fitonce.crossval.journal import Journal
@@ -34,7 +35,7 @@ Task = Callable[[], tuple[Any, ...]]
 def chunk_size(bytes_per_fold: int, n_folds: int) -> int:
     """How many folds run together, by memory."""
     most, room = _LARGEST_CHUNK, _CHUNK_BYTES
-    if jax.default_backend() != "cpu":
+    if not on_cpu():
         most, room = _LARGEST_CHUNK_DEVICE, _CHUNK_BYTES_DEVICE
     return int(np.clip(room // bytes_per_fold, 1, min(most, n_folds)))
 
@@ -164,7 +165,7 @@ class Batches:
         """(F, P) all weights on the accelerator, where transfers take longer than the work; None on a
         CPU, and where they are too large."""
         room = self.n_folds * len(self.objective.base) * 8
-        if jax.default_backend() == "cpu" or room > _RESIDENT_BYTES:
+        if on_cpu() or room > _RESIDENT_BYTES:
             return None
         with float64():
             return jax.device_put(self.weights_of(self.every_fold))

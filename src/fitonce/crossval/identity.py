@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.deferred import jax
+from fitonce.core.deferred import jax, loaded
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, Enum)
 _NOT_CODE = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "_abc_impl"}
@@ -61,7 +61,7 @@ class _Walk:
         """Add a value of any kind."""
         if isinstance(value, _PLAIN):
             self.put(type(value).__name__, repr(value))
-        elif isinstance(value, (np.ndarray, np.generic, jax.Array)):
+        elif isinstance(value, (np.ndarray, np.generic)) or (loaded() and isinstance(value, jax.Array)):
             array = np.asarray(value)
             self.put("array", array.dtype, array.shape)
             if array.dtype == object:

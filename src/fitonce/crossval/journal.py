@@ -14,12 +14,12 @@ import tempfile
 import warnings
 import zipfile
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fitonce.core.deferred import jax
 from fitonce.crossval.identity import UncoveredError, digest
 from fitonce.objectives.base import Objective
 
@@ -52,7 +52,7 @@ class Journal:
         if not os.access(path, os.W_OK):
             raise ValueError(f"journal must be a writable folder, got {path}")
         try:
-            return cls(path, digest([f"jax {jax.__version__}", *objective.identity()]))
+            return cls(path, digest([f"jax {metadata.version('jax')}", *objective.identity()]))
         except UncoveredError as error:
             _warn("the model", error)
             return None

@@ -12,10 +12,9 @@ import pandas as pd
 from scipy import sparse
 
 from fitonce.core.chunks import chunks
-from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64, is_count, is_number
 from fitonce.core.parallel import resolve_parallel
-from fitonce.core.parameters import Params, leaf_name
+from fitonce.core.parameters import Params
 from fitonce.core.progress import bar
 from fitonce.core.renamed import deprecated
 from fitonce.core.status import Status
@@ -187,9 +186,8 @@ class Fit:
         if 0 < reached < starts.size:
             found = f"reached by {reached} of {starts.size} starts"
             lines.append(f"  {found}; more restarts= may find a better optimum")
-        for path, value in jax.tree_util.tree_flatten_with_path(self.params)[0]:
-            name = leaf_name(path)
-            shown = np.array2string(np.asarray(value), precision=4, suppress_small=True, threshold=20)
+        for name, value in self.objective.space.named_leaves(self.params):
+            shown = np.array2string(value, precision=4, suppress_small=True, threshold=20)
             lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)))
         return "\n".join(lines)
 

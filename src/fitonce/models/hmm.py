@@ -10,7 +10,7 @@ import numpy as np
 
 from fitonce.core.constraints import Constraint, Simplex
 from fitonce.core.deferred import jax, pytree
-from fitonce.core.numerics import Array, safe_log
+from fitonce.core.numerics import Array, EitherArray, safe_log
 from fitonce.core.parameters import Params, freeze
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
@@ -33,7 +33,7 @@ class Prepared:
     `grid` = (N, T) in order."""
 
     rows: Rows
-    index: Array | None
+    index: EitherArray | None
     grid: tuple[int, int] = field(metadata={"static": True})
 
     def take(self, sequences: Any) -> Prepared:
@@ -150,11 +150,9 @@ class HMM:
         constant = constant_of(self.emission, x, observed, None)
         # A step with nothing observed has weight zero, so only partly observed steps need the mask.
         mask = observed | ~observed.any(1, keepdims=True)
-        partly = None if mask.all() else jax.device_put(mask)
+        partly = None if mask.all() else mask
         largest = int(x.max()) if self.emission.traits.deduplicate else 0
-        arrays = (jax.device_put(x), partly, jax.device_put(known), jax.device_put(counts))
-        rows = Rows(*arrays, constant=constant, largest=largest)
-        return Prepared(rows, None if index is None else jax.device_put(index), grid)
+        return Prepared(Rows(x, partly, known, counts, constant=constant, largest=largest), index, grid)
 
     def parameters(self, prepared: Prepared) -> dict[str, Constraint]:
         k = self.n_states

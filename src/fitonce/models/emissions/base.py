@@ -21,7 +21,7 @@ import numpy as np
 
 from fitonce.core.constraints import Constraint
 from fitonce.core.deferred import jax, jnp, pytree
-from fitonce.core.numerics import Array, safe_log
+from fitonce.core.numerics import Array, EitherArray, safe_log
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
@@ -46,12 +46,12 @@ class Rows:
         largest: the largest value of x, known at compile time; 0 for real-valued data.
     """
 
-    x: Array
-    observed: Array | None
-    covariates: Array
-    counts: Array
-    exposure: Array | None = None
-    constant: Array | None = None
+    x: EitherArray
+    observed: EitherArray | None
+    covariates: EitherArray
+    counts: EitherArray
+    exposure: EitherArray | None = None
+    constant: EitherArray | None = None
     largest: int = field(default=0, metadata={"static": True})
 
     def mask(self) -> np.ndarray:
@@ -170,13 +170,13 @@ def observations(
 
 def constant_of(
     emission: Emission, x: np.ndarray, observed: np.ndarray, exposure: np.ndarray | None
-) -> Array | None:
+) -> np.ndarray | None:
     """(R,) the part of the log density without parameters, summed over observed channels."""
     constant = emission.constant(x, exposure)
     if constant is None:
         return None
     constant = np.where(observed, constant, 0.0)
-    return jnp.asarray(constant.sum(tuple(range(1, constant.ndim))))
+    return np.asarray(constant.sum(tuple(range(1, constant.ndim))))
 
 
 def sum_channels(log_density: Array, rows: Rows) -> Array:

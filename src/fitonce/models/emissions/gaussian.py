@@ -231,7 +231,7 @@ def _kmeans(
     whole = x[seen.all(1)]
     distinct = len(np.unique(whole, axis=0)) if len(whole) else 0
     if distinct < max(n_states, 2):
-        rows = Rows(x, seen, np.zeros((len(x), 0)), seen.any(1).astype(float))  # type: ignore[arg-type]
+        rows = Rows(x, seen, np.zeros((len(x), 0)), seen.any(1).astype(float))
         return spread_levels(n_states, rows, rng) + 1e-3 * np.arange(n_states)[:, None]
     scale = np.where(whole.std(0) > 0, whole.std(0), 1.0)
     generator = rng or np.random.default_rng(0)

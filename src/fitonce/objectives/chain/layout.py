@@ -6,21 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fitonce.core.deferred import jax, jnp
-from fitonce.core.numerics import Array
+from fitonce.core.deferred import jnp
+from fitonce.core.numerics import Array, EitherArray
 from fitonce.data.sequences import Sequences
 
 
 def chain_layout(data: Sequences) -> ChainLayout:
     """The layout of `data`."""
-    observed = jax.device_put(data.observed.any(-1))
+    observed = data.observed.any(-1)
     if data.valid.all():
         return ChainLayout(observed, None, None, None)
     places = np.where(data.valid, np.cumsum(data.valid.ravel()).reshape(data.valid.shape) - 1, 0)
     slots = np.flatnonzero(data.valid.ravel())
-    return ChainLayout(
-        observed, jax.device_put(data.lengths), jax.device_put(places), jax.device_put(slots)
-    )
+    return ChainLayout(observed, data.lengths, places, slots)
 
 
 class ChainLayout(NamedTuple):
@@ -33,10 +31,10 @@ class ChainLayout(NamedTuple):
         slots: (sites,) the place of each site in the flattened grid, or None when sites fill it.
     """
 
-    observed: Array
-    lengths: Array | None
-    places: Array | None
-    slots: Array | None
+    observed: EitherArray
+    lengths: EitherArray | None
+    places: EitherArray | None
+    slots: EitherArray | None
 
     def take(self, sequences: Array) -> ChainLayout:
         """Some of the sequences, for programs whose weights are of whole sequences or of the grid."""

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import linalg
 
 from fitonce.core.constraints import Frozen, Simplex
-from fitonce.core.deferred import jax
+from fitonce.core.devices import on_cpu
 from fitonce.core.lanes import LANES
 from fitonce.core.numerics import in_float64
 from fitonce.engines import native_chain_logs as logs_engine
@@ -23,7 +23,7 @@ from fitonce.models.hmm import HMM
 from fitonce.objectives.base import LinearMap, Traits, ValuesAndSlopes
 from fitonce.objectives.chain.complete_information import definite_factor
 from fitonce.objectives.chain.native_parts import Parts, Point, closed_forms
-from fitonce.objectives.chain.objective import ChainObjective, chain_objective
+from fitonce.objectives.chain.objective import ChainObjective, unplaced
 from fitonce.objectives.chain.passes import (
     GROUPS,
     Steps,
@@ -47,9 +47,9 @@ def best_objective(model: ChainModel, data: Any, kernel: str | None = None) -> C
         model, data: the chain.
         kernel: "native", or one of JAX ("scan", "tree"); None: the best.
     """
-    made = chain_objective(model, data, None if kernel == "native" else kernel)  # type: ignore[arg-type]
-    if kernel not in (None, "native") or (kernel is None and jax.default_backend() != "cpu"):
-        return made
+    made = unplaced(model, data, None if kernel == "native" else kernel)  # type: ignore[arg-type]
+    if kernel not in (None, "native") or (kernel is None and not on_cpu()):
+        return made.placed()
     if _is_native(made):
         return _native(made)
     if kernel == "native":
@@ -57,7 +57,7 @@ def best_objective(model: ChainModel, data: Any, kernel: str | None = None) -> C
             f"kernel='native' needs an emission with closed forms or at most {_FEW} parameters, "
             f"which {model} has not"
         )
-    return made
+    return made.placed()
 
 
 def _native(made: ChainObjective) -> NativeChainObjective:
@@ -295,7 +295,7 @@ class NativeChainObjective(ChainObjective):
         if isinstance(scheme, (A, Structures)):
             return other
         fields = (other.program, other.base, other.data, other.prepared, other.layout, other.parallel)
-        return ChainObjective(*fields)
+        return ChainObjective(*fields).placed()
 
     @property
     def traits(self) -> Traits:

@@ -10,6 +10,7 @@ import numpy as np
 
 from fitonce.core.chunks import chunks
 from fitonce.core.deferred import jax, jnp
+from fitonce.core.devices import on_cpu
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, everywhere
 from fitonce.core.parameters import ParameterSpace
@@ -34,6 +35,11 @@ _SLOPE_BYTES = 2**30
 @in_float64
 def chain_objective(model: ChainModel, data: Any, kernel: Kernel | None = None) -> ChainObjective:
     """F of a chain on data, at scheme A."""
+    return unplaced(model, data, kernel).placed()
+
+
+def unplaced(model: ChainModel, data: Any, kernel: Kernel | None = None) -> ChainObjective:
+    """The same, with arrays that JAX has not seen yet."""
     if kernel is not None and kernel not in KERNELS:
         raise ValueError(f"kernel must be 'native', one of {KERNELS} or None, got '{kernel}'")
     read = model.modelled(sequences(data))
@@ -54,6 +60,11 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
     parallel: Parallel = None
 
     values = staticmethod(programs.values)
+
+    def placed(self) -> ChainObjective:
+        """The same with its arrays on JAX's device."""
+        prepared, layout = jax.device_put(self.arrays)
+        return replace(self, prepared=prepared, layout=layout)
 
     @property
     def arrays(self) -> tuple[Any, ChainLayout]:
@@ -111,7 +122,7 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
 
     @in_float64
     def device_hessian(self, theta: np.ndarray) -> Array | None:
-        if jax.default_backend() == "cpu" or not self.traits.closed_form_hessian:
+        if on_cpu() or not self.traits.closed_form_hessian:
             return None
         devices = len(jax.devices()) if self.parallel == "devices" else 1
         hessian, _ = observed_information.device_hessian(self.sample(self.base), theta, devices)
