@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 
 from fitonce.analysis.influence import Influence
+from fitonce.core.deferred import nx
 from fitonce.data.geojson import polygons_of
 from fitonce.data.graph import Graph, of_pairs
 from fitonce.data.graph import graph as read_graph

@@ -1,23 +1,54 @@
-"""The typer application: registers every command."""
+"""The typer application. What a command needs is imported when it is called: --help takes no time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from importlib.metadata import version as installed
 from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from fitonce.cli import options as o
-from fitonce.cli.demo import demo
-from fitonce.cli.errors import reporting_errors
-from fitonce.cli.fit_commands import run_cv, run_influence, run_loo
-from fitonce.cli.other_commands import compare, data_app, models, report, reproduce
-from fitonce.cli.request import FOLDS, command
-from fitonce.cli.select_command import run_select
+# The commands, each with the first sentence of its own help.
+COMMANDS = {
+    "cv": "Cross-validate a model of the data in a file, from one fit.",
+    "loo": "Leave-one-out cross-validation of all points, from one fit.",
+    "influence": "Points with the largest influence on the fit.",
+    "select": "Cross-validate a range of models on the same folds and select one.",
+    "compare": "Compare saved results on the same folds, with paired standard errors.",
+    "report": "Write the HTML report of a saved result.",
+    "demo": "Fit 25 weeks of traffic counts once and cross-validate on 1,000 blocks of time.",
+    "models": "List the models that --model accepts.",
+    "reproduce": "Reproduce the paper's tables and figures; needs a checkout of the repository.",
+    "data": "Data sets by name.",
+}
+
+
+@functools.cache
+def _commands() -> dict[str, Any]:
+    from fitonce.cli.commands import every
+
+    group = typer.main.get_command(every)
+    return group.commands  # type: ignore[attr-defined]
+
+
+class _Deferred(TyperGroup):
+    """Lists commands by name and first line, and imports them when one is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found if found is None else _commands()[found.name or ""], rest
+
 
 app = typer.Typer(
     add_completion=False,
+    cls=_Deferred,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -33,21 +64,3 @@ def main(
     if version:
         print(f"fitonce {installed('fitonce')}")
         raise typer.Exit
-
-
-_COMMANDS: dict[str, Callable[..., Any]] = {
-    "cv": command(run_cv),
-    "loo": command(run_loo, FOLDS),
-    "influence": command(
-        run_influence, (*FOLDS, "report", "save"), top=(o.TopOption, 10), table=(o.TableOption, None)
-    ),
-    "select": command(run_select, ("max_seconds",), ranges=True),
-    "compare": compare,
-    "report": report,
-    "demo": demo,
-    "models": models,
-    "reproduce": reproduce,
-}
-for _name, _command in _COMMANDS.items():
-    app.command(_name)(reporting_errors(_command))
-app.add_typer(data_app, name="data")

@@ -38,8 +38,8 @@ def demo(
     """Fit 25 weeks of traffic counts once and cross-validate on 1,000 blocks of time."""
     check_outputs([report], plot, force)
     resolve_method(method)
-    if cache:
-        compile_cache.use()
+    if not cache:
+        compile_cache.turn_off()
     if data is None:
         series = datasets.simulate_events(seed=seed)
         print("25 weeks of five-minute traffic counts, simulated from the event-count model")

@@ -79,7 +79,7 @@ def _finish(
 
 
 def run_influence(request: Request, top: int, table: Path | None) -> None:
-    """Points with the largest influence on the fit; --save writes the whole table, as CSV or as JSON
+    """Points with the largest influence on the fit. --save writes the whole table, as CSV or as JSON
     (.json)."""
     outputs.check_outputs([table], request.plot, request.force)
     loaded, model = request.loaded()

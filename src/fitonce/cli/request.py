@@ -106,8 +106,8 @@ class Request:
         if self.scheme is not None:
             named_scheme(self.scheme)
         check_outputs([self.report, self.save], self.plot, self.force)
-        if self.cache:
-            compile_cache.use()
+        if not self.cache:
+            compile_cache.turn_off()
         names = None if self.columns is None else tuple(c.strip() for c in self.columns.split(","))
         if self.decimal not in (None, ".", ","):
             raise ValueError(f"--decimal must be '.' or ',', got '{self.decimal}'")

@@ -1,11 +1,13 @@
 """Compiled programs kept on disk, so that a second run of the same command starts faster.
 
-JAX does the work; this chooses the folder. The command line turns it on; a library does not change
-global state by itself, so a script calls `use()`. FITONCE_CACHE names another folder, or is "off".
+JAX does the work; this chooses the folder, at the first program that is compiled and only where the user
+has chosen none. FITONCE_CACHE names another folder, or is "off". The loops of `core.native` have a cache
+of their own.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
@@ -25,9 +27,21 @@ def use() -> Path | None:
     folder = Path(named) if named else Path(platformdirs.user_cache_dir("fitonce")) / "compiled"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a read-only home: slower, not broken
+    except (OSError, RuntimeError):  # a read-only home, or none: slower, not broken
         return None
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", _MIN_SECONDS)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     return folder
+
+
+@functools.cache
+def use_unless_set() -> None:
+    """At the first program: keep it, unless the user has a cache, or has set FITONCE_CACHE to off."""
+    if not jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]
+        use()
+
+
+def turn_off() -> None:
+    """Keep no compiled programs, in worker processes neither."""
+    os.environ["FITONCE_CACHE"] = "off"

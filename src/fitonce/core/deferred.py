@@ -1,4 +1,4 @@
-"""JAX, imported when it is first used: chains with built-in emissions on a CPU never need it.
+"""JAX and networkx, imported when first used: chains with built-in emissions on a CPU need neither.
 
 Other modules write `from fitonce.core.deferred import jax, jnp` and use these as the modules they
 stand for, which is what type checkers see. What would need JAX while a module is imported has a stand-in
@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     import jax
     import jax.numpy as jnp
+    import networkx as nx
     from jax import lax
 
-__all__ = ["after_loading", "custom_jvp", "float64", "jax", "jit", "jnp", "lax", "loaded", "pytree"]
+__all__ = [
+    "after_loading", "custom_jvp", "float64", "jax", "jit", "jnp", "lax", "loaded", "nx", "pytree",
+]  # fmt: skip
 
 _Class = TypeVar("_Class", bound=type)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -53,6 +56,13 @@ class _Deferred(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # an inspection, which is no use
             raise AttributeError(name)
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+class _OfJax(_Deferred):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         _load()
         scopes = getattr(_local, "scopes", None)
         if scopes:
@@ -61,7 +71,8 @@ class _Deferred(ModuleType):
 
 
 if not TYPE_CHECKING:
-    jax, jnp, lax = _Deferred("jax"), _Deferred("jax.numpy"), _Deferred("jax.lax")
+    jax, jnp, lax = _OfJax("jax"), _OfJax("jax.numpy"), _OfJax("jax.lax")
+    nx = _Deferred("networkx")
 
 
 def after_loading(action: Callable[[], Any]) -> None:
@@ -78,6 +89,9 @@ def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
     @functools.cache
     def compiled() -> Any:
+        from fitonce.core.compile_cache import use_unless_set  # which imports this module
+
+        use_unless_set()
         return jax.jit(function, **options)
 
     @functools.wraps(function)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from math import prod
+from pathlib import Path
 from threading import local
 from typing import Any
 
 import numba
 import numpy as np
+from numba.core.event import Listener, register
 
 _LINE = 64  # bytes that a processor reads at once
 _MOST_HELD = 2**24  # numbers in an array that is kept
@@ -18,13 +24,65 @@ _MOST_HELD = 2**24  # numbers in an array that is kept
 def compiled(function: Callable[..., Any]) -> Any:
     """`function` compiled at its first call, without Python's lock, so that threads run side by side.
 
-    Machine code is kept beside the source or in the user's cache folder. Where neither can be written
-    to, it is compiled again in every process.
+    Machine code is kept beside the source or in the user's cache folder, or, where neither can be
+    written to, in a folder of this user for temporary files. Numba keeps code of different processors
+    apart, and replaces files as a whole, so that processes may share them.
     """
     made: Any = numba.njit(nogil=True, error_model="numpy")(function)
-    with suppress(RuntimeError):  # no folder to write to
+    try:
         made.enable_caching()
+    except RuntimeError:  # no folder to write to
+        _keep_in(_temporary(), made)
+    _announce_compiling()
     return made
+
+
+def _keep_in(folder: Path | None, made: Any) -> None:
+    """Keep machine code in that folder; without one it is compiled in every process."""
+    if folder is None:
+        return
+    settings: Any = numba.config
+    before, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)
+    try:
+        with suppress(RuntimeError):
+            made.enable_caching()
+    finally:
+        settings.CACHE_DIR = before
+
+
+@cache
+def _temporary() -> Path | None:
+    """A folder that only this user can read and write: what is in it is run."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"fitonce-{user}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.stat()
+    except OSError:
+        return None
+    mine = not hasattr(os, "getuid") or (found.st_uid == user and not found.st_mode & 0o077)
+    return folder if mine and not folder.is_symlink() else None
+
+
+class _Announcer(Listener):
+    """Says, once, why the first call on a machine takes a while."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        function = event.data["dispatcher"].py_func
+        if not self.said and function.__module__.startswith("fitonce."):
+            _Announcer.said = True
+            if sys.stderr.isatty():
+                print("fitonce: compiling its loops for this machine, once ...", file=sys.stderr)
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say."""
+
+
+@cache
+def _announce_compiling() -> None:
+    register("numba:compile", _Announcer())
 
 
 def inlined(function: Callable[..., Any]) -> Any:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from fitonce.core.deferred import nx
 from fitonce.core.wording import counted
 
 

@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal, NamedTuple
 
-import networkx as nx
-from networkx.algorithms.approximation import treewidth_min_degree, treewidth_min_fill_in
-
+from fitonce.core.deferred import nx
 from fitonce.core.wording import counted
 
 Order = Literal["min-fill", "min-degree"]
 Ints = tuple[int, ...]
 _HEURISTICS: dict[str, Callable[[nx.Graph], tuple[int, nx.Graph]]] = {
-    "min-fill": treewidth_min_fill_in,
-    "min-degree": treewidth_min_degree,
+    "min-fill": lambda graph: nx.algorithms.approximation.treewidth_min_fill_in(graph),
+    "min-degree": lambda graph: nx.algorithms.approximation.treewidth_min_degree(graph),
 }
 _MOST_AXES = 60  # of a table: NumPy allows 64, some of which folds and directions need
 _ARRAYS = 2  # copies of all tables in memory: the conditionals that are kept, and temporaries

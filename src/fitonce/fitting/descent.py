@@ -10,6 +10,7 @@ from scipy import optimize
 
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import Params
+from fitonce.core.threads import blas_threads_for
 from fitonce.fitting.hessian import PRODUCTS_PAY
 from fitonce.objectives.base import Objective
 
@@ -76,10 +77,11 @@ def _lbfgs(objective: Objective, start: np.ndarray, most: int) -> np.ndarray:
         value = float(values[0]) if np.isfinite(values[0]) else 1e300
         return value, np.nan_to_num(gradients[0], posinf=0.0, neginf=0.0)
 
-    return optimize.minimize(
-        value_and_gradient,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": most, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-6},
-    ).x
+    with blas_threads_for(len(start)):
+        return optimize.minimize(
+            value_and_gradient,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": most, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-6},
+        ).x

@@ -6,13 +6,12 @@ with an output, so that the Gauss-Newton matrix follows from one Gram matrix of 
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
-from threadpoolctl import ThreadpoolController
 
+from fitonce.core.threads import one_blas_thread
 from fitonce.models.emissions.base import Rows
 from fitonce.models.emissions.regression import with_intercept
 
@@ -102,18 +101,13 @@ class Problem(NamedTuple):
         return ordered
 
 
-@functools.cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # scanning the loaded libraries takes some milliseconds
-
-
 def improved(problem: Problem, layers: Layers, variance: float, precision: float) -> Layers:
     """Layers with a lower squares / (2 variance) + precision |layers|^2 / 2, or the same layers.
 
     Runs in one thread, which is faster for systems of a few hundred unknowns, and much faster while
     other work keeps the cores busy.
     """
-    with _libraries().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         return _improved(problem, layers, variance, precision)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from scipy import sparse
 
+from fitonce.core.deferred import nx
 from fitonce.data.geojson import polygons_of
 from fitonce.results.report.points import floats, integers
 

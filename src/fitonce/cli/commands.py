@@ -1,0 +1,35 @@
+"""Every command, with its options; `cli.app` imports this when one of them is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from fitonce.cli import options as o
+from fitonce.cli.demo import demo
+from fitonce.cli.errors import reporting_errors
+from fitonce.cli.fit_commands import run_cv, run_influence, run_loo
+from fitonce.cli.other_commands import compare, data_app, models, report, reproduce
+from fitonce.cli.request import FOLDS, command
+from fitonce.cli.select_command import run_select
+
+every = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "cv": command(run_cv),
+    "loo": command(run_loo, FOLDS),
+    "influence": command(
+        run_influence, (*FOLDS, "report", "save"), top=(o.TopOption, 10), table=(o.TableOption, None)
+    ),
+    "select": command(run_select, ("max_seconds",), ranges=True),
+    "compare": compare,
+    "report": report,
+    "demo": demo,
+    "models": models,
+    "reproduce": reproduce,
+}
+for _name, _command in _FUNCTIONS.items():
+    every.command(_name)(reporting_errors(_command))
+every.add_typer(data_app, name="data")
