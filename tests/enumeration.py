@@ -39,15 +39,18 @@ def marginals(unary: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
     return np.stack([np.bincount(route[:, t], weight, states) for t in range(steps)])
 
 
-def transitions(unary: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
-    """(K, K) expected transitions, from row to column."""
+def transitions(
+    unary: np.ndarray, pairwise: np.ndarray, counted: np.ndarray | None = None
+) -> np.ndarray:
+    """(K, K) expected transitions, from row to column, each times its entry of `counted` (T - 1,)."""
     steps, states = unary.shape
     scores = path_scores(unary, pairwise)
     weight = np.exp(scores - scores.max())
     weight /= weight.sum()
     route, found = paths(steps, states), np.zeros((states, states))
-    for here, there in zip(route.T, route.T[1:], strict=False):
-        np.add.at(found, (here, there), weight)
+    counted = np.ones(steps - 1) if counted is None else counted
+    for here, there, times in zip(route.T, route.T[1:], counted, strict=False):
+        np.add.at(found, (here, there), times * weight)
     return found
 
 

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import platformdirs
 
-from fitonce.core.deferred import jax
-
 _OFF = ("off", "0", "no", "none", "false")
 _MIN_SECONDS = 0.1  # programs that compile faster are not kept
 
@@ -29,6 +27,8 @@ def use() -> Path | None:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # a read-only home, or none: slower, not broken
         return None
+    import jax  # here: `core.deferred` imports this module
+
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", _MIN_SECONDS)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
@@ -38,6 +38,8 @@ def use() -> Path | None:
 @functools.cache
 def use_unless_set() -> None:
     """At the first program: keep it, unless the user has a cache, or has set FITONCE_CACHE to off."""
+    import jax
+
     if not jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]
         use()
 

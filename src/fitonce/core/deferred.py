@@ -16,6 +16,8 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fitonce.core.compile_cache import use_unless_set
+
 if TYPE_CHECKING:
     import jax
     import jax.numpy as jnp
@@ -89,8 +91,6 @@ def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
     @functools.cache
     def compiled() -> Any:
-        from fitonce.core.compile_cache import use_unless_set  # which imports this module
-
         use_unless_set()
         return jax.jit(function, **options)
 

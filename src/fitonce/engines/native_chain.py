@@ -5,10 +5,12 @@ them; their number is a constant because loops whose length the compiler knows a
 The steps of all sequences follow each other in one axis, `starts` (N + 1,) has their first steps.
 
 The emission of a step is a row of `rows` (R, K, L), exp(log p - peak) of every distinct observation, to
-the power of the step's weight, which is 0 or 1 here: a blend of the row and ones. For other weights,
+the power of the step's weight, which is 0 or 1 here: a blend of the row and ones, as a product and a sum
+that are exact for both (1 + w (row - 1) would lose small densities). For other weights,
 every step has a row of its own. `initial` and `moves` (from row to column) are relative to their largest
 entries. They have one entry in the first axis, or one for every sequence and every step: the transition
-into it.
+into it. `links` (T, L), or empty for ones, are weights of 0 or 1 of the transitions into the steps, of
+the initial distribution at first ones: zero cuts the chain there.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _RENORMALISE = 64  # steps
 
 @compiled
 def scaled_posterior(  # type: ignore[no-untyped-def]
-    rows, index, weights, initial, moves, starts, coefficients,
+    rows, index, weights, initial, moves, links, starts, coefficients, sources,
     nodes, shares, inverses, firsts, pairs, work,
 ):  # fmt: skip
     """One group of folds, by probabilities that are normalised at every step.
@@ -32,7 +34,10 @@ def scaled_posterior(  # type: ignore[no-untyped-def]
     Args:
         rows, index, weights: emissions (R, K, L), the row of each step (T,), zeros and ones (T, L).
         initial, moves: (1 or N, K, L) and (1 or T, K, K, L).
+        links: (T, L), or (0, L).
         starts, coefficients: (N + 1,), and (N, L) the weight of each sequence in sums.
+        sources: (T, L), or (0, L): then coefficients are ones, nodes and counts are sums over steps s of
+            sources times those given x_1 .. x_s.
         nodes: out, (T, K, L) p(z_t = k).
         shares: out, zero before, (R, K, L) sums over steps of coefficient, weight and node.
         inverses: out, (T, L) one over each normaliser; their product is 1 / Z.
@@ -41,6 +46,7 @@ def scaled_posterior(  # type: ignore[no-untyped-def]
     """
     states, block = nodes.shape[1], nodes.shape[1] * nodes.shape[1] * LANES
     varying, own_start = len(moves) > 1, len(initial) > 1
+    cut, summed = len(links) > 0, len(sources) > 0
     message, onward = _at(work[0]), _at(work[1])
     for n in range(len(starts) - 1):
         begin, end = starts[n], starts[n + 1]
@@ -48,24 +54,30 @@ def scaled_posterior(  # type: ignore[no-untyped-def]
         for t in range(begin, end):
             move = t * block if varying else 0
             emission = (_at(rows), index[t] * states * LANES, load(_at(weights), t * LANES))
-            chain = (_at(initial), own, _at(moves), move)
+            link = load(_at(links), t * LANES) if cut else same(1.0)
+            chain = (_at(initial), own, _at(moves), move, link)
             _forward(states, emission, chain, t, t == begin, _at(nodes), _at(inverses))
         coefficient = load(_at(coefficients), n * LANES)
         for j in range(states):
-            store(onward, j * LANES, same(1.0))
+            store(onward, j * LANES, same(0.0) if summed else same(1.0))
         for t in range(end - 1, begin - 1, -1):
             if t + 1 < end:
                 move = (t + 1) * block if varying else 0
-                _backward(states, _at(moves), move, message, onward)
-                _count(states, _at(nodes), t, message, coefficient, _at(pairs), move)
-            if (end - t) % _RENORMALISE == 0:
+                link = load(_at(links), (t + 1) * LANES) if cut else same(1.0)
+                _backward(states, _at(moves), move, link, message, onward)
+                _count(states, _at(nodes), t, message, coefficient * link, _at(pairs), move)
+            if summed:
+                for j in range(states):
+                    store(onward, j * LANES, load(onward, j * LANES) + load(_at(sources), t * LANES))
+            elif (end - t) % _RENORMALISE == 0:
                 _renormalise(states, _at(nodes), t, onward)
             emission = (_at(rows), index[t] * states * LANES, load(_at(weights), t * LANES))
             inverse = load(_at(inverses), t * LANES)
             _combine(states, emission, t, coefficient, inverse, _at(nodes), onward, message, _at(shares))
+        link = load(_at(links), begin * LANES) if cut else same(1.0)
         for j in range(states):
             at, node = own + j * LANES, load(_at(nodes), (begin * states + j) * LANES)
-            store(_at(firsts), at, load(_at(firsts), at) + coefficient * node)
+            store(_at(firsts), at, load(_at(firsts), at) + coefficient * link * node)
     for at in range(0, pairs.size, LANES):  # so far without the transition itself
         store(_at(pairs), at, load(_at(pairs), at) * load(_at(moves), at))
 
@@ -80,16 +92,17 @@ def _at(array):  # type: ignore[no-untyped-def]
 def _forward(states, emission, chain, t, first, nodes, inverses):  # type: ignore[no-untyped-def]
     """p(z_t | x_1 .. x_t) from that of the step before."""
     rows, row, weight = emission
-    initial, own, moves, move = chain
+    initial, own, moves, move, link = chain
     here, before, one, total = t * states * LANES, (t - 1) * states * LANES, same(1.0), same(0.0)
-    for j in range(states):
+    for j in range(states):  # the step before sums to one, so that a cut leaves ones
         if first:
             value = load(initial, own + j * LANES)
         else:
             value = same(0.0)
             for i in range(states):
                 value += load(nodes, before + i * LANES) * load(moves, move + (i * states + j) * LANES)
-        value *= one + weight * (load(rows, row + j * LANES) - one)
+        value = link * value + (one - link)
+        value *= weight * load(rows, row + j * LANES) + (one - weight)
         total += value
         store(nodes, here + j * LANES, value)
     inverse = one / total
@@ -99,13 +112,16 @@ def _forward(states, emission, chain, t, first, nodes, inverses):  # type: ignor
 
 
 @inlined
-def _backward(states, moves, move, message, onward):  # type: ignore[no-untyped-def]
+def _backward(states, moves, move, link, message, onward):  # type: ignore[no-untyped-def]
     """p(x_t+1 .. | z_t) over that of x_t+1 .. given earlier steps, from the message of step t + 1."""
+    total = same(0.0)
+    for j in range(states):
+        total += load(message, j * LANES)
     for i in range(states):
         value = same(0.0)
         for j in range(states):
             value += load(moves, move + (i * states + j) * LANES) * load(message, j * LANES)
-        store(onward, i * LANES, value)
+        store(onward, i * LANES, link * value + (same(1.0) - link) * total)
 
 
 @inlined
@@ -139,5 +155,5 @@ def _combine(states, emission, t, coefficient, inverse, nodes, onward, message, 
         node = load(nodes, here) * after
         store(nodes, here, node)
         store(shares, at, load(shares, at) + counted * node)
-        emitted = (one + weight * (load(rows, at) - one)) * inverse
+        emitted = (weight * load(rows, at) + (one - weight)) * inverse
         store(message, j * LANES, emitted * after)

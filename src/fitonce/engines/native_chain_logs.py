@@ -25,13 +25,14 @@ def _log_sum(terms):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def log_messages(rows, index, weights, initial, moves, starts, ahead, behind):  # type: ignore[no-untyped-def]
+def log_messages(rows, index, weights, initial, moves, links, starts, ahead, behind):  # type: ignore[no-untyped-def]
     """Logarithms of forward and backward messages, (T, K) each, of one fold.
 
     Args:
         rows, index, weights: log densities (R, K), the row of each step (T,) and any weights (T,); zero
             deletes even an impossible emission.
         initial, moves, starts: as above, without the last axis and as logarithms.
+        links: (T,) any weights; zero deletes even an impossible transition.
     """
     states = ahead.shape[1]
     terms, emitted = np.empty(states), np.empty(states)
@@ -42,10 +43,10 @@ def log_messages(rows, index, weights, initial, moves, starts, ahead, behind):  
             move = moves[t if len(moves) > 1 else 0]
             for j in range(states):
                 if t == begin:
-                    ahead[t, j] = first[j]
+                    ahead[t, j] = _power(links[t], first[j])
                 else:
                     for i in range(states):
-                        terms[i] = ahead[t - 1, i] + move[i, j]
+                        terms[i] = ahead[t - 1, i] + _power(links[t], move[i, j])
                     ahead[t, j] = _log_sum(terms)
                 if weights[t] != 0.0:
                     ahead[t, j] += weights[t] * rows[index[t], j]
@@ -58,7 +59,7 @@ def log_messages(rows, index, weights, initial, moves, starts, ahead, behind):  
                     emitted[j] += weights[t] * rows[index[t], j]
             for i in range(states):
                 for j in range(states):
-                    terms[j] = move[i, j] + emitted[j]
+                    terms[j] = _power(links[t], move[i, j]) + emitted[j]
                 behind[t - 1, i] = _log_sum(terms)
 
 
@@ -79,7 +80,9 @@ def reached(ahead, initial, moves, starts, found):  # type: ignore[no-untyped-de
 
 
 @compiled
-def conditionals(rows, index, weights, moves, starts, ahead, behind, nodes, back, onward, values):  # type: ignore[no-untyped-def]
+def conditionals(  # type: ignore[no-untyped-def]
+    rows, index, weights, moves, links, starts, ahead, behind, nodes, back, onward, values
+):  # fmt: skip
     """What follows from messages: p(z_t = k) (T, K), p(z_t-1 = i | z_t = j, x_1 .. x_t) and
     p(z_t = j | z_t-1 = i, x_t ..) (T, K, K), zero where the condition is impossible and at first steps,
     and log Z (N,)."""
@@ -99,8 +102,15 @@ def conditionals(rows, index, weights, moves, starts, ahead, behind, nodes, back
             for j in range(states):
                 emitted = weights[t] * rows[index[t], j] if weights[t] != 0.0 else 0.0
                 for i in range(states):
-                    back[t, i, j] = _share(ahead[t - 1, i] + move[i, j] + emitted, ahead[t, j])
-                    onward[t, i, j] = _share(move[i, j] + emitted + behind[t, j], behind[t - 1, i])
+                    moved = _power(links[t], move[i, j]) + emitted
+                    back[t, i, j] = _share(ahead[t - 1, i] + moved, ahead[t, j])
+                    onward[t, i, j] = _share(moved + behind[t, j], behind[t - 1, i])
+
+
+@inlined
+def _power(weight, logarithm):  # type: ignore[no-untyped-def]
+    """Zero deletes a term, even minus infinity."""
+    return weight * logarithm if weight != 0.0 else 0.0
 
 
 @inlined
@@ -108,9 +118,53 @@ def _share(part, whole):  # type: ignore[no-untyped-def]
     return np.exp(part - whole) if part > -np.inf else 0.0
 
 
+@inlined
+def _reach(back, d_emission, d_initial, d_moves, links, begin, end, reach):  # type: ignore[no-untyped-def]
+    """Derivatives of log p(z_t = k, x_1 .. x_t) of one sequence."""
+    states, count = reach.shape[1], reach.shape[2]
+    reach[begin] = links[begin] * d_initial + d_emission[begin]
+    for t in range(begin + 1, end):
+        d_move = d_moves[t if len(d_moves) > 1 else 0]
+        for j in range(states):
+            for m in range(count):
+                reach[t, j, m] = d_emission[t, j, m]
+            for i in range(states):
+                share = back[t, i, j]
+                for m in range(count):
+                    reach[t, j, m] += share * (reach[t - 1, i, m] + links[t] * d_move[i, j, m])
+
+
+@compiled
+def prefix_tangents(  # type: ignore[no-untyped-def]
+    filtered, back, d_emission, d_initial, d_moves, links, starts, reach, d_values
+):  # fmt: skip
+    """d_values (T, M): derivatives of log p(x_1 .. x_t); arguments as for `tangents`, and p(z_t | x_1 ..
+    x_t) (T, K); `reach` is of any content."""
+    states, count = reach.shape[1], reach.shape[2]
+    for n in range(len(starts) - 1):
+        begin, end = starts[n], starts[n + 1]
+        _reach(
+            back,
+            d_emission,
+            d_initial[n if len(d_initial) > 1 else 0],
+            d_moves,
+            links,
+            begin,
+            end,
+            reach,
+        )
+        for t in range(begin, end):
+            for m in range(count):
+                d_values[t, m] = 0.0
+            for j in range(states):
+                for m in range(count):
+                    d_values[t, m] += filtered[t, j] * reach[t, j, m]
+
+
 @compiled
 def tangents(  # type: ignore[no-untyped-def]
-    nodes, back, onward, d_emission, d_initial, d_moves, starts, coefficients, reach, d_pairs, d_values
+    nodes, back, onward, d_emission, d_initial, d_moves, moves, links, starts, coefficients,
+    reach, d_pairs, d_links, d_values,
 ):  # fmt: skip
     """Derivatives along M directions of the logarithms of potentials, M in the last axis.
 
@@ -119,28 +173,33 @@ def tangents(  # type: ignore[no-untyped-def]
 
     Args:
         nodes, back, onward: from `conditionals`.
-        d_emission, d_initial, d_moves: (T, K, M), (1 or N, K, M) and (1 or T, K, K, M).
+        d_emission, d_initial, d_moves: (T, K, M), (1 or N, K, M) and (1 or T, K, K, M); the latter two
+            before they are multiplied by links.
+        moves: (1 or T, K, K) logarithms.
+        links: (T,) weights of transitions into steps, of the initial distribution at first ones.
         starts, coefficients: (N + 1,), and (N,) weights of sequences in `d_pairs`.
         reach: out, (T, K, M) derivatives of log p(z_t = k, x).
-        d_pairs: out, like d_moves: of expected transitions, zero before.
+        d_pairs: out, like d_moves: of expected transitions times links, zero before.
+        d_links: out, (T, M) or (0, M), zero before: of the expected log transition into each step, for
+            fixed logarithms.
         d_values: out, (N, M) of log Z.
     """
     states, count = reach.shape[1], reach.shape[2]
     after, later = np.empty((states, count)), np.empty((states, count))
     mean = np.empty(count)
-    own_moves = len(d_moves) > 1
+    own_moves, with_links = len(d_moves) > 1, len(d_links) > 0
     for n in range(len(starts) - 1):
         begin, end = starts[n], starts[n + 1]
-        reach[begin] = d_initial[n if len(d_initial) > 1 else 0] + d_emission[begin]
-        for t in range(begin + 1, end):
-            d_move = d_moves[t if own_moves else 0]
-            for j in range(states):
-                for m in range(count):
-                    reach[t, j, m] = d_emission[t, j, m]
-                for i in range(states):
-                    share = back[t, i, j]
-                    for m in range(count):
-                        reach[t, j, m] += share * (reach[t - 1, i, m] + d_move[i, j, m])
+        _reach(
+            back,
+            d_emission,
+            d_initial[n if len(d_initial) > 1 else 0],
+            d_moves,
+            links,
+            begin,
+            end,
+            reach,
+        )
         mean[:] = 0.0
         for j in range(states):
             for m in range(count):
@@ -150,15 +209,21 @@ def tangents(  # type: ignore[no-untyped-def]
         for t in range(end - 1, begin, -1):
             d_move = d_moves[t if own_moves else 0]
             d_pair = d_pairs[t if own_moves else 0]
+            move = moves[t if len(moves) > 1 else 0]
             for i in range(states):
                 later[i] = 0.0
                 for j in range(states):
                     share = onward[t, i, j]
-                    scale = coefficients[n] * nodes[t - 1, i] * share
+                    both = nodes[t - 1, i] * share
+                    scale = coefficients[n] * links[t] * both
                     for m in range(count):
-                        ahead = d_move[i, j, m] + d_emission[t, j, m] + after[j, m]
+                        ahead = links[t] * d_move[i, j, m] + d_emission[t, j, m] + after[j, m]
                         later[i, m] += share * ahead
                         d_pair[i, j, m] += scale * (reach[t - 1, i, m] + ahead - mean[m])
+                    if with_links and both > 0.0:
+                        for m in range(count):
+                            ahead = links[t] * d_move[i, j, m] + d_emission[t, j, m] + after[j, m]
+                            d_links[t, m] += both * move[i, j] * (reach[t - 1, i, m] + ahead - mean[m])
             for j in range(states):
                 for m in range(count):
                     reach[t, j, m] += after[j, m]
@@ -166,6 +231,28 @@ def tangents(  # type: ignore[no-untyped-def]
         for j in range(states):
             for m in range(count):
                 reach[begin, j, m] += after[j, m]
+
+
+@compiled
+def weighted_counts(filtered, back, sources, starts, nodes, pairs):  # type: ignore[no-untyped-def]
+    """Sums over steps s of sources (T,) times what is expected given x_1 .. x_s.
+
+    Args:
+        filtered, back: (T, K) p(z_t | x_1 .. x_t), and as in `conditionals`.
+        nodes, pairs: out, (T, K) and (T, K, K), zero at first steps: of states, and of transitions into
+            each step.
+    """
+    states = filtered.shape[1]
+    for n in range(len(starts) - 1):
+        begin, end = starts[n], starts[n + 1]
+        pairs[begin] = 0.0
+        for t in range(begin, end):
+            nodes[t] = sources[t] * filtered[t]
+        for t in range(end - 1, begin, -1):
+            for i in range(states):
+                for j in range(states):
+                    pairs[t, i, j] = back[t, i, j] * nodes[t, j]
+                    nodes[t - 1, i] += pairs[t, i, j]
 
 
 @compiled

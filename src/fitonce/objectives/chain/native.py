@@ -31,7 +31,7 @@ from fitonce.objectives.chain.passes import (
     posterior,
 )
 from fitonce.objectives.chain.posteriors import CHAIN, Split
-from fitonce.objectives.schemes import A, Scheme, Structures
+from fitonce.objectives.schemes import A, B, Increments, Scheme, Structures
 
 _FEW = 40  # parameters of an emission without closed forms
 # What a group of folds and conditional probabilities of one fold take; longer chains are left to JAX.
@@ -68,7 +68,7 @@ def _native(made: ChainObjective) -> NativeChainObjective:
 def _is_native(objective: ChainObjective) -> bool:
     """Whether the native objective can take its place: a closed form, or few emission parameters."""
     model, space = objective.model, objective.space
-    if not isinstance(model, HMM) or not isinstance(objective.scheme, (A, Structures)):
+    if not isinstance(model, HMM) or not _has_loops(objective.scheme):
         return False
     leaves = {name: leaf for name, leaf, _ in space.leaves()}
     if not all(isinstance(leaves[name], (Simplex, Frozen)) for name in CHAIN):
@@ -81,6 +81,12 @@ def _is_native(objective: ChainObjective) -> bool:
     return space.size - len(Split(space, model.n_states).chain) <= _FEW
 
 
+def _has_loops(scheme: Scheme) -> bool:
+    return isinstance(scheme, (A, Structures, Increments)) or (
+        isinstance(scheme, B) and not scheme.normalised
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class NativeChainObjective(ChainObjective):
     """See the module docstring."""
@@ -91,10 +97,19 @@ class NativeChainObjective(ChainObjective):
 
     @cached_property
     def parts(self) -> Parts:
-        return Parts(self.program, self.prepared, self.steps, self._whole)
+        return Parts(self.program, self.prepared, self.steps)
 
     def coordinates(self, weights: np.ndarray) -> np.ndarray:  # type: ignore[override]
-        return np.asarray(weights, float)
+        """The weights; where transitions have their own, also those of the transitions into steps."""
+        weights = np.asarray(weights, float)
+        if not self._own_links:
+            return weights
+        links = self.parts.links(weights.reshape(-1, len(self.base)).T).T
+        return np.concatenate([weights, links.reshape(weights.shape)], -1)
+
+    @property
+    def _own_links(self) -> bool:
+        return isinstance(self.scheme, B) and self.scheme.per_transition
 
     def log_prior(self, theta: np.ndarray) -> float:
         return float(self.parts.log_prior(self.parts.values(theta[None]))[0])
@@ -111,9 +126,10 @@ class NativeChainObjective(ChainObjective):
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         def work(some: slice) -> np.ndarray:
-            given = self.parts.potentials(self.parts.values(thetas[some]), weights[some])
+            given = parts.potentials(parts.values(thetas[some]), weights[some])
             return posterior(self.steps, given).values
 
+        parts = self.parts if self._whole else self._by_site.parts
         return np.concatenate(GROUPS.run(work, len(thetas)))
 
     @in_float64
@@ -140,53 +156,99 @@ class NativeChainObjective(ChainObjective):
         scores = self.parts.forms.scores(alone, self.steps.rows)[self.steps.index]
         return Point(alone, given, conditionals(self.steps, given, 0), scores)
 
-    def _tangents(self, point: Point, moved: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Derivatives of log p(z_t = k, x) (T, K, m), of expected transitions and of log Z (N, m)."""
+    def _tangents(self, point: Point, moved: Any, with_links: bool = False) -> tuple[np.ndarray, ...]:
+        """Derivatives of log p(z_t = k, x) (T, K, m), of expected transitions, of log Z (N, m) and, if
+        asked for, of expected log transitions into steps (T, m), see `native_chain_logs.tangents`."""
         emission, first, move = moved
         count = emission.shape[-1]
         reach, pairs = np.empty_like(emission), np.zeros_like(move)
         values = np.empty((len(self.steps.starts) - 1, count))
         known, coefficients = point.known, np.ascontiguousarray(point.given.coefficients[:, 0])
         arrays = (known.nodes, known.back, known.onward, emission, first, move)
-        logs_engine.tangents(*arrays, self.steps.starts, coefficients, reach, pairs, values)
-        return reach, pairs, values
+        chain = (np.ascontiguousarray(point.given.moves[..., 0]), point.given.links_of(0))
+        links = np.zeros((len(reach) if with_links else 0, count))
+        logs_engine.tangents(
+            *arrays, *chain, self.steps.starts, coefficients, reach, pairs, links, values
+        )
+        return reach, pairs, values, links
 
     def _bent(self, theta: np.ndarray, weights: np.ndarray, cross: bool, directions: Any = None) -> Any:
         """H times directions (m, D) (all of them: H), and J at sites if `cross`, else None."""
         point = self._point(theta, weights)
         directions = np.eye(len(theta)) if directions is None else directions
         products, slopes = np.empty(directions.shape), None
+        drops_states = isinstance(self.scheme, B)
         if cross:
-            slopes = np.empty((len(directions), len(self.steps.index)))
+            slopes = np.zeros((len(directions), self.coordinates(self.base).size))
             density = point.given.rows[self.steps.index, :, 0]
             density = np.where(point.known.nodes > 0, density, 0.0)
-        weight, sequence = point.given.weights[:, 0], self.steps.sequence
+        weight, sequence, begins = point.given.weights[:, 0], self.steps.sequence, self.steps.starts[:-1]
         scale = point.given.coefficients[sequence, 0]
         for some, moved in self.parts.directions(point, directions):
-            reach, pairs, values = self._tangents(point, moved)
+            reach, pairs, values, links = self._tangents(point, moved, cross and drops_states)
             reach -= values[sequence][:, None]
             reach *= point.known.nodes[..., None]  # derivatives of p(z_t = k)
             if slopes is not None:
                 here = np.einsum("tkm,tk->mt", reach, density)
                 own = directions[some][:, self.parts.own]
                 here += np.einsum("tk,tkp,mkp->mt", point.known.nodes, point.scores, own, optimize=True)
-                slopes[some] = -here * self.steps.seen
+                slopes[some, : here.shape[1]] = -here * self.steps.seen
+                if drops_states:
+                    self._add_links(point, moved, reach, links, slopes[some])
             reach *= scale[:, None, None]
-            firsts = reach[self.steps.starts[:-1]].sum(0)
+            firsts = np.tensordot(point.given.links_of(0)[begins], reach[begins], 1)
             reach *= weight[:, None, None]
             products[some] = self.parts.moved_back(point, reach, firsts, pairs[0])
         counted = (scale * weight)[:, None] * point.known.nodes
         products += directions @ self.parts.complete(point, counted)
         return -products, slopes
 
+    def _add_links(self, point: Point, moved: Any, reach: Any, links: Any, slopes: np.ndarray) -> None:
+        """Add what weights of transitions change, (m, coordinates): from derivatives of p(z_t = k)
+        (T, K, m), and of expected log transitions for fixed logarithms (T, m)."""
+        _, first, move = moved
+        begins, seen = self.steps.starts[:-1], self.steps.seen
+        into = np.zeros(point.known.onward.shape)
+        into[1:] = point.known.nodes[:-1, :, None] * point.known.onward[1:]
+        links += np.tensordot(into, move[0], ((1, 2), (0, 1)))
+        logs = point.given.initial[0, :, 0]
+        start = np.einsum("nkm,k->nm", reach[begins], np.where(np.isfinite(logs), logs, 0.0))
+        start += point.known.nodes[begins] @ first[0]
+        sites = slopes[:, : len(seen)]
+        sites[:, begins] -= (start * seen[begins, None]).T
+        links[begins] = 0.0
+        if self._own_links:
+            slopes[:, len(seen) :] = -links.T
+            return
+        sites -= links.T * seen  # the transition into a step, and that out of it
+        sites[:, :-1] -= links[1:].T * seen[:-1]
+
+    def _prefixes(self, point: Point) -> np.ndarray:
+        """(D, T): minus derivatives of log p(x_t | x_<t)."""
+        filtered, _ = point.known.filtered()
+        found = np.empty((self.space.size, len(filtered)))
+        for some, moved in self.parts.directions(point, np.eye(self.space.size)):
+            reach, values = np.empty_like(moved[0]), np.empty(moved[0].shape[::2])
+            arrays = (filtered, point.known.back, *moved, point.given.links_of(0), self.steps.starts)
+            logs_engine.prefix_tangents(*arrays, reach, values)
+            values[1:] -= np.where(self.steps.is_first[1:, None], 0.0, values[:-1])
+            found[some] = -values.T * self.steps.seen
+        return found
+
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        if isinstance(self.scheme, Increments):
+            if not (weights == self.base).all():
+                return self._by_jax.hessians(thetas, weights)
+            return self._by_site.hessians(thetas, weights)
         found = [self._bent(t, w, False)[0] for t, w in zip(thetas, weights, strict=True)]
         return np.stack([0.5 * (h + h.T) for h in found])
 
     def cross(self, theta: np.ndarray) -> np.ndarray:
+        point = self._point(theta, self.base)
+        if isinstance(self.scheme, Increments):
+            return self._prefixes(point)
         if not self._whole:
             return self._bent(theta, self.base, True)[1]
-        point = self._point(theta, self.base)
         found = np.zeros((self.space.size, len(self.base)))
         weight, nodes = point.given.weights[:, 0], point.known.nodes
         shares = self.steps.totals(
@@ -204,6 +266,8 @@ class NativeChainObjective(ChainObjective):
         return -found
 
     def products(self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        if isinstance(self.scheme, Increments):
+            return self._by_jax.products(thetas, directions, weights)
         rows = zip(thetas, weights, directions, strict=True)
         return np.concatenate([self._bent(t, w, False, d[None])[0] for t, w, d in rows])
 
@@ -216,8 +280,16 @@ class NativeChainObjective(ChainObjective):
     # --- hidden states and losses ----------------------------------------------------------------------
 
     @property
+    def _by_jax(self) -> ChainObjective:
+        """The same by JAX, for what has no loops."""
+        fields = (self.program, self.base, self.data, self.prepared, self.layout, self.parallel)
+        return ChainObjective(*fields).placed()
+
+    @cached_property
     def _by_site(self) -> NativeChainObjective:
-        """The same with weights of sites."""
+        """The same with weights of sites, whose hidden states are kept."""
+        if isinstance(self.scheme, A):
+            return self
         return replace(self, program=replace(self.program, scheme=A()), base=self.data.weights)
 
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -234,7 +306,7 @@ class NativeChainObjective(ChainObjective):
         values = np.where(steps.seen > 0, _log_sum(others + emitted)[:, 0], 0.0)
         cavity, slopes = np.exp(others), np.empty((self.space.size, len(values)))
         for some, moved in self.parts.directions(point, np.eye(self.space.size)):
-            reach, _, _ = self._tangents(point, moved)
+            reach, *_ = self._tangents(point, moved)
             own = np.einsum("tk,tkm->tm", known.nodes, reach)
             slopes[some] = (own - np.einsum("tk,tkm->tm", cavity, reach - moved[0])).T * steps.seen
         return values, slopes
@@ -259,13 +331,14 @@ class NativeChainObjective(ChainObjective):
             return self._sequence_losses(thetas, scored)
 
         def work(some: slice) -> np.ndarray:
-            given = self.parts.potentials(self.parts.values(thetas[some]), weights[some])
+            given = parts.potentials(parts.values(thetas[some]), weights[some])
             nodes = posterior(self.steps, given).nodes
             fold = np.arange(nodes.shape[-1])[:, None]
             with np.errstate(divide="ignore"):
                 states = np.log(nodes[scored[some], :, fold])
             return -_log_sum(states + given.rows[self.steps.index[scored[some]], :, fold])[..., 0]
 
+        parts = self._by_site.parts
         return np.concatenate(GROUPS.run(work, len(thetas)))
 
     def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
@@ -292,10 +365,7 @@ class NativeChainObjective(ChainObjective):
         if scheme == self.scheme:
             return self
         other = super().with_scheme(scheme)
-        if isinstance(scheme, (A, Structures)):
-            return other
-        fields = (other.program, other.base, other.data, other.prepared, other.layout, other.parallel)
-        return ChainObjective(*fields).placed()
+        return other if _has_loops(scheme) else other._by_jax  # type: ignore[attr-defined]
 
     @property
     def traits(self) -> Traits:

@@ -9,7 +9,7 @@ of counts along the parameters and the second derivatives of potentials.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from fitonce.objectives.base import Program
 from fitonce.objectives.chain.derived_forms import DerivedForms
 from fitonce.objectives.chain.passes import Conditionals, Posterior, Potentials, Steps
 from fitonce.objectives.chain.posteriors import CHAIN, Split
+from fitonce.objectives.schemes import B, Increments, Structures
 
 _DIRECTION_BYTES = 2**27  # of derivatives of potentials at a time
 
@@ -55,13 +56,11 @@ class Parts:
     Args:
         program, prepared: the model and its data.
         steps: the data as the native engine reads them.
-        whole: whether weights are of sequences.
     """
 
     program: Program
     prepared: Any
     steps: Steps
-    whole: bool
 
     @cached_property
     def forms(self) -> ClosedForms:
@@ -96,13 +95,32 @@ class Parts:
         """At values with folds last, and weights (F, P) of sites or of sequences."""
         with np.errstate(divide="ignore"):
             initial, moves = (np.log(values[name])[None] for name in CHAIN)
-        rows = self.forms.log_density(values, self.steps.rows)
-        sequences = (len(self.steps.starts) - 1, len(weights))
-        if self.whole:
-            seen = np.broadcast_to(self.steps.seen[:, None], (len(self.steps.seen), len(weights)))
-            return Potentials(rows, np.ascontiguousarray(seen), initial, moves, weights.T.copy())
-        site = np.ascontiguousarray(weights.T * self.steps.seen[:, None])
-        return Potentials(rows, site, initial, moves, np.ones(sequences))
+        rows, seen = self.forms.log_density(values, self.steps.rows), self.steps.seen[:, None]
+        given = Potentials(
+            rows,
+            np.repeat(seen, len(weights), 1),
+            initial,
+            moves,
+            np.ones((len(self.steps.starts) - 1, len(weights))),
+        )
+        scheme = self.program.scheme
+        if isinstance(scheme, Structures):
+            return replace(given, coefficients=weights.T.copy())
+        weights = np.ascontiguousarray(weights.T * seen)
+        if isinstance(scheme, Increments):
+            return replace(given, increments=weights)
+        links = self.links(weights) if isinstance(scheme, B) else None
+        return replace(given, weights=weights, links=links)
+
+    def links(self, weights: np.ndarray) -> np.ndarray:
+        """(T, F) for weights (T, F) of sites: the product at both ends of the transition into a step.
+        States of steps that were never observed have weight one."""
+        latent = np.where(self.steps.seen[:, None] > 0, weights, 1.0)
+        found = latent.copy()
+        found[1:] *= latent[:-1]
+        begins = self.steps.starts[:-1]
+        found[begins] = latent[begins]
+        return found
 
     def log_prior(self, values: Values) -> np.ndarray:
         """(F,)."""
@@ -188,8 +206,10 @@ class Parts:
         for places, block in zip(self.own, own, strict=True):
             found[np.ix_(places, places)] += block
         scale = point.given.coefficients[:, 0]
-        firsts = scale @ known.nodes[self.steps.starts[:-1]]
-        into = scale[self.steps.sequence][1:, None, None] * known.nodes[:-1, :, None] * known.onward[1:]
+        begins, links = self.steps.starts[:-1], point.given.links_of(0)
+        firsts = (scale * links[begins]) @ known.nodes[begins]
+        into = known.nodes[:-1, :, None] * known.onward[1:]
+        into *= (scale[self.steps.sequence] * links)[1:, None, None]
         for name, counts in (("initial", firsts), ("transition", into.sum(0))):
             if name in self.simplexes:
                 self._add_simplex(name, counts + self.excess[name], point.values[name], found)

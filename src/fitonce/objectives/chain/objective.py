@@ -61,6 +61,7 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
 
     values = staticmethod(programs.values)
 
+    @in_float64
     def placed(self) -> ChainObjective:
         """The same with its arrays on JAX's device."""
         prepared, layout = jax.device_put(self.arrays)

@@ -62,11 +62,26 @@ class Steps:
         """(T,) the sequence of each step."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
+    @property
+    def is_first(self) -> np.ndarray:
+        """(T,) whether a step is the first of its sequence."""
+        found = np.zeros(len(self.index), bool)
+        found[self.starts[:-1]] = True
+        return found
+
     def some(self, sequences: np.ndarray) -> tuple[Steps, np.ndarray]:
         """Some of the sequences (n,), with all rows, and which steps they are."""
         taken = np.concatenate([np.arange(*self.starts[n : n + 2]) for n in sequences])
         starts = np.concatenate([[0], np.cumsum(np.diff(self.starts)[sequences])])
         return replace(self, index=self.index[taken], starts=starts, seen=self.seen[taken]), taken
+
+    def differences(self, values: np.ndarray) -> np.ndarray:
+        """(T, F) each step's value minus that of the next; after the last of a sequence, zero."""
+        found = np.array(values)
+        found[:-1] -= values[1:]
+        ends = self.starts[1:] - 1
+        found[ends] = values[ends]
+        return found
 
     def totals(self, values: np.ndarray) -> np.ndarray:
         """Sums over the steps of each sequence, (T, ...) to (N, ...)."""
@@ -83,6 +98,10 @@ class Potentials:
         initial: (1 or N, K, F).
         moves: (1 or T, K, K, F).
         coefficients: (N, F) weights of sequences.
+        links: (T, F) weights of transitions into the steps, of the initial distribution at first ones;
+            None: ones.
+        increments: (T, F) weights of log p(x_t | x_<t); None: those of the sequences. Coefficients are
+            then ones.
     """
 
     rows: np.ndarray
@@ -90,6 +109,13 @@ class Potentials:
     initial: np.ndarray
     moves: np.ndarray
     coefficients: np.ndarray
+    links: np.ndarray | None = None
+    increments: np.ndarray | None = None
+
+    def links_of(self, fold: int) -> np.ndarray:
+        """(T,)."""
+        count = len(self.weights)
+        return np.ones(count) if self.links is None else np.ascontiguousarray(self.links[:, fold])
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +124,9 @@ class Posterior:
 
     Attributes:
         values: (F,) weighted log-likelihoods.
-        nodes: (T, K, F) p(z_t = k).
+        nodes: (T, K, F) p(z_t = k); with increments, their expected states.
         shares: (R, K, F) expected states of the rows, times weights and coefficients.
-        firsts, pairs: like `initial` and `moves`: expected first states and transitions.
+        firsts, pairs: like `initial` and `moves`: expected first states and transitions, times links.
     """
 
     values: np.ndarray
@@ -112,8 +138,8 @@ class Posterior:
 
 def posterior(steps: Steps, given: Potentials) -> Posterior:
     """By scaled probabilities where no divisor can underflow, else in logarithms."""
-    finite = np.isfinite(given.moves).all()
-    if finite and np.max(given.moves.max((1, 2)) - given.moves.min((1, 2))) < _SAFE_RANGE:
+    possible = np.isfinite(given.moves).all() and (given.links is None or _is_blend(given.links))
+    if possible and np.max(given.moves.max((1, 2)) - given.moves.min((1, 2))) < _SAFE_RANGE:
         found = _scaled(steps, given)
         if found is not None:
             return found
@@ -124,7 +150,7 @@ def _scaled(steps: Steps, given: Potentials) -> Posterior | None:
     """None where a sequence is impossible."""
     folds, index = given.weights.shape[-1], steps.index
     rows, weights = given.rows, given.weights
-    tempered = bool(((weights != 0.0) & (weights != 1.0)).any())
+    tempered = not _is_blend(weights)
     if tempered:  # a row of its own for each step
         with np.errstate(invalid="ignore"):
             rows = np.where(weights[:, None] == 0, 0.0, weights[:, None] * rows[index])
@@ -139,20 +165,43 @@ def _scaled(steps: Steps, given: Potentials) -> Posterior | None:
         _SCRATCH.zeros(name, array.shape)
         for name, array in (("shares", emitted), ("firsts", first), ("pairs", move))
     )
-    inputs = (emitted, index, lanes, first, move, steps.starts, coefficients)
+    links = np.empty((0, LANES)) if given.links is None else _filled("links", given.links)
+    sources = np.empty((0, LANES))
+    if given.increments is not None:
+        sources = _filled("sources", steps.differences(given.increments))
+    inputs = (emitted, index, lanes, first, move, links, steps.starts, coefficients, sources)
     engine.scaled_posterior(*inputs, nodes, shares, inverses, firsts, pairs, work)
     logs = weights * row_peak[index, 0] - np.log(inverses[:, :folds])
-    if len(move_peak) > 1:
-        move_peak[steps.starts[:-1]] = 0.0  # nothing moves into a first step
-        logs += move_peak[:, 0, 0]
-    values = steps.totals(logs) + first_peak[:, 0]
-    if len(move_peak) == 1:
-        values += (np.diff(steps.starts)[:, None] - 1) * move_peak[0, 0]
-    if not np.isfinite(values).all():
+    begins = steps.starts[:-1]
+    logs[begins] += first_peak[:, 0] if given.links is None else given.links[begins] * first_peak[:, 0]
+    plain = given.links is None and given.increments is None
+    if plain and len(move_peak) == 1:  # no need to go by steps
+        values = steps.totals(logs) + (np.diff(steps.starts)[:, None] - 1) * move_peak[0, 0]
+        total = np.sum(given.coefficients * values, 0)
+    else:
+        moved = np.broadcast_to(move_peak[:, 0, 0], logs.shape).copy()
+        moved[begins] = 0.0  # nothing moves into a first step
+        logs += moved if given.links is None else given.links * moved
+        total = _total(steps, given, logs)
+    if not np.isfinite(total).all():
         return None
-    total = np.sum(given.coefficients * values, 0)
     nodes, shares, firsts, pairs = (array[..., :folds] for array in (nodes, shares, firsts, pairs))
     return Posterior(total, nodes, _by_row(steps, given, nodes) if tempered else shares, firsts, pairs)
+
+
+def _is_blend(weights: np.ndarray) -> bool:
+    """Whether all weights are 0 or 1."""
+    return not ((weights != 0.0) & (weights != 1.0)).any()
+
+
+def _total(steps: Steps, given: Potentials, logs: np.ndarray) -> np.ndarray:
+    """(F,) the log-likelihood, from log p(x_t | x_<t) (T, F); a weight of zero removes even minus
+    infinity."""
+    if given.increments is None:
+        logs, weights = steps.totals(logs), given.coefficients
+    else:
+        weights = given.increments
+    return np.sum(np.where(weights != 0, weights * logs, 0.0), 0)
 
 
 def _filled(name: str, array: np.ndarray) -> np.ndarray:
@@ -189,18 +238,35 @@ def _by_logarithms(steps: Steps, given: Potentials) -> Posterior:
     for fold in range(given.weights.shape[-1]):
         one = conditionals(steps, given, fold)
         scale = given.coefficients[:, fold]
-        of_step = scale[steps.sequence]
-        begins = steps.starts[:-1]
-        firsts = scale[:, None] * one.nodes[begins]
-        pairs = np.zeros((len(of_step), *one.back.shape[1:]))
-        pairs[1:] = of_step[1:, None, None] * one.nodes[:-1, :, None] * one.onward[1:]
+        if given.increments is None:
+            nodes, pairs = one.nodes, np.zeros(one.back.shape)
+            pairs[1:] = one.nodes[:-1, :, None] * one.onward[1:]
+            with np.errstate(invalid="ignore"):
+                value = np.where(scale != 0, scale * one.values, 0.0).sum()
+        else:
+            value, nodes, pairs = _summed_increments(steps, one, given.increments[:, fold])
+        begins, of_step = steps.starts[:-1], scale[steps.sequence]
+        links = given.links_of(fold)
+        firsts = (scale * links[begins])[:, None] * nodes[begins]
+        pairs *= (of_step * links)[:, None, None]
         firsts = firsts if len(given.initial) > 1 else firsts.sum(0)[None]
         pairs = pairs if len(given.moves) > 1 else pairs.sum(0)[None]
-        with np.errstate(invalid="ignore"):
-            value = np.where(scale != 0, scale * one.values, 0.0).sum()
-        found.append((value, one.nodes, firsts, pairs))
+        found.append((value, nodes, firsts, pairs))
     values, nodes, firsts, pairs = (np.stack(part, -1) for part in zip(*found, strict=True))
     return Posterior(values, nodes, _by_row(steps, given, nodes), firsts, pairs)
+
+
+def _summed_increments(steps: Steps, one: Conditionals, weights: np.ndarray) -> tuple[Any, Any, Any]:
+    """The value, expected states (T, K) and transitions (T, K, K) for weights (T,) of increments."""
+    filtered, prefix = one.filtered()
+    before = np.concatenate([[0.0], prefix[:-1]])
+    before[steps.starts[:-1]] = 0.0
+    with np.errstate(invalid="ignore"):
+        value = np.where(weights != 0, weights * (prefix - before), 0.0).sum()
+    nodes, pairs = np.empty(filtered.shape), np.empty(one.back.shape)
+    sources = steps.differences(weights)
+    logs_engine.weighted_counts(filtered, one.back, sources, steps.starts, nodes, pairs)
+    return value, nodes, pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +280,14 @@ class Conditionals:
     onward: np.ndarray
     values: np.ndarray
 
+    def filtered(self) -> tuple[np.ndarray, np.ndarray]:
+        """p(z_t | x_1 .. x_t) (T, K) and log p(x_1 .. x_t) (T,)."""
+        peak = self.ahead.max(1, keepdims=True)
+        share = np.exp(self.ahead - np.where(np.isfinite(peak), peak, 0.0))
+        total = share.sum(1, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(total > 0, share / total, 0.0), (np.log(total) + peak)[:, 0]
+
 
 def conditionals(steps: Steps, given: Potentials, fold: int) -> Conditionals:
     """In logarithms, and so exact whatever the potentials."""
@@ -226,8 +300,10 @@ def conditionals(steps: Steps, given: Potentials, fold: int) -> Conditionals:
     back, onward = np.empty((count, states, states)), np.empty((count, states, states))
     values = np.empty(len(steps.starts) - 1)
     emission = (rows, steps.index, weights)
-    logs_engine.log_messages(*emission, initial, moves, steps.starts, ahead, behind)
-    logs_engine.conditionals(*emission, moves, steps.starts, ahead, behind, nodes, back, onward, values)
+    links = given.links_of(fold)
+    logs_engine.log_messages(*emission, initial, moves, links, steps.starts, ahead, behind)
+    chain = (moves, links, steps.starts)
+    logs_engine.conditionals(*emission, *chain, ahead, behind, nodes, back, onward, values)
     return Conditionals(ahead, behind, nodes, back, onward, values)
 
 
