@@ -21,11 +21,12 @@ from fitonce.engines import native_chain_logs as logs_engine
 from fitonce.models.base import ChainModel
 from fitonce.models.hmm import HMM
 from fitonce.objectives.base import LinearMap, Traits, ValuesAndSlopes
+from fitonce.objectives.chain import native_curvature as curvature
 from fitonce.objectives.chain.complete_information import definite_factor
-from fitonce.objectives.chain.native_parts import Parts, Point, closed_forms
+from fitonce.objectives.chain.fold_groups import GROUPS
+from fitonce.objectives.chain.native_parts import Parts, closed_forms
 from fitonce.objectives.chain.objective import ChainObjective, unplaced
 from fitonce.objectives.chain.passes import (
-    GROUPS,
     Steps,
     conditionals,
     posterior,
@@ -102,14 +103,10 @@ class NativeChainObjective(ChainObjective):
     def coordinates(self, weights: np.ndarray) -> np.ndarray:  # type: ignore[override]
         """The weights; where transitions have their own, also those of the transitions into steps."""
         weights = np.asarray(weights, float)
-        if not self._own_links:
+        if not self.parts.own_links:
             return weights
         links = self.parts.links(weights.reshape(-1, len(self.base)).T).T
         return np.concatenate([weights, links.reshape(weights.shape)], -1)
-
-    @property
-    def _own_links(self) -> bool:
-        return isinstance(self.scheme, B) and self.scheme.per_transition
 
     def log_prior(self, theta: np.ndarray) -> float:
         return float(self.parts.log_prior(self.parts.values(theta[None]))[0])
@@ -149,130 +146,39 @@ class NativeChainObjective(ChainObjective):
 
     # --- second derivatives ----------------------------------------------------------------------------
 
-    def _point(self, theta: np.ndarray, weights: np.ndarray) -> Point:
-        values = self.parts.values(theta[None])
-        given = self.parts.potentials(values, weights[None])
-        alone = values.alone()
-        scores = self.parts.forms.scores(alone, self.steps.rows)[self.steps.index]
-        return Point(alone, given, conditionals(self.steps, given, 0), scores)
-
-    def _tangents(self, point: Point, moved: Any, with_links: bool = False) -> tuple[np.ndarray, ...]:
-        """Derivatives of log p(z_t = k, x) (T, K, m), of expected transitions, of log Z (N, m) and, if
-        asked for, of expected log transitions into steps (T, m), see `native_chain_logs.tangents`."""
-        emission, first, move = moved
-        count = emission.shape[-1]
-        reach, pairs = np.empty_like(emission), np.zeros_like(move)
-        values = np.empty((len(self.steps.starts) - 1, count))
-        known, coefficients = point.known, np.ascontiguousarray(point.given.coefficients[:, 0])
-        arrays = (known.nodes, known.back, known.onward, emission, first, move)
-        chain = (np.ascontiguousarray(point.given.moves[..., 0]), point.given.links_of(0))
-        links = np.zeros((len(reach) if with_links else 0, count))
-        logs_engine.tangents(
-            *arrays, *chain, self.steps.starts, coefficients, reach, pairs, links, values
-        )
-        return reach, pairs, values, links
-
-    def _bent(self, theta: np.ndarray, weights: np.ndarray, cross: bool, directions: Any = None) -> Any:
-        """H times directions (m, D) (all of them: H), and J at sites if `cross`, else None."""
-        point = self._point(theta, weights)
-        directions = np.eye(len(theta)) if directions is None else directions
-        products, slopes = np.empty(directions.shape), None
-        drops_states = isinstance(self.scheme, B)
-        if cross:
-            slopes = np.zeros((len(directions), self.coordinates(self.base).size))
-            density = point.given.rows[self.steps.index, :, 0]
-            density = np.where(point.known.nodes > 0, density, 0.0)
-        weight, sequence, begins = point.given.weights[:, 0], self.steps.sequence, self.steps.starts[:-1]
-        scale = point.given.coefficients[sequence, 0]
-        for some, moved in self.parts.directions(point, directions):
-            reach, pairs, values, links = self._tangents(point, moved, cross and drops_states)
-            reach -= values[sequence][:, None]
-            reach *= point.known.nodes[..., None]  # derivatives of p(z_t = k)
-            if slopes is not None:
-                here = np.einsum("tkm,tk->mt", reach, density)
-                own = directions[some][:, self.parts.own]
-                here += np.einsum("tk,tkp,mkp->mt", point.known.nodes, point.scores, own, optimize=True)
-                slopes[some, : here.shape[1]] = -here * self.steps.seen
-                if drops_states:
-                    self._add_links(point, moved, reach, links, slopes[some])
-            reach *= scale[:, None, None]
-            firsts = np.tensordot(point.given.links_of(0)[begins], reach[begins], 1)
-            reach *= weight[:, None, None]
-            products[some] = self.parts.moved_back(point, reach, firsts, pairs[0])
-        counted = (scale * weight)[:, None] * point.known.nodes
-        products += directions @ self.parts.complete(point, counted)
-        return -products, slopes
-
-    def _add_links(self, point: Point, moved: Any, reach: Any, links: Any, slopes: np.ndarray) -> None:
-        """Add what weights of transitions change, (m, coordinates): from derivatives of p(z_t = k)
-        (T, K, m), and of expected log transitions for fixed logarithms (T, m)."""
-        _, first, move = moved
-        begins, seen = self.steps.starts[:-1], self.steps.seen
-        into = np.zeros(point.known.onward.shape)
-        into[1:] = point.known.nodes[:-1, :, None] * point.known.onward[1:]
-        links += np.tensordot(into, move[0], ((1, 2), (0, 1)))
-        logs = point.given.initial[0, :, 0]
-        start = np.einsum("nkm,k->nm", reach[begins], np.where(np.isfinite(logs), logs, 0.0))
-        start += point.known.nodes[begins] @ first[0]
-        sites = slopes[:, : len(seen)]
-        sites[:, begins] -= (start * seen[begins, None]).T
-        links[begins] = 0.0
-        if self._own_links:
-            slopes[:, len(seen) :] = -links.T
-            return
-        sites -= links.T * seen  # the transition into a step, and that out of it
-        sites[:, :-1] -= links[1:].T * seen[:-1]
-
-    def _prefixes(self, point: Point) -> np.ndarray:
-        """(D, T): minus derivatives of log p(x_t | x_<t)."""
-        filtered, _ = point.known.filtered()
-        found = np.empty((self.space.size, len(filtered)))
-        for some, moved in self.parts.directions(point, np.eye(self.space.size)):
-            reach, values = np.empty_like(moved[0]), np.empty(moved[0].shape[::2])
-            arrays = (filtered, point.known.back, *moved, point.given.links_of(0), self.steps.starts)
-            logs_engine.prefix_tangents(*arrays, reach, values)
-            values[1:] -= np.where(self.steps.is_first[1:, None], 0.0, values[:-1])
-            found[some] = -values.T * self.steps.seen
-        return found
-
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         if isinstance(self.scheme, Increments):
-            if not (weights == self.base).all():
-                return self._by_jax.hessians(thetas, weights)
-            return self._by_site.hessians(thetas, weights)
-        found = [self._bent(t, w, False)[0] for t, w in zip(thetas, weights, strict=True)]
-        return np.stack([0.5 * (h + h.T) for h in found])
+            at_base = self._by_site if (weights == self.base).all() else self._by_jax
+            return at_base.hessians(thetas, weights)
+
+        def one(fold: int) -> np.ndarray:
+            found = curvature.products(self.parts, self.parts.point(thetas[fold], weights[fold]))
+            return 0.5 * (found + found.T)
+
+        return np.stack(GROUPS.each(one, len(thetas)))
 
     def cross(self, theta: np.ndarray) -> np.ndarray:
-        point = self._point(theta, self.base)
+        """J, (D, coordinates)."""
+        point = self.parts.point(theta, self.base)
+        if self._whole:
+            return curvature.slopes_of_sequences(self.parts, point)
         if isinstance(self.scheme, Increments):
-            return self._prefixes(point)
-        if not self._whole:
-            return self._bent(theta, self.base, True)[1]
-        found = np.zeros((self.space.size, len(self.base)))
-        weight, nodes = point.given.weights[:, 0], point.known.nodes
-        shares = self.steps.totals(
-            np.ascontiguousarray((weight[:, None] * nodes)[..., None] * point.scores)
-        )  # (N, K, P)
-        np.add.at(found, self.parts.own, np.moveaxis(shares, 0, -1))
-        begins = self.steps.starts[:-1]
-        into = np.zeros(point.known.onward.shape)
-        into[1:] = nodes[:-1, :, None] * point.known.onward[1:]
-        for name, counts in (("initial", nodes[begins]), ("transition", self.steps.totals(into))):
-            if name in self.parts.simplexes:
-                places, entries = self.parts.simplexes[name]
-                excess = counts - counts.sum(-1, keepdims=True) * point.values[name]
-                found[places] = np.moveaxis(excess, 0, -1)[entries]
-        return -found
+            return curvature.slopes_of_increments(self.parts, point)
+        return curvature.slopes_of_sites(self.parts, point, self.coordinates(self.base).size)
 
     def products(self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray) -> np.ndarray:
         if isinstance(self.scheme, Increments):
             return self._by_jax.products(thetas, directions, weights)
-        rows = zip(thetas, weights, directions, strict=True)
-        return np.concatenate([self._bent(t, w, False, d[None])[0] for t, w, d in rows])
+
+        def one(fold: int) -> np.ndarray:
+            point = self.parts.point(thetas[fold], weights[fold])
+            return curvature.products(self.parts, point, directions[fold][None])
+
+        return np.concatenate(GROUPS.each(one, len(thetas)))
 
     def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
-        return self._bent(theta, self.base, False, directions)[0]
+        here = self._by_site if isinstance(self.scheme, Increments) else self
+        return curvature.products(self.parts, here.parts.point(theta, self.base), directions)
 
     def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
         return changes @ self.cross(theta).T
@@ -293,7 +199,7 @@ class NativeChainObjective(ChainObjective):
         return replace(self, program=replace(self.program, scheme=A()), base=self.data.weights)
 
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        point = self._by_site._point(theta, self.data.weights)
+        point = self._by_site.parts.point(theta, self.data.weights)
         known, steps, given = point.known, self.steps, point.given
         density = given.rows[steps.index, :, 0]
         emitted = np.where(given.weights > 0, density, 0.0)
@@ -306,7 +212,7 @@ class NativeChainObjective(ChainObjective):
         values = np.where(steps.seen > 0, _log_sum(others + emitted)[:, 0], 0.0)
         cavity, slopes = np.exp(others), np.empty((self.space.size, len(values)))
         for some, moved in self.parts.directions(point, np.eye(self.space.size)):
-            reach, *_ = self._tangents(point, moved)
+            reach = curvature.tangents(self.parts, point, moved).reach
             own = np.einsum("tk,tkm->tm", known.nodes, reach)
             slopes[some] = (own - np.einsum("tk,tkm->tm", cavity, reach - moved[0])).T * steps.seen
         return values, slopes
@@ -374,7 +280,7 @@ class NativeChainObjective(ChainObjective):
 
     def preconditioner(self, theta: np.ndarray, weights: np.ndarray | None = None) -> LinearMap:
         """The inverse of the complete-data information and the prior's, which is nearly diagonal."""
-        point = self._point(theta, self.base if weights is None else weights)
+        point = self.parts.point(theta, self.base if weights is None else weights)
         scale = point.given.coefficients[self.steps.sequence, 0] * point.given.weights[:, 0]
         factor = definite_factor(-self.parts.complete(point, scale[:, None] * point.known.nodes))
         return lambda columns: linalg.cho_solve(factor, columns)

@@ -19,7 +19,7 @@ from fitonce.models.emissions.closed_forms import ClosedForms, Values
 from fitonce.models.hmm import HMM
 from fitonce.objectives.base import Program
 from fitonce.objectives.chain.derived_forms import DerivedForms
-from fitonce.objectives.chain.passes import Conditionals, Posterior, Potentials, Steps
+from fitonce.objectives.chain.passes import Conditionals, Posterior, Potentials, Steps, conditionals
 from fitonce.objectives.chain.posteriors import CHAIN, Split
 from fitonce.objectives.schemes import B, Increments, Structures
 
@@ -111,6 +111,24 @@ class Parts:
             return replace(given, increments=weights)
         links = self.links(weights) if isinstance(scheme, B) else None
         return replace(given, weights=weights, links=links)
+
+    def point(self, theta: np.ndarray, weights: np.ndarray) -> Point:
+        """At theta (D,) and weights (P,)."""
+        values = self.values(theta[None])
+        given, alone = self.potentials(values, weights[None]), values.alone()
+        scores = self.forms.scores(alone, self.steps.rows)[self.steps.index]
+        return Point(alone, given, conditionals(self.steps, given, 0), scores)
+
+    @property
+    def own_links(self) -> bool:
+        """Whether transitions have weights of their own."""
+        return isinstance(self.program.scheme, B) and self.program.scheme.per_transition
+
+    def transitions(self, known: Conditionals) -> np.ndarray:
+        """(T, K, K) probabilities of the transitions into steps, zero at first ones."""
+        found = np.zeros(known.onward.shape)
+        found[1:] = known.nodes[:-1, :, None] * known.onward[1:]
+        return found
 
     def links(self, weights: np.ndarray) -> np.ndarray:
         """(T, F) for weights (T, F) of sites: the product at both ends of the transition into a step.
@@ -208,9 +226,8 @@ class Parts:
         scale = point.given.coefficients[:, 0]
         begins, links = self.steps.starts[:-1], point.given.links_of(0)
         firsts = (scale * links[begins]) @ known.nodes[begins]
-        into = known.nodes[:-1, :, None] * known.onward[1:]
-        into *= (scale[self.steps.sequence] * links)[1:, None, None]
-        for name, counts in (("initial", firsts), ("transition", into.sum(0))):
+        moves = np.tensordot(scale[self.steps.sequence] * links, self.transitions(known), 1)
+        for name, counts in (("initial", firsts), ("transition", moves)):
             if name in self.simplexes:
                 self._add_simplex(name, counts + self.excess[name], point.values[name], found)
         return found

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +9,6 @@ import numpy as np
 
 from fitonce.core.lanes import LANES
 from fitonce.core.native import Scratch
-from fitonce.core.parallel import cores
 from fitonce.data.sequences import Sequences
 from fitonce.engines import native_chain as engine
 from fitonce.engines import native_chain_logs as logs_engine
@@ -305,27 +301,3 @@ def conditionals(steps: Steps, given: Potentials, fold: int) -> Conditionals:
     chain = (moves, links, steps.starts)
     logs_engine.conditionals(*emission, *chain, ahead, behind, nodes, back, onward, values)
     return Conditionals(ahead, behind, nodes, back, onward, values)
-
-
-class FoldGroups:
-    """Groups of folds on threads, one for each core."""
-
-    def __init__(self) -> None:
-        self._reset()
-        if hasattr(os, "register_at_fork"):  # a child process has none of the threads
-            os.register_at_fork(after_in_child=self._reset)
-
-    def _reset(self) -> None:
-        self._pool: ThreadPoolExecutor | None = None
-
-    def run(self, work: Callable[[slice], Any], folds: int) -> list[Any]:
-        """work(slice) of each group, in order."""
-        groups = [slice(start, min(start + LANES, folds)) for start in range(0, folds, LANES)]
-        if len(groups) == 1:
-            return [work(groups[0])]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(cores())
-        return list(self._pool.map(work, groups))
-
-
-GROUPS = FoldGroups()

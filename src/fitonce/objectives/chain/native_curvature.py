@@ -1,0 +1,135 @@
+"""Second derivatives of a native chain: H, J and products with them.
+
+Both follow from derivatives of expected counts along the parameters, see `native_parts`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fitonce.engines import native_chain_logs as engine
+from fitonce.objectives.chain.native_parts import Parts, Point
+from fitonce.objectives.schemes import B
+
+
+class Tangents(NamedTuple):
+    """Derivatives along m directions: of log p(z_t = k, x) (T, K, m), of expected transitions
+    (1, K, K, m), of log Z (N, m) and, if asked for, of expected log transitions into steps (T, m), see
+    `native_chain_logs.tangents`."""
+
+    reach: np.ndarray
+    pairs: np.ndarray
+    values: np.ndarray
+    links: np.ndarray
+
+
+def tangents(parts: Parts, point: Point, moved: Any, with_links: bool = False) -> Tangents:
+    """From derivatives of the log-potentials, see `Parts.directions`."""
+    emission, first, move = moved
+    known, given, starts = point.known, point.given, parts.steps.starts
+    count = emission.shape[-1]
+    found = Tangents(
+        np.empty_like(emission),
+        np.zeros_like(move),
+        np.empty((len(starts) - 1, count)),
+        np.zeros((len(emission) if with_links else 0, count)),
+    )
+    moves, coefficients = (np.ascontiguousarray(a[..., 0]) for a in (given.moves, given.coefficients))
+    arrays = (known.nodes, known.back, known.onward, emission, first, move)
+    chain = (moves, given.links_of(0), starts, coefficients)
+    engine.tangents(*arrays, *chain, found.reach, found.pairs, found.links, found.values)
+    return found
+
+
+def products(parts: Parts, point: Point, directions: np.ndarray | None = None) -> np.ndarray:
+    """(m, D) H times directions (m, D); H itself without them."""
+    directions = np.eye(parts.program.space.size) if directions is None else directions
+    found = np.empty(directions.shape)
+    given, steps = point.given, parts.steps
+    begins, scale = steps.starts[:-1], given.coefficients[steps.sequence, 0]
+    for some, moved in parts.directions(point, directions):
+        along = tangents(parts, point, moved)
+        reach = _of_states(parts, point, along)
+        reach *= scale[:, None, None]
+        firsts = np.tensordot(given.links_of(0)[begins], reach[begins], 1)
+        reach *= given.weights[:, :1, None]
+        found[some] = parts.moved_back(point, reach, firsts, along.pairs[0])
+    counted = (scale * given.weights[:, 0])[:, None] * point.known.nodes
+    return -(found + directions @ parts.complete(point, counted))
+
+
+def _of_states(parts: Parts, point: Point, along: Tangents) -> np.ndarray:
+    """(T, K, m) derivatives of p(z_t = k), in the place of `reach`."""
+    reach = along.reach
+    reach -= along.values[parts.steps.sequence][:, None]
+    reach *= point.known.nodes[..., None]
+    return reach
+
+
+def slopes_of_sites(parts: Parts, point: Point, coordinates: int) -> np.ndarray:
+    """J (D, coordinates): minus derivatives of the expected log emission of each step; where states are
+    left out, too, those of the transitions beside it."""
+    every, seen = np.eye(parts.program.space.size), parts.steps.seen
+    found = np.zeros((len(every), coordinates))
+    known, drops_states = point.known, isinstance(parts.program.scheme, B)
+    density = np.where(known.nodes > 0, point.given.rows[parts.steps.index, :, 0], 0.0)
+    for some, moved in parts.directions(point, every):
+        along = tangents(parts, point, moved, drops_states)
+        reach = _of_states(parts, point, along)
+        here = np.einsum("tkm,tk->mt", reach, density)
+        own = every[some][:, parts.own]
+        here += np.einsum("tk,tkp,mkp->mt", known.nodes, point.scores, own, optimize=True)
+        found[some, : len(seen)] = -here * seen
+        if drops_states:
+            _add_links(parts, point, moved, along, found[some])
+    return found
+
+
+def _add_links(parts: Parts, point: Point, moved: Any, along: Tangents, slopes: np.ndarray) -> None:
+    """Add what weights of transitions change to slopes (m, coordinates)."""
+    _, first, move = moved
+    known, links = point.known, along.links
+    begins, seen = parts.steps.starts[:-1], parts.steps.seen
+    links += np.tensordot(parts.transitions(known), move[0], ((1, 2), (0, 1)))
+    logs = point.given.initial[0, :, 0]
+    start = np.einsum("nkm,k->nm", along.reach[begins], np.where(np.isfinite(logs), logs, 0.0))
+    start += known.nodes[begins] @ first[0]
+    sites = slopes[:, : len(seen)]
+    sites[:, begins] -= (start * seen[begins, None]).T
+    links[begins] = 0.0
+    if parts.own_links:
+        slopes[:, len(seen) :] = -links.T
+        return
+    sites -= links.T * seen  # the transition into a step, and that out of it
+    sites[:, :-1] -= links[1:].T * seen[:-1]
+
+
+def slopes_of_increments(parts: Parts, point: Point) -> np.ndarray:
+    """J (D, T): minus derivatives of log p(x_t | x_<t)."""
+    filtered, _ = point.known.filtered()
+    every, steps = np.eye(parts.program.space.size), parts.steps
+    found = np.empty((len(every), len(filtered)))
+    for some, moved in parts.directions(point, every):
+        reach, values = np.empty_like(moved[0]), np.empty(moved[0].shape[::2])
+        arrays = (filtered, point.known.back, *moved, point.given.links_of(0), steps.starts)
+        engine.prefix_tangents(*arrays, reach, values)
+        values[1:] -= np.where(steps.is_first[1:, None], 0.0, values[:-1])
+        found[some] = -values.T * steps.seen
+    return found
+
+
+def slopes_of_sequences(parts: Parts, point: Point) -> np.ndarray:
+    """J (D, N): minus the gradient of each sequence's log-likelihood."""
+    steps, nodes = parts.steps, point.known.nodes
+    found = np.zeros((parts.program.space.size, len(steps.starts) - 1))
+    shares = point.given.weights[:, :1, None] * nodes[..., None] * point.scores
+    np.add.at(found, parts.own, np.moveaxis(steps.totals(shares), 0, -1))
+    moves = steps.totals(parts.transitions(point.known))
+    for name, counts in (("initial", nodes[steps.starts[:-1]]), ("transition", moves)):
+        if name in parts.simplexes:
+            places, entries = parts.simplexes[name]
+            excess = counts - counts.sum(-1, keepdims=True) * point.values[name]
+            found[places] = np.moveaxis(excess, 0, -1)[entries]
+    return -found
