@@ -6,11 +6,14 @@ import sys
 
 from benchmarks import (
     autoregressive_peers,
+    chain_scaling,
+    chains,
     crf,
     fails_safely,
     graphs,
     instant,
     large,
+    lengths,
     many_sequences,
     peers,
     report,
@@ -30,6 +33,9 @@ NAMES = {
     "report": report.main,
     "start": start.main,
     "instant": instant.main,
+    "chains": chains.main,
+    "lengths": lengths.main,
+    "chain-scaling": chain_scaling.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

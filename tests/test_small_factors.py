@@ -7,8 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import fitonce as fo
 from fitonce.core.numerics import in_float64
 from fitonce.core.small_factors import cholesky, solve_lower
+from fitonce.objectives.chain.native import best_objective
+from registry import entries
 
 
 def matrices(seed=0, count=4, size=5):
@@ -48,3 +51,27 @@ def test_derivatives_are_those_of_lapack():
 @in_float64
 def test_an_indefinite_matrix_has_no_factor():
     assert jnp.isnan(cholesky(jnp.asarray([[[1.0, 2.0], [2.0, 1.0]]]))).any()
+
+
+@pytest.mark.parametrize("entry", [e for e in entries() if isinstance(e.model, fo.models.HMM)], ids=str)
+@in_float64
+def test_no_program_of_a_chain_calls_lapack(entry):
+    """Lowered, not compiled: F, and H by tangents of its gradient, for two folds at once."""
+    objective = best_objective(entry.model, entry.data, "scan")
+    at = np.stack([objective.start(None)] * 2)
+    weights = np.stack([objective.base] * 2)
+
+    def value(thetas):
+        return jnp.sum(objective.values(objective.program, thetas, weights, *objective.arrays))
+
+    def bent(thetas):
+        return jax.jvp(jax.grad(value), (thetas,), (jnp.ones_like(thetas),))[1]
+
+    for program in (value, bent):
+        assert "lapack" not in jax.jit(program).lower(jnp.asarray(at)).as_text()
+
+
+@in_float64
+def test_a_call_of_lapack_would_be_seen():
+    given = jnp.asarray(matrices())
+    assert "lapack" in jax.jit(jnp.linalg.cholesky).lower(given).as_text()
