@@ -28,7 +28,8 @@ class Steps:
         index: (T,) the row of each step.
         starts: (N + 1,) first steps of the sequences.
         seen: (T,) ones at steps where something was observed, zeros elsewhere.
-        places: (R,) where the rows are among those of the prepared data, which has padding.
+        places: (R,) where the rows are among those of the prepared data, which has padding and, of equal
+            rows, may have several.
     """
 
     rows: Observations
@@ -41,14 +42,18 @@ class Steps:
     def of(cls, data: Sequences, prepared: Prepared) -> Steps:
         slots = np.flatnonzero(data.valid.ravel())
         arrays = prepared.rows
-        chosen = slots if prepared.index is None else np.arange(len(arrays.x))
+        if prepared.index is None:
+            chosen, index = _distinct(arrays, slots)
+        else:
+            chosen = np.arange(len(arrays.x))
+            index = np.asarray(prepared.index).ravel()[slots].astype(np.int64)
         x = np.ascontiguousarray(np.asarray(arrays.x, float)[chosen])
         constant = np.zeros(len(x)) if arrays.constant is None else np.asarray(arrays.constant)[chosen]
         mask = arrays.mask()[chosen].astype(float)
-        rows = Observations(x, mask, np.asarray(arrays.counts, float)[chosen], constant)
-        index = np.arange(len(x))
-        if prepared.index is not None:
-            index = np.asarray(prepared.index).ravel()[slots].astype(np.int64)
+        counts = np.asarray(arrays.counts, float)[chosen]
+        if len(chosen) < len(slots) and prepared.index is None:
+            counts = np.bincount(index, np.asarray(arrays.counts, float)[slots])
+        rows = Observations(x, mask, counts, constant)
         starts = np.concatenate([[0], np.cumsum(data.lengths)]).astype(np.int64)
         seen = data.observed.any(-1).ravel()[slots].astype(float)
         return cls(rows, index, starts, seen, chosen)
@@ -82,6 +87,17 @@ class Steps:
     def totals(self, values: np.ndarray) -> np.ndarray:
         """Sums over the steps of each sequence, (T, ...) to (N, ...)."""
         return np.add.reduceat(values, self.starts[:-1], 0)
+
+
+def _distinct(rows: Any, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of steps at `slots`: the first of each distinct row, and the distinct row of each step. Counts
+    repeat themselves, and densities are the longest part of a pass where there is one for each step."""
+    x, known = np.asarray(rows.x, float)[slots], np.asarray(rows.covariates, float)[slots]
+    if not (x == np.floor(x)).all():
+        return slots, np.arange(len(slots))
+    keys = np.concatenate([x, rows.mask()[slots], known], 1)
+    _, first, index = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return slots[first], index.ravel().astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
