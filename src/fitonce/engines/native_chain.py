@@ -82,6 +82,15 @@ def scaled_posterior(  # type: ignore[no-untyped-def]
         store(_at(pairs), at, load(_at(pairs), at) * load(_at(moves), at))
 
 
+@compiled
+def zeros_and_ones(weights):  # type: ignore[no-untyped-def]
+    """Whether the weights (n,) are nothing else."""
+    for weight in weights:  # noqa: SIM110 - a loop for the compiler
+        if weight != 0.0 and weight != 1.0:
+            return False
+    return True
+
+
 @inlined
 def _at(array):  # type: ignore[no-untyped-def]
     """The address of the first number."""

@@ -9,7 +9,7 @@ of counts along the parameters and the second derivatives of potentials.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -96,21 +96,17 @@ class Parts:
         with np.errstate(divide="ignore"):
             initial, moves = (np.log(values[name])[None] for name in CHAIN)
         rows, seen = self.forms.log_density(values, self.steps.rows), self.steps.seen[:, None]
-        given = Potentials(
-            rows,
-            np.repeat(seen, len(weights), 1),
-            initial,
-            moves,
-            np.ones((len(self.steps.starts) - 1, len(weights))),
-        )
-        scheme = self.program.scheme
+        folds, scheme = len(weights), self.program.scheme
         if isinstance(scheme, Structures):
-            return replace(given, coefficients=weights.T.copy())
-        weights = np.ascontiguousarray(weights.T * seen)
+            every = np.repeat(seen, folds, 1)
+            return Potentials(rows, every, initial, moves, np.ascontiguousarray(weights.T))
+        ones = np.ones((len(self.steps.starts) - 1, folds))
+        weights = np.multiply(weights.T, seen, out=np.empty((len(seen), folds)))
         if isinstance(scheme, Increments):
-            return replace(given, increments=weights)
+            every = np.repeat(seen, folds, 1)
+            return Potentials(rows, every, initial, moves, ones, increments=weights)
         links = self.links(weights) if isinstance(scheme, B) else None
-        return replace(given, weights=weights, links=links)
+        return Potentials(rows, weights, initial, moves, ones, links)
 
     def point(self, theta: np.ndarray, weights: np.ndarray) -> Point:
         """At theta (D,) and weights (P,)."""

@@ -183,27 +183,44 @@ def _scaled(steps: Steps, given: Potentials) -> Posterior | None:
         sources = _filled("sources", steps.differences(given.increments))
     inputs = (emitted, index, lanes, first, move, links, steps.starts, coefficients, sources)
     engine.scaled_posterior(*inputs, nodes, shares, inverses, firsts, pairs, work)
-    logs = weights * row_peak[index, 0] - np.log(inverses[:, :folds])
-    begins = steps.starts[:-1]
-    logs[begins] += first_peak[:, 0] if given.links is None else given.links[begins] * first_peak[:, 0]
-    plain = given.links is None and given.increments is None
-    if plain and len(move_peak) == 1:  # no need to go by steps
-        values = steps.totals(logs) + (np.diff(steps.starts)[:, None] - 1) * move_peak[0, 0]
-        total = np.sum(given.coefficients * values, 0)
+    nodes, shares, firsts, pairs, inverses = (
+        array[..., :folds] for array in (nodes, shares, firsts, pairs, inverses)
+    )
+    if given.links is None and given.increments is None and len(move_peak) == 1:
+        # Peaks of emissions count as often as their rows, so that there is no need to go by steps.
+        moves = np.diff(steps.starts)[:, None] - 1
+        total = np.sum(given.coefficients * (moves * move_peak[0, 0] + first_peak[:, 0]), 0)
+        total += np.einsum("rkf,rf->f", shares, row_peak[:, 0])
+        if (given.coefficients == 1.0).all():
+            total -= _log_product(inverses)
+        else:
+            total -= np.sum(given.coefficients * steps.totals(np.log(inverses)), 0)
     else:
-        moved = np.broadcast_to(move_peak[:, 0, 0], logs.shape).copy()
-        moved[begins] = 0.0  # nothing moves into a first step
-        logs += moved if given.links is None else given.links * moved
-        total = _total(steps, given, logs)
+        logs = weights * row_peak[index, 0] - np.log(inverses)
+        total = _total(steps, given, logs + _peaks(steps, given, first_peak, move_peak))
     if not np.isfinite(total).all():
         return None
-    nodes, shares, firsts, pairs = (array[..., :folds] for array in (nodes, shares, firsts, pairs))
     return Posterior(total, nodes, _by_row(steps, given, nodes) if tempered else shares, firsts, pairs)
 
 
 def _is_blend(weights: np.ndarray) -> bool:
     """Whether all weights are 0 or 1."""
-    return not ((weights != 0.0) & (weights != 1.0)).any()
+    return bool(engine.zeros_and_ones(weights.reshape(-1)))
+
+
+def _log_product(values: np.ndarray) -> np.ndarray:
+    """(F,) sums of the logarithms of values (T, F), of which there are fewer for products of four; even
+    exp(150) four times is far from an overflow."""
+    whole = len(values) // 4 * 4
+    one, two, three, four = (values[start:whole:4] for start in range(4))
+    return np.log(one * two * (three * four)).sum(0) + np.log(values[whole:]).sum(0)
+
+
+def _peaks(steps: Steps, given: Potentials, first_peak: np.ndarray, move_peak: np.ndarray) -> np.ndarray:
+    """(T, F) what initial distributions and transitions were divided by, to the power of links."""
+    found = np.broadcast_to(move_peak[:, 0, 0], given.weights.shape).copy()
+    found[steps.starts[:-1]] = first_peak[:, 0]
+    return found if given.links is None else given.links * found
 
 
 def _total(steps: Steps, given: Potentials, logs: np.ndarray) -> np.ndarray:
