@@ -1,0 +1,119 @@
+"""Constraints whose free coordinates are counted in the units of the data.
+
+A location of a channel is `origin + unit * free`, a variance `unit^2 * exp(free)`: free coordinates are then
+of order one whatever the data are measured in, and so is everything that is judged by them. Units are powers
+of two, so that they cost no digits, and data that are nearly standardised keep their coordinates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from fitonce.core.constraints import Constraint, Covariance, Free, Positive, as_tuples
+from fitonce.core.deferred import jnp
+from fitonce.core.numerics import Array
+
+
+class Units(NamedTuple):
+    """Of channels: `unit`, a power of two near the standard deviation, and `origin`, a multiple of it near
+    the mean; both of the shape of one observation."""
+
+    unit: np.ndarray
+    origin: np.ndarray
+
+    @classmethod
+    def of(cls, mean: np.ndarray, variance: np.ndarray) -> Units:
+        """One is the unit of a channel that does not vary."""
+        varies = variance > 0
+        unit = np.exp2(np.round(0.5 * np.log2(np.where(varies, variance, 1.0))))
+        return cls(unit, unit * np.round(mean / unit))
+
+
+@dataclass(frozen=True)
+class _InUnits:
+    """Values are `origin + unit * inner value`; both are nested tuples, of the last axes of the shape."""
+
+    shape: tuple[int, ...]
+    unit: Any
+    origin: Any = 0.0
+    _kind: ClassVar[Any]
+
+    @property
+    def _inner(self) -> Constraint:
+        return self._kind(self.shape)
+
+    def _units(self) -> np.ndarray:
+        return np.broadcast_to(np.asarray(self.unit, float), self.shape)
+
+    def _relative(self, value: np.ndarray) -> np.ndarray:
+        return (value - np.asarray(self.origin)) / np.asarray(self.unit)
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        return self._inner.coordinates()
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        return self._inner.to_free(self._relative(value))
+
+    def to_value(self, free: Array) -> Array:
+        return jnp.asarray(self.origin) + jnp.asarray(self.unit) * self._inner.to_value(free)
+
+    def values(self, free: np.ndarray) -> np.ndarray:
+        unit, origin = (np.asarray(part, float)[..., None] for part in (self.unit, self.origin))
+        return origin + unit * self._inner.values(free)
+
+    def violation(self, value: np.ndarray) -> str | None:
+        return self._inner.violation(self._relative(value))
+
+    def stretch(self) -> np.ndarray:
+        """For each free coordinate, how far the one of the plain constraint moves with it."""
+        return np.ones(len(self.coordinates()))
+
+
+class FreeInUnits(_InUnits):
+    """Any real numbers."""
+
+    _kind = Free
+
+    def stretch(self) -> np.ndarray:
+        return self._units().ravel()
+
+
+class PositiveInUnits(_InUnits):
+    """Positive numbers; `unit` is that of the numbers. Logarithms shift, and do not stretch."""
+
+    _kind = Positive
+
+
+class CovarianceInUnits(_InUnits):
+    """Covariances; `unit` (C, C) has products of the channels' units. Rows of the Cholesky factor are in
+    units of their channels."""
+
+    _kind = Covariance
+
+    def stretch(self) -> np.ndarray:
+        units = self._units()
+        return np.array([
+            1.0 if i[-1] == i[-2] else np.sqrt(units[(*i[:-1], i[-2])]) for i in self.coordinates()
+        ])  # fmt: skip
+
+
+_IN_UNITS: dict[type, Any] = {Free: FreeInUnits, Positive: PositiveInUnits, Covariance: CovarianceInUnits}
+
+
+def in_units(constraint: Constraint, unit: np.ndarray, origin: np.ndarray | float = 0.0) -> Constraint:
+    """The constraint with coordinates in units of its values; itself where these are one."""
+    unit, origin = np.asarray(unit, float), np.asarray(origin, float)
+    if (unit == 1.0).all() and (origin == 0.0).all():
+        return constraint
+    made = _IN_UNITS[type(constraint)]
+    return made(constraint.shape, as_tuples(unit.tolist()), as_tuples(origin.tolist()))
+
+
+def stretch_of(constraint: Constraint) -> np.ndarray:
+    """(n,) see `stretch`; ones of a constraint without units."""
+    if isinstance(constraint, _InUnits):
+        return constraint.stretch()
+    return np.ones(len(constraint.coordinates()))
