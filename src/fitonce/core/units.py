@@ -1,8 +1,10 @@
 """Constraints whose free coordinates are counted in the units of the data.
 
 A location of a channel is `origin + unit * free`, a variance `unit^2 * exp(free)`: free coordinates are then
-of order one whatever the data are measured in, and so is everything that is judged by them. Units are powers
-of two, so that they cost no digits, and data that are nearly standardised keep their coordinates.
+of moderate size whatever the data are measured in, and so are steps and derivatives. Fits and certificates
+do not depend on linear maps of coordinates but for rounding, so that coarse units are enough: powers of 256,
+which cost no digits, and are one for most data. Those have the plain coordinates, and programs of JAX, into
+which units are compiled, in common.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array
 
 
+_COARSE = 8  # binary digits
+
+
 class Units(NamedTuple):
-    """Of channels: `unit`, a power of two near the standard deviation, and `origin`, a multiple of it near
-    the mean; both of the shape of one observation."""
+    """Of channels: `unit`, a power of 256 within a factor of 16 of the standard deviation, and `origin`, a
+    multiple of 256 units within 128 of the mean; both of the shape of one observation."""
 
     unit: np.ndarray
     origin: np.ndarray
@@ -27,9 +32,10 @@ class Units(NamedTuple):
     @classmethod
     def of(cls, mean: np.ndarray, variance: np.ndarray) -> Units:
         """One is the unit of a channel that does not vary."""
-        varies = variance > 0
-        unit = np.exp2(np.round(0.5 * np.log2(np.where(varies, variance, 1.0))))
-        return cls(unit, unit * np.round(mean / unit))
+        digits = 0.5 * np.log2(np.where(variance > 0, variance, 1.0))
+        unit = np.exp2(_COARSE * np.round(digits / _COARSE))
+        step = 2.0**_COARSE * unit
+        return cls(unit, step * np.round(mean / step))
 
 
 @dataclass(frozen=True)

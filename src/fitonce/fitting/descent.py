@@ -55,7 +55,7 @@ def descend(objective: Objective, start: np.ndarray, max_iterations: int | None 
         theta = expectation_maximisation(objective, theta, max_iterations or _MOST_EM)
     if traits.m_steps != "all":
         theta = _lbfgs(objective, theta, max_iterations or usual)
-    elif traits.blocks and not traits.products:  # products have a metric of their own
+    elif traits.blocks and not (traits.products and traits.compiles):  # else products do as much later
         theta = _in_metric(objective, theta, max_iterations or usual)
     return Run(theta, objective(theta), time.perf_counter() - started)
 

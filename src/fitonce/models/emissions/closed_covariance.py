@@ -37,7 +37,7 @@ class ClosedFullGaussian(ClosedForms):
     def _factors(self, values: Values) -> list[list[tuple[np.ndarray, np.ndarray]]]:
         """The Cholesky factor and its inverse, for each state and fold."""
         covariance = values["covariance"][None] if self.tied else values["covariance"]
-        factors = np.linalg.cholesky(np.moveaxis(covariance, -1, 1))
+        factors = _cholesky(np.moveaxis(covariance, -1, 1))
         inverses = np.linalg.inv(factors)
         pairs = [list(zip(*both, strict=True)) for both in zip(factors, inverses, strict=True)]
         return pairs * len(values["mean"]) if self.tied else pairs
@@ -133,6 +133,16 @@ class ClosedFullGaussian(ClosedForms):
         pull = 0.0 if self.mean_scale is None else -(self.mean_scale**-2.0)
         found[:, own, own] = np.eye(channels) * pull
         return found
+
+
+def _cholesky(matrices: np.ndarray) -> np.ndarray:
+    """Of matrices (..., C, C); nan, from which searches step back, where one is singular to rounding."""
+    try:
+        return np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        if matrices.ndim == 2:
+            return np.full_like(matrices, np.nan)
+        return np.stack([_cholesky(some) for some in matrices])
 
 
 def _width(channels: int) -> int:
