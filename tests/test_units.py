@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
+import jax
 import numpy as np
 import pytest
 
 import fitonce as fo
+from ar_cases import walk
 from fitonce.core.constraints import Covariance, Free, Positive
+from fitonce.core.parameters import ParameterSpace
 from fitonce.core.units import Units, in_units, stretch_of
 from fitonce.fitting.certificate import lowest_scaled
+from fitonce.models.emissions.autoregression import LinearAutoregression
+from fitonce.objectives.chain.complete_information import complete_information
+from fitonce.objectives.families import objective_of
 
 COVARIANCES = ("diag", "full", "tied")
 UNIT = np.array([0.5, 1.0, 4.0])
@@ -99,6 +106,35 @@ def test_priors_and_fixed_variances_are_in_the_users_units(factor):
         np.testing.assert_allclose(other.params["mean"], factor * fit.params["mean"], rtol=1e-9)
 
 
+@pytest.mark.parametrize("kernel", ["native", pytest.param("scan", marks=pytest.mark.slow)])
+def test_an_autoregression_in_other_units_is_the_same(kernel):
+    """In both objectives: derivatives of one come from JAX, of the other partly from closed forms."""
+    x, found = walk(80, seed=6), []
+    for factor in (1.0, 1e-5):
+        ours = fo.models.ARHMM(2, 1, bias_scale=factor)
+        found.append(fo.fit(ours, factor * x, restarts=1, kernel=kernel))
+    assert found[0].ok
+    assert found[1].ok
+    np.testing.assert_allclose(found[1].params["weight"], found[0].params["weight"], atol=1e-8)
+    np.testing.assert_allclose(found[1].params["bias"], 1e-5 * found[0].params["bias"], atol=1e-13)
+    assert found[1].params["variance"] == pytest.approx(1e-10 * found[0].params["variance"], rel=1e-8)
+
+
+def test_closed_forms_of_an_autoregression_are_by_coordinates_in_units():
+    """The information in closed form against the one from directions, by JAX."""
+    objective = objective_of(fo.models.ARHMM(2, 1, noise="state"), 1e-5 * walk(40, seed=6), "scan")
+    assert (stretch_of(objective.space) != 1.0).any()
+    theta = objective.start(None)
+    sample = objective.sample(objective.base)
+    plain = replace(LinearAutoregression.traits, information=False)
+    with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
+        closed = complete_information(sample, theta)
+        patch.setattr(LinearAutoregression, "traits", plain)
+        derived = complete_information(sample, theta)
+    for name in ("own", "own_shared", "shared"):
+        np.testing.assert_allclose(getattr(closed, name), getattr(derived, name), rtol=1e-9, atol=1e-9)
+
+
 def test_start_and_standard_errors_are_in_the_users_units():
     (fit, _), (other, _) = fitted("full"), fitted("full", 1e6)
     for ours in (fo.fit_at(model("full"), other.data, other.params),
@@ -134,7 +170,7 @@ def test_units_are_coarse_powers_of_two_and_origins_their_multiples():
 def test_no_units_where_they_are_one():
     plain = Free((2, 3))
     assert in_units(plain, np.ones(3)) is plain
-    np.testing.assert_array_equal(stretch_of(plain), np.ones(6))
+    np.testing.assert_array_equal(stretch_of(ParameterSpace(plain)), np.ones(6))
 
 
 @pytest.mark.parametrize(
@@ -156,4 +192,5 @@ def test_coordinates_in_units_go_there_and_back_and_stretch_by_what_they_say(pla
         plain.to_free(constraint.values((free + 0.5 * side)[:, None])[..., 0])
         for side in (np.ones(len(free)), -np.ones(len(free)))
     ]
-    np.testing.assert_allclose(moved[0] - moved[1], constraint.stretch(), rtol=1e-12)
+    stretch = stretch_of(ParameterSpace(constraint))
+    np.testing.assert_allclose(moved[0] - moved[1], stretch, rtol=1e-12)

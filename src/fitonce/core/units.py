@@ -1,10 +1,10 @@
 """Constraints whose free coordinates are counted in the units of the data.
 
-A location of a channel is `origin + unit * free`, a variance `unit^2 * exp(free)`: free coordinates are then
-of moderate size whatever the data are measured in, and so are steps and derivatives. Fits and certificates
-do not depend on linear maps of coordinates but for rounding, so that coarse units are enough: powers of 256,
-which cost no digits, and are one for most data. Those have the plain coordinates, and programs of JAX, into
-which units are compiled, in common.
+A location of a channel is `origin + unit * free`, a variance `unit^2 * exp(free)`: free coordinates are
+then of moderate size whatever the data are measured in, and so are steps and derivatives. Fits and
+certificates do not depend on linear maps of coordinates but for rounding, so that coarse units are enough:
+powers of 256, which cost no digits, and are one for most data. Those have the plain coordinates, and
+programs of JAX, into which units are compiled, in common.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from fitonce.core.constraints import Constraint, Covariance, Free, Positive, as_tuples
 from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array
-
+from fitonce.core.parameters import ParameterSpace
 
 _COARSE = 8  # binary digits
 
@@ -106,7 +106,11 @@ class CovarianceInUnits(_InUnits):
         ])  # fmt: skip
 
 
-_IN_UNITS: dict[type, Any] = {Free: FreeInUnits, Positive: PositiveInUnits, Covariance: CovarianceInUnits}
+_IN_UNITS: dict[type, Any] = {
+    Free: FreeInUnits,
+    Positive: PositiveInUnits,
+    Covariance: CovarianceInUnits,
+}
 
 
 def in_units(constraint: Constraint, unit: np.ndarray, origin: np.ndarray | float = 0.0) -> Constraint:
@@ -118,8 +122,9 @@ def in_units(constraint: Constraint, unit: np.ndarray, origin: np.ndarray | floa
     return made(constraint.shape, as_tuples(unit.tolist()), as_tuples(origin.tolist()))
 
 
-def stretch_of(constraint: Constraint) -> np.ndarray:
-    """(n,) see `stretch`; ones of a constraint without units."""
-    if isinstance(constraint, _InUnits):
-        return constraint.stretch()
-    return np.ones(len(constraint.coordinates()))
+def stretch_of(space: ParameterSpace) -> np.ndarray:
+    """(D,) for each free coordinate, how far the one of the plain constraint moves with it."""
+    parts = [np.zeros(0)]
+    for _, leaf, places in space.leaves():
+        parts.append(leaf.stretch() if isinstance(leaf, _InUnits) else np.ones(len(places)))
+    return np.concatenate(parts)

@@ -145,7 +145,7 @@ class Emission(ABC):
         raise NotImplementedError
 
     def information(self, params: Params, shares: np.ndarray, rows: Rows) -> Blocks:
-        """The complete-data information in free coordinates, minus the Hessian of
+        """The complete-data information in free coordinates (without units), minus the Hessian of
         sum_rk shares[r, k] log p(row r | k): blocks (K, P, P) of each state's own coordinates, (K, P, S)
         with shared ones, and (S, S)."""
         raise NotImplementedError

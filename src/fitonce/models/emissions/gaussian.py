@@ -96,7 +96,9 @@ class Gaussian(Emission):
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         channels = rows.x.shape[1:]
         if self.covariance in _MATRICES and not channels:
-            raise ValueError(f"single values have no {self.covariance} covariance; use covariance='diag'")
+            raise ValueError(
+                f"single values have no {self.covariance} covariance; use covariance='diag'"
+            )
         unit, origin = self._units(rows)
         square = unit**2
         names: dict[str, Constraint] = {"mean": in_units(Free((n_states, *channels)), unit, origin)}

@@ -68,7 +68,7 @@ class Parts:
     def forms(self) -> ClosedForms:
         if self._closed is None:
             return DerivedForms.of(self.program, self.prepared.rows, self.steps.places, self.own[0])
-        stretch = np.concatenate([stretch_of(leaf) for _, leaf, _ in self.program.space.leaves()])
+        stretch = stretch_of(self.program.space)
         if (stretch == 1.0).all():
             return self._closed
         return StretchedForms(self._closed, stretch[self.own])
