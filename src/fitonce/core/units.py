@@ -2,7 +2,7 @@
 
 A location of a channel is `origin + unit * free`, a variance `unit^2 * exp(free)`: free coordinates are
 then of moderate size whatever the data are measured in, and so are steps and derivatives. Fits and
-certificates do not depend on linear maps of coordinates but for rounding, so that coarse units are enough:
+certificates do not depend on linear maps of coordinates but for rounding, so that coarse units will do:
 powers of 256, which cost no digits, and are one for most data. Those have the plain coordinates, and
 programs of JAX, into which units are compiled, in common.
 """
@@ -23,8 +23,8 @@ _COARSE = 8  # binary digits
 
 
 class Units(NamedTuple):
-    """Of channels: `unit`, a power of 256 within a factor of 16 of the standard deviation, and `origin`, a
-    multiple of 256 units within 128 of the mean; both of the shape of one observation."""
+    """Of channels: `unit`, a power of 256 within a factor of 16 of the standard deviation, and `origin`,
+    a multiple of 256 units within 128 of the mean; both of the shape of one observation."""
 
     unit: np.ndarray
     origin: np.ndarray
@@ -40,7 +40,7 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True)
 class _InUnits:
-    """Values are `origin + unit * inner value`; both are nested tuples, of the last axes of the shape."""
+    """Values are `origin + unit * inner value`; both are nested tuples, of the shape's last axes."""
 
     shape: tuple[int, ...]
     unit: Any

@@ -76,8 +76,8 @@ def expectation_maximisation(objective: Objective, start: np.ndarray, most: int)
 
 
 def _in_metric(objective: Objective, start: np.ndarray, most: int) -> np.ndarray:
-    """By L-BFGS in the metric of the complete-data information, in which a step of EM is a unit step. Like EM
-    it takes the same way whatever the units; unlike EM it is fast where states overlap."""
+    """By L-BFGS in the metric of the complete-data information, in which EM takes unit steps. Like EM it
+    takes the same way whatever the units; unlike EM it is fast where states overlap."""
     inverse = objective.preconditioner(start)
     return batched_lbfgs(
         lambda thetas, _: objective.values_and_gradients(thetas, objective.base[None]),

@@ -12,13 +12,14 @@ Free coordinates are the entries of L row by row, with logarithms on the diagona
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values
 
 LOG_2PI = float(np.log(2.0 * np.pi))
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class ClosedFullGaussian(ClosedForms):
                 total[f] -= 0.5 * self.strength * spread
         return total
 
-    def _learned(self, of_states: list[Any]) -> list[Any]:
+    def _learned(self, of_states: list[_T]) -> list[_T]:
         """Those of different covariances: a shared one has one prior."""
         return of_states[:1] if self.tied else of_states
 
@@ -118,8 +119,9 @@ class ClosedFullGaussian(ClosedForms):
         found[:, _width(channels) :] = pull
         square = self.strength * np.diag(self.prior_variance)
         for k, pairs in enumerate(self._learned(self._factors(values))):
-            for f, pair in enumerate(pairs):
-                found[k, : _width(channels), f] = _slope(*pair, self.strength, square)
+            for f, (factor, inverse) in enumerate(pairs):
+                slope = _slope(factor, inverse, self.strength, square)
+                found[k, : _width(channels), f] = slope
         return found
 
     def prior_curvature(self, values: Values, rows: Observations) -> np.ndarray:
@@ -127,8 +129,8 @@ class ClosedFullGaussian(ClosedForms):
         square, nothing = self.strength * np.diag(self.prior_variance), np.zeros(channels)
         size = _width(channels) + channels
         found = np.zeros((states, size, size))
-        for k, pair in enumerate(self._learned(self._factors_alone(values))):
-            found[k] = _matrix(*pair, self.strength, nothing, square)
+        for k, (factor, inverse) in enumerate(self._learned(self._factors_alone(values))):
+            found[k] = _matrix(factor, inverse, self.strength, nothing, square)
         own = slice(_width(channels), None)
         pull = 0.0 if self.mean_scale is None else -(self.mean_scale**-2.0)
         found[:, own, own] = np.eye(channels) * pull

@@ -37,8 +37,8 @@ _MATRICES = ("full", "tied")
 
 @dataclass(frozen=True)
 class Gaussian(Emission):
-    """`mean` (K, C), and `variance` (K,) or (K, C), or `covariance` (K, C, C), or (C, C) if states share it;
-    on a graph all are (K,).
+    """`mean` (K, C), and `variance` (K,) or (K, C), or `covariance` (K, C, C), or (C, C) if states share
+    it; on a graph all are (K,).
 
     Priors: mean ~ Normal(0, mean_scale^2), flat if None; each covariance S has the log-prior
     -(strength / 2) (log det S + trace(S^-1 scale^2)): `strength` pseudo-observations of spread

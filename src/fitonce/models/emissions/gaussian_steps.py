@@ -1,4 +1,4 @@
-"""M steps of Gaussian emissions: the best means at the current covariances, then the best covariances."""
+"""M steps of Gaussian emissions: the best means at current covariances, then the best covariances."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class NormalPrior(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Weighted rows of one state: their mass, the sum (C,) of rows, the rows themselves (R, C) with expected
-    values where channels are missing, and the covariance (C, C) that these leave out."""
+    """Weighted rows of one state: their mass, the sum (C,) of rows, the rows themselves (R, C) with
+    expected values where channels are missing, and the covariance (C, C) that these leave out."""
 
     mass: float
     first: np.ndarray
@@ -55,8 +55,8 @@ def best_full(
     prior: NormalPrior,
     tied: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best means (K, C) and covariances (K, C, C), or (C, C) if `tied`, near the current ones (K, C) and
-    (K, C, C). Where channels are missing this is a step of EM over these, too: it improves."""
+    """The best means (K, C) and covariances (K, C, C), or (C, C) if `tied`; the current ones are (K, C)
+    and (K, C, C). Where channels are missing this is a step of EM over these, too: it improves."""
     means, squares, masses = [], [], []
     for k, centre in enumerate(mean):
         moments = _completed(centre, covariance[k], shares[:, k], rows)

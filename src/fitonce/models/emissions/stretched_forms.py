@@ -17,7 +17,7 @@ class StretchedForms(ClosedForms):
     stretch: np.ndarray
 
     @property
-    def shared(self) -> tuple[str, ...]:  # type: ignore[override]
+    def shared(self) -> tuple[str, ...]:
         return self.plain.shared
 
     def log_density(self, values: Values, rows: Observations) -> np.ndarray:

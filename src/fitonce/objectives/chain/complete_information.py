@@ -131,7 +131,7 @@ def information_of(
 
 
 def _stretched(program: Program, parts: Blocks) -> Blocks:
-    """By coordinates of the space, from those of plain constraints, in which closed forms are written."""
+    """By coordinates of the space, from those of plain constraints, in which they are written."""
     stretch, split = stretch_of(program.space), Split(program.space, program.model.n_states)
     own, shared = stretch[split.own], stretch[split.shared]
     return (
