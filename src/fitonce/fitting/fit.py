@@ -214,8 +214,8 @@ def fit(
     memory_limit: float | None = None,
     parallel: Any = None,
 ) -> Fit:
-    """Fit a model: L-BFGS (or EM and L-BFGS in its metric, where a model has M steps) from each start, then
-    Newton steps to rounding level from the best, by products with H where there are many parameters.
+    """Fit a model: L-BFGS (or EM and L-BFGS in its metric, where a model has M steps) from each start,
+    then Newton steps to rounding level from the best, by products with H if parameters are many.
 
     Args:
         model: one of `fo.models`, or anything with the same methods.
