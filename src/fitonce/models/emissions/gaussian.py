@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from fitonce.core.constraints import Constraint, Covariance, Free, Positive
-from fitonce.core.deferred import jax, jnp
+from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
+from fitonce.core.small_factors import cholesky, solve_lower
 from fitonce.core.units import Units, in_units
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import (
@@ -151,9 +152,9 @@ class Gaussian(Emission):
             variance, square = self._variances(params), self._prior_variance(rows)
             value -= 0.5 * self.strength * jnp.sum(jnp.log(variance) + square / variance)
         elif self.covariance in _MATRICES:
-            factor = jnp.linalg.cholesky(params["covariance"])
+            factor = cholesky(params["covariance"])
             identity = jnp.broadcast_to(jnp.eye(factor.shape[-1]), factor.shape)
-            inverse = jax.scipy.linalg.solve_triangular(factor, identity, lower=True)
+            inverse = solve_lower(factor, identity)
             log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)))
             trace = jnp.sum(inverse**2 * self._prior_variance(rows))
             value -= 0.5 * self.strength * (log_det + trace)
@@ -221,17 +222,15 @@ def _full_log_density(residual: Array, covariance: Array, observed: Array | None
     states, channels = residual.shape[1:]
     covariance = jnp.broadcast_to(covariance, (states, channels, channels))
     if observed is None:
-        factor = jnp.linalg.cholesky(covariance)  # (K, C, C)
-        white = jax.scipy.linalg.solve_triangular(factor, jnp.moveaxis(residual, 0, -1), lower=True)
+        factor = cholesky(covariance)  # (K, C, C)
+        white = solve_lower(factor, jnp.moveaxis(residual, 0, -1))
         square = jnp.sum(white**2, -2).T
         count: Array | int = residual.shape[-1]
     else:
         both = observed[:, :, None] & observed[:, None, :]
         identity = jnp.eye(residual.shape[-1])
-        factor = jnp.linalg.cholesky(jnp.where(both[:, None], covariance, identity))
-        white = jax.scipy.linalg.solve_triangular(
-            factor, jnp.where(observed[:, None], residual, 0.0)[..., None], lower=True
-        )
+        factor = cholesky(jnp.where(both[:, None], covariance, identity))
+        white = solve_lower(factor, jnp.where(observed[:, None], residual, 0.0)[..., None])
         square = jnp.sum(white[..., 0] ** 2, -1)
         count = jnp.sum(observed, -1)[:, None]
     log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), -1)
