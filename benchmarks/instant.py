@@ -60,6 +60,16 @@ sys.path.insert(0, {root!r})
 from reproduce.cases import vowels
 data = vowels()
 """
+# Twenty sequences of 100 steps, whose states are as far apart whatever the number of channels.
+_SIMULATED = """
+import numpy as np
+rng = np.random.default_rng({seed})
+means = rng.normal(size=({states}, {channels})) * 3.0 / np.sqrt({channels})
+data = []
+for _ in range(20):
+    z = np.cumsum(rng.random(100) < 0.1) % {states}
+    data.append(means[z] + rng.normal(size=(100, {channels})))
+"""
 _OUR_TEXTBOOK = """
 import time
 import fitonce as fo
@@ -108,14 +118,22 @@ def _sequences() -> None:
 
 
 def _textbook() -> None:
-    data = _TEXTBOOK.format(root=str(Path(__file__).parents[1]))
-    for covariance in ("full", "diag"):
+    vowels = _TEXTBOOK.format(root=str(Path(__file__).parents[1]))
+    for covariance in ("full", "tied", "diag"):
         for states in (2, 4, 8):
-            how = {"states": states, "covariance": covariance}
-            ours = _said(data + _OUR_TEXTBOOK.format(**how)).split()
-            theirs = float(_said(data + _HMMLEARN_TEXTBOOK.format(**how)))
-            name = f"vowels, {covariance}, {states} states, D = {ours[2]}, certified: {ours[1]}, fit"
-            _row(name, float(ours[0]), f"hmmlearn {theirs:.2f} s", theirs)
+            _beside_hmmlearn("vowels", vowels, covariance, states)
+        for channels in (2, 24):
+            for states in (2, 8):
+                data = _SIMULATED.format(seed=0, states=states, channels=channels)
+                _beside_hmmlearn(f"{channels} channels", data, covariance, states)
+
+
+def _beside_hmmlearn(what: str, data: str, covariance: str, states: int) -> None:
+    how = {"states": states, "covariance": covariance}
+    ours = _said(data + _OUR_TEXTBOOK.format(**how)).split()
+    theirs = float(_said(data + _HMMLEARN_TEXTBOOK.format(**how)))
+    name = f"{what}, {covariance}, {states} states, D = {ours[2]}, certified: {ours[1]}, fit"
+    _row(name, float(ours[0]), f"hmmlearn {theirs:.2f} s", theirs)
 
 
 def _row(name: str, seconds: float, peer: str = "", theirs: float | None = None) -> None:

@@ -120,6 +120,8 @@ def entries() -> list[Entry]:
               slow=True),
         Entry("gaussian-full", fo.models.GaussianHMM(2, covariance="full", scale=0.3), _gaussian(),
               slow=True),
+        Entry("gaussian-tied", fo.models.GaussianHMM(2, covariance="tied", scale=0.3), _gaussian(),
+              slow=True),
         Entry("gaussian-unequal", fo.models.GaussianHMM(2), _unequal(), sequences=True),
         Entry("gaussian-left-right", fo.models.GaussianHMM(3, support=left_right, scale=0.3),
               stretches, slow=True),

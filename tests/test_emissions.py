@@ -71,11 +71,17 @@ def test_a_chain_and_the_graph_of_a_path_are_one_model(name):
     np.testing.assert_allclose(both[0][1], both[1][1], atol=1e-9)
 
 
-@every_emission
+MATRICES = {  # not for graphs, whose sites have one channel
+    "gaussian-full": Gaussian("full", mean_scale=2.0),
+    "gaussian-tied": Gaussian("tied", scale=0.3),
+}
+
+
+@pytest.mark.parametrize("name", CASES | MATRICES)
 @pytest.mark.parametrize("channels", [1, 2])
 def test_m_steps_are_stationary(name, channels):
     """Where repeated M steps end, no direction makes the expected complete-data posterior larger."""
-    emission = CASES[name]
+    emission = (CASES | MATRICES)[name]
     data = fo.sequences(draw(name.split("-")[0], channels))
     if channels > 1:
         data.observed[0, 5, 1] = False  # a step with one channel missing
@@ -150,6 +156,7 @@ def test_binomial_trials_are_those_of_scipy():
         (lambda: fo.models.HMM(2, Gaussian), "must be an instance, such as Gaussian"),
         (lambda: fo.models.HMM(2, "gaussian"), "emission must be an fo.models.Emission such as"),
         (lambda: as_field(Gaussian("full")), "single values have no full covariance"),
+        (lambda: as_field(Gaussian("tied")), "single values have no tied covariance"),
     ],
 )
 def test_what_does_not_fit_is_refused(make, sentence):

@@ -27,6 +27,7 @@ from fitonce.core.constraints import (
     Simplex,
 )
 from fitonce.core.parameters import ParameterSpace
+from fitonce.core.units import in_units
 from fitonce.models import Binomial, Categorical, Gaussian, Poisson
 from fitonce.objectives.chain import passes
 from fitonce.objectives.chain.native import NativeChainObjective, best_objective
@@ -42,6 +43,9 @@ CONSTRAINTS = [
     Ordered((2, 3)),
     Covariance((2, 3, 3)),
     Frozen.at([1.0, 2.0]),
+    in_units(Free((2, 3)), [0.5, 1.0, 4.0], [1.0, 0.0, -8.0]),
+    in_units(Positive((2, 3)), [0.25, 1.0, 16.0]),
+    in_units(Covariance((2, 3, 3)), np.outer([0.5, 1.0, 4.0], [0.5, 1.0, 4.0])),
 ]
 
 
@@ -250,6 +254,11 @@ def two_channels(seed=0, missing=True):
     return [x[:14], x[14:16], x[16:]]
 
 
+def in_other_units(data):
+    """Coordinates of the parameters are then in units that are not one."""
+    return [x * np.array([100.0, 1e-3]) + np.array([300.0, 0.0]) for x in data]
+
+
 MODELS = {
     "poisson": (fo.models.HMM(2, Poisson(2.0, 0.1)), counts()),
     "zeros": (fo.models.HMM(3, Poisson(), support=[[1, 1, 0], [0, 1, 1], [1, 0, 1]]), counts()),
@@ -258,9 +267,13 @@ MODELS = {
     "categorical": (fo.models.HMM(2, Categorical(20)), counts()),
     "one state": (fo.models.HMM(1, Poisson(2.0, 0.1)), counts()),
     "diag": (fo.models.HMM(2, Gaussian(mean_scale=3.0)), two_channels()),
-    "spherical": (fo.models.HMM(2, Gaussian("spherical", scale=0.5)), two_channels()),
+    "spherical": (fo.models.HMM(2, Gaussian("spherical", scale=0.5)), in_other_units(two_channels())),
     "fixed": (fo.models.HMM(2, Gaussian("fixed", fixed_variance=(0.5, 2.0))), two_channels()),
     "full": (fo.models.HMM(2, Gaussian("full", mean_scale=3.0)), two_channels(missing=False)),
+    "tied": (
+        fo.models.HMM(2, Gaussian("tied", mean_scale=300.0)),
+        in_other_units(two_channels(missing=False)),
+    ),
 }
 MODELS |= {
     "events": (fo.models.EventCounts(steps_per_day=4), counts()),

@@ -11,6 +11,7 @@ from scipy import optimize
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import Params
 from fitonce.core.threads import blas_threads_for
+from fitonce.fitting.batched_lbfgs import batched_lbfgs
 from fitonce.fitting.hessian import PRODUCTS_PAY
 from fitonce.objectives.base import Objective
 
@@ -19,6 +20,7 @@ _BEFORE_NEWTON = 100  # iterations where a Hessian costs only a few gradients, s
 _MOST_OF_MANY = 3000  # iterations with many parameters
 _MOST_EM = 200
 _GAIN = 0.1  # nats: EM stops at an iteration that gains less
+_NEARLY = 1e-5  # standard errors, if all states were known: from here Newton's method needs H once
 
 
 class Run(NamedTuple):
@@ -41,7 +43,8 @@ def starting_points(
 
 
 def descend(objective: Objective, start: np.ndarray, max_iterations: int | None = None) -> Run:
-    """From one start to near a minimum: by EM, and by L-BFGS where M steps do not update everything."""
+    """From one start to near a minimum: by EM, then by L-BFGS where M steps do not update everything, or
+    where it has a metric in which it goes on faster than EM."""
     if start.size == 0:
         raise ValueError("the model has no free parameters: all are frozen")
     traits, theta, started = objective.traits, start, time.perf_counter()
@@ -52,6 +55,8 @@ def descend(objective: Objective, start: np.ndarray, max_iterations: int | None 
         theta = expectation_maximisation(objective, theta, max_iterations or _MOST_EM)
     if traits.m_steps != "all":
         theta = _lbfgs(objective, theta, max_iterations or usual)
+    elif traits.blocks and not (traits.products and traits.compiles):  # else products do as much later
+        theta = _in_metric(objective, theta, max_iterations or usual)
     return Run(theta, objective(theta), time.perf_counter() - started)
 
 
@@ -68,6 +73,19 @@ def expectation_maximisation(objective: Objective, start: np.ndarray, most: int)
             return theta
         theta, best, before = new, theta, value
     return theta
+
+
+def _in_metric(objective: Objective, start: np.ndarray, most: int) -> np.ndarray:
+    """By L-BFGS in the metric of the complete-data information, in which EM takes unit steps. Like EM it
+    takes the same way whatever the units; unlike EM it is fast where states overlap."""
+    inverse = objective.preconditioner(start)
+    return batched_lbfgs(
+        lambda thetas, _: objective.values_and_gradients(thetas, objective.base[None]),
+        lambda rows, _: inverse(rows.T).T,
+        start[None],
+        tolerance=_NEARLY,
+        most=most,
+    ).thetas[0]
 
 
 def _lbfgs(objective: Objective, start: np.ndarray, most: int) -> np.ndarray:

@@ -130,7 +130,9 @@ class Fit:
             )
         along = objective.with_scheme(Structures())
         everyone = np.arange(len(along.base))[None]
-        return -along.pointwise_losses(self.theta[None], along.base[None], everyone)[0]
+        same = objective.space == self.objective.space  # else its coordinates are in other units
+        theta = self.theta if same else objective.space.to_free(self.params)
+        return -along.pointwise_losses(theta[None], along.base[None], everyone)[0]
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per free coordinate: `name`, `value` and its standard error `se` (delta method), and
@@ -212,8 +214,8 @@ def fit(
     memory_limit: float | None = None,
     parallel: Any = None,
 ) -> Fit:
-    """Fit a model: L-BFGS (or EM, where a model has M steps) from each start, then Newton steps to
-    rounding level from the best, by products with H where there are many parameters.
+    """Fit a model: L-BFGS (or EM and L-BFGS in its metric, where a model has M steps) from each start,
+    then Newton steps to rounding level from the best, by products with H if parameters are many.
 
     Args:
         model: one of `fo.models`, or anything with the same methods.
@@ -244,7 +246,7 @@ def fit(
     starts = starting_points(objective, init, restarts, seed)
     # Compile now, so that refit_seconds does not include it.
     objective.values_and_gradients(starts[0][None], objective.base[None])
-    if not by_products(objective):
+    if objective.traits.compiles and not by_products(objective):
         objective.hessians(starts[0][None], objective.base[None])
     runs = []
     with bar(len(starts), "starts of the fit", progress) as advance:

@@ -134,7 +134,8 @@ def GaussianHMM(  # noqa: N802 - reads as the model it makes
 
     Args:
         n_states: K.
-        covariance: "fixed" (at `variance`, a number or one per channel), "spherical", "diag" or "full".
+        covariance: "fixed" (at `variance`, a number or one per channel), "spherical", "diag", "full", or
+            "tied": one full covariance that all states share.
         variance: the fixed variance, if covariance="fixed".
         mean_scale, strength, scale: priors, see `fo.models.Gaussian`.
         **chain: priors, support and frozen parameters, see `HMM`.

@@ -61,6 +61,7 @@ class Traits:
         m_steps: whether fits start with EM, and which parameters `m_step` updates: "all", "some" or
             "none" (no EM).
         sequences: whether whole sequences can be left out and scored.
+        compiles: whether the first call of a method takes much longer than later ones.
     """
 
     site: Literal["time", "site"] = "time"
@@ -77,6 +78,7 @@ class Traits:
     strongly_nonquadratic: bool = False
     m_steps: Literal["all", "some", "none"] = "none"
     sequences: bool = False
+    compiles: bool = True
 
 
 class LabelEvidence(NamedTuple):

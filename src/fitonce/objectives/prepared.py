@@ -9,6 +9,7 @@ import numpy as np
 
 from fitonce.core.deferred import jax
 from fitonce.core.numerics import Array, in_float64
+from fitonce.core.parameters import Params
 from fitonce.objectives import priors
 from fitonce.objectives.base import Objective
 
@@ -26,6 +27,14 @@ class PreparedObjective(Objective):
     @in_float64
     def start(self, rng: np.random.Generator | None) -> np.ndarray:
         return self.space.to_free(self.model.start(self.prepared, rng))
+
+    def free_or_none(self, params: Params) -> np.ndarray | None:
+        """The free vector of what an M step found; None where that has none: an empty state has no best
+        parameters, one at a single point no positive variance."""
+        try:
+            return self.space.to_free(params)
+        except ValueError:
+            return None
 
     @in_float64
     def log_prior(self, theta: np.ndarray) -> float:

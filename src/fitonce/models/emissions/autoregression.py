@@ -19,6 +19,7 @@ from fitonce.core.constraints import Constraint, Free
 from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array, is_count, is_number
 from fitonce.core.parameters import Params
+from fitonce.core.units import in_units
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import Blocks, Emission, EmissionTraits, Rows
@@ -29,6 +30,7 @@ from fitonce.models.emissions.regression import (
     ridge,
     spread_of,
     starting_shares,
+    unit_of,
 )
 
 
@@ -96,10 +98,10 @@ class LinearAutoregression(Autoregression):
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         channels = rows.x.shape[1]
-        names: dict[str, Constraint] = {"bias": Free((n_states, channels))}
+        names: dict[str, Constraint] = {"bias": in_units(Free((n_states, channels)), unit_of(rows))}
         if self.order:
             names["weight"] = Free((n_states, channels, self.order * channels))
-        return names | self.noise.parameters(n_states)
+        return names | self.noise.parameters(n_states, rows)
 
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         begin = {"variance": np.asarray(float(spread_of(rows)) / n_states)}
@@ -117,9 +119,8 @@ class LinearAutoregression(Autoregression):
         scales = np.append(np.full(self.order * channels, weight_scale), bias_scale)
         variance = self.noise.per_state(params, n_states)
         coefficients, squares, counts = ridge(rows, shares, variance, mean, 1.0 / scales**2)
-        best = {"bias": coefficients[:, :, -1], "weight": coefficients[:, :, :-1]}
-        best |= self.noise.best(squares, counts, rows)
-        return {name: best[name] for name in self.parameters(n_states, rows)}
+        best = {"bias": coefficients[:, :, -1]} | self.noise.best(squares, counts, rows)
+        return best | {"weight": coefficients[:, :, :-1]} if self.order else best
 
     def information(self, params: Params, shares: np.ndarray, rows: Rows) -> Blocks:
         """As for `Emission`: the coordinates of a state are bias, log variance if it has its own, and
@@ -165,14 +166,14 @@ class NeuralAutoregression(Autoregression):
             raise ValueError(f"weight_scale must be a positive number, got {self.weight_scale!r}")
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
-        channels, hidden = rows.x.shape[1], self.hidden
+        channels, hidden, unit = rows.x.shape[1], self.hidden, unit_of(rows)
         names: dict[str, Constraint] = {
-            "weight_in": Free((n_states, hidden, self.order * channels)),
+            "weight_in": in_units(Free((n_states, hidden, self.order * channels)), 1.0 / unit),
             "bias_in": Free((n_states, hidden)),
-            "weight_out": Free((n_states, channels, hidden)),
-            "bias_out": Free((n_states, channels)),
+            "weight_out": in_units(Free((n_states, channels, hidden)), unit),
+            "bias_out": in_units(Free((n_states, channels)), unit),
         }
-        return names | self.noise.parameters(n_states)
+        return names | self.noise.parameters(n_states, rows)
 
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         """Small random hidden layers, and for each state the best output layer given them."""

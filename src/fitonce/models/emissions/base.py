@@ -58,6 +58,10 @@ class Rows:
         """Bools of the shape of x: which values were observed, in rows that have any."""
         return np.ones(self.x.shape, bool) if self.observed is None else np.asarray(self.observed)
 
+    def weights(self) -> np.ndarray:
+        """Of the shape of x: how often each value occurs among the observed ones."""
+        return self.mask() * upright(np.asarray(self.counts), self.x)
+
 
 @dataclass(frozen=True)
 class EmissionTraits:
@@ -141,7 +145,7 @@ class Emission(ABC):
         raise NotImplementedError
 
     def information(self, params: Params, shares: np.ndarray, rows: Rows) -> Blocks:
-        """The complete-data information in free coordinates, minus the Hessian of
+        """The complete-data information in free coordinates (without units), minus the Hessian of
         sum_rk shares[r, k] log p(row r | k): blocks (K, P, P) of each state's own coordinates, (K, P, S)
         with shared ones, and (S, S)."""
         raise NotImplementedError
@@ -198,6 +202,13 @@ def weighted_sums(values: Any, shares: np.ndarray, rows: Rows) -> np.ndarray:
     if rows.observed is not None:
         values = np.where(rows.mask(), values, 0.0)
     return np.tensordot(shares, values, (0, 0))
+
+
+def channel_moments(x: Any, weight: Any) -> tuple[Any, Any]:
+    """Weighted mean and variance of each channel, in NumPy or JAX."""
+    weight = weight / weight.sum(0)
+    mean = (weight * x).sum(0)
+    return mean, (weight * (x - mean) ** 2).sum(0)
 
 
 def gamma_log_prior(value: Array, shape: float, rate: float) -> Array:

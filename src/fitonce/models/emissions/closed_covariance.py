@@ -1,4 +1,4 @@
-"""Closed forms of Gaussian emissions with full covariances, for rows without missing channels.
+"""Closed forms of Gaussian emissions with full or tied covariances, for rows without missing channels.
 
 With the Cholesky factor L of a covariance, W = L^-1, S a matrix of weighted squares and M = W S W', the
 function f(L) = -1/2 trace(W S W') has the derivatives
@@ -12,29 +12,49 @@ Free coordinates are the entries of L row by row, with logarithms on the diagona
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values
 
 LOG_2PI = float(np.log(2.0 * np.pi))
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class ClosedFullGaussian(ClosedForms):
-    """Priors as `ClosedGaussian`."""
+    """Priors as `ClosedGaussian`; `tied`: whether all states share one covariance."""
 
     mean_scale: float | None
     strength: float
     prior_variance: np.ndarray
+    tied: bool = False
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        return ("covariance",) if self.tied else ()
+
+    def _factors(self, values: Values) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+        """The Cholesky factor and its inverse, for each state and fold."""
+        covariance = values["covariance"][None] if self.tied else values["covariance"]
+        factors = _cholesky(np.moveaxis(covariance, -1, 1))
+        inverses = np.linalg.inv(factors)
+        pairs = [list(zip(*both, strict=True)) for both in zip(factors, inverses, strict=True)]
+        return pairs * len(values["mean"]) if self.tied else pairs
+
+    def _factors_alone(self, values: Values) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The same for each state, where there is no axis of folds."""
+        lifted = {name: values[name][..., None] for name in ("mean", "covariance")}
+        return [pairs[0] for pairs in self._factors(Values.at(values.thetas, lifted))]
 
     def log_density(self, values: Values, rows: Observations) -> np.ndarray:
         mean = values["mean"]
         states, channels, folds = mean.shape
-        found = np.empty((len(rows.x), states, folds))
+        factors, found = self._factors(values), np.empty((len(rows.x), states, folds))
         for k in range(states):
             for f in range(folds):
-                factor, inverse = _factor(values["covariance"][k, ..., f])
+                factor, inverse = factors[k][f]
                 white = (rows.x - mean[k, :, f]) @ inverse.T
                 constant = 2.0 * np.log(np.diagonal(factor)).sum() + channels * LOG_2PI
                 found[:, k, f] = -0.5 * (np.einsum("rc,rc->r", white, white) + constant)
@@ -43,11 +63,11 @@ class ClosedFullGaussian(ClosedForms):
     def slopes(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
         mean = values["mean"]
         states, channels, folds = mean.shape
-        found = np.empty((states, _width(channels) + channels, folds))
+        factors, found = self._factors(values), np.empty((states, _width(channels) + channels, folds))
         for k in range(states):
             for f in range(folds):
                 mass, first, second = _moments(rows.x - mean[k, :, f], shares[:, k, f])
-                factor, inverse = _factor(values["covariance"][k, ..., f])
+                factor, inverse = factors[k][f]
                 found[k, :, f] = np.append(
                     _slope(factor, inverse, mass, second), inverse.T @ (inverse @ first)
                 )
@@ -58,8 +78,7 @@ class ClosedFullGaussian(ClosedForms):
         states, channels = mean.shape
         lower = np.tril_indices(channels)
         found = np.empty((len(rows.x), states, _width(channels) + channels))
-        for k in range(states):
-            factor, inverse = _factor(values["covariance"][k])
+        for k, (factor, inverse) in enumerate(self._factors_alone(values)):
             white = (rows.x - mean[k]) @ inverse.T
             solved = white @ inverse
             by_factor = solved[:, lower[0]] * white[:, lower[1]]
@@ -69,11 +88,9 @@ class ClosedFullGaussian(ClosedForms):
         return found
 
     def curvature(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
-        mean = values["mean"]
         found = []
-        for k, centre in enumerate(mean):
-            mass, first, second = _moments(rows.x - centre, shares[:, k])
-            factor, inverse = _factor(values["covariance"][k])
+        for k, (factor, inverse) in enumerate(self._factors_alone(values)):
+            mass, first, second = _moments(rows.x - values["mean"][k], shares[:, k])
             found.append(_matrix(factor, inverse, mass, first, second))
         return np.stack(found)
 
@@ -82,51 +99,56 @@ class ClosedFullGaussian(ClosedForms):
         total = np.zeros(mean.shape[-1])
         if self.mean_scale is not None:
             total -= 0.5 * np.sum((mean / self.mean_scale) ** 2, (0, 1))
-        for k in range(len(mean)):
-            for f in range(mean.shape[-1]):
-                factor, inverse = _factor(values["covariance"][k, ..., f])
+        for pairs in self._learned(self._factors(values)):
+            for f, (factor, inverse) in enumerate(pairs):
                 spread = 2.0 * np.log(np.diagonal(factor)).sum() + np.sum(
                     inverse**2 * self.prior_variance
                 )
                 total[f] -= 0.5 * self.strength * spread
         return total
 
+    def _learned(self, of_states: list[_T]) -> list[_T]:
+        """Those of different covariances: a shared one has one prior."""
+        return of_states[:1] if self.tied else of_states
+
     def prior_slopes(self, values: Values, rows: Observations) -> np.ndarray:
         mean = values["mean"]
         states, channels, folds = mean.shape
         pull = np.zeros_like(mean) if self.mean_scale is None else -mean / self.mean_scale**2
-        found = np.empty((states, _width(channels) + channels, folds))
+        found = np.zeros((states, _width(channels) + channels, folds))
         found[:, _width(channels) :] = pull
         square = self.strength * np.diag(self.prior_variance)
-        for k in range(states):
-            for f in range(folds):
-                pair = _factor(values["covariance"][k, ..., f])
-                found[k, : _width(channels), f] = _slope(*pair, self.strength, square)
+        for k, pairs in enumerate(self._learned(self._factors(values))):
+            for f, (factor, inverse) in enumerate(pairs):
+                slope = _slope(factor, inverse, self.strength, square)
+                found[k, : _width(channels), f] = slope
         return found
 
     def prior_curvature(self, values: Values, rows: Observations) -> np.ndarray:
-        mean = values["mean"]
-        channels, square = mean.shape[1], self.strength * np.diag(self.prior_variance)
-        nothing = np.zeros(channels)
-        found = []
-        for covariance in values["covariance"]:
-            matrix = _matrix(*_factor(covariance), self.strength, nothing, square)
-            own = slice(_width(channels), None)
-            matrix[own, own] = np.eye(channels) * (
-                0.0 if self.mean_scale is None else -(self.mean_scale**-2.0)
-            )
-            found.append(matrix)
-        return np.stack(found)
+        states, channels = values["mean"].shape
+        square, nothing = self.strength * np.diag(self.prior_variance), np.zeros(channels)
+        size = _width(channels) + channels
+        found = np.zeros((states, size, size))
+        for k, (factor, inverse) in enumerate(self._learned(self._factors_alone(values))):
+            found[k] = _matrix(factor, inverse, self.strength, nothing, square)
+        own = slice(_width(channels), None)
+        pull = 0.0 if self.mean_scale is None else -(self.mean_scale**-2.0)
+        found[:, own, own] = np.eye(channels) * pull
+        return found
+
+
+def _cholesky(matrices: np.ndarray) -> np.ndarray:
+    """Of matrices (..., C, C); nan, from which searches step back, where one is singular to rounding."""
+    try:
+        return np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        if matrices.ndim == 2:
+            return np.full_like(matrices, np.nan)
+        return np.stack([_cholesky(some) for some in matrices])
 
 
 def _width(channels: int) -> int:
     return channels * (channels + 1) // 2
-
-
-def _factor(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The Cholesky factor and its inverse."""
-    factor = np.linalg.cholesky(covariance)
-    return factor, np.linalg.inv(factor)
 
 
 def _moments(residual: np.ndarray, shares: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:

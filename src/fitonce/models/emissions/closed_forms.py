@@ -1,7 +1,8 @@
 """Closed forms of emissions: densities and derivatives that need no compiler, in NumPy.
 
 Folds are the last axis: a parameter of shape (K, C) is an array (K, C, F). Derivatives are by P free
-coordinates of each state, in the order of the parameters' names.
+coordinates of each state, in the order of the parameters' names; those of a parameter that states share
+are summed over states by whoever asks. Coordinates are those of plain constraints, without units.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ class Observations(NamedTuple):
 
 class ClosedForms(ABC):
     """What an emission with closed forms computes."""
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Names of parameters that all states share."""
+        return ()
 
     @abstractmethod
     def log_density(self, values: Values, rows: Observations) -> np.ndarray:

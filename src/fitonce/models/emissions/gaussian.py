@@ -1,4 +1,4 @@
-"""Gaussian emissions with fixed, spherical, diagonal or full covariance."""
+"""Gaussian emissions with fixed, spherical, diagonal, full or tied covariance."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from fitonce.core.constraints import Constraint, Covariance, Free, Positive
-from fitonce.core.deferred import jax, jnp
+from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
+from fitonce.core.small_factors import cholesky, solve_lower
+from fitonce.core.units import Units, in_units
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import (
     LOG_2PI,
@@ -18,23 +20,26 @@ from fitonce.models.emissions.base import (
     EmissionTraits,
     Rows,
     best_kmeans,
+    channel_moments,
     freeze_value,
     spread_levels,
     sum_channels,
     upright,
-    weighted_sums,
 )
 from fitonce.models.emissions.closed_covariance import ClosedFullGaussian
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
 from fitonce.models.emissions.closed_gaussian import ClosedGaussian
+from fitonce.models.emissions.gaussian_steps import NormalPrior, best_diagonal, best_full
 
-CovarianceShape = Literal["fixed", "spherical", "diag", "full"]
-SHAPES = ("fixed", "spherical", "diag", "full")
+CovarianceShape = Literal["fixed", "spherical", "diag", "full", "tied"]
+SHAPES = ("fixed", "spherical", "diag", "full", "tied")
+_MATRICES = ("full", "tied")
 
 
 @dataclass(frozen=True)
 class Gaussian(Emission):
-    """`mean` (K, C), and `variance` (K,) or (K, C), or `covariance` (K, C, C); on a graph all are (K,).
+    """`mean` (K, C), and `variance` (K,) or (K, C), or `covariance` (K, C, C), or (C, C) if states share
+    it; on a graph all are (K,).
 
     Priors: mean ~ Normal(0, mean_scale^2), flat if None; each covariance S has the log-prior
     -(strength / 2) (log det S + trace(S^-1 scale^2)): `strength` pseudo-observations of spread
@@ -43,7 +48,8 @@ class Gaussian(Emission):
     contribute to it, so give a number to rule that out. `strength=0` is maximum likelihood.
 
     Args:
-        covariance: "fixed" (at `fixed_variance`), "spherical", "diag" or "full".
+        covariance: "fixed" (at `fixed_variance`), "spherical", "diag", "full", or "tied": one full
+            covariance that all states share.
         fixed_variance: a number, or one per channel, used with "fixed".
         mean_scale, strength, scale: priors, as above.
     """
@@ -69,8 +75,7 @@ class Gaussian(Emission):
 
     @property
     def traits(self) -> EmissionTraits:
-        # With missing channels, the best full covariance has no closed form.
-        return EmissionTraits(m_step=self.covariance != "full")
+        return EmissionTraits(m_step=True, em_starts=True)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         if self.covariance == "fixed":
@@ -91,23 +96,35 @@ class Gaussian(Emission):
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         channels = rows.x.shape[1:]
-        names: dict[str, Constraint] = {"mean": Free((n_states, *channels))}
+        if self.covariance in _MATRICES and not channels:
+            raise ValueError(
+                f"single values have no {self.covariance} covariance; use covariance='diag'"
+            )
+        unit, origin = self._units(rows)
+        square = unit**2
+        names: dict[str, Constraint] = {"mean": in_units(Free((n_states, *channels)), unit, origin)}
         if self.covariance == "spherical":
-            names["variance"] = Positive((n_states,))
+            names["variance"] = in_units(Positive((n_states,)), square.max())
         elif self.covariance == "diag":
-            names["variance"] = Positive((n_states, *channels))
-        elif self.covariance == "full":
-            if not channels:
-                raise ValueError("single values have no full covariance; use covariance='diag'")
-            names["covariance"] = Covariance((n_states, *channels, *channels))
+            names["variance"] = in_units(Positive((n_states, *channels)), square)
+        elif self.covariance in _MATRICES:
+            states = (n_states,) if self.covariance == "full" else ()
+            shape = (*states, *channels, *channels)
+            names["covariance"] = in_units(Covariance(shape), np.outer(unit, unit))
         return names
+
+    def _units(self, rows: Rows) -> Units:
+        """Of the channels; that of `scale` where one does not vary."""
+        mean, variance = channel_moments(np.asarray(rows.x), rows.weights())
+        return Units.of(mean, np.where(variance > 0, variance, (self.scale or 1.0) ** 2))
 
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         x = np.asarray(rows.x).reshape(len(rows.x), -1)
         seen = rows.mask().reshape(x.shape) & (np.asarray(rows.counts) > 0)[:, None]
-        centres = _kmeans(x, seen, n_states, rng)
         spread = np.array([x[seen[:, c], c].var() for c in range(x.shape[1])])
-        variance = np.maximum(spread / n_states, 1e-3 * spread.max() or (self.scale or 1.0) ** 2)
+        spread = np.where(spread > 0, spread, (self.scale or 1.0) ** 2)
+        centres = _kmeans(x, seen, np.sqrt(spread), n_states, rng)
+        variance = spread / n_states
         start: dict[str, np.ndarray] = {"mean": centres.reshape(n_states, *rows.x.shape[1:])}
         if self.covariance == "spherical":
             start["variance"] = np.full(n_states, variance.mean())
@@ -115,10 +132,12 @@ class Gaussian(Emission):
             start["variance"] = np.tile(variance, (n_states, 1)).reshape(start["mean"].shape)
         elif self.covariance == "full":
             start["covariance"] = np.tile(np.diag(variance), (n_states, 1, 1))
+        elif self.covariance == "tied":
+            start["covariance"] = np.diag(variance)
         return start
 
     def _variances(self, params: Params) -> Array:
-        """Variances of the shape of the means, unless the covariance is full."""
+        """Variances of the shape of the means, unless covariances are matrices."""
         fixed = self.covariance == "fixed"
         variance = jnp.asarray(self.fixed_variance) if fixed else params["variance"]
         if self.covariance == "spherical":
@@ -132,10 +151,10 @@ class Gaussian(Emission):
         if self.covariance in ("spherical", "diag"):
             variance, square = self._variances(params), self._prior_variance(rows)
             value -= 0.5 * self.strength * jnp.sum(jnp.log(variance) + square / variance)
-        elif self.covariance == "full":
-            factor = jnp.linalg.cholesky(params["covariance"])
+        elif self.covariance in _MATRICES:
+            factor = cholesky(params["covariance"])
             identity = jnp.broadcast_to(jnp.eye(factor.shape[-1]), factor.shape)
-            inverse = jax.scipy.linalg.solve_triangular(factor, identity, lower=True)
+            inverse = solve_lower(factor, identity)
             log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)))
             trace = jnp.sum(inverse**2 * self._prior_variance(rows))
             value -= 0.5 * self.strength * (log_det + trace)
@@ -146,24 +165,27 @@ class Gaussian(Emission):
         if self.scale is not None:
             return jnp.full(rows.x.shape[1:], self.scale**2)
         weight = jnp.ones_like(rows.x) if rows.observed is None else rows.observed.astype(float)
-        weight = weight * upright(rows.counts, rows.x)
-        weight = weight / jnp.sum(weight, 0)
-        centred = rows.x - jnp.sum(weight * rows.x, 0)
-        return 0.01 * jnp.sum(weight * centred**2, 0)
+        return 0.01 * channel_moments(rows.x, weight * upright(rows.counts, rows.x))[1]
+
+    def _prior_variance_of(self, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """The same in NumPy."""
+        if self.scale is not None:
+            return np.full(x.shape[1:], self.scale**2)
+        return 0.01 * channel_moments(x, weight)[1]
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         residual = rows.x[:, None] - params["mean"]  # (R, K, C) or (R, K)
-        if self.covariance == "full":
+        if self.covariance in _MATRICES:
             return _full_log_density(residual, params["covariance"], rows.observed)
         variance = self._variances(params)
         return sum_channels(-0.5 * (residual**2 / variance + jnp.log(variance) + LOG_2PI), rows)
 
     def closed_forms(self, rows: Observations) -> ClosedForms | None:
-        square = self._prior_variance_of(rows)
-        if self.covariance == "full":
-            # Every pattern of missing channels has a factor of its own.
-            whole = bool(rows.seen.all())
-            return ClosedFullGaussian(self.mean_scale, self.strength, square) if whole else None
+        square = self._prior_variance_of(rows.x, rows.seen * rows.counts[:, None])
+        if self.covariance in _MATRICES:
+            if not rows.seen.all():  # every pattern of missing channels has a factor of its own
+                return None
+            return ClosedFullGaussian(self.mean_scale, self.strength, square, self.covariance == "tied")
         return ClosedGaussian(
             self.covariance != "fixed",
             self.covariance == "spherical",
@@ -173,51 +195,42 @@ class Gaussian(Emission):
             square,
         )
 
-    def _prior_variance_of(self, rows: Observations) -> np.ndarray:
-        """(C,): scale^2, or a hundredth of each channel's variance."""
-        if self.scale is not None:
-            return np.full(rows.x.shape[1], self.scale**2)
-        weight = rows.seen * rows.counts[:, None]
-        weight = weight / weight.sum(0)
-        centred = rows.x - np.sum(weight * rows.x, 0)
-        return 0.01 * np.sum(weight * centred**2, 0)
-
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
-        """The best means at the current variances, and then the best variances."""
-        x = np.asarray(rows.x)
-        total = weighted_sums(1.0, shares, rows)
-        shrinkage: Any = 0.0
-        if self.mean_scale is not None:
-            shrinkage = np.asarray(self._variances(params)) / self.mean_scale**2
-        with np.errstate(invalid="ignore"):  # the mean of a state without mass is nan
-            mean = weighted_sums(x, shares, rows) / (total + shrinkage)
-        if self.covariance == "fixed":
+        """The best means at the current covariances, and then the best covariances."""
+        mean = np.asarray(params["mean"])
+        square = self._prior_variance_of(np.asarray(rows.x), rows.weights())
+        prior = NormalPrior(self.mean_scale, self.strength, square)
+        if self.covariance in _MATRICES:
+            current = np.broadcast_to(np.asarray(params["covariance"]), (*mean.shape, mean.shape[1]))
+            tied = self.covariance == "tied"
+            mean, covariance = best_full(mean, current, shares, rows, prior, tied)
+            return {"mean": mean, "covariance": covariance}
+        fixed = self.covariance == "fixed"
+        variance = np.asarray(self.fixed_variance if fixed else params["variance"])
+        variance = upright(variance, mean) if self.covariance == "spherical" else variance
+        mean, squares, mass = best_diagonal(mean, variance, shares, rows, prior)
+        if fixed:
             return {"mean": mean}
-        square = np.stack([
-            weighted_sums((x - centre) ** 2, shares[:, k : k + 1], rows)[0]
-            for k, centre in enumerate(mean)
-        ])  # fmt: skip
-        square = square + self.strength * np.asarray(self._prior_variance(rows))
-        mass = total + self.strength
         if self.covariance == "spherical":
-            square, mass = (part.reshape(len(part), -1).sum(1) for part in (square, mass))
-        return {"mean": mean, "variance": square / mass}
+            squares, mass = (part.reshape(len(part), -1).sum(1) for part in (squares, mass))
+        return {"mean": mean, "variance": squares / mass}
 
 
 def _full_log_density(residual: Array, covariance: Array, observed: Array | None) -> Array:
-    """(R, K). Missing channels are replaced by independent standard normal ones with residual zero."""
+    """(R, K), of covariances (K, C, C) or (C, C). Missing channels are replaced by independent standard
+    normal ones with residual zero."""
+    states, channels = residual.shape[1:]
+    covariance = jnp.broadcast_to(covariance, (states, channels, channels))
     if observed is None:
-        factor = jnp.linalg.cholesky(covariance)  # (K, C, C)
-        white = jax.scipy.linalg.solve_triangular(factor, jnp.moveaxis(residual, 0, -1), lower=True)
+        factor = cholesky(covariance)  # (K, C, C)
+        white = solve_lower(factor, jnp.moveaxis(residual, 0, -1))
         square = jnp.sum(white**2, -2).T
         count: Array | int = residual.shape[-1]
     else:
         both = observed[:, :, None] & observed[:, None, :]
         identity = jnp.eye(residual.shape[-1])
-        factor = jnp.linalg.cholesky(jnp.where(both[:, None], covariance, identity))
-        white = jax.scipy.linalg.solve_triangular(
-            factor, jnp.where(observed[:, None], residual, 0.0)[..., None], lower=True
-        )
+        factor = cholesky(jnp.where(both[:, None], covariance, identity))
+        white = solve_lower(factor, jnp.where(observed[:, None], residual, 0.0)[..., None])
         square = jnp.sum(white[..., 0] ** 2, -1)
         count = jnp.sum(observed, -1)[:, None]
     log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), -1)
@@ -225,16 +238,22 @@ def _full_log_density(residual: Array, covariance: Array, observed: Array | None
 
 
 def _kmeans(
-    x: np.ndarray, seen: np.ndarray, n_states: int, rng: np.random.Generator | None
+    x: np.ndarray,
+    seen: np.ndarray,
+    spread: np.ndarray,
+    n_states: int,
+    rng: np.random.Generator | None,
 ) -> np.ndarray:
-    """(K, C) cluster centres of complete rows, ordered by the first channel; quantiles if too few."""
+    """(K, C) cluster centres of complete rows, ordered by the first channel; quantiles if too few.
+    `spread`: (C,) standard deviations."""
     whole = x[seen.all(1)]
     distinct = len(np.unique(whole, axis=0)) if len(whole) else 0
     if distinct < max(n_states, 2):
         rows = Rows(x, seen, np.zeros((len(x), 0)), seen.any(1).astype(float))
-        return spread_levels(n_states, rows, rng) + 1e-3 * np.arange(n_states)[:, None]
-    scale = np.where(whole.std(0) > 0, whole.std(0), 1.0)
+        return spread_levels(n_states, rows, rng) + 1e-3 * np.arange(n_states)[:, None] * spread
     generator = rng or np.random.default_rng(0)
     sample = whole if len(whole) <= 20_000 else generator.choice(whole, 20_000, replace=False)
-    centres = best_kmeans(sample / scale, n_states, generator, 8 if rng is None else 1)[0] * scale
-    return centres[np.argsort(centres[:, 0], kind="stable")]
+    middle, scale = sample.mean(0), np.where(whole.std(0) > 0, whole.std(0), 1.0)
+    points = (sample - middle) / scale
+    centres = best_kmeans(points, n_states, generator, 8 if rng is None else 1)[0]
+    return (centres * scale + middle)[np.argsort(centres[:, 0], kind="stable")]

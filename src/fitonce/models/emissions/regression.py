@@ -11,6 +11,7 @@ from fitonce.core.constraints import Constraint, Positive
 from fitonce.core.deferred import jit, jnp
 from fitonce.core.numerics import Array, is_number
 from fitonce.core.parameters import Params
+from fitonce.core.units import Units, in_units
 from fitonce.models.emissions.base import LOG_2PI, Blocks, Rows, best_kmeans
 
 Noise = Literal["fixed", "shared", "state"]
@@ -44,10 +45,11 @@ class NoiseModel:
         if self.scale is not None and not (is_number(self.scale) and self.scale > 0):
             raise ValueError(f"scale must be a positive number or None, got {self.scale!r}")
 
-    def parameters(self, n_states: int) -> dict[str, Constraint]:
+    def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         if self.kind == "fixed":
             return {}
-        return {"variance": Positive((n_states,) if self.kind == "state" else ())}
+        plain = Positive((n_states,) if self.kind == "state" else ())
+        return {"variance": in_units(plain, unit_of(rows) ** 2)}
 
     def value(self, params: Params) -> Any:
         """The variance: a number, or (K,)."""
@@ -103,6 +105,11 @@ def spread_of(rows: Rows) -> Array:
     total = jnp.maximum(weight.sum(0), 1.0)
     mean = (weight * rows.x).sum(0) / total
     return jnp.mean((weight * (rows.x - mean) ** 2).sum(0) / total)
+
+
+def unit_of(rows: Rows) -> np.ndarray:
+    """The unit of all channels: their noise has the same variance."""
+    return Units.of(np.zeros(()), np.asarray(spread_of(rows))).unit
 
 
 def starting_shares(rows: Rows, n_states: int, rng: np.random.Generator | None) -> np.ndarray:
@@ -170,7 +177,8 @@ def ridge(
             penalty = precision * variance[state]
             left = grams[state] + np.diag(penalty)
             right = moments[state] + penalty[:, None] * mean[own].T
-            left = left + 1e-12 * max(np.trace(left), 1e-300) * np.eye(len(left))
+            size = np.diag(left)
+            left = left + 1e-12 * np.diag(np.where(size > 0, size, max(np.trace(left), 1e-300)))
             coefficients[state, own] = np.linalg.solve(left, right).T
             residual = x[:, own] - design @ coefficients[state, own].T
             squares[state] += weight[:, state] @ (residual**2).sum(1)

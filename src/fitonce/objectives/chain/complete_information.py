@@ -17,6 +17,8 @@ from scipy import linalg
 from fitonce.core.chunks import unit_rows
 from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.numerics import Array, in_float64
+from fitonce.core.units import stretch_of
+from fitonce.models.emissions.base import Blocks
 from fitonce.objectives import priors
 from fitonce.objectives.base import LinearMap, Program
 from fitonce.objectives.chain.posteriors import CHAIN, Chunk, Sample, Split, chain_logs, posterior_of
@@ -121,10 +123,22 @@ def information_of(
     emission = program.model.emission
     if dict(program.model.frozen).keys() <= set(CHAIN) and getattr(emission.traits, how):
         shares_of_rows = np.asarray(weighted).T
-        parts = getattr(emission, how)(program.space.to_params(at), shares_of_rows, chunk.rows)
+        plain = getattr(emission, how)(program.space.to_params(at), shares_of_rows, chunk.rows)
+        parts = _stretched(program, plain)
     else:
         parts = _by_directions(program, at, weighted, chunk.rows)
     return Information(parts[0], parts[1], parts[2], chain)
+
+
+def _stretched(program: Program, parts: Blocks) -> Blocks:
+    """By coordinates of the space, from those of plain constraints, in which they are written."""
+    stretch, split = stretch_of(program.space), Split(program.space, program.model.n_states)
+    own, shared = stretch[split.own], stretch[split.shared]
+    return (
+        own[:, :, None] * parts[0] * own[:, None],
+        own[:, :, None] * parts[1] * shared,
+        shared[:, None] * parts[2] * shared,
+    )
 
 
 def _by_directions(

@@ -29,6 +29,8 @@ _MODELS = (
                lambda o, _: GaussianHMM(o["states"]), (STATES,)),
     NamedModel("gaussian-hmm-full", "numbers, with full covariances",
                lambda o, _: GaussianHMM(o["states"], covariance="full"), (STATES,)),
+    NamedModel("gaussian-hmm-tied", "numbers, with one full covariance that all states share",
+               lambda o, _: GaussianHMM(o["states"], covariance="tied"), (STATES,)),
     NamedModel("categorical-hmm", "categories 0, 1, 2, ...",
                lambda o, data: CategoricalHMM(o["states"], n_categories(data)), (STATES,)),
     NamedModel("ar-hmm", "numbers, a linear autoregression for each hidden state (--order)",

@@ -142,7 +142,7 @@ class NativeChainObjective(ChainObjective):
         shares[self.steps.places] = found.shares[..., 0]
         counts = (found.firsts[..., 0].sum(0), found.pairs[..., 0].sum(0), shares)
         new = self.model.maximise_counts(params, *counts, self.prepared.rows)
-        return float(value[0]), self.space.to_free(new)
+        return float(value[0]), self.free_or_none(new)
 
     # --- second derivatives ----------------------------------------------------------------------------
 
@@ -275,8 +275,13 @@ class NativeChainObjective(ChainObjective):
 
     @property
     def traits(self) -> Traits:
-        many = self.space.size > _MANY
-        return replace(super().traits, closed_form_hessian=False, products=many, blocks=True)
+        return replace(
+            super().traits,
+            closed_form_hessian=False,
+            products=self.space.size > _MANY,
+            blocks=True,
+            compiles=closed_forms(self.model, self.steps) is None,
+        )
 
     def preconditioner(self, theta: np.ndarray, weights: np.ndarray | None = None) -> LinearMap:
         """The inverse of the complete-data information and the prior's, which is nearly diagonal."""

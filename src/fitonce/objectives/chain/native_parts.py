@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.units import stretch_of
 from fitonce.models.emissions.closed_forms import ClosedForms, Values
+from fitonce.models.emissions.stretched_forms import StretchedForms
 from fitonce.models.hmm import HMM
 from fitonce.objectives.base import Program
 from fitonce.objectives.chain.derived_forms import DerivedForms
 from fitonce.objectives.chain.passes import Conditionals, Posterior, Potentials, Steps, conditionals
-from fitonce.objectives.chain.posteriors import CHAIN, Split
+from fitonce.objectives.chain.posteriors import CHAIN
 from fitonce.objectives.schemes import B, Increments, Structures
 
 _DIRECTION_BYTES = 2**27  # of derivatives of potentials at a time
@@ -64,19 +66,27 @@ class Parts:
 
     @cached_property
     def forms(self) -> ClosedForms:
-        found = closed_forms(self.program.model, self.steps)
-        if found is not None:
-            return found
-        return DerivedForms.of(self.program, self.prepared.rows, self.steps.places, self.own[0])
+        if self._closed is None:
+            return DerivedForms.of(self.program, self.prepared.rows, self.steps.places, self.own[0])
+        stretch = stretch_of(self.program.space)
+        if (stretch == 1.0).all():
+            return self._closed
+        return StretchedForms(self._closed, stretch[self.own])
+
+    @cached_property
+    def _closed(self) -> ClosedForms | None:
+        return closed_forms(self.program.model, self.steps)
 
     @cached_property
     def own(self) -> np.ndarray:
         """(K, P) the coordinates of each state's emission; all of them, where states share some."""
-        split = Split(self.program.space, self.program.model.n_states)
-        if closed_forms(self.program.model, self.steps) is not None:
-            return split.own
-        every = np.setdiff1d(np.arange(self.program.space.size), split.chain)
-        return np.tile(every, (self.program.model.n_states, 1))
+        states, found = self.program.model.n_states, []
+        for name, _, places in self.program.space.leaves():
+            if name in CHAIN:
+                continue
+            common = self._closed is None or name in self._closed.shared
+            found.append(np.tile(places, (states, 1)) if common else places.reshape(states, -1))
+        return np.concatenate([np.zeros((states, 0), int), *found], 1)
 
     @cached_property
     def simplexes(self) -> dict[str, tuple[np.ndarray, tuple[np.ndarray, ...]]]:

@@ -169,7 +169,7 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         u, at = self.coordinates(self.base if weights is None else weights), jax.device_put(theta)
         value, counts = programs.expectations(self.program, at, u, *self.arrays)
         new = self.model.maximise(self.space.to_params(at), counts, self.prepared)
-        return float(value), self.space.to_free(new)
+        return float(value), self.free_or_none(new)
 
     # --- hidden states and losses ----------------------------------------------------------------------
 
@@ -252,4 +252,5 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
             channels = counted(len(self.data.channels), "channel")
             got = counted(len(other.data.channels), "channel")
             raise ValueError(f"data must have the {channels} of the fit's data, got {got}")
-        return other
+        # Free coordinates are in units of the data of the fit, not of the others.
+        return replace(other, program=replace(other.program, space=self.space))

@@ -127,10 +127,7 @@ class FieldObjective(PreparedObjective):
         params = self.space.to_params(jax.device_put(theta))
         shares = np.asarray(nodes)[..., 0] * weights[:, None]
         new = self.model.maximise(params, shares, self.prepared)
-        try:
-            return float(values[0]), self.space.to_free(new)
-        except ValueError:  # an empty class has no best parameters
-            return float(values[0]), None
+        return float(values[0]), self.free_or_none(new)
 
     @in_float64
     def state_probabilities(self, theta: np.ndarray) -> np.ndarray:
