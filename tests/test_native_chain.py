@@ -279,6 +279,11 @@ MODELS |= {
     "events": (fo.models.EventCounts(steps_per_day=4), counts()),
     "autoregression": (fo.models.ARHMM(2, 1), two_channels()),
     "missing": (fo.models.HMM(2, Gaussian("full", mean_scale=3.0)), two_channels()),
+    "integers": (
+        fo.models.HMM(2, Gaussian("full", mean_scale=3.0)),
+        [np.round(x) for x in two_channels()],
+    ),
+    "integer walk": (fo.models.ARHMM(2, 1), [np.round(x) for x in two_channels()]),
     "known rate": (fo.models.HMM(2, Poisson(), frozen={"rate": [[2.0], [9.0]]}), counts()),
 }
 every_model = pytest.mark.parametrize("name", MODELS)

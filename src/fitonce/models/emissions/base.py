@@ -136,7 +136,8 @@ class Emission(ABC):
         return None
 
     def closed_forms(self, rows: Observations) -> ClosedForms | None:
-        """Densities and derivatives in closed form, of chains with these rows; None: by JAX."""
+        """Densities and derivatives in closed form, of chains with these rows; None: by JAX. An emission
+        that has this may see equal observations as one row, with how often it occurs in `counts`."""
         return None
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:

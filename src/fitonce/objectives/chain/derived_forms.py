@@ -89,8 +89,10 @@ class DerivedForms(ClosedForms):
 
     @classmethod
     @in_float64
-    def of(cls, program: Program, rows: Any, chosen: np.ndarray, places: np.ndarray) -> DerivedForms:
-        """`chosen`: (R,) which of the rows."""
+    def of(
+        cls, program: Program, rows: Any, chosen: np.ndarray, counts: np.ndarray, places: np.ndarray
+    ) -> DerivedForms:
+        """`chosen`, `counts`: (R,) which of the rows, and how often each of them occurs."""
         free = jax.ShapeDtypeStruct((program.space.size,), float)
         jax.eval_shape(
             lambda theta: _table(program, theta, rows), free
@@ -98,8 +100,7 @@ class DerivedForms(ClosedForms):
         size = max(_FEWEST, 2 ** int(np.ceil(np.log2(max(len(chosen), 1)))))
         index = np.append(chosen, np.full(size - len(chosen), chosen[-1]))
         padded = jax.tree_util.tree_map(lambda array: jax.device_put(np.asarray(array)[index]), rows)
-        counts = np.where(np.arange(size) < len(chosen), np.asarray(rows.counts)[index], 0.0)
-        padded = replace(padded, counts=jax.device_put(counts))
+        padded = replace(padded, counts=jax.device_put(np.pad(counts, (0, size - len(chosen)))))
         # Scheme and kernel make no difference here, so that programs are shared.
         return cls(replace(program, scheme=None, kernel=None), padded, len(chosen), places)  # type: ignore[arg-type]
 

@@ -19,6 +19,7 @@ from fitonce.core.lanes import LANES
 from fitonce.core.numerics import in_float64
 from fitonce.engines import native_chain_logs as logs_engine
 from fitonce.models.base import ChainModel
+from fitonce.models.emissions.base import Emission
 from fitonce.models.hmm import HMM
 from fitonce.objectives.base import LinearMap, Traits, ValuesAndSlopes
 from fitonce.objectives.chain import native_curvature as curvature
@@ -74,12 +75,18 @@ def _is_native(objective: ChainObjective) -> bool:
     leaves = {name: leaf for name, leaf, _ in space.leaves()}
     if not all(isinstance(leaves[name], (Simplex, Frozen)) for name in CHAIN):
         return False
-    steps, states = Steps.of(objective.data, objective.prepared), model.n_states
+    steps, states = _steps(objective), model.n_states
     if 8 * len(steps.index) * states * (_ARRAYS * LANES + 2 * states) > _MOST_BYTES:
         return False
     if closed_forms(model, steps) is not None:
         return True
     return space.size - len(Split(space, model.n_states).chain) <= _FEW
+
+
+def _steps(objective: ChainObjective) -> Steps:
+    """Only emissions with closed forms are known to weigh rows by their counts."""
+    weighs = type(objective.model.emission).closed_forms is not Emission.closed_forms
+    return Steps.of(objective.data, objective.prepared, weighs)
 
 
 def _has_loops(scheme: Scheme) -> bool:
@@ -94,7 +101,7 @@ class NativeChainObjective(ChainObjective):
 
     @cached_property
     def steps(self) -> Steps:
-        return Steps.of(self.data, self.prepared)
+        return _steps(self)
 
     @cached_property
     def parts(self) -> Parts:

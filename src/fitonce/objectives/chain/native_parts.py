@@ -67,7 +67,9 @@ class Parts:
     @cached_property
     def forms(self) -> ClosedForms:
         if self._closed is None:
-            return DerivedForms.of(self.program, self.prepared.rows, self.steps.places, self.own[0])
+            return DerivedForms.of(
+                self.program, self.prepared.rows, self.steps.places, self.steps.rows.counts, self.own[0]
+            )
         stretch = stretch_of(self.program.space)
         if (stretch == 1.0).all():
             return self._closed

@@ -39,11 +39,12 @@ class Steps:
     places: np.ndarray
 
     @classmethod
-    def of(cls, data: Sequences, prepared: Prepared) -> Steps:
+    def of(cls, data: Sequences, prepared: Prepared, distinct: bool = False) -> Steps:
+        """`distinct`: whether the emission takes equal rows as one that counts several times."""
         slots = np.flatnonzero(data.valid.ravel())
         arrays = prepared.rows
         if prepared.index is None:
-            chosen, index = _distinct(arrays, slots)
+            chosen, index = _distinct(arrays, slots) if distinct else (slots, np.arange(len(slots)))
         else:
             chosen = np.arange(len(arrays.x))
             index = np.asarray(prepared.index).ravel()[slots].astype(np.int64)
@@ -95,7 +96,8 @@ def _distinct(rows: Any, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x, known = np.asarray(rows.x, float)[slots], np.asarray(rows.covariates, float)[slots]
     if not (x == np.floor(x)).all():
         return slots, np.arange(len(slots))
-    keys = np.concatenate([x, rows.mask()[slots], known], 1)
+    counted = np.asarray(rows.counts, float)[slots, None] > 0
+    keys = np.concatenate([x, rows.mask()[slots], known, counted], 1)
     _, first, index = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     return slots[first], index.ravel().astype(np.int64)
 
