@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fitonce.core.memory import checked_limit
 from fitonce.core.wording import counted, memory
-from fitonce.fitting.finish import checked_limit, is_formed, matrix_bytes
+from fitonce.fitting.finish import by_products
+from fitonce.fitting.footprint import matrix_bytes
 from fitonce.fitting.hessian import LARGE
 from fitonce.objectives.families import family_of
 
@@ -65,6 +67,7 @@ def plan(model: Any, data: Any = None, *, memory_limit: float | None = None) -> 
         raise ValueError(f"a plan of {model} needs the data: fo.plan(model, data)")
     objective = family.objective(model, data, None)
     size, sites = objective.space.size, objective.collection
-    need, dense = matrix_bytes(size), is_formed(objective, limit)
+    need = matrix_bytes(size)
+    dense = not by_products(objective) or need <= limit
     cross = 8.0 * size * sites.n_sequences
     return Plan(size, sites.n_sequences, sites.n_sites, need, cross, limit, dense)

@@ -54,6 +54,9 @@ class Traits:
         cheap_cross: whether J costs less than one gradient each for a few folds.
         cheap_rows: whether folds of little memory take little time, less than compiling: then few folds
             are padded to a common number, see `core.chunks.common_rows`.
+        together: folds run in groups of this many, so that one takes their memory, and more take no more
+            (but for their weights); 1: each takes its own.
+        programs: whether work is compiled by JAX.
         products: whether it multiplies by Hessians without forming them: `products`, `products_at`,
             `slopes_along`.
         blocks: whether `preconditioner` is more than the identity: emission parameters are per state.
@@ -72,6 +75,8 @@ class Traits:
     closed_form_hessian: bool = False
     cheap_cross: bool = False
     cheap_rows: bool = False
+    together: int = 1
+    programs: bool = True
     products: bool = False
     blocks: bool = False
     strongly_nonquadratic: bool = False
@@ -210,6 +215,11 @@ class Objective(ABC):
 
     def bytes_per_loss(self, touched: int) -> int:
         """Approximate memory of the losses of one fold that leaves out `touched` units."""
+        return self.bytes_per_fold
+
+    @property
+    def bytes_per_point(self) -> int:
+        """Approximate memory of H or of a leave-one-out sweep, without what can be cut into pieces."""
         return self.bytes_per_fold
 
     def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:  # noqa: B027

@@ -144,6 +144,19 @@ class NativeChainObjective(ChainObjective):
         new = self.model.maximise_counts(params, *counts, self.prepared.rows)
         return float(value[0]), self.space.to_free(new)
 
+    @property
+    def bytes_per_fold(self) -> int:
+        """Rows, nodes, weights and what densities take, each in its lane."""
+        states, channels = self.model.n_states, self.steps.rows.x[:1].size
+        rows = len(self.steps.rows.x) * states * (3 + channels)
+        return 8 * (len(self.steps.index) * (2 * states + 4) + rows)
+
+    @property
+    def bytes_per_point(self) -> int:
+        """Messages, conditional probabilities, scores, and derivatives along one direction."""
+        states, own = self.model.n_states, self.parts.own.shape[1]
+        return 8 * len(self.steps.index) * states * (2 * states + own + 10)
+
     # --- second derivatives ----------------------------------------------------------------------------
 
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -275,8 +288,9 @@ class NativeChainObjective(ChainObjective):
 
     @property
     def traits(self) -> Traits:
-        many = self.space.size > _MANY
-        return replace(super().traits, closed_form_hessian=False, products=many, blocks=True)
+        many, closed = self.space.size > _MANY, closed_forms(self.model, self.steps) is not None
+        native = replace(super().traits, together=LANES, programs=not closed)
+        return replace(native, closed_form_hessian=False, products=many, blocks=True)
 
     def preconditioner(self, theta: np.ndarray, weights: np.ndarray | None = None) -> LinearMap:
         """The inverse of the complete-data information and the prior's, which is nearly diagonal."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core import memory
 from fitonce.core.chunks import chunks
 from fitonce.core.deferred import jax, jnp
 from fitonce.core.devices import on_cpu
@@ -140,7 +141,8 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         count = len(self.base)
         per = self.bytes_per_fold // count + 16 * len(theta)
         found = np.empty((count, len(theta)))
-        for some, _ in chunks(count, int(np.clip(_SLOPE_BYTES // per, 1, count))):
+        room = memory.room(_SLOPE_BYTES, per, "the gradient of one sequence")
+        for some, _ in chunks(count, int(np.clip(room // per, 1, count))):
             part = (self.prepared.take(jax.device_put(some)), self.layout.take(jax.device_put(some)))
             found[some] = programs.sequence_slopes(self.program, jax.device_put(theta), *part)
         return found.T
