@@ -24,9 +24,9 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _WRITTEN = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e[0-9]+)?)\s*([a-z]*)\s*", re.IGNORECASE)
-IMPORTS = 40 * 2**20  # loops that are read from disk, tables of results, small arrays
+IMPORTS = 56 * 2**20  # loops that are read from disk, tables of results, small arrays
 JAX = 120 * 2**20  # the import of JAX
-PROGRAMS = 130 * 2**20  # what JAX holds to compile, and what a family compiles
+PROGRAMS = 180 * 2**20  # what JAX holds to compile, and what a family compiles
 WORKER = 420 * 2**20  # a worker process with all of these
 
 

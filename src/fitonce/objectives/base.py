@@ -54,8 +54,7 @@ class Traits:
         cheap_cross: whether J costs less than one gradient each for a few folds.
         cheap_rows: whether folds of little memory take little time, less than compiling: then few folds
             are padded to a common number, see `core.chunks.common_rows`.
-        together: folds run in groups of this many, so that one takes their memory, and more take no more
-            (but for their weights); 1: each takes its own.
+        together: folds that run in one group, whose memory one takes, and more do not exceed.
         programs: whether work is compiled by JAX.
         products: whether it multiplies by Hessians without forming them: `products`, `products_at`,
             `slopes_along`.
@@ -221,6 +220,10 @@ class Objective(ABC):
     def bytes_per_point(self) -> int:
         """Approximate memory of H or of a leave-one-out sweep, without what can be cut into pieces."""
         return self.bytes_per_fold
+
+    def shortened(self, sites: int) -> Objective:
+        """On about so many sites of the data, to time work on; all where there is no such part."""
+        return self
 
     def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:  # noqa: B027
         """Raise where the weights (P,) of a fold have no effect on F."""

@@ -246,6 +246,18 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         """The same model on other data."""
         return chain_objective(self.model, data, self.program.kernel)
 
+    def shortened(self, sites: int) -> ChainObjective:
+        """Whole sequences, or the beginning of a long one; all where parameters depend on the data."""
+        data = self.data
+        if data.n_sites <= sites:
+            return self
+        count = max(int(np.searchsorted(np.cumsum(data.lengths), sites)), 1)
+        known = data.observed if data.conditioned is None else data.observed | data.conditioned
+        lengths = np.minimum(data.lengths[:count], sites)
+        part = (slice(count), slice(int(lengths.max())))
+        other = self._of(Sequences(data.values[part], known[part], lengths, data.channels))
+        return self if other.space.size != self.space.size else other.with_scheme(self.scheme)
+
     def for_prediction(self, data: Any = None) -> ChainObjective:
         if data is None:
             return self
