@@ -67,7 +67,12 @@ def predictions(objective: Objective, folds: Folds, fit: Fit | None, limit: floa
     along = schemes.resolve_scheme(None, folds.kind, objective.scheme)
     path, asked = objective.with_scheme(along), asked_of(folds)
     times = times_of(path, None if fit is None else fit.theta)
-    with memory.limited(limit):
+    paths = [path, objective]
+    if objective.traits.resampling:
+        paths.append(objective.for_resampling(objective.traits.resampling[0]))
+    # One fold at a time is the least that calls can do: where that is too much, the table says so.
+    least = memory.IMPORTS + 2.0 * max(bytes_of_chunk(each, 1) for each in paths)
+    with memory.limited(max(limit, least)):
         rows = [_fit(path, times, fit, programs)]
         rows += [_folds(path, times, asked, method) for method in _WORK]
         points = int(np.sum(objective.collection.weights > 0))

@@ -17,6 +17,7 @@ import numpy as np
 from fitonce.core.numerics import in_float64
 from fitonce.core.parallel import cores
 from fitonce.crossval.batches import Batches
+from fitonce.fitting.hessian import LARGE
 from fitonce.objectives.base import Objective
 
 _SHORT, _LONGER = 800, 3200  # sites
@@ -24,6 +25,7 @@ _ROWS = 16  # folds for each core
 _ROWS_BYTES = 2**27
 _FEW = 150  # parameters: with more, H is counted as gradients
 _AGAIN = 2
+_TOUCHED, _COMPILING = 6, 10.0  # operations of a parameter in a step, seconds to compile its programs
 _MATRIX = 400  # rows of the matrices that are multiplied to see how fast that is
 
 
@@ -50,6 +52,8 @@ class Times(NamedTuple):
 @in_float64
 def times_of(objective: Objective, theta: np.ndarray | None = None) -> Times:
     """Of an objective along the scheme of its folds; `theta`: where, a start of a fit by default."""
+    if objective.space.size > LARGE:
+        return _counted(objective)
     longer, sites = _part(objective, _LONGER)
     at = longer.start(None) if theta is None else theta
     found, compiling = _timed(longer, at)
@@ -59,6 +63,15 @@ def times_of(objective: Objective, theta: np.ndarray | None = None) -> Times:
         slope = np.maximum(found - _timed(short, at)[0], 0.0) / (sites - fewer)
         found = np.maximum(found + slope * (total - sites), found)
     return Times._make([*found.tolist(), compiling])
+
+
+def _counted(objective: Objective) -> Times:
+    """With thousands of parameters even a start takes long, so that operations are counted: every step of
+    the data meets every parameter a few times."""
+    size, each = objective.space.size, seconds_per_operation()
+    gradient = _TOUCHED * objective.collection.n_sites * size * each
+    matrix = size * gradient
+    return Times(gradient, gradient, gradient, matrix, matrix, matrix, _COMPILING)
 
 
 def _part(objective: Objective, sites: int) -> tuple[Objective, int]:
