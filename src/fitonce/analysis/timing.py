@@ -66,8 +66,8 @@ def times_of(objective: Objective, theta: np.ndarray | None = None) -> Times:
 
 
 def _counted(objective: Objective) -> Times:
-    """With thousands of parameters even a start takes long, so that operations are counted: every step of
-    the data meets every parameter a few times."""
+    """With thousands of parameters even a start takes long, so that operations are counted: every step
+    of the data meets every parameter a few times."""
     size, each = objective.space.size, seconds_per_operation()
     gradient = _TOUCHED * objective.collection.n_sites * size * each
     matrix = size * gradient
