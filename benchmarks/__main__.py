@@ -16,6 +16,7 @@ from benchmarks import (
     lengths,
     many_sequences,
     peers,
+    plan,
     report,
     scaling,
     start,
@@ -36,6 +37,7 @@ NAMES = {
     "chains": chains.main,
     "lengths": lengths.main,
     "chain-scaling": chain_scaling.main,
+    "plan": plan.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

@@ -69,9 +69,9 @@ def near_a_minimum(model: Any, data: Any) -> tuple[Any, np.ndarray]:
     if kept.exists():
         with np.load(kept) as file:
             params = {key: file[key] for key in file.files if key != "seconds"}
-        fit = fo.fit_at(model, data, params, memory_limit=1.0)
+        fit = fo.fit_at(model, data, params, memory_limit="2GB")
     else:
-        fit = fo.fit(model, data, restarts=1, memory_limit=1.0)
+        fit = fo.fit(model, data, restarts=1, memory_limit="2GB")
     print(f"fit by products {fit.seconds:.0f} s: {fit.status}")
     return fit.objective, fit.theta
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
+from unittest import mock
 
 import jax
 import numpy as np
@@ -12,13 +13,11 @@ import pytest
 import fitonce as fo
 from ar_cases import fitted, wide
 from fitonce.core.status import Outcome
-from fitonce.crossval import fold_states as fold_state
 from fitonce.crossval import methods
-from fitonce.fitting import hessian
+from fitonce.fitting import finish, footprint, hessian
 from fitonce.fitting.batched_lbfgs import batched_lbfgs
 from fitonce.fitting.certificate import certify_by_products as told
 from fitonce.fitting.conjugate_gradients import conjugate_gradients
-from fitonce.fitting.finish import matrix_bytes
 from fitonce.fitting.hessian import DenseHessian, ImplicitHessian, IndefiniteError, UnsolvedError
 from fitonce.fitting.newton_cg import newton_cg, newton_cg_afresh
 
@@ -510,10 +509,10 @@ def test_folds_that_are_not_finite_stay_and_others_go_on():
 
 @cache
 def without_matrix():
-    """The same fit, with too little memory for H."""
+    """The same fit, as if there were too little memory for H."""
     fit = wide()
-    limit = matrix_bytes(len(fit.theta)) - 1
-    return fo.fit(fit.model, fit.data, init=fit.params, memory_limit=limit)
+    with mock.patch.object(finish, "is_formed", return_value=False):
+        return fo.fit(fit.model, fit.data, init=fit.params)
 
 
 def test_a_fit_of_many_parameters_is_certified():
@@ -563,7 +562,7 @@ def test_products_and_matrices_take_folds_to_the_same_place(monkeypatch, method)
     curve = fo.curvature(fit, "structures")
     found = {}
     for limit in (0, 10**9):
-        monkeypatch.setattr(fold_state, "PRODUCTS_PAY", limit)
+        monkeypatch.setattr(footprint, "PRODUCTS_PAY", limit)
         found[limit] = fo.cross_validate(fit, folds, method=method)
         assert found[limit].folds["ok"].all()
     np.testing.assert_allclose(found[0].theta, found[10**9].theta, atol=1e-6)
@@ -577,7 +576,7 @@ def test_products_and_matrices_take_folds_to_the_same_place(monkeypatch, method)
 
 def test_large_newton_is_used_where_products_pay(monkeypatch):
     called = []
-    monkeypatch.setattr(fold_state, "PRODUCTS_PAY", 0)
+    monkeypatch.setattr(footprint, "PRODUCTS_PAY", 0)
     monkeypatch.setattr(
         methods, "large_newton", lambda *given: called.append(given) or methods.none(*given)
     )

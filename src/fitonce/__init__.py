@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fitonce.analysis.influence import Influence, influence
     from fitonce.analysis.label_audit import LabelAudit
     from fitonce.analysis.maps import plot_map
+    from fitonce.analysis.plan import Plan, plan
     from fitonce.analysis.predict import marginals, predict
     from fitonce.analysis.select import Selection, select
     from fitonce.core.parallel import Workers
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from fitonce.fitting.curvature import Curvature, curvature
     from fitonce.fitting.fit import Fit, fit, fit_at
     from fitonce.fitting.hessian import IndefiniteError, UnsolvedError
-    from fitonce.fitting.plan import plan
     from fitonce.folds import Folds
     from fitonce.objectives import schemes
     from fitonce.results.compare import Comparison, compare
@@ -55,6 +55,7 @@ __all__ = [
     "LabelAudit",
     "Labelled",
     "Outcome",
+    "Plan",
     "Selection",
     "Sequences",
     "Status",
@@ -105,6 +106,7 @@ _WHERE = {
     "LabelAudit": "fitonce.analysis.label_audit",
     "Labelled": "fitonce.data.labelled",
     "Outcome": "fitonce.core.status",
+    "Plan": "fitonce.analysis.plan",
     "Selection": "fitonce.analysis.select",
     "Sequences": "fitonce.data.sequences",
     "Status": "fitonce.core.status",
@@ -128,7 +130,7 @@ _WHERE = {
     "loo": "fitonce.crossval.loo",
     "marginals": "fitonce.analysis.predict",
     "models": "fitonce.models",
-    "plan": "fitonce.fitting.plan",
+    "plan": "fitonce.analysis.plan",
     "plot_map": "fitonce.analysis.maps",
     "predict": "fitonce.analysis.predict",
     "read_conll": "fitonce.data.conll",

@@ -16,13 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fitonce.core import memory
 from fitonce.core.deferred import jax, jnp
+from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import in_float64, is_count
 from fitonce.core.wording import counted
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.methods import METHODS, exact
 from fitonce.fitting.curvature import Curvature, curvature_of
 from fitonce.fitting.fit import Fit, delta_method
+from fitonce.fitting.footprint import bytes_of_cross, bytes_of_draws, bytes_per_refined, hold_point
+from fitonce.objectives.base import Objective
 
 KINDS = ("block", "iid", "structures")
 _METHODS = ("ij", "newton", "exact")
@@ -97,6 +101,7 @@ class Bootstrap:
         return "\n".join(lines)
 
 
+@limits_memory
 @in_float64
 def bootstrap(
     fit: Fit,
@@ -110,6 +115,7 @@ def bootstrap(
     check: int = 0,
     seed: int = 0,
     damping: float = 0.0,
+    memory_limit: float | str | None = None,
 ) -> Bootstrap:
     """Standard errors and intervals of the parameters, or of any function of them.
 
@@ -129,6 +135,9 @@ def bootstrap(
         check: refit this many of the draws exactly, and report the differences.
         seed: of the draws.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
+        memory_limit: what the call may add to the memory of this process, in bytes or as text such as
+            "2GB"; None: half of this machine's memory. Draws are kept as counts, and worked on in
+            pieces below it; where these take more, the call refuses. See `fo.plan`.
     """
     _refuse(fit, kind, n, block, level, check)
     curve = curvature_of(fit, fit.objective.for_resampling(kind), damping)
@@ -136,8 +145,9 @@ def bootstrap(
         raise ValueError(f"method must be one of {_METHODS}, got {method!r}")
     block = _block_length(fit, block) if kind == "block" else None
     rng = np.random.default_rng(seed)
+    _hold(curve.objective, n, method)
     weights = _weights(curve.objective.base, fit, block, rng, n)
-    size = chunk_size(fit.objective.bytes_per_fold, n)
+    size = chunk_size(curve.objective, n)
     solved = METHODS[method](curve, Batches.of(curve.objective, weights, size))
     ok = np.array([status.ok for status in solved.status])
     if ok.sum() < 2:
@@ -160,6 +170,16 @@ def bootstrap(
     left = np.nan if method == "exact" else _left(curve, weights[:_SAMPLE], theta[:_SAMPLE], size)
     lost = len(ok) - len(draws)
     return Bootstrap(table, draws, theta, level, kind, block, report, left, lost, failed, damping, fit)
+
+
+def _hold(objective: Objective, n: int, method: str) -> None:
+    """Declare what all draws take."""
+    hold_point(objective)
+    memory.hold(bytes_of_draws(objective, n), f"the weights of {counted(n, 'draw')}")
+    memory.hold(bytes_of_cross(objective, n), f"J, {objective.space.size:,} x {len(objective.base):,}")
+    if method != "ij":
+        what = f"{counted(n, 'matrix', 'matrices')} of {counted(objective.space.size, 'parameter')}"
+        memory.hold(n * bytes_per_refined(objective, n, method), what)
 
 
 def _refuse(fit: Fit, kind: str, n: int, block: int | None, level: float, check: int) -> None:
@@ -198,15 +218,15 @@ def _weights(
     base: np.ndarray, fit: Fit, block: int | None, rng: np.random.Generator, n: int
 ) -> np.ndarray:
     """(n, P) how often each observation (or sequence) was drawn, one by one or in blocks of `block`
-    steps; 0 where nothing was observed."""
-    if block is None:
-        observed = np.flatnonzero(base)
-        count = len(observed)
-        weights = np.zeros((n, len(base)))
-        weights[:, observed] = rng.multinomial(count, np.full(count, 1 / count), n)
-        return weights
-    lengths = fit.objective.collection.lengths
-    return base * np.stack([_blocks_drawn(lengths, block, rng) for _ in range(n)])
+    steps; 0 where nothing was observed. As small integers: there may be many."""
+    weights, observed = np.zeros((n, len(base)), np.int16), np.flatnonzero(base)
+    lengths, shares = fit.objective.collection.lengths, np.full(len(observed), 1 / len(observed))
+    for draw in weights:
+        if block is None:
+            draw[observed] = rng.multinomial(len(observed), shares)
+        else:
+            draw[:] = base * _blocks_drawn(lengths, block, rng)
+    return weights
 
 
 def _blocks_drawn(lengths: np.ndarray, block: int, rng: np.random.Generator) -> np.ndarray:

@@ -9,10 +9,13 @@ import numpy as np
 import pandas as pd
 
 from fitonce.analysis.label_audit import LabelAudit, label_audit
+from fitonce.core import memory
+from fitonce.core.memory import limits_memory
 from fitonce.core.wording import counted
 from fitonce.crossval.loo import sweep
 from fitonce.fitting.curvature import curvature
 from fitonce.fitting.fit import Fit, delta_method
+from fitonce.fitting.footprint import bytes_of_influence, bytes_of_sweep
 from fitonce.results import plots
 from fitonce.results.summary import moves_most
 
@@ -86,18 +89,26 @@ class Influence:
         return "\n".join(lines)
 
 
-def influence(fit: Fit, *, damping: float = 0.0) -> Influence | LabelAudit:
+@limits_memory
+def influence(
+    fit: Fit, *, damping: float = 0.0, memory_limit: float | str | None = None
+) -> Influence | LabelAudit:
     """Every observed point's influence on the fit, to first order, from one sweep of tangents; for a
     model of labels, an audit of them.
 
     Args:
         fit: of a chain, a field or a model of labels.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
+        memory_limit: what the call may add to the memory of this process, in bytes or as text such as
+            "2GB"; None: half of this machine's memory. The table has a number for each point and
+            parameter, so that less than it takes is refused. See `fo.plan`.
     """
     if isinstance(fit, Fit) and fit.objective.traits.labels:
         return label_audit(fit, damping)
     curve = curvature(fit, damping=damping)
     folds, losses, slopes = sweep(fit)
+    more = bytes_of_influence(fit.objective, len(folds)) - bytes_of_sweep(fit.objective, len(folds))
+    memory.hold(more, f"the table of {counted(len(folds), 'point')}")
     moves = curve.solve(slopes.T).T
     observed = np.array([indices[0] for indices in folds.dropped])
     sites = fit.objective.collection.sites.iloc[observed]

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core import memory
+from fitonce.core.chunks import stretches
 from fitonce.core.numerics import is_count
 from fitonce.core.wording import counted
 from fitonce.data.labelled import Labelled
 from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit
+from fitonce.fitting.footprint import bytes_of_influence, hold_point
 from fitonce.results import plots
 
-_CHUNK_BYTES = 2**27  # of slopes at a time
 _BY = ("loss", "displacement")
 _AROUND = 6  # words on either side that a report shows
 
@@ -110,6 +112,7 @@ class LabelAudit:
 def label_audit(fit: Fit, damping: float) -> LabelAudit:
     """Judge every label and every sequence by the rest of the data, to first order, from one pass."""
     curve = curvature(fit, damping=damping)
+    hold_point(fit.objective)
     return LabelAudit(_tokens(fit, curve), _sequences(fit, curve), damping, fit)
 
 
@@ -117,9 +120,8 @@ def _tokens(fit: Fit, curve: Curvature) -> pd.DataFrame:
     data: Labelled = fit.data
     known = np.flatnonzero(data.weights)
     values, losses, displacement, best, chance = np.empty((5, len(known)))
-    size = max(_CHUNK_BYTES // (8 * len(fit.theta)), 1)
-    for start in range(0, len(known), size):
-        some = slice(start, start + size)
+    memory.hold(bytes_of_influence(fit.objective, len(known)), "the table of labels")
+    for some in stretches(len(known), 32.0 * len(fit.theta), "the slopes of a label"):
         logs, slopes, shares = fit.objective.label_evidence(fit.theta, known[some])
         values[some] = -logs
         losses[some], displacement[some] = _without(curve, -logs, -slopes)
@@ -144,8 +146,10 @@ def _tokens(fit: Fit, curve: Curvature) -> pd.DataFrame:
 def _sequences(fit: Fit, curve: Curvature) -> pd.DataFrame:
     data: Labelled = fit.data
     known = np.flatnonzero(data.sequence_weights)
-    values, slopes = fit.objective.sequence_evidence(fit.theta, known)
-    losses, displacement = _without(curve, values, slopes)
+    values, losses, displacement = np.empty((3, len(known)))
+    for some in stretches(len(known), 64.0 * len(fit.theta), "the slopes of a sequence"):
+        values[some], slopes = fit.objective.sequence_evidence(fit.theta, known[some])
+        losses[some], displacement[some] = _without(curve, values[some], slopes)
     return pd.DataFrame(
         {
             "sequence": known,

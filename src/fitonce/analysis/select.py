@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core import memory
+from fitonce.core.memory import limits_memory
 from fitonce.crossval.cross_validate import cross_validate
 from fitonce.fitting.fit import fit
 from fitonce.folds import Folds
@@ -86,6 +88,7 @@ class Selection:
         return "\n".join(lines)
 
 
+@limits_memory
 def select(
     candidates: Mapping[str, Any],
     data: Any,
@@ -95,6 +98,7 @@ def select(
     seed: int = 0,
     told: Callable[[str], None] = lambda name: None,
     stop: Callable[[], bool] | None = None,
+    memory_limit: float | str | None = None,
     **how: Any,
 ) -> Selection:
     """Fit several models, cross-validate each on the same folds, and choose among them.
@@ -106,6 +110,8 @@ def select(
         restarts, seed: of the fits.
         told: called with a model's name before it is fitted.
         stop: once it returns true, models that were not begun are skipped.
+        memory_limit: what all of it may add to the memory of this process, in bytes or as text such as
+            "2GB"; None: half of this machine's memory. A model that needs more is skipped.
         **how: for `cross_validate`.
     """
     if not isinstance(candidates, Mapping) or not candidates:
@@ -126,6 +132,7 @@ def select(
             skipped[name] = str(error)
         else:
             rows[name] = _criteria(fitted)
+            memory.hold(_size(results[name]), "the results of other models")
     if not results:
         raise ValueError(f"no model could be fitted: {next(iter(skipped.values()))}")
     comparison = compare(results)
@@ -134,6 +141,12 @@ def select(
     best = comparison.best
     near = (table["difference"] <= table["difference_se"]) | (table.index == best)
     return Selection(table, best, str(table.index[near][0]), skipped, comparison, results)
+
+
+def _size(result: CVResult) -> float:
+    """Bytes of a result that is kept."""
+    tables = (result.pointwise, result.folds)
+    return float(result.theta.nbytes + sum(table.memory_usage(deep=True).sum() for table in tables))
 
 
 def _criteria(fitted: Any) -> dict[str, Any]:

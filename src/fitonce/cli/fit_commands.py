@@ -49,7 +49,7 @@ def run_loo(request: Request) -> None:
     started = time.perf_counter()
     loaded, model = request.loaded()
     fit = fitted(request, model, loaded.data)
-    result = loo(fit, progress=request.bars)
+    result = loo(fit, progress=request.bars, memory_limit=request.memory_limit)
     _finish(request, loaded.notes, result, lambda: {"influence": influence_for_report(fit)}, started)
 
 
@@ -84,7 +84,7 @@ def run_influence(request: Request, top: int, table: Path | None) -> None:
     outputs.check_outputs([table], request.plot, request.force)
     loaded, model = request.loaded()
     fit = fitted(request, model, loaded.data)
-    found = influence(fit)
+    found = influence(fit, memory_limit=request.memory_limit)
     if not fit.ok:
         complain(f"the fit is not a certified minimum: {fit.status}")
     wrote = []

@@ -22,4 +22,7 @@ PlotOption = Annotated[Path | None, out("Write a plot (PNG, PDF, SVG)", "--plot"
 ForceOption = Annotated[bool, out("Overwrite existing files", "--force")]
 JsonOption = Annotated[bool, out("Print only JSON", "--json")]
 QuietOption = Annotated[bool, out("Print one line", "--quiet", "-q")]
+MemoryOption = Annotated[
+    str | None, model("Most memory that the work may add, such as 2GB", "--memory-limit")
+]
 CacheOption = Annotated[bool, out("Cache compiled programs (FITONCE_CACHE)", "--cache/--no-cache")]

@@ -18,6 +18,7 @@ from fitonce.cli import options as o
 from fitonce.cli.choices import FoldChoice, ModelChoice, flag, model_options
 from fitonce.cli.outputs import check_outputs
 from fitonce.core import compile_cache
+from fitonce.core.memory import checked_limit
 from fitonce.crossval.losses import LOSSES, resolve_loss
 from fitonce.crossval.methods import METHODS, resolve_method
 from fitonce.data.reading import Columns
@@ -72,6 +73,7 @@ class Request:
     json: o.JsonOption = False
     quiet: o.QuietOption = False
     cache: o.CacheOption = True
+    memory_limit: o.MemoryOption = None
     options: dict[str, Any] = field(default_factory=dict)  # of models, see `choices`
 
     @property
@@ -88,7 +90,7 @@ class Request:
         """Arguments of `cross_validate`."""
         budget = {} if self.max_seconds is None else {"max_seconds": self.max_seconds}
         chosen = {"method": self.method, "scheme": self.scheme, "loss": self.loss}
-        return {**chosen, **budget, "progress": self.bars}
+        return {**chosen, **budget, "progress": self.bars, "memory_limit": self.memory_limit}
 
     def choice(self) -> ModelChoice:
         return ModelChoice(self.model, self.options)
@@ -103,6 +105,7 @@ class Request:
         self.fold_choice().kind(choice.family)  # raise now rather than after the fit
         resolve_method(self.method)
         resolve_loss(self.loss)
+        checked_limit(self.memory_limit)
         if self.scheme is not None:
             named_scheme(self.scheme)
         check_outputs([self.report, self.save], self.plot, self.force)

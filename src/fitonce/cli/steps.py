@@ -26,7 +26,8 @@ _FEW_PARAMETERS, _FEW_POINTS = 500, 200_000  # influence takes seconds up to her
 
 def fitted(request: Request, model: Any, data: Any) -> Fit:
     """The model fitted to the data as requested."""
-    return fit(model, data, restarts=request.restarts, seed=request.seed, progress=request.bars)
+    how: dict[str, Any] = {"progress": request.bars, "memory_limit": request.memory_limit}
+    return fit(model, data, restarts=request.restarts, seed=request.seed, **how)
 
 
 def folds_for(choice: FoldChoice, models: Collection[Any], data: Any) -> Folds:

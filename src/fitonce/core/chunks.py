@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fitonce.core import memory
+
 SMALL_BYTES = 2**23  # of work that takes less time than compiling a program of another shape
 _COMMON = (1, 64, 256)  # one row alone is the objective of a fit, which is asked for hundreds of times
 
@@ -23,6 +25,13 @@ def common_rows(count: int, bytes_per_row: int) -> np.ndarray:
     little work: rows of any number then run the same few programs."""
     fits = (size for size in _COMMON if size >= count and size * bytes_per_row <= SMALL_BYTES)
     return np.minimum(np.arange(next(fits, count)), count - 1)
+
+
+def stretches(count: int, bytes_each: float, what: str) -> Iterator[slice]:
+    """0 .. count - 1 in stretches that memory allows, for work that needs no common shape."""
+    size = max(int(memory.room(SMALL_BYTES * 8, bytes_each, what) // bytes_each), 1)
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
 
 
 def unit_rows(count: int, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

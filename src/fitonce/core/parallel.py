@@ -21,8 +21,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fitonce.core import memory
 from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64, is_count
+from fitonce.core.wording import counted
 
 BACKENDS = ("loky", "dask")
 _MOST_DEATHS = 3  # in a row without a result: more, and the task itself kills its worker
@@ -57,6 +59,7 @@ class Workers:
         """Yield work(*task) for each task, in order, as soon as it is there."""
         from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
+        work = memory.shared(work, self.n)
         done, deaths = 0, 0
         while done < len(tasks):
             try:
@@ -107,7 +110,16 @@ Parallel = Workers | Literal["devices"] | None
 
 
 def resolve_parallel(parallel: Any) -> Parallel:
-    """Check a `parallel=` argument; 1 worker is None."""
+    """Check a `parallel=` argument; 1 worker is None. Processes on this machine are declared as memory
+    of the call."""
+    found = _resolved(parallel)
+    if isinstance(found, Workers) and found.backend == "loky":
+        what = counted(found.n, "worker process", "worker processes")
+        memory.hold(found.n * memory.WORKER, what)
+    return found
+
+
+def _resolved(parallel: Any) -> Parallel:
     if parallel is None or isinstance(parallel, Workers):
         return parallel
     if isinstance(parallel, str):

@@ -12,12 +12,22 @@ small estimated error among many large ones is not credible.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from fitonce.core.status import Outcome, Rung
+from fitonce.core.status import Outcome, Rung, Status
 from fitonce.crossval.evidence import Evidence, arrived_errors, judge_failures
-from fitonce.crossval.fold_states import Descent, FoldParameters, out_of_budget, settle, start
+from fitonce.crossval.fold_states import (
+    Descent,
+    FoldParameters,
+    at_full_fit,
+    out_of_budget,
+    settle,
+    start,
+)
 from fitonce.crossval.losses import Scoring
+from fitonce.crossval.pieces import joined
 from fitonce.crossval.refine import advance, refine
 from fitonce.results.verdicts import SAFETY, default_tolerance, sound
 
@@ -25,13 +35,60 @@ _TARGET = 0.1  # of the tolerable error: a hundredth of the standard error
 _MANY = 0.25  # of the folds: if more are not good enough, the others are refined, too
 
 
-def climb(scoring: Scoring, tolerance: float | None) -> tuple[FoldParameters, Evidence]:
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """Folds after `none` and `onestep`.
+
+    Attributes:
+        thetas: (F, D) of the rung that was good enough, or of the last.
+        status, rungs, distances: (F,) of the folds.
+        evidence: for them.
+        climbing: (n,) folds for which neither rung was good enough.
+        state: where the folds are; None where there was no memory to keep it.
+    """
+
+    thetas: np.ndarray
+    status: list[Status]
+    rungs: np.ndarray
+    distances: np.ndarray
+    evidence: Evidence
+    climbing: np.ndarray
+    state: Descent | None
+
+
+def climb(
+    scoring: Scoring, tolerance: float | None, pieces: list[np.ndarray]
+) -> tuple[FoldParameters, Evidence]:
     """Parameters and losses of all folds, each from the lowest rung that is good enough; `tolerance` is
-    that of `cross_validate`."""
+    that of `cross_validate`, and `pieces` are the folds that are in memory at a time."""
+    batches, walks, ends = scoring.batches, [], []
+    control = scoring.losses(at_full_fit(batches, scoring.curve), batches.every_fold)
+    target = _target(scoring, control, tolerance)
+    for folds in pieces:
+        part = scoring.some(folds)
+        walk = _walk(part, control[folds], target)
+        batches.add_work(part.batches, folds)
+        walks.append(walk if len(pieces) == 1 else replace(walk, state=None))
+    ended = batches.spent()
+    many = sum(walk.climbing.size for walk in walks) > _MANY * batches.n_folds
+    for folds, walk in zip(pieces, walks, strict=True):
+        part = scoring.some(folds)
+        climbing = np.arange(len(folds)) if many else walk.climbing
+        if climbing.size and not ended:
+            walk = _refined(part, walk, climbing, target)
+            batches.add_work(part.batches, folds)
+        for fold in walk.climbing if ended else ():
+            if walk.status[fold].outcome is Outcome.APPROXIMATE:
+                walk.status[fold] = out_of_budget(walk.distances[fold])
+        judge_failures(part, walk.status, walk.evidence)
+        ends.append((FoldParameters(walk.thetas, walk.status, walk.rungs), walk.evidence))
+    return joined([end for end, _ in ends], [evidence for _, evidence in ends])
+
+
+def _walk(scoring: Scoring, control: np.ndarray, target: float) -> _Walk:
+    """All folds by `none`, and those for which that is not good enough by `onestep`."""
     curve, batches = scoring.curve, scoring.batches
     state = start(batches, curve)
-    control = scoring.losses(state.thetas, batches.every_fold)
-    target = _target(scoring, control, tolerance)
     evidence = Evidence.unchecked(control.copy(), control)
     thetas, current, climbing = state.thetas.copy(), control.copy(), batches.every_fold
     carriers = scoring.carriers()
@@ -43,18 +100,21 @@ def climb(scoring: Scoring, tolerance: float | None) -> tuple[FoldParameters, Ev
         state.rungs[climbing] = rung
         current[climbing], good = _judge(scoring, state, evidence, climbing, target)
         climbing = climbing[~good | carriers[climbing]]
-    ended = batches.spent()
-    if climbing.size and not ended:
-        if climbing.size > _MANY * batches.n_folds:
-            climbing = batches.every_fold
-        _finish(scoring, state, evidence, climbing)
-        settle(state.status, state.distances)
-        thetas[climbing] = state.thetas[climbing]
-    for fold in climbing if ended else ():
-        if state.status[fold].outcome is Outcome.APPROXIMATE:
-            state.status[fold] = out_of_budget(state.distances[fold])
-    judge_failures(scoring, state.status, evidence)
-    return FoldParameters(thetas, state.status, state.rungs), evidence
+    return _Walk(thetas, state.status, state.rungs, state.distances, evidence, climbing, state)
+
+
+def _refined(scoring: Scoring, walk: _Walk, climbing: np.ndarray, target: float) -> _Walk:
+    """With the folds `climbing` at their optima, from where they were; that is walked to again where it
+    was not kept."""
+    state = walk.state
+    if state is None:
+        free = replace(scoring, batches=scoring.batches.without_budget())
+        state = _walk(free, walk.evidence.control, target).state
+    assert state is not None
+    _finish(scoring, state, walk.evidence, climbing)
+    settle(state.status, state.distances)
+    walk.thetas[climbing] = state.thetas[climbing]
+    return replace(walk, status=state.status, rungs=state.rungs, state=None)
 
 
 def _target(scoring: Scoring, control: np.ndarray, tolerance: float | None) -> float:

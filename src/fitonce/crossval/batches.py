@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from fitonce.core import memory
 from fitonce.core.chunks import SMALL_BYTES, chunks
 from fitonce.core.deferred import float64, jax
 from fitonce.core.devices import on_cpu
@@ -32,12 +33,42 @@ Work = Callable[..., tuple[np.ndarray, ...]]
 Task = Callable[[], tuple[Any, ...]]
 
 
-def chunk_size(bytes_per_fold: int, n_folds: int) -> int:
-    """How many folds run together, by memory."""
-    most, room = _LARGEST_CHUNK, _CHUNK_BYTES
+class _Made(Sequence[tuple[Any, ...]]):
+    """Arguments of tasks, each made when it is asked for: together they are large."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = tasks
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __getitem__(self, index: Any) -> Any:
+        chosen = self._tasks[index]
+        return _Made(chosen) if isinstance(index, slice) else chosen()
+
+
+def chunk_size(objective: Objective, n_folds: int, workers: int = 1) -> int:
+    """How many folds run together, by memory: one chunk on each thread, or fewer threads; or one for
+    each worker process."""
+    most, usual = _LARGEST_CHUNK, _CHUNK_BYTES
     if not on_cpu():
-        most, room = _LARGEST_CHUNK_DEVICE, _CHUNK_BYTES_DEVICE
-    return int(np.clip(room // bytes_per_fold, 1, min(most, n_folds)))
+        most, usual = _LARGEST_CHUNK_DEVICE, _CHUNK_BYTES_DEVICE
+    group, least = bytes_of_chunk(objective, 0), bytes_of_chunk(objective, 1)
+    threads = max(_threads(least), workers)
+    room = memory.room(threads * max(usual, least), workers * least, "folds that run together") / threads
+    return int(np.clip((room - group) // (least - group), 1, min(most, n_folds)))
+
+
+def bytes_of_chunk(objective: Objective, size: int) -> int:
+    """Memory of so many folds that are evaluated together, with their weights."""
+    grouped = objective.traits.together
+    rows = size if grouped == 1 else grouped
+    return objective.bytes_per_fold * rows + 8 * len(objective.base) * size
+
+
+def _threads(chunk: float) -> int:
+    """How many chunks of so many bytes run side by side."""
+    return int(np.clip(memory.left() / chunk, 1, min(cores(), _MOST_THREADS)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,17 +118,39 @@ class Batches:
 
     @classmethod
     def of(cls, objective: Objective, weights: np.ndarray, size: int | None = None) -> Batches:
-        """From weights (F, P)."""
-        kept = weights.sum(1) / objective.base.sum()
-        turnover = ((weights - objective.base) ** 2).sum(1) / weights.sum(1)
-        return cls(objective, lambda folds: weights[folds], kept, turnover, size or len(weights))
+        """From weights (F, P), of any type of number."""
+        total = np.array([row.sum(dtype=float) for row in weights])
+        turnover = np.array([((row - objective.base) ** 2).sum() for row in weights]) / total
+        weights_of = lambda folds: weights[folds].astype(float)  # noqa: E731
+        return cls(objective, weights_of, total / objective.base.sum(), turnover, size or len(weights))
+
+    def some(self, folds: np.ndarray) -> Batches:
+        """Of the folds with these numbers (n,), with what is left of the budget."""
+        chosen = lambda which: self.weights_of(folds[which])  # noqa: E731
+        shares = {"kept": self.kept[folds], "turnover": self.turnover[folds]}
+        size = min(self.size, len(folds))
+        return replace(self, weights_of=chosen, size=size, most_rows=self._rows_left, **shares)
+
+    def without_budget(self) -> Batches:
+        """The same, to repeat what was done before."""
+        return replace(self, most_rows=np.inf, deadline=np.inf, stop=None)
+
+    def add_work(self, part: Batches, folds: np.ndarray) -> None:
+        """Count what `some` of the folds took."""
+        if part is self:
+            return
+        for name in ("gradients_used", "hessians_used", "products_used"):
+            getattr(self, name)[folds] += getattr(part, name)
+
+    @property
+    def _rows_left(self) -> float:
+        rows = self.gradients_used.sum() + self.hessians_used.sum() * self.objective.space.size
+        return self.most_rows - rows - 2 * self.products_used.sum()
 
     def spent(self) -> bool:
         """Whether the budget is spent. Asked between rounds: a round that was begun is completed."""
-        rows = self.gradients_used.sum() + self.hessians_used.sum() * self.objective.space.size
-        rows += 2 * self.products_used.sum()
         stopped = self.stop is not None and self.stop()
-        return bool(stopped or rows >= self.most_rows or time.perf_counter() >= self.deadline)
+        return bool(stopped or self._rows_left <= 0 or time.perf_counter() >= self.deadline)
 
     @property
     def work(self) -> np.ndarray:
@@ -220,11 +273,12 @@ class Batches:
         if journal is None or question is None:
             yield from self._compute(work, what, tasks)
             return
-        inputs = [task() for task in tasks]
-        names = [str(journal.name(question, given)) for given in inputs]
-        entries = [journal.look(name, len(given[1])) for name, given in zip(names, inputs, strict=True)]
-        missing = [given for given, entry in zip(inputs, entries, strict=True) if entry is None]
-        fresh = self._compute(work, what, [partial(tuple, given) for given in missing])
+        names, entries = [], []
+        for given in (task() for task in tasks):  # large, and made again for those that are not there
+            names.append(str(journal.name(question, given)))
+            entries.append(journal.look(names[-1], len(given[1])))
+        missing = [task for task, entry in zip(tasks, entries, strict=True) if entry is None]
+        fresh = self._compute(work, what, missing)
         for name, entry in zip(names, entries, strict=True):
             if entry is None:
                 entry = next(fresh)
@@ -233,10 +287,12 @@ class Batches:
 
     def _compute(self, work: Work, what: str, tasks: Sequence[Task]) -> Iterator[Any]:
         if isinstance(self.parallel, Workers):
-            yield from self.parallel.run(work, [task() for task in tasks])
+            yield from self.parallel.run(work, _Made(tasks))
             return
         # One program on all devices at a time: two could wait for each other.
-        threads = 1 if self.parallel == "devices" else min(cores(), _MOST_THREADS)
+        chunk = bytes_of_chunk(self.objective, self.size)
+        threads = 1 if self.parallel == "devices" else _threads(chunk)
+        work = memory.shared(work, threads)
         with ThreadPoolExecutor(threads) as pool:
             alone = 0 if what in self._compiled else 1
             self._compiled.add(what)

@@ -8,26 +8,30 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import is_count, is_number
-from fitonce.core.parallel import resolve_parallel
+from fitonce.core.parallel import Parallel, Workers, resolve_parallel
 from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
 from fitonce.crossval.auto import climb
 from fitonce.crossval.batches import Batches, chunk_size
-from fitonce.crossval.evidence import gather_evidence
 from fitonce.crossval.journal import Journal
 from fitonce.crossval.losses import Loss, Scoring, resolve_loss
-from fitonce.crossval.methods import METHODS, resolve_method
+from fitonce.crossval.methods import resolve_method
+from fitonce.crossval.pieces import by_method, pieces_of
 from fitonce.fitting.curvature import curvature_of
 from fitonce.fitting.fit import Fit
+from fitonce.fitting.footprint import asked_of, hold_folds
 from fitonce.folds import Folds
 from fitonce.objectives import schemes
+from fitonce.objectives.base import Objective
 from fitonce.objectives.schemes import Scheme
 from fitonce.results.result import CVResult
 
 _SAMPLE = 20  # folds of "ij" that are checked by default
 
 
+@limits_memory
 def cross_validate(
     fit: Fit,
     folds: Folds,
@@ -46,6 +50,7 @@ def cross_validate(
     parallel: Any = None,
     journal: str | os.PathLike[str] | None = None,
     stop: Callable[[], bool] | None = None,
+    memory_limit: float | str | None = None,
 ) -> CVResult:
     """Cross-validate a fitted model on folds, without refitting unless a fold needs it.
 
@@ -79,6 +84,10 @@ def cross_validate(
             resumes from there.
         stop: a function that "auto" and "exact" call between rounds; once it returns true, they stop as
             if the budget had ended.
+        memory_limit: what the call may add to the memory of this process and of its workers, in bytes
+            or as text such as "2GB"; None: half of this machine's memory. Folds are worked on in pieces
+            below it, with the same results; where one fold is too large, the call refuses. See
+            `fo.plan`.
     """
     watch = Stopwatch()
     method, loss = resolve_method(method), resolve_loss(loss)
@@ -90,11 +99,12 @@ def cross_validate(
     objective = fit.objective.with_scheme(along).run_on(place)
     curve = curvature_of(fit, objective, damping, residual)
     which = _checked(check, method, len(folds))
+    pieces = _pieces(objective, folds, method, loss)
     budget = _budget(method, max_gradients, max_seconds, watch.started)
     batches = Batches.of_folds(
         objective,
         folds,
-        _chunk_size(fit, chunk, len(folds)),
+        _chunk_size(objective, chunk, len(folds), place),
         progress=progress,
         given=chunk is not None,
         parallel=place,
@@ -104,10 +114,9 @@ def cross_validate(
     )
     scoring = Scoring(curve, folds, batches, loss)
     if method == "auto":
-        parameters, evidence = climb(scoring, tolerance)
+        parameters, evidence = climb(scoring, tolerance, pieces)
     else:
-        parameters = METHODS[method](curve, batches)
-        evidence = gather_evidence(scoring, parameters, which)
+        parameters, evidence = by_method(scoring, method, which, pieces)
     seconds = watch.read()
     return assemble(fit, scoring, method, parameters, evidence, tolerance, batches.work, seconds)
 
@@ -143,9 +152,15 @@ def _checked(check: Any, method: str, count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(int(check), count)).astype(int))
 
 
-def _chunk_size(fit: Fit, chunk: int | None, n_folds: int) -> int:
+def _pieces(objective: Objective, folds: Folds, method: str, loss: Loss) -> list[np.ndarray]:
+    """Folds that are in memory at a time, after declaring what is held for all of them."""
+    hold_folds(objective, asked_of(folds, loss == "joint"), method)
+    return pieces_of(objective, len(folds), method)
+
+
+def _chunk_size(objective: Objective, chunk: int | None, n_folds: int, place: Parallel) -> int:
     if chunk is None:
-        return chunk_size(fit.objective.bytes_per_fold, n_folds)
+        return chunk_size(objective, n_folds, place.n if isinstance(place, Workers) else 1)
     if not is_count(chunk):
         raise ValueError(f"chunk must be an integer of at least 1, got {chunk}")
     return int(min(chunk, n_folds))

@@ -10,9 +10,8 @@ import numpy as np
 from fitonce.core.status import Outcome, Rung, Status
 from fitonce.crossval.batches import Batches
 from fitonce.fitting.curvature import Curvature
-from fitonce.fitting.hessian import PRODUCTS_PAY
+from fitonce.fitting.footprint import with_matrices
 
-_MATRICES = 2**30  # bytes that the folds' own matrices may take
 _CLOSE = 1e-3  # standard errors: closer than this, a certificate makes no difference to a loss
 
 
@@ -85,9 +84,7 @@ def lengths(gradients: np.ndarray, steps: np.ndarray) -> np.ndarray:
 
 def is_large(curve: Curvature, batches: Batches) -> bool:
     """Whether a matrix for each fold would take too much time or memory."""
-    size = len(curve.theta)
-    many = 8 * batches.n_folds * size**2 > _MATRICES
-    return curve.objective.traits.products and (size > PRODUCTS_PAY or many)
+    return not with_matrices(curve.objective, batches.n_folds)
 
 
 def at_full_fit(batches: Batches, curve: Curvature) -> np.ndarray:

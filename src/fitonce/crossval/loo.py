@@ -21,6 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fitonce.core.chunks import stretches
+from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import is_number
 from fitonce.core.status import Outcome, Rung, Status
 from fitonce.core.stopwatch import Stopwatch
@@ -30,8 +32,10 @@ from fitonce.crossval.evidence import Evidence, distrust, fold_steps, gather_evi
 from fitonce.crossval.fold_states import FoldParameters, lengths, settle
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.methods import exact
+from fitonce.crossval.pieces import pieces_of
 from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit
+from fitonce.fitting.footprint import hold_point, hold_sweep
 from fitonce.folds import Folds, points, sites
 from fitonce.results.result import CVResult
 from fitonce.results.verdicts import Verdict, sound, verdicts
@@ -41,6 +45,7 @@ _SAMPLE = 32  # points that are checked where there are more
 _TOLERANCE = 0.05  # nats: an error of a twentieth in the predictive density of one point
 
 
+@limits_memory
 def loo(
     fit: Fit,
     *,
@@ -48,6 +53,7 @@ def loo(
     refine: bool | int = True,
     progress: bool | None = None,
     damping: float = 0.0,
+    memory_limit: float | str | None = None,
 ) -> CVResult:
     """Leave each observed point out, all of them from one sweep.
 
@@ -60,6 +66,9 @@ def loo(
             a number: at most so many, the worst first.
         progress: a progress bar; None: only on a terminal.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
+        memory_limit: what the call may add to the memory of this process, in bytes or as text such as
+            "2GB"; None: half of this machine's memory. Parameters of all points are part of the result,
+            so that less than these take is refused. See `fo.plan`.
     """
     watch = Stopwatch()
     if not (is_number(tolerance) and tolerance > 0):
@@ -91,23 +100,29 @@ def loo(
 
 def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:
     """One fold per observed point (n of them), losses l_t (n,) and their slopes (n, D)."""
-    densities, slopes = fit.objective.leave_one_out(fit.theta)
     folds = points(fit.data)
+    hold_point(fit.objective)
+    hold_sweep(fit.objective, len(folds))
+    densities, slopes = fit.objective.leave_one_out(fit.theta)
     observed = np.concatenate(folds.dropped)
-    return folds, -densities[observed], -slopes[:, observed].T
+    chosen = slopes if len(observed) == slopes.shape[1] else slopes[:, observed]
+    chosen = np.require(chosen, requirements="W")  # copied where it belongs to JAX
+    return folds, -densities[observed], np.negative(chosen, out=chosen).T
 
 
 def _first_order(
     curve: Curvature, values: np.ndarray, slopes: np.ndarray
 ) -> tuple[FoldParameters, Evidence]:
     count, size = slopes.shape
-    moves = -curve.solve((curve.gradient - slopes).T).T
-    thetas = curve.theta + moves
-    first = np.einsum("td,td->t", slopes, moves)
+    thetas, first, finite = np.empty((count, size)), np.empty(count), np.empty(count, bool)
+    for some in stretches(count, 40.0 * size, "the parameters of a point"):
+        moves = -curve.solve((curve.gradient - slopes[some]).T).T
+        thetas[some], first[some] = curve.theta + moves, np.einsum("td,td->t", slopes[some], moves)
+        finite[some] = np.isfinite(moves).all(1)
     squared = curve.distances_to(thetas) ** 2
     fine = Status(Outcome.APPROXIMATE, "")
     bad = Status(Outcome.NOT_FINITE, "the point's density given the others, or its slope, is not finite")
-    status = [fine if finite else bad for finite in np.isfinite(moves).all(1)]
+    status = [fine if one else bad for one in finite]
     evidence = Evidence(
         losses=(values + first)[:, None],
         control=values[:, None].copy(),
@@ -133,7 +148,7 @@ class _Points:
     progress: bool | None
 
     def scoring(self, folds: Folds) -> Scoring:
-        size = chunk_size(self.fit.objective.bytes_per_fold, len(folds))
+        size = chunk_size(self.fit.objective, len(folds))
         batches = Batches.of_folds(self.curve.objective, folds, size, progress=self.progress)
         return Scoring(self.curve, folds, batches, "pointwise")
 
@@ -144,7 +159,8 @@ class _Points:
         at one of these, up to `_FEW` points are checked, and the others count as unchecked.
         """
         order = np.argsort(-self.curve.distances_to(self.parameters.thetas), kind="stable")
-        few = len(order) <= _FEW and len(order) * self.fit.objective.bytes_per_fold <= _FEW_BYTES
+        needed = len(order) * self.fit.objective.bytes_per_fold
+        few = len(order) <= _FEW and needed <= _FEW_BYTES
         count = len(order) if few else min(_SAMPLE, len(order))
         for start, stop in ((0, count), (count, min(_FEW, len(order)))):
             which = order[start:stop]
@@ -158,7 +174,11 @@ class _Points:
         self.evidence.checked[order[stop:]] = False
 
     def refit(self, which: np.ndarray) -> None:
-        """Replace the points `which` by exact refits."""
+        """Replace the points `which` by exact refits, as many at a time as memory allows."""
+        for some in pieces_of(self.curve.objective, len(which), "exact"):
+            self._refit(which[some])
+
+    def _refit(self, which: np.ndarray) -> None:
         scoring = self._scoring_of(which)
         refitted = exact(self.curve, scoring.batches)
         if refitted.gradients is not None:

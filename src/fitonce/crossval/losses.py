@@ -12,7 +12,7 @@ which the parameters were obtained.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -98,12 +98,22 @@ class Scoring:
         folds: what is scored.
         batches: the same folds as batches of an objective.
         loss: "pointwise", "joint" (one column) or the user's function.
+        least_width: columns W at least, so that some of the folds have those of all.
     """
 
     curve: Curvature
     folds: Folds
     batches: Batches
     loss: Loss
+    least_width: int = 0
+
+    def some(self, folds: np.ndarray) -> Scoring:
+        """Of the folds with these numbers (n,); their work is counted apart, see `Batches.add_work`."""
+        if len(folds) == len(self.folds):
+            return self
+        width = self._scored[0].shape[1]
+        batches = self.batches.some(folds)
+        return replace(self, folds=self.folds.some(folds), batches=batches, least_width=width)
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -113,7 +123,7 @@ class Scoring:
     @cached_property
     def _scored(self) -> tuple[np.ndarray, np.ndarray]:
         """(F, W) indices, padded with the fold's first, and which are not padding."""
-        width = int(self.sizes.max())
+        width = max(int(self.sizes.max()), self.least_width)
         if width <= _NARROW:  # a few common widths: other folds of the data run the same program
             width = 2 ** (width - 1).bit_length()
         counted = np.arange(width)[None] < self.sizes[:, None]

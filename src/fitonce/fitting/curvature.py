@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from fitonce.core import memory
+from fitonce.core.chunks import stretches
 from fitonce.core.renamed import deprecated
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.hessian import HessianOperator
@@ -27,6 +29,7 @@ class Curvature:
         damping: added to the diagonal of H before factoring, 0 by default.
         ignored: (D,) the part of the gradient that steps from here do not correct for, 0 by default.
         objective: F along the scheme's path.
+        memory_limit: of J.
     """
 
     theta: np.ndarray
@@ -36,6 +39,7 @@ class Curvature:
     damping: float
     ignored: np.ndarray
     objective: Objective = field(repr=False)
+    memory_limit: float | str | None = field(default=None, repr=False)
 
     @property
     def H(self) -> np.ndarray:  # noqa: N802 - the paper's letter
@@ -52,7 +56,10 @@ class Curvature:
     def J(self) -> np.ndarray:  # noqa: N802 - the paper's letter
         """(D, P), d2F / dtheta du, u the path coordinates of the scheme: one per site (A, B), per
         site and then per transition (B with per_transition), or per sequence."""
-        return self.objective.cross(self.theta)
+        with memory.limited(self.memory_limit):
+            size = 8.0 * len(self.theta) * len(self.objective.base)
+            memory.hold(size, f"J, {len(self.theta):,} x {len(self.objective.base):,}")
+            return self.objective.cross(self.theta)
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         """H^-1 rhs, for rhs (D,) or (D, m)."""
@@ -63,8 +70,10 @@ class Curvature:
 
     def distances_to(self, thetas: np.ndarray) -> np.ndarray:
         """(F,) distances of thetas (F, D) from the fit, in standard errors; nan where H is negative."""
-        moves = thetas - self.theta
-        squares = np.einsum("fi,if->f", moves, self.hessian_operator.product(moves.T))
+        squares = np.empty(len(thetas))
+        for some in stretches(len(thetas), 32.0 * len(self.theta), "a vector of parameters"):
+            moves = thetas[some] - self.theta
+            squares[some] = np.einsum("fi,if->f", moves, self.hessian_operator.product(moves.T))
         return np.sqrt(np.where(squares >= 0, squares, np.nan))
 
     def steps(self, gradients: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -88,7 +97,12 @@ class Curvature:
 
 
 def curvature(
-    fit: Fit, scheme: str | Scheme | None = None, *, damping: float = 0.0, residual: bool = True
+    fit: Fit,
+    scheme: str | Scheme | None = None,
+    *,
+    damping: float = 0.0,
+    residual: bool = True,
+    memory_limit: float | str | None = None,
 ) -> Curvature:
     """H and J at a fit, along a weighting scheme's path.
 
@@ -99,11 +113,15 @@ def curvature(
         damping: added to the diagonal of H before it is factored. Only for an H that is not positive
             definite: results are then those of a regularised problem.
         residual: whether steps from here also correct for the remaining gradient of the fit.
+        memory_limit: what J, which is computed at its first use, may add to the memory of this process,
+            in bytes or as text such as "2GB"; None: half of this machine's memory.
     """
+    memory.checked_limit(memory_limit)
     if not isinstance(fit, Fit):
         raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
     along = schemes.resolve_scheme(scheme, None, fit.objective.scheme)
-    return curvature_of(fit, fit.objective.with_scheme(along), damping, residual)
+    found = curvature_of(fit, fit.objective.with_scheme(along), damping, residual)
+    return found if memory_limit is None else replace(found, memory_limit=memory_limit)
 
 
 def curvature_of(

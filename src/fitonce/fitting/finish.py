@@ -7,16 +7,17 @@ the evidence.
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from fitonce.core.numerics import is_number
+from fitonce.core import memory
 from fitonce.core.status import Outcome, Status
+from fitonce.core.wording import counted
 from fitonce.fitting.certificate import certify_by_factor, certify_by_products, not_finite
 from fitonce.fitting.conjugate_gradients import conjugate_gradients
+from fitonce.fitting.footprint import matrix_bytes
 from fitonce.fitting.hessian import (
     LARGE,
     PRODUCTS_PAY,
@@ -55,40 +56,26 @@ class Finished(NamedTuple):
     status: Status
 
 
-def checked_limit(memory_limit: Any) -> float:
-    """Bytes that H may take."""
-    if memory_limit is None:
-        return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if not (is_number(memory_limit) and memory_limit > 0):
-        raise ValueError(
-            f"memory_limit must be a positive number of bytes or None, got {memory_limit!r}"
-        )
-    return float(memory_limit)
-
-
 def by_products(objective: Objective) -> bool:
     """Whether there are so many parameters that Newton's method uses products with H."""
     return objective.space.size > PRODUCTS_PAY and objective.traits.products
 
 
-def matrix_bytes(size: int) -> float:
-    """Bytes to form H of this size: the matrix, a copy while it is reordered, and a block of rows."""
-    return 8.0 * size**2 * 2.2
+def is_formed(objective: Objective) -> bool:
+    """Whether H is formed: where memory allows, and always where there is no other way."""
+    return not by_products(objective) or matrix_bytes(objective.space.size) <= memory.left()
 
 
-def is_formed(objective: Objective, limit: float) -> bool:
-    """Whether H is formed, if it may take `limit` bytes."""
-    return not by_products(objective) or matrix_bytes(objective.space.size) <= limit
-
-
-def finish(
-    objective: Objective, theta: np.ndarray, tolerance: float, limit: float, max_steps: int
-) -> Finished:
+def finish(objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int) -> Finished:
     """From `theta` to a minimum, in at most `max_steps` Newton steps."""
+    formed = is_formed(objective)
+    if formed:
+        size = objective.space.size
+        memory.hold(matrix_bytes(size), f"H of {counted(size, 'parameter')}")
     if not by_products(objective):
         return _with_matrix(objective, theta, tolerance, max_steps)
     theta = _descend(objective, theta, tolerance, max_steps) if max_steps else theta
-    if not is_formed(objective, limit):
+    if not formed:
         return _without_matrix(objective, theta, tolerance)
     look = _factored if len(theta) > LARGE else _with_matrix
     return _off_saddles(objective, look(objective, theta, tolerance), look, tolerance, max_steps)

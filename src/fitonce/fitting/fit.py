@@ -12,6 +12,7 @@ import pandas as pd
 from scipy import sparse
 
 from fitonce.core.chunks import chunks
+from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import in_float64, is_count, is_number
 from fitonce.core.parallel import resolve_parallel
 from fitonce.core.parameters import Params
@@ -21,7 +22,8 @@ from fitonce.core.status import Status
 from fitonce.core.wording import counted
 from fitonce.data.places import Names
 from fitonce.fitting.descent import descend, starting_points
-from fitonce.fitting.finish import Finished, by_products, checked_limit, finish
+from fitonce.fitting.finish import Finished, by_products, finish
+from fitonce.fitting.footprint import hold_point
 from fitonce.fitting.hessian import HessianOperator
 from fitonce.fitting.summarise import summary_of
 from fitonce.objectives.base import Objective
@@ -199,6 +201,7 @@ def delta_method(slopes: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     return np.sqrt(np.einsum("id,de,ie->i", slopes, covariance, slopes))
 
 
+@limits_memory
 @in_float64
 def fit(
     model: Any,
@@ -211,7 +214,7 @@ def fit(
     max_iterations: int | None = None,
     progress: bool | None = None,
     kernel: str | None = None,
-    memory_limit: float | None = None,
+    memory_limit: float | str | None = None,
     parallel: Any = None,
 ) -> Fit:
     """Fit a model: L-BFGS (or EM and L-BFGS in its metric, where a model has M steps) from each start,
@@ -229,8 +232,10 @@ def fit(
             stopped early, whose status says how far it is from stationary.
         progress: a progress bar; None: only on a terminal.
         kernel: of a chain: "native", "scan", "tree", or None for the best, see docs/performance.md.
-        memory_limit: bytes that H may take; an H that does not fit is never formed, and solutions come
-            from products with it. None: half of this machine's memory. See `fo.plan`.
+        memory_limit: what the call may add to the memory of this process, in bytes or as text such as
+            "2GB"; None: half of this machine's memory. Work is cut into pieces below it. An H of many
+            parameters that does not fit is never formed, and solutions come from products with it;
+            where nothing helps, the call refuses. See `fo.plan`.
         parallel: how H of many sequences is split: "devices", a number of worker processes, or
             `fo.Workers`; None: threads of this process.
     """
@@ -241,8 +246,9 @@ def fit(
         raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
     if max_iterations is not None and not is_count(max_iterations):
         raise ValueError(f"max_iterations must be an integer of at least 1, got {max_iterations!r}")
-    limit, place = checked_limit(memory_limit), resolve_parallel(parallel)
+    place = resolve_parallel(parallel)
     objective = objective_of(model, data, kernel)
+    hold_point(objective)
     starts = starting_points(objective, init, restarts, seed)
     # Compile now, so that refit_seconds does not include it.
     objective.values_and_gradients(starts[0][None], objective.base[None])
@@ -257,12 +263,13 @@ def fit(
     best = min(finite or runs, key=lambda run: run.value)
     ending = time.perf_counter()
     steps = 50 if max_iterations is None else 0
-    found = finish(objective.run_on(place), best.x, tolerance, limit, steps)
+    found = finish(objective.run_on(place), best.x, tolerance, steps)
     now = time.perf_counter()
     times = (now - started, now - ending + best.seconds)
     return _result(objective, found, times, [run.value for run in runs])
 
 
+@limits_memory
 @in_float64
 def fit_at(
     model: Any,
@@ -270,14 +277,14 @@ def fit_at(
     params: Params,
     *,
     kernel: str | None = None,
-    memory_limit: float | None = None,
+    memory_limit: float | str | None = None,
 ) -> Fit:
     """A `Fit` at given parameters, which are not changed. Its status says how far they are from
-    stationary."""
+    stationary. `kernel` and `memory_limit` are those of `fit`."""
     started = time.perf_counter()
-    limit = checked_limit(memory_limit)
     objective = objective_of(model, data, kernel)
-    found = finish(objective, objective.space.to_free(params), DEFAULT_TOLERANCE, limit, 0)
+    hold_point(objective)
+    found = finish(objective, objective.space.to_free(params), DEFAULT_TOLERANCE, 0)
     return _result(objective, found, (time.perf_counter() - started, float("nan")), [])
 
 

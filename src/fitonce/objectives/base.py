@@ -54,6 +54,7 @@ class Traits:
         cheap_cross: whether J costs less than one gradient each for a few folds.
         cheap_rows: whether folds of little memory take little time, less than compiling: then few folds
             are padded to a common number, see `core.chunks.common_rows`.
+        together: folds that run in one group, whose memory one takes, and more do not exceed.
         products: whether it multiplies by Hessians without forming them: `products`, `products_at`,
             `slopes_along`.
         blocks: whether `preconditioner` is more than the identity: emission parameters are per state.
@@ -61,7 +62,7 @@ class Traits:
         m_steps: whether fits start with EM, and which parameters `m_step` updates: "all", "some" or
             "none" (no EM).
         sequences: whether whole sequences can be left out and scored.
-        compiles: whether the first call of a method takes much longer than later ones.
+        compiles: whether work is compiled by JAX, so that first calls take longer than later ones.
     """
 
     site: Literal["time", "site"] = "time"
@@ -73,6 +74,7 @@ class Traits:
     closed_form_hessian: bool = False
     cheap_cross: bool = False
     cheap_rows: bool = False
+    together: int = 1
     products: bool = False
     blocks: bool = False
     strongly_nonquadratic: bool = False
@@ -213,6 +215,15 @@ class Objective(ABC):
     def bytes_per_loss(self, touched: int) -> int:
         """Approximate memory of the losses of one fold that leaves out `touched` units."""
         return self.bytes_per_fold
+
+    @property
+    def bytes_per_point(self) -> int:
+        """Approximate memory of H or of a leave-one-out sweep, without what can be cut into pieces."""
+        return self.bytes_per_fold
+
+    def shortened(self, sites: int) -> Objective:
+        """On about so many sites of the data, to time work on; all where there is no such part."""
+        return self
 
     def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:  # noqa: B027
         """Raise where the weights (P,) of a fold have no effect on F."""

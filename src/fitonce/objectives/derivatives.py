@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fitonce.core import memory
 from fitonce.core.chunks import chunks, common_rows, unit_rows
 from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.numerics import Array, in_float64
@@ -125,7 +126,9 @@ class AutodiffObjective(Objective):
     @property
     def _together(self) -> int:
         """How many tangents fit into memory."""
-        return int(np.clip(_TANGENT_BYTES // self.bytes_per_fold, 1, 512))
+        one = 2 * self.bytes_per_fold  # a tangent beside every value
+        room = memory.room(2 * _TANGENT_BYTES, one, "one direction of H")
+        return int(np.clip(room // one, 1, 512))
 
     @in_float64
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:

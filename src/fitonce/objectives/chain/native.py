@@ -151,6 +151,19 @@ class NativeChainObjective(ChainObjective):
         new = self.model.maximise_counts(params, *counts, self.prepared.rows)
         return float(value[0]), self.free_or_none(new)
 
+    @property
+    def bytes_per_fold(self) -> int:
+        """Rows, nodes, weights and what densities take, each in its lane."""
+        states, channels = self.model.n_states, self.steps.rows.x[:1].size
+        rows = len(self.steps.rows.x) * states * (3 + channels)
+        return 8 * (len(self.steps.index) * (2 * states + 4) + rows)
+
+    @property
+    def bytes_per_point(self) -> int:
+        """Messages, conditional probabilities, scores, and derivatives along one direction."""
+        states, own = self.model.n_states, self.parts.own.shape[1]
+        return 8 * len(self.steps.index) * states * (2 * states + own + 10)
+
     # --- second derivatives ----------------------------------------------------------------------------
 
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -284,10 +297,11 @@ class NativeChainObjective(ChainObjective):
     def traits(self) -> Traits:
         return replace(
             super().traits,
+            together=LANES,
+            compiles=closed_forms(self.model, self.steps) is None,
             closed_form_hessian=False,
             products=self.space.size > _MANY,
             blocks=True,
-            compiles=closed_forms(self.model, self.steps) is None,
         )
 
     def preconditioner(self, theta: np.ndarray, weights: np.ndarray | None = None) -> LinearMap:

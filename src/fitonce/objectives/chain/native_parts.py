@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core import memory
 from fitonce.core.units import stretch_of
 from fitonce.models.emissions.closed_forms import ClosedForms, Values
 from fitonce.models.emissions.stretched_forms import StretchedForms
@@ -185,7 +186,8 @@ class Parts:
     def directions(self, point: Point, directions: np.ndarray) -> Iterator[tuple[slice, Any]]:
         """Some directions (m, D) at a time: their place, and derivatives of the log-potentials."""
         width = 32 * point.known.nodes.size
-        most = max(int(_DIRECTION_BYTES // width), 1)
+        room = memory.room(_DIRECTION_BYTES, width, "one direction of H")
+        most = max(int(room // width), 1)
         weight = point.given.weights[:, 0]
         for start in range(0, len(directions), most):
             some = slice(start, start + most)

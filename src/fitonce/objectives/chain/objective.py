@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core import memory
 from fitonce.core.chunks import chunks
 from fitonce.core.deferred import jax, jnp
 from fitonce.core.devices import on_cpu
@@ -140,7 +141,8 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         count = len(self.base)
         per = self.bytes_per_fold // count + 16 * len(theta)
         found = np.empty((count, len(theta)))
-        for some, _ in chunks(count, int(np.clip(_SLOPE_BYTES // per, 1, count))):
+        room = memory.room(_SLOPE_BYTES, per, "the gradient of one sequence")
+        for some, _ in chunks(count, int(np.clip(room // per, 1, count))):
             part = (self.prepared.take(jax.device_put(some)), self.layout.take(jax.device_put(some)))
             found[some] = programs.sequence_slopes(self.program, jax.device_put(theta), *part)
         return found.T
@@ -243,6 +245,18 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
     def _of(self, data: Any) -> ChainObjective:
         """The same model on other data."""
         return chain_objective(self.model, data, self.program.kernel)
+
+    def shortened(self, sites: int) -> ChainObjective:
+        """Whole sequences, or the beginning of a long one; all where parameters depend on the data."""
+        data = self.data
+        if data.n_sites <= sites:
+            return self
+        count = max(int(np.searchsorted(np.cumsum(data.lengths), sites)), 1)
+        known = data.observed if data.conditioned is None else data.observed | data.conditioned
+        lengths = np.minimum(data.lengths[:count], sites)
+        part = (slice(count), slice(int(lengths.max())))
+        other = self._of(Sequences(data.values[part], known[part], lengths, data.channels))
+        return self if other.space.size != self.space.size else other.with_scheme(self.scheme)
 
     def for_prediction(self, data: Any = None) -> ChainObjective:
         if data is None:

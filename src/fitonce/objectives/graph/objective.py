@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fitonce.core import memory
 from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
@@ -85,7 +86,8 @@ class FieldObjective(PreparedObjective):
 
     @property
     def bytes_per_fold(self) -> int:
-        return super().bytes_per_fold + self.tree.bytes
+        """Sweeps with and, where factors are learned, without data; and what they are made into."""
+        return super().bytes_per_fold + (4 if self._learned else 2) * self.tree.bytes
 
     @in_float64
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
@@ -226,7 +228,9 @@ class FieldObjective(PreparedObjective):
 
     def _groups(self, directions: int, folds: int = 1) -> Iterator[slice]:
         """As many directions at a time as memory allows."""
-        size = max(_TANGENT_BYTES // (2 * self.tree.bytes * folds), 1)
+        one = 2 * self.tree.bytes * folds
+        room = memory.room(_TANGENT_BYTES, one, "one direction through the junction tree")
+        size = max(int(room // one), 1)
         for start in range(0, directions, size):
             yield slice(start, start + size)
 

@@ -305,6 +305,15 @@ class LabelObjective(Objective):
         numerator, observed = evaluate(*rows, known)
         return partition - numerator, expected - observed
 
+    def shortened(self, sites: int) -> LabelObjective:
+        """Of whole sequences."""
+        data = self.data
+        count = max(int(np.searchsorted(np.cumsum(data.lengths), sites)), 1)
+        end = int(data.lengths[:count].sum())
+        features, labels = data.features[:end], data.labels[:end]
+        part = replace(data, features=features, labels=labels, lengths=data.lengths[:count], words=None)
+        return self if data.n_sites <= sites else _on(self.model, part).with_scheme(self.scheme)
+
     @property
     def clusters(self) -> np.ndarray:
         """(P,) each sequence is one observation; long ones are cut into stretches."""
