@@ -166,12 +166,13 @@ def grown(work):
     return found, memory("VmHWM") - before
 
 rng = np.random.default_rng(0)
-counts = rng.poisson(np.tile(np.repeat([2.0, 9.0], 50), 300))
-model = fo.models.PoissonHMM(2)
-params = {"initial": [0.5, 0.5], "transition": [[0.98, 0.02], [0.02, 0.98]], "rate": [[2.0], [9.0]]}
+series = rng.normal(np.tile(np.repeat([2.0, 9.0], 50), 300))
+model = fo.models.GaussianHMM(2)
+params = {"initial": [0.5, 0.5], "transition": [[0.98, 0.02], [0.02, 0.98]]}
+params |= {"mean": [[2.0], [9.0]], "variance": [[1.0], [1.0]]}
 fo.cross_validate, fo.loo
 limit = float(sys.argv[1])
-fit, first = grown(lambda: fo.fit_at(model, counts, params, memory_limit=limit))
+fit, first = grown(lambda: fo.fit_at(model, series, params, memory_limit=limit))
 folds = fo.folds.blocks(fit.data, percent=0.1, n=256)
 how = {"method": "onestep", "progress": False}
 less, bound = grown(lambda: fo.cross_validate(fit, folds, memory_limit=limit, **how))

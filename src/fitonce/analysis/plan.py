@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fitonce.analysis.predictions import Prediction, predictions
-from fitonce.core.memory import checked_limit
+from fitonce.core.memory import IMPORTS, checked_limit
 from fitonce.core.renamed import deprecated
 from fitonce.core.wording import counted, duration, memory
 from fitonce.engines.elimination import JunctionTree
@@ -51,8 +51,9 @@ class Plan:
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each call: `seconds`, with `compiling` in it, `bytes` at the peak, and `fits`:
-        whether these are within the limit."""
-        rows = [(*row, row.bytes <= self.limit) for row in self.rows]
+        whether a call would take the limit."""
+        least = IMPORTS  # with less every call is refused
+        rows = [(*row, max(row.bytes, least) <= self.limit) for row in self.rows]
         return pd.DataFrame(rows, columns=[*Prediction._fields, "fits"]).set_index("call")
 
     @property
