@@ -72,7 +72,8 @@ class Folds:
         """A hash of what the folds leave out and score."""
         digest = hashlib.sha256(self.kind.encode())
         for part in (*self.dropped, *self.scored):
-            digest.update(np.asarray([len(part), *part], np.int64).tobytes())
+            digest.update(np.int64(len(part)).tobytes())
+            digest.update(np.asarray(part, np.int64).tobytes())
         return digest.hexdigest()[:32]
 
     def some(self, which: Iterable[int]) -> Folds:

@@ -258,7 +258,7 @@ class NativeChainObjective(ChainObjective):
 
         def work(some: slice) -> np.ndarray:
             given = parts.potentials(parts.values(thetas[some]), weights[some])
-            nodes = posterior(self.steps, given).nodes
+            nodes = posterior(self.steps, given, with_values=False).nodes
             fold = np.arange(nodes.shape[-1])[:, None]
             with np.errstate(divide="ignore"):
                 states = np.log(nodes[scored[some], :, fold])

@@ -150,17 +150,18 @@ class Posterior:
     pairs: np.ndarray
 
 
-def posterior(steps: Steps, given: Potentials) -> Posterior:
-    """By scaled probabilities where no divisor can underflow, else in logarithms."""
+def posterior(steps: Steps, given: Potentials, with_values: bool = True) -> Posterior:
+    """By scaled probabilities where no divisor can underflow, else in logarithms. Log-likelihoods
+    that are not asked for are zero."""
     possible = np.isfinite(given.moves).all() and (given.links is None or _is_blend(given.links))
     if possible and np.max(given.moves.max((1, 2)) - given.moves.min((1, 2))) < _SAFE_RANGE:
-        found = _scaled(steps, given)
+        found = _scaled(steps, given, with_values)
         if found is not None:
             return found
     return _by_logarithms(steps, given)
 
 
-def _scaled(steps: Steps, given: Potentials) -> Posterior | None:
+def _scaled(steps: Steps, given: Potentials, with_values: bool) -> Posterior | None:
     """None where a sequence is impossible."""
     folds, index = given.weights.shape[-1], steps.index
     rows, weights = given.rows, given.weights
@@ -188,21 +189,31 @@ def _scaled(steps: Steps, given: Potentials) -> Posterior | None:
     nodes, shares, firsts, pairs, inverses = (
         array[..., :folds] for array in (nodes, shares, firsts, pairs, inverses)
     )
-    if given.links is None and given.increments is None and len(move_peak) == 1:
-        # Peaks of emissions count as often as their rows, so that there is no need to go by steps.
-        moves = np.diff(steps.starts)[:, None] - 1
-        total = np.sum(given.coefficients * (moves * move_peak[0, 0] + first_peak[:, 0]), 0)
-        total += np.einsum("rkf,rf->f", shares, row_peak[:, 0])
-        if (given.coefficients == 1.0).all():
-            total -= _log_product(inverses)
-        else:
-            total -= np.sum(given.coefficients * steps.totals(np.log(inverses)), 0)
-    else:
-        logs = weights * row_peak[index, 0] - np.log(inverses)
-        total = _total(steps, given, logs + _peaks(steps, given, first_peak, move_peak))
-    if not np.isfinite(total).all():
+    if with_values:
+        peaks = (first_peak, move_peak, row_peak, weights, index)
+        values = _likelihoods(steps, given, shares, inverses, *peaks)
+    else:  # what is impossible is not a number
+        values = np.where(np.isfinite(shares).all((0, 1)), 0.0, -np.inf)
+    if not np.isfinite(values).all():
         return None
-    return Posterior(total, nodes, _by_row(steps, given, nodes) if tempered else shares, firsts, pairs)
+    return Posterior(values, nodes, _by_row(steps, given, nodes) if tempered else shares, firsts, pairs)
+
+
+def _likelihoods(
+    steps: Steps, given: Potentials, shares: Any, inverses: Any,
+    first_peak: Any, move_peak: Any, row_peak: Any, weights: Any, index: Any,
+) -> np.ndarray:  # fmt: skip
+    """(F,) weighted log-likelihoods, from normalisers and what potentials were divided by."""
+    if given.links is not None or given.increments is not None or len(move_peak) > 1:
+        logs = weights * row_peak[index, 0] - np.log(inverses)
+        return _total(steps, given, logs + _peaks(steps, given, first_peak, move_peak))
+    # Peaks of emissions count as often as their rows, so that there is no need to go by steps.
+    moves = np.diff(steps.starts)[:, None] - 1
+    total = np.sum(given.coefficients * (moves * move_peak[0, 0] + first_peak[:, 0]), 0)
+    total += np.einsum("rkf,rf->f", shares, row_peak[:, 0])
+    if (given.coefficients == 1.0).all():
+        return total - _log_product(inverses)
+    return total - np.sum(given.coefficients * steps.totals(np.log(inverses)), 0)
 
 
 def _is_blend(weights: np.ndarray) -> bool:
