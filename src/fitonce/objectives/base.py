@@ -61,6 +61,7 @@ class Traits:
         m_steps: whether fits start with EM, and which parameters `m_step` updates: "all", "some" or
             "none" (no EM).
         sequences: whether whole sequences can be left out and scored.
+        compiled: whether its programs are compiled for every new shape of data.
     """
 
     site: Literal["time", "site"] = "time"
@@ -77,6 +78,7 @@ class Traits:
     strongly_nonquadratic: bool = False
     m_steps: Literal["all", "some", "none"] = "none"
     sequences: bool = False
+    compiled: bool = True
 
 
 class LabelEvidence(NamedTuple):

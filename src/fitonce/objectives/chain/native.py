@@ -276,7 +276,8 @@ class NativeChainObjective(ChainObjective):
     @property
     def traits(self) -> Traits:
         many = self.space.size > _MANY
-        return replace(super().traits, closed_form_hessian=False, products=many, blocks=True)
+        inherited = replace(super().traits, closed_form_hessian=False, compiled=False)
+        return replace(inherited, products=many, blocks=True)
 
     def preconditioner(self, theta: np.ndarray, weights: np.ndarray | None = None) -> LinearMap:
         """The inverse of the complete-data information and the prior's, which is nearly diagonal."""

@@ -98,6 +98,7 @@ class LabelObjective(Objective):
             cheap_cross=True,
             products=native,
             blocks=native,
+            compiled=not native,
         )
 
     @property
