@@ -12,6 +12,7 @@ from benchmarks import (
     fails_safely,
     graphs,
     instant,
+    instant_crf,
     large,
     lengths,
     many_sequences,
@@ -36,6 +37,7 @@ NAMES = {
     "chains": chains.main,
     "lengths": lengths.main,
     "chain-scaling": chain_scaling.main,
+    "instant-crf": instant_crf.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

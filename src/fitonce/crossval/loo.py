@@ -18,6 +18,8 @@ refitted exactly, as `reloo` does for PSIS-LOO.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,7 @@ from fitonce.crossval.evidence import Evidence, distrust, fold_steps, gather_evi
 from fitonce.crossval.fold_states import FoldParameters, lengths, settle
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.methods import exact
+from fitonce.crossval.stepped import KEPT_BYTES, Slopes, SteppedThetas, one_step
 from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit
 from fitonce.folds import Folds, points, sites
@@ -67,8 +70,8 @@ def loo(
     if not isinstance(refine, (bool, int, np.integer)) or refine < 0:
         raise ValueError(f"refine must be True, False or a number of points, got {refine!r}")
     curve = curvature(fit, damping=damping)
-    folds, values, slopes = sweep(fit)
-    parameters, evidence = _first_order(curve, values, slopes)
+    folds = points(fit.data)
+    parameters, evidence = _first_order(fit, curve, folds)
     work = np.zeros((2, len(folds)), int)
     swept = _Points(fit, curve, folds, parameters, evidence, work, progress)
     scoring = swept.scoring(folds)
@@ -97,17 +100,27 @@ def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:
     return folds, -densities[observed], -slopes[:, observed].T
 
 
-def _first_order(
-    curve: Curvature, values: np.ndarray, slopes: np.ndarray
-) -> tuple[FoldParameters, Evidence]:
-    count, size = slopes.shape
-    moves = -curve.solve((curve.gradient - slopes).T).T
-    thetas = curve.theta + moves
-    first = np.einsum("td,td->t", slopes, moves)
-    squared = curve.distances_to(thetas) ** 2
+def _first_order(fit: Fit, curve: Curvature, folds: Folds) -> tuple[FoldParameters, Evidence]:
+    """One step for every point, in pieces: the slopes of all need not fit in memory."""
+    observed = np.concatenate(folds.dropped)
+    count, size = len(observed), len(curve.theta)
+    slopes_of = _negated(partial(fit.objective.leave_one_out_in_pieces, fit.theta))
+    values, first, squared = np.empty((3, count))
+    kept = 8 * count * size <= KEPT_BYTES
+    thetas: Any = (
+        np.empty((count, size)) if kept else SteppedThetas(curve, observed, _negated(slopes_of))
+    )
+    start = 0
+    for _, losses, slopes in slopes_of(observed):
+        some, start = slice(start, start + len(losses)), start + len(losses)
+        moves = one_step(curve, slopes)
+        values[some], first[some] = losses, np.einsum("td,td->t", slopes, moves)
+        squared[some] = curve.distances_to(curve.theta + moves) ** 2
+        if kept:
+            thetas[some] = curve.theta + moves
     fine = Status(Outcome.APPROXIMATE, "")
     bad = Status(Outcome.NOT_FINITE, "the point's density given the others, or its slope, is not finite")
-    status = [fine if finite else bad for finite in np.isfinite(moves).all(1)]
+    status = [fine if finite else bad for finite in np.isfinite(first) & np.isfinite(squared)]
     evidence = Evidence(
         losses=(values + first)[:, None],
         control=values[:, None].copy(),
@@ -117,7 +130,18 @@ def _first_order(
         rates=np.full(count, np.nan),
         checked=np.ones(count, bool),
     )
-    return FoldParameters(thetas, status, np.full(count, Rung.ONESTEP, object)), evidence
+    rungs = np.full(count, Rung.ONESTEP, object)
+    return FoldParameters(thetas, status, rungs, moves=np.sqrt(squared)), evidence
+
+
+def _negated(slopes_of: Slopes) -> Slopes:
+    """Log densities and their slopes as losses."""
+
+    def losses_of(sites: np.ndarray) -> Any:
+        for some, values, slopes in slopes_of(sites):
+            yield some, -values, -slopes
+
+    return losses_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +156,12 @@ class _Points:
     work: np.ndarray
     progress: bool | None
 
+    @property
+    def _moves(self) -> np.ndarray:
+        """(n,) distances from the full fit, which are updated in place."""
+        found = self.parameters.moves
+        return self.curve.distances_to(self.parameters.thetas) if found is None else found
+
     def scoring(self, folds: Folds) -> Scoring:
         size = chunk_size(self.fit.objective.bytes_per_fold, len(folds))
         batches = Batches.of_folds(self.curve.objective, folds, size, progress=self.progress)
@@ -143,7 +173,7 @@ class _Points:
         Few points are all checked; of many, the most influential. If the quadratic approximation fails
         at one of these, up to `_FEW` points are checked, and the others count as unchecked.
         """
-        order = np.argsort(-self.curve.distances_to(self.parameters.thetas), kind="stable")
+        order = np.argsort(-self._moves, kind="stable")
         few = len(order) <= _FEW and len(order) * self.fit.objective.bytes_per_fold <= _FEW_BYTES
         count = len(order) if few else min(_SAMPLE, len(order))
         for start, stop in ((0, count), (count, min(_FEW, len(order)))):
@@ -166,6 +196,7 @@ class _Points:
             settle(refitted.status, lengths(refitted.gradients, steps))
         self._gather(scoring, refitted, which)
         self.parameters.thetas[which], self.parameters.rungs[which] = refitted.thetas, refitted.rungs
+        self._moves[which] = self.curve.distances_to(refitted.thetas)
         for point, status in zip(which, refitted.status, strict=True):
             self.parameters.status[point] = status
 

@@ -198,12 +198,12 @@ class Objective(ABC):
         return None
 
     def leave_one_out_in_pieces(
-        self, theta: np.ndarray, limit: float
+        self, theta: np.ndarray, sites: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """`leave_one_out` as sites (n,), values (n,) and slopes (n, D) of some at a time that take about
-        `limit` bytes; by default all at once."""
+        """`leave_one_out` of observed sites (m,): sites (n,), values (n,) and slopes (n, D) of some at a
+        time, in order; by default of all at once."""
         values, slopes = self.leave_one_out(theta)
-        yield np.arange(len(values)), values, slopes.T
+        yield sites, values[sites], slopes[:, sites].T
 
     @property
     def collection(self) -> Collection:

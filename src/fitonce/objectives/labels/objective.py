@@ -252,15 +252,14 @@ class LabelObjective(Objective):
         """log p(z_t | all other labels, x) (sites,) and its derivatives by theta (D, sites)."""
         values = np.zeros(self.data.n_sites)
         slopes = np.zeros((len(theta), self.data.n_sites))
-        for some, found, steep in self.leave_one_out_in_pieces(theta, _PIECE_BYTES):
+        for some, found, steep in self.leave_one_out_in_pieces(theta, np.flatnonzero(self.data.weights)):
             values[some], slopes[:, some] = found, steep.T
         return values, slopes
 
-    @in_float64
     def leave_one_out_in_pieces(
-        self, theta: np.ndarray, limit: float
+        self, theta: np.ndarray, sites: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        for some in pieces(np.flatnonzero(self.data.weights), 8 * len(theta), limit):
+        for some in pieces(sites, 8 * len(theta), _PIECE_BYTES):
             yield some, *conditionals.given_others(self.layout, theta, some)
 
     @in_float64

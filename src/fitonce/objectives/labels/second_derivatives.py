@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import linalg
 
 from fitonce.data.labelled import UNKNOWN
 from fitonce.models.crf import LinearChainCRF
@@ -13,6 +14,8 @@ from fitonce.objectives.base import LinearMap
 from fitonce.objectives.labels.changes import Changes
 from fitonce.objectives.labels.layout import LabelLayout
 from fitonce.objectives.labels.native import NativeChains
+
+_MATRIX = 6000  # parameters: up to here, one H saves more products than it costs
 
 
 def prior_precision(model: object) -> float | None:
@@ -60,7 +63,16 @@ class SecondDerivatives:
     def preconditioner(self, theta: np.ndarray) -> LinearMap:
         """An approximate inverse, of the terms that all folds share and the prior."""
         chains, precision = self._native()
-        return chains.preconditioner(theta, self._shared, precision)
+        if len(theta) > _MATRIX:
+            return chains.preconditioner(theta, self._shared, precision)
+        everyone, unknown = (
+            np.arange(len(self._shared)),
+            np.broadcast_to(UNKNOWN, self.layout.labels.shape),
+        )
+        matrix = chains.covariance(theta, self._shared, everyone, unknown)
+        matrix[np.diag_indices_from(matrix)] += precision
+        factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        return lambda columns: linalg.cho_solve(factor, columns, check_finite=False)
 
     def _native(self) -> tuple[NativeChains, float]:
         chains = self.layout.chains
