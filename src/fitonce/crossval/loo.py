@@ -107,9 +107,7 @@ def _first_order(fit: Fit, curve: Curvature, folds: Folds) -> tuple[FoldParamete
     slopes_of = _negated(partial(fit.objective.leave_one_out_in_pieces, fit.theta))
     values, first, squared = np.empty((3, count))
     kept = 8 * count * size <= KEPT_BYTES
-    thetas: Any = (
-        np.empty((count, size)) if kept else SteppedThetas(curve, observed, _negated(slopes_of))
-    )
+    thetas: Any = np.empty((count, size)) if kept else SteppedThetas(curve, observed, slopes_of)
     start = 0
     for _, losses, slopes in slopes_of(observed):
         some, start = slice(start, start + len(losses)), start + len(losses)
