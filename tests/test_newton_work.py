@@ -1,4 +1,4 @@
-"""What a fit costs: one H for each accepted point, factors before eigenvalues, certificates by bounds."""
+"""What a fit costs: one H for each accepted point, factors before eigenvalues, proofs by bounds."""
 
 from __future__ import annotations
 

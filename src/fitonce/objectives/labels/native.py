@@ -24,7 +24,7 @@ from fitonce.objectives.labels.entries import linear_at, order_of
 from fitonce.objectives.labels.native_covariance import count_covariance
 from fitonce.objectives.labels.native_passes import (
     Chains,
-    Conditionals,
+    LabelConditionals,
     conditionals,
     expected,
     log_marginals,
@@ -193,7 +193,7 @@ class NativeChains:
         chains = self.chains(theta, sequences, labels)
         return self._products(chains, conditionals(chains), directions, coefficients)
 
-    def _point(self, theta: np.ndarray) -> tuple[Chains, Conditionals]:
+    def _point(self, theta: np.ndarray) -> tuple[Chains, LabelConditionals]:
         """Of all sequences; kept for the next product of this thread."""
         held = getattr(self._last, "held", None)
         if held is None or not np.array_equal(held[0], theta):
@@ -202,7 +202,7 @@ class NativeChains:
         return held[1], held[2]
 
     def _products(
-        self, chains: Chains, known: Conditionals, directions: np.ndarray, coefficients: np.ndarray
+        self, chains: Chains, known: LabelConditionals, directions: np.ndarray, coefficients: np.ndarray
     ) -> np.ndarray:
         states, split = chains.unary.shape[1], chains.design.width * chains.unary.shape[1]
         found, weight = np.empty(directions.shape), chains.of_steps(coefficients)[:, None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fitonce.engines import native_label_covariance as engine
-from fitonce.objectives.labels.native_passes import Chains, Conditionals, conditionals
+from fitonce.objectives.labels.native_passes import Chains, LabelConditionals, conditionals
 
 _BYTES = 2**27  # of covariances of single steps
 
@@ -39,7 +39,7 @@ def count_covariance(chains: Chains, coefficients: np.ndarray) -> np.ndarray:
 
 
 def _with_transitions(
-    part: Chains, known: Conditionals, scale: np.ndarray
+    part: Chains, known: LabelConditionals, scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     square = part.transition.size
 
@@ -55,7 +55,7 @@ def _with_transitions(
     return np.concatenate(found), np.sum(moved, 0)
 
 
-def _add_dense(part: Chains, known: Conditionals, weight: np.ndarray, among: np.ndarray) -> None:
+def _add_dense(part: Chains, known: LabelConditionals, weight: np.ndarray, among: np.ndarray) -> None:
     """Add covariances of features with each other to among (Q, K, Q, K): a matrix product for each state
     of the one and all that are not before it of the other."""
     states, features = part.unary.shape[1], part.design.matrix

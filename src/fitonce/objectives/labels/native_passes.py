@@ -66,7 +66,7 @@ class Chains:
         return THREADS.run(lambda ends: work(*ends), list(self.cut(share)))
 
 
-class Expected(NamedTuple):
+class LabelExpectations(NamedTuple):
     """Log-partition functions and posterior expectations.
 
     Attributes:
@@ -81,7 +81,7 @@ class Expected(NamedTuple):
     pairs: np.ndarray
 
 
-class Conditionals(NamedTuple):
+class LabelConditionals(NamedTuple):
     """Of the states of chains.
 
     Attributes:
@@ -94,7 +94,7 @@ class Conditionals(NamedTuple):
     onward: np.ndarray
 
 
-def expected(chains: Chains, coefficients: np.ndarray, each: bool = False) -> Expected:
+def expected(chains: Chains, coefficients: np.ndarray, each: bool = False) -> LabelExpectations:
     """Expectations; `each`: transitions of each chain."""
 
     nodes = np.empty(
@@ -117,14 +117,14 @@ def expected(chains: Chains, coefficients: np.ndarray, each: bool = False) -> Ex
 
     values, pairs = zip(*chains.on_threads(work), strict=True)
     counts = np.concatenate(pairs) if each else np.sum(pairs, 0)[0]
-    return Expected(np.concatenate(values), nodes, counts)
+    return LabelExpectations(np.concatenate(values), nodes, counts)
 
 
-def conditionals(chains: Chains) -> Conditionals:
+def conditionals(chains: Chains) -> LabelConditionals:
     """Nodes, and the states of a step given those of its neighbours."""
 
     shape = (*chains.unary.shape, chains.unary.shape[1])
-    known = Conditionals(np.empty(chains.unary.shape), np.empty(shape), np.empty(shape))
+    known = LabelConditionals(np.empty(chains.unary.shape), np.empty(shape), np.empty(shape))
 
     def work(first: int, last: int) -> None:
         part = chains.between(first, last)
@@ -170,7 +170,9 @@ def _scaled(part: Chains, nodes: np.ndarray) -> _Scaled:
     return _Scaled(potentials, messages, values, again)
 
 
-def _by_logarithms(part: Chains, again: np.ndarray) -> Iterator[tuple[int, slice, Conditionals, float]]:
+def _by_logarithms(
+    part: Chains, again: np.ndarray
+) -> Iterator[tuple[int, slice, LabelConditionals, float]]:
     """Number, steps, conditionals and log Z of the chains `again`."""
     for n in np.flatnonzero(again):
         steps = slice(part.starts[n], part.starts[n + 1])
@@ -180,9 +182,10 @@ def _by_logarithms(part: Chains, again: np.ndarray) -> Iterator[tuple[int, slice
         ahead, behind, nodes = (np.empty((count, states)) for _ in range(3))
         back, onward = (np.empty((count, states, states)) for _ in range(2))
         value = np.empty(1)
-        logs_engine.log_messages(*emission, np.zeros((1, states)), moves, starts, ahead, behind)
-        logs_engine.conditionals(*emission, moves, starts, ahead, behind, nodes, back, onward, value)
-        yield int(n), steps, Conditionals(nodes, back, onward), float(value[0])
+        chain = (moves, np.ones(count), starts)
+        logs_engine.log_messages(*emission, np.zeros((1, states)), *chain, ahead, behind)
+        logs_engine.conditionals(*emission, *chain, ahead, behind, nodes, back, onward, value)
+        yield int(n), steps, LabelConditionals(nodes, back, onward), float(value[0])
 
 
 def log_marginals(chains: Chains) -> np.ndarray:
@@ -190,7 +193,7 @@ def log_marginals(chains: Chains) -> np.ndarray:
     states = chains.unary.shape[1]
     ahead, behind = np.empty_like(chains.unary), np.empty_like(chains.unary)
     emission = (chains.unary, np.arange(len(ahead)), np.ones(len(ahead)))
-    given = (np.zeros((1, states)), chains.transition[None], chains.starts)
+    given = (np.zeros((1, states)), chains.transition[None], np.ones(len(ahead)), chains.starts)
     logs_engine.log_messages(*emission, *given, ahead, behind)
     total = ahead + behind
     peak = total.max(1, keepdims=True)
@@ -202,7 +205,7 @@ def log_marginals(chains: Chains) -> np.ndarray:
 
 def tangent(
     chains: Chains,
-    known: Conditionals,
+    known: LabelConditionals,
     d_unary: np.ndarray,
     d_transition: np.ndarray,
     coefficients: np.ndarray,
