@@ -133,3 +133,12 @@ def test_loo_in_pieces_is_loo_at_once(monkeypatch):
     assert_allclose(parts.theta[4], whole.theta[4], rtol=1e-9, atol=1e-10)
     for column in ("loss", "control", "error", "distance", "move"):
         assert_allclose(parts.folds[column], whole.folds[column], rtol=1e-7, atol=1e-9)
+
+
+def test_sparse_slopes_step_as_far_as_dense_ones():
+    fit = fo.fit(fo.models.LinearChainCRF(), sentences())
+    curve, rng = fo.curvature(fit), np.random.default_rng(3)
+    slopes = rng.normal(size=(9, len(fit.theta))) * (rng.random((9, len(fit.theta))) < 0.03)
+    expected = np.linalg.solve(fit.H, (slopes - fit.gradient).T).T
+    assert_allclose(stepped.one_step(curve, slopes), expected, rtol=1e-9, atol=1e-12)
+    assert_allclose(stepped.one_step(curve, slopes, many=True), expected, rtol=1e-9, atol=1e-12)

@@ -111,9 +111,12 @@ def _first_order(fit: Fit, curve: Curvature, folds: Folds) -> tuple[FoldParamete
     start = 0
     for _, losses, slopes in slopes_of(observed):
         some, start = slice(start, start + len(losses)), start + len(losses)
-        moves = one_step(curve, slopes)
+        moves = one_step(curve, slopes, many=count > size)
         values[some], first[some] = losses, np.einsum("td,td->t", slopes, moves)
-        squared[some] = curve.distances_to(curve.theta + moves) ** 2
+        if curve.damping:
+            squared[some] = curve.distances_to(curve.theta + moves) ** 2
+        else:  # H m = s - g
+            squared[some] = np.maximum(first[some] - moves @ curve.gradient, 0.0)
         if kept:
             thetas[some] = curve.theta + moves
     fine = Status(Outcome.APPROXIMATE, "")

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from fitonce.core.chunks import pieces
 from fitonce.fitting.curvature import Curvature
 
 _BYTES = 2**26  # of rows that are made at a time
 KEPT_BYTES = 2**28  # of rows that are kept rather than made again
+_SPARSE = 0.05  # share of numbers that are not zero
 Slopes = Callable[[np.ndarray], Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]]
 
 
@@ -57,6 +59,13 @@ class SteppedThetas:
         return self[:].astype(dtype or float, copy=False)
 
 
-def one_step(curve: Curvature, slopes: np.ndarray) -> np.ndarray:
-    """(n, D) moves -H^-1 (g - s) of points with slopes s (n, D)."""
+def one_step(curve: Curvature, slopes: np.ndarray, many: bool = False) -> np.ndarray:
+    """(n, D) moves -H^-1 (g - s) of points with slopes s (n, D).
+
+    With `many` points altogether H is inverted, once: slopes that are mostly zero, as those of single
+    labels with sparse features, then take a few rows of the inverse each, where solving takes all of H.
+    """
+    filled = np.count_nonzero(slopes)
+    if many and curve.hessian_operator.dense and filled < _SPARSE * slopes.size:
+        return sparse.csr_array(slopes) @ curve.inverse - curve.solve(curve.gradient)
     return -curve.solve((curve.gradient - slopes).T).T
