@@ -12,6 +12,7 @@ from benchmarks import (
     fails_safely,
     graphs,
     instant,
+    instant_crf,
     large,
     lengths,
     many_sequences,
@@ -38,6 +39,7 @@ NAMES = {
     "lengths": lengths.main,
     "chain-scaling": chain_scaling.main,
     "plan": plan.main,
+    "instant-crf": instant_crf.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

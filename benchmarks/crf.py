@@ -37,11 +37,7 @@ def main() -> None:
         cold = time.perf_counter() - started
         curve = fo.curvature(fit, "structures")
         objective, theta, base = curve.objective, fit.theta, curve.objective.base
-        padding = objective.layout.buckets.padding
-        print(
-            f"support {support}: D = {len(theta)}, fit {fit.refit_seconds:.1f} s ({cold:.1f} s cold); "
-            f"{padding:.0%} of steps are padding"
-        )
+        print(f"support {support}: D = {len(theta)}, fit {fit.refit_seconds:.1f} s ({cold:.1f} s cold)")
         folds = fo.folds.structures(labelled, n=500, seed=0)
         gradient = warm(objective.gradients, theta[None], base[None])
         hessian = warm(objective.hessians, theta[None], base[None])

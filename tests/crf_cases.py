@@ -74,7 +74,7 @@ class Problem:
         return [(n, t) for n, length in enumerate(self.twin.lengths) for t in range(length)]
 
 
-def draw(case: Case, seed: int, unknown: bool = False, spread: float = 1.0) -> Problem:
+def draw(case: Case, seed: int, unknown: bool = False, spread: float = 1.0, kernel=None) -> Problem:
     """Random features, labels that can happen, and parameters; where labels are unknown, the first
     sequence has all, the second has none and the last has its first."""
     rng = np.random.default_rng(seed)
@@ -94,7 +94,7 @@ def draw(case: Case, seed: int, unknown: bool = False, spread: float = 1.0) -> P
     names = fo.fit_at(case.model, data, zeros).names
     twin = Twin(names, features, codes, first, moves, case.model.scale, case.model.features == "scores")
     theta = spread * rng.normal(size=len(names))
-    return Problem(fo.fit_at(case.model, data, twin.params(theta)), twin, data)
+    return Problem(fo.fit_at(case.model, data, twin.params(theta), kernel=kernel), twin, data)
 
 
 def named(codes, tags):

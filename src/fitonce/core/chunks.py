@@ -20,6 +20,13 @@ def chunks(count: int, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield np.minimum(index, count - 1), index < count
 
 
+def pieces(units: np.ndarray, bytes_per_unit: float, limit: float) -> Iterator[np.ndarray]:
+    """Some of the units (n,) at a time, at least one, that take at most `limit` bytes."""
+    size = max(int(limit // max(bytes_per_unit, 1)), 1)
+    for start in range(0, len(units), size):
+        yield units[start : start + size]
+
+
 def common_rows(count: int, bytes_per_row: int) -> np.ndarray:
     """The indices 0 .. count - 1, filled by repeating the last to one of a few common lengths if that is
     little work: rows of any number then run the same few programs."""

@@ -38,7 +38,7 @@ def assemble(
     se = scoring.standard_error(evidence.losses, ok)
     allowed = default_tolerance(se, losses[ok]) if tolerance is None else tolerance
     errors = np.where(ok, evidence.errors, np.nan)
-    moves = curve.distances_to(parameters.thetas)
+    moves = curve.distances_to(parameters.thetas) if parameters.moves is None else parameters.moves
     # Folds of a fit that stopped early also move because of what the fit left.
     away = fit.ok & ok & (moves > _AWAY * usual_move(scoring.batches.turnover, len(curve.theta)))
     judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, allowed, away)

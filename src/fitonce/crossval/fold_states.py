@@ -123,6 +123,7 @@ class FoldParameters(NamedTuple):
         inverses: (F, D, D) inverses of the folds' own Hessians, where the method has them.
         gradients: (F, D) of the folds' objectives at the thetas, where the method took them.
         own: whether the folds' own Hessians were used, as matrices or by products.
+        moves: (F,) distances from the full fit in standard errors, where the method has them.
     """
 
     thetas: np.ndarray
@@ -131,6 +132,7 @@ class FoldParameters(NamedTuple):
     inverses: np.ndarray | None = None
     gradients: np.ndarray | None = None
     own: bool = False
+    moves: np.ndarray | None = None
 
 
 def usual_move(turnover: np.ndarray, size: int) -> np.ndarray:

@@ -18,10 +18,11 @@ refitted exactly, as `reloo` does for PSIS-LOO.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from fitonce.core.chunks import stretches
 from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import is_number
 from fitonce.core.status import Outcome, Rung, Status
@@ -33,6 +34,7 @@ from fitonce.crossval.fold_states import FoldParameters, lengths, settle
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.methods import exact
 from fitonce.crossval.pieces import pieces_of
+from fitonce.crossval.stepped import KEPT_BYTES, Slopes, SteppedThetas, one_step
 from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import hold_point, hold_sweep
@@ -76,8 +78,8 @@ def loo(
     if not isinstance(refine, (bool, int, np.integer)) or refine < 0:
         raise ValueError(f"refine must be True, False or a number of points, got {refine!r}")
     curve = curvature(fit, damping=damping)
-    folds, values, slopes = sweep(fit)
-    parameters, evidence = _first_order(curve, values, slopes)
+    folds = points(fit.data)
+    parameters, evidence = _first_order(fit, curve, folds)
     work = np.zeros((2, len(folds)), int)
     swept = _Points(fit, curve, folds, parameters, evidence, work, progress)
     scoring = swept.scoring(folds)
@@ -110,19 +112,30 @@ def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:
     return folds, -densities[observed], np.negative(chosen, out=chosen).T
 
 
-def _first_order(
-    curve: Curvature, values: np.ndarray, slopes: np.ndarray
-) -> tuple[FoldParameters, Evidence]:
-    count, size = slopes.shape
-    thetas, first, finite = np.empty((count, size)), np.empty(count), np.empty(count, bool)
-    for some in stretches(count, 40.0 * size, "the parameters of a point"):
-        moves = -curve.solve((curve.gradient - slopes[some]).T).T
-        thetas[some], first[some] = curve.theta + moves, np.einsum("td,td->t", slopes[some], moves)
-        finite[some] = np.isfinite(moves).all(1)
-    squared = curve.distances_to(thetas) ** 2
+def _first_order(fit: Fit, curve: Curvature, folds: Folds) -> tuple[FoldParameters, Evidence]:
+    """One step for every point, in pieces: the slopes of all need not fit in memory."""
+    observed = np.concatenate(folds.dropped)
+    count, size = len(observed), len(curve.theta)
+    hold_point(fit.objective)
+    hold_sweep(fit.objective, count)
+    slopes_of = _negated(partial(fit.objective.leave_one_out_in_pieces, fit.theta))
+    values, first, squared = np.empty((3, count))
+    kept = 8 * count * size <= KEPT_BYTES
+    thetas: Any = np.empty((count, size)) if kept else SteppedThetas(curve, observed, slopes_of)
+    start = 0
+    for _, losses, slopes in slopes_of(observed):
+        some, start = slice(start, start + len(losses)), start + len(losses)
+        moves = one_step(curve, slopes, many=count > size)
+        values[some], first[some] = losses, np.einsum("td,td->t", slopes, moves)
+        if curve.damping:
+            squared[some] = curve.distances_to(curve.theta + moves) ** 2
+        else:  # H m = s - g
+            squared[some] = np.maximum(first[some] - moves @ curve.gradient, 0.0)
+        if kept:
+            thetas[some] = curve.theta + moves
     fine = Status(Outcome.APPROXIMATE, "")
     bad = Status(Outcome.NOT_FINITE, "the point's density given the others, or its slope, is not finite")
-    status = [fine if one else bad for one in finite]
+    status = [fine if finite else bad for finite in np.isfinite(first) & np.isfinite(squared)]
     evidence = Evidence(
         losses=(values + first)[:, None],
         control=values[:, None].copy(),
@@ -132,7 +145,18 @@ def _first_order(
         rates=np.full(count, np.nan),
         checked=np.ones(count, bool),
     )
-    return FoldParameters(thetas, status, np.full(count, Rung.ONESTEP, object)), evidence
+    rungs = np.full(count, Rung.ONESTEP, object)
+    return FoldParameters(thetas, status, rungs, moves=np.sqrt(squared)), evidence
+
+
+def _negated(slopes_of: Slopes) -> Slopes:
+    """Log densities and their slopes as losses."""
+
+    def losses_of(sites: np.ndarray) -> Any:
+        for some, values, slopes in slopes_of(sites):
+            yield some, -values, -slopes
+
+    return losses_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +171,12 @@ class _Points:
     work: np.ndarray
     progress: bool | None
 
+    @property
+    def _moves(self) -> np.ndarray:
+        """(n,) distances from the full fit, which are updated in place."""
+        found = self.parameters.moves
+        return self.curve.distances_to(self.parameters.thetas) if found is None else found
+
     def scoring(self, folds: Folds) -> Scoring:
         size = chunk_size(self.fit.objective, len(folds))
         batches = Batches.of_folds(self.curve.objective, folds, size, progress=self.progress)
@@ -158,7 +188,7 @@ class _Points:
         Few points are all checked; of many, the most influential. If the quadratic approximation fails
         at one of these, up to `_FEW` points are checked, and the others count as unchecked.
         """
-        order = np.argsort(-self.curve.distances_to(self.parameters.thetas), kind="stable")
+        order = np.argsort(-self._moves, kind="stable")
         needed = len(order) * self.fit.objective.bytes_per_fold
         few = len(order) <= _FEW and needed <= _FEW_BYTES
         count = len(order) if few else min(_SAMPLE, len(order))
@@ -186,6 +216,7 @@ class _Points:
             settle(refitted.status, lengths(refitted.gradients, steps))
         self._gather(scoring, refitted, which)
         self.parameters.thetas[which], self.parameters.rungs[which] = refitted.thetas, refitted.rungs
+        self._moves[which] = self.curve.distances_to(refitted.thetas)
         for point, status in zip(which, refitted.status, strict=True):
             self.parameters.status[point] = status
 

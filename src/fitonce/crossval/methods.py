@@ -24,8 +24,9 @@ from fitonce.crossval.batches import Batches
 from fitonce.crossval.fold_states import FoldParameters, at_full_fit, is_large, start
 from fitonce.crossval.refine import refine
 from fitonce.crossval.refine_products import fold_solve
-from fitonce.fitting.certificate import certify, direction
+from fitonce.fitting.certificate import direction, refusal
 from fitonce.fitting.curvature import Curvature
+from fitonce.fitting.factor import factor_of
 
 Method = Callable[[Curvature, Batches], FoldParameters]
 _SOLVED = 1e-6  # relative residual of a step by products
@@ -81,9 +82,9 @@ def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
     batches.hessians_used[:] += 1
     status, inverses = [], np.full_like(hessians, np.nan)
     for fold, (gradient, hessian) in enumerate(zip(gradients, hessians, strict=True)):
-        sound = certify(gradient, hessian, 0.0, curvature.names, np.inf)
-        status.append(_APPROXIMATE if sound.ok else sound)
-        if sound.ok:
+        refused = refusal(gradient, hessian, factor_of(hessian), curvature.names)
+        status.append(refused or _APPROXIMATE)
+        if refused is None:
             inverses[fold] = np.linalg.inv(hessian)
             thetas[fold] -= np.linalg.solve(hessian, gradient)
         else:

@@ -18,7 +18,7 @@ from fitonce.core.status import Rung, Status
 from fitonce.crossval.batches import Batches
 from fitonce.crossval.fold_states import Descent, lengths, out_of_budget, usual_move
 from fitonce.crossval.refine_products import refine_by_products
-from fitonce.fitting.certificate import certify, judged, lowest_scaled
+from fitonce.fitting.certificate import judged, lowest_scaled, refusal
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.newton import ASIDE, minimise
 from fitonce.fitting.newton_cg import FLOOR
@@ -182,7 +182,7 @@ def _refit(batches: Batches, state: Descent, fold: int, curve: Curvature) -> Non
     weights = batches.weights_of(np.array([fold]))
     end = minimise(batches.objective, curve.theta[None], weights, tolerance=FLOOR)
     work = end.work.copy()
-    if end.lowest[0] < 0:  # a saddle point: descend both ways along the most negative curvature
+    if end.lowest(0) < 0:  # a saddle point: descend both ways along the most negative curvature
         down = ASIDE * np.linalg.eigh(end.hessians[0])[1][:, 0]
         for beside in (end.thetas + down, end.thetas - down):
             other = minimise(batches.objective, beside, weights, tolerance=FLOOR)
@@ -194,7 +194,7 @@ def _refit(batches: Batches, state: Descent, fold: int, curve: Curvature) -> Non
     state.values[fold] = end.values[0]
     state.rungs[fold] = Rung.REFIT
     state.status[fold] = end.status(0, curve.names, FLOOR)
-    if certify(end.gradients[0], end.hessians[0], 0.0, curve.names, np.inf).ok:
+    if refusal(end.gradients[0], end.hessians[0], end.factors[0], curve.names) is None:
         state.inverses[fold] = np.linalg.inv(end.hessians[0])  # type: ignore[index]
         state.own[fold] = state.certain[fold] = True
         state.lowest[fold] = lowest_scaled(end.hessians[0])

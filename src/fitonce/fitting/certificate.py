@@ -6,26 +6,50 @@ import numpy as np
 from scipy import linalg
 
 from fitonce.core.status import Outcome, Status
+from fitonce.fitting.factor import Factor
 
 _REMEDY = "add a prior, use a simpler model (such as fewer states) or more restarts"
 
 
 def certify(
-    gradient: np.ndarray, hessian: np.ndarray, distance: float, names: list[str], tolerance: float
+    gradient: np.ndarray,
+    hessian: np.ndarray,
+    factor: Factor | None,
+    names: list[str],
+    tolerance: float,
 ) -> Status:
-    """By the Hessian at a point that is `distance` standard errors from stationary."""
+    """By the Hessian at a point, and its factor, see `factor_of`."""
+    refused = refusal(gradient, hessian, factor, names)
+    if refused is not None:
+        return refused
+    if factor is not None:
+        distance, lowest = factor.length(gradient), factor.lowest
+    else:  # the eigenvalues told what the factor did not
+        lowest = float(np.linalg.eigvalsh(hessian)[0])
+        distance = float(np.sqrt(gradient @ np.linalg.solve(hessian, gradient)))
+    evidence = f"smallest eigenvalue of H {lowest:.1e}"
+    return judged(gradient, distance, distance <= tolerance, evidence, names)
+
+
+def refusal(
+    gradient: np.ndarray, hessian: np.ndarray, factor: Factor | None, names: list[str]
+) -> Status | None:
+    """Why a point cannot be a minimum, whatever its gradient; None if it can."""
     if not (np.isfinite(gradient).all() and np.isfinite(hessian).all()):
         return not_finite(
             "; check the data for NaN or impossible observations and the start for extreme values"
         )
+    flat = None if factor is not None else flat_direction(hessian, names)
+    if flat is None:
+        return None
     lowest = np.linalg.eigvalsh(hessian)[0]
-    flat = flat_direction(hessian, names)
-    if flat is not None or np.isnan(distance):
-        return _not_a_minimum(
-            f"smallest eigenvalue of H is {lowest:.1e}, flat or downhill along {flat or 'a direction'}"
-        )
-    evidence = f"smallest eigenvalue of H {lowest:.1e}"
-    return judged(gradient, distance, distance <= tolerance, evidence, names)
+    return _not_a_minimum(f"smallest eigenvalue of H is {lowest:.1e}, flat or downhill along {flat}")
+
+
+def certify_by_bound(gradient: np.ndarray, distance: float, least: float) -> Status:
+    """By a bound below the eigenvalues of H, wherever it is; `distance`: at most."""
+    evidence = f"convex, with no eigenvalue of H below {least:.1e}"
+    return judged(gradient, distance, True, evidence)
 
 
 def certify_by_factor(

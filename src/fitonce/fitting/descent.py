@@ -49,8 +49,8 @@ def descend(objective: Objective, start: np.ndarray, max_iterations: int | None 
         raise ValueError("the model has no free parameters: all are frozen")
     traits, theta, started = objective.traits, start, time.perf_counter()
     usual = _BEFORE_NEWTON if traits.closed_form_hessian else _MOST_ITERATIONS
-    if traits.products and start.size > PRODUCTS_PAY:  # for networks, gradients do more than H
-        usual = _MOST_OF_MANY
+    if traits.products and not traits.closed_form_hessian and start.size > PRODUCTS_PAY:
+        usual = _MOST_OF_MANY  # for networks, gradients do more than H
     if traits.m_steps != "none":
         theta = expectation_maximisation(objective, theta, max_iterations or _MOST_EM)
     if traits.m_steps != "all":

@@ -15,7 +15,13 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from fitonce.core import memory
 from fitonce.core.status import Outcome, Status
 from fitonce.core.wording import counted
-from fitonce.fitting.certificate import certify_by_factor, certify_by_products, not_finite
+from fitonce.fitting.certificate import (
+    certify_by_bound,
+    certify_by_factor,
+    certify_by_products,
+    not_finite,
+    refusal,
+)
 from fitonce.fitting.conjugate_gradients import conjugate_gradients
 from fitonce.fitting.footprint import matrix_bytes
 from fitonce.fitting.hessian import (
@@ -33,6 +39,7 @@ from fitonce.objectives.base import Objective
 
 _MOST_SADDLES = 3
 _SOLVED = 1e-3  # relative residual
+_TIGHTER = 1e-3  # of the tolerance: a last Newton step that far is one that proves itself
 _BY_PRODUCTS = 8  # times as many steps: each is cheaper, and networks need many
 _LOOK = 60  # products in the search for negative curvature
 
@@ -75,24 +82,48 @@ def finish(objective: Objective, theta: np.ndarray, tolerance: float, max_steps:
     if not by_products(objective):
         return _with_matrix(objective, theta, tolerance, max_steps)
     theta = _descend(objective, theta, tolerance, max_steps) if max_steps else theta
+    proved = _by_bound(objective, theta, tolerance, formed)
+    if proved is not None:
+        return proved
     if not formed:
         return _without_matrix(objective, theta, tolerance)
-    look = _factored if len(theta) > LARGE else _with_matrix
-    return _off_saddles(objective, look(objective, theta, tolerance), look, tolerance, max_steps)
+    return _off_saddles(objective, _factored(objective, theta, tolerance), tolerance, max_steps)
 
 
-def _with_matrix(
-    objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int = 0
-) -> Finished:
+def _with_matrix(objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int) -> Finished:
     names, base = list(objective.space.names), objective.base[None]
     end = minimise(objective, theta[None], base, tolerance=tolerance, max_steps=max_steps)
-    hessian, status = DenseHessian(end.hessians[0], names), end.status(0, names, tolerance)
-    lowest, distance = float(end.lowest[0]), float(end.distances[0])
+    hessian = DenseHessian(end.hessians[0], names, factor=end.factors[0])
+    status, lowest, distance = end.status(0, names, tolerance), end.lowest(0), float(end.distances[0])
     return Finished(end.thetas[0], end.gradients[0], hessian, distance, lowest, status)
+
+
+def _by_bound(
+    objective: Objective, theta: np.ndarray, tolerance: float, formed: bool
+) -> Finished | None:
+    """At a point of a convex objective whose gradient alone proves that it is close enough; H is formed
+    when it is asked for. None where it does not."""
+    least = objective.least_curvature
+    if least is None:
+        return None
+    gradient = objective.gradients(theta[None], objective.base[None])[0]
+    distance = float(np.linalg.norm(gradient) / np.sqrt(least))
+    if not distance <= tolerance:
+        return None
+    hessian: HessianOperator
+    if formed:
+        form = lambda: objective.hessians(theta[None], objective.base[None])[0]  # noqa: E731
+        hessian = DenseHessian(form, list(objective.space.names))
+    else:
+        hessian = ImplicitHessian(objective, theta)
+    status = certify_by_bound(gradient, distance, least)
+    return Finished(theta, gradient, hessian, distance, least, status)
 
 
 def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int) -> np.ndarray:
     everyone = objective.base[None]
+    if objective.least_curvature is not None:  # so that the gradient alone is proof, see `_by_bound`
+        tolerance *= _TIGHTER
     return newton_cg_afresh(
         lambda t, _: objective.values_and_gradients(t, everyone),
         lambda t, v, _: objective.products(t, v, everyone),
@@ -103,9 +134,7 @@ def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_step
     ).thetas[0]
 
 
-def _off_saddles(
-    objective: Objective, found: Finished, look: Any, tolerance: float, max_steps: int
-) -> Finished:
+def _off_saddles(objective: Objective, found: Finished, tolerance: float, max_steps: int) -> Finished:
     """From a saddle downhill along the eigenvector of its lowest eigenvalue, a few times."""
     for _ in range(_MOST_SADDLES if max_steps else 0):
         if found.status.outcome is not Outcome.NOT_A_MINIMUM:
@@ -121,12 +150,12 @@ def _off_saddles(
         sides = np.stack([found.theta + step, found.theta - step])
         values, _ = objective.values_and_gradients(sides, np.tile(objective.base, (2, 1)))
         theta = _descend(objective, sides[int(np.argmin(values))], tolerance, max_steps)
-        found = look(objective, theta, tolerance)
+        found = _factored(objective, theta, tolerance)
     return found
 
 
 def _factored(objective: Objective, theta: np.ndarray, tolerance: float) -> Finished:
-    """At a point with a large H: its factor certifies a minimum."""
+    """At a point with many parameters: the factor of H certifies a minimum."""
     base, names = objective.base[None], list(objective.space.names)
     gradient = objective.gradients(theta[None], base)[0]
     on_device = objective.device_hessian(theta)
@@ -138,13 +167,19 @@ def _factored(objective: Objective, theta: np.ndarray, tolerance: float) -> Fini
     try:
         step = hessian.solve(gradient)
     except IndefiniteError as error:
+        if len(theta) <= LARGE:  # few enough to ask why
+            matrix = hessian.matrix()
+            status = refusal(gradient, matrix, None, names) or not_finite()
+            finite = np.isfinite(matrix).all()
+            lowest = float(np.linalg.eigvalsh(matrix)[0]) if finite else np.nan
+            return Finished(theta, gradient, hessian, np.nan, lowest, status)
         finite = np.isfinite(gradient).all() and np.isfinite(hessian.product(gradient)).all()
         status = Status(Outcome.NOT_A_MINIMUM, str(error)) if finite else not_finite()
         return Finished(theta, gradient, hessian, np.nan, np.nan, status)
     distance = float(np.sqrt(max(gradient @ step, 0.0)))
-    lowest = (hessian.lowest, hessian.lowest_scaled)
-    status = certify_by_factor(gradient, distance, lowest, names, tolerance)
-    return Finished(theta, gradient, hessian, distance, lowest[0], status)
+    ends = (hessian.lowest, hessian.lowest_scaled)
+    status = certify_by_factor(gradient, distance, ends, names, tolerance)
+    return Finished(theta, gradient, hessian, distance, ends[0], status)
 
 
 def _without_matrix(objective: Objective, theta: np.ndarray, tolerance: float) -> Finished:

@@ -48,8 +48,8 @@ class Fit:
         status: whether this is a certified minimum; prints as a sentence.
         gradient_norm: Euclidean norm of the gradient of the objective at `theta`.
         distance: estimated distance from stationary, in standard errors (nan if H is indefinite).
-        smallest_eigenvalue: of the Hessian at `theta`; nan where that is not formed, or is large and not
-            positive definite.
+        smallest_eigenvalue: of the Hessian at `theta`; a lower bound for a convex model with many
+            parameters; nan where H is not formed, or is large and not positive definite.
         value: the objective at `theta`, -log p(data) - log p(params).
         seconds: wall time of the fit, including compilation.
         refit_seconds: wall time of the best start without compilation: the cost of another fit.
@@ -250,10 +250,10 @@ def fit(
     objective = objective_of(model, data, kernel)
     hold_point(objective)
     starts = starting_points(objective, init, restarts, seed)
-    # Compile now, so that refit_seconds does not include it.
-    objective.values_and_gradients(starts[0][None], objective.base[None])
-    if objective.traits.compiles and not by_products(objective):
-        objective.hessians(starts[0][None], objective.base[None])
+    if objective.traits.compiles:  # now, so that refit_seconds does not include it
+        objective.values_and_gradients(starts[0][None], objective.base[None])
+        if not by_products(objective):
+            objective.hessians(starts[0][None], objective.base[None])
     runs = []
     with bar(len(starts), "starts of the fit", progress) as advance:
         for start in starts:

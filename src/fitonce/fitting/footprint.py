@@ -23,6 +23,7 @@ _ROW = 80  # bytes of a held-out loss in the table of results, with what it is m
 _SWEPT = 3  # slopes, parameters, and a copy of either
 _INFLUENCE = 6  # slopes, moves, effects, and the table that is made of them
 _POINT = 400  # bytes of a fold of one point: its indices, evidence, status and row of the table
+_PIECES = 2**28  # of slopes of labels, which are made in pieces
 
 
 class Asked(NamedTuple):
@@ -65,7 +66,9 @@ def bytes_of_cross(objective: Objective, n_folds: int) -> float:
 
 
 def bytes_of_sweep(objective: Objective, points: int) -> float:
-    """Leave-one-out: slopes and parameters of every point."""
+    """Leave-one-out: slopes and parameters of every point; of labels, some at a time."""
+    if objective.traits.labels:
+        return points * _POINT + min(8.0 * points * objective.space.size, _PIECES) * _SWEPT
     return points * (8.0 * objective.space.size * _SWEPT + _POINT)
 
 

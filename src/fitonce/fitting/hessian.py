@@ -8,19 +8,20 @@ preconditioned conjugate gradients, and every solution has a certified residual.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from scipy import linalg
 from scipy.linalg import blas, lapack
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from fitonce.core.deferred import float64, jax, jnp
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.wording import counted
 from fitonce.fitting.certificate import flat_direction
 from fitonce.fitting.conjugate_gradients import conjugate_gradients
+from fitonce.fitting.factor import Factor, factor_of, lowest_eigenvalue
 from fitonce.objectives.base import Objective
 
 LARGE = 2000  # parameters: beyond, eigenvalues of H and copies of it cost more than a fit
@@ -52,7 +53,7 @@ class Factored(ABC):
 
     @cached_property
     def lowest(self) -> float:
-        """The smallest eigenvalue, to two digits."""
+        """The smallest eigenvalue; of a large H to two digits."""
         return self._lowest(np.ones(len(self.names)))
 
     @cached_property
@@ -61,11 +62,7 @@ class Factored(ABC):
         return self._lowest(np.sqrt(self.diagonal))
 
     def _lowest(self, scale: np.ndarray) -> float:
-        size = len(scale)
-        inverse = lambda vector: scale * self.solve(scale * vector.ravel())  # noqa: E731
-        operator = LinearOperator((size, size), matvec=inverse, dtype=float)
-        start = np.random.default_rng(0).normal(size=size)
-        return float(1.0 / eigsh(operator, 1, which="LM", tol=1e-2, v0=start)[0][0])
+        return lowest_eigenvalue(lambda vector: scale * self.solve(scale * vector), len(scale))
 
 
 class HessianOperator(Protocol):
@@ -99,15 +96,36 @@ class DenseHessian(Factored):
     """A matrix H of a model with parameters `names`.
 
     Args:
-        matrix: (D, D), symmetric. With more than `LARGE` rows it is overwritten by its factor.
+        matrix: (D, D), symmetric, or a function that forms it, which is called once, at the first use.
+            With more than `LARGE` rows it is overwritten by its factor.
+        names: of the D parameters.
+        damping: added to the diagonal where it is solved with.
+        factor: of the matrix, where there is one already.
     """
 
     dense = True
 
-    def __init__(self, matrix: np.ndarray, names: list[str], damping: float = 0.0) -> None:
-        self._matrix, self.names, self.damping = matrix, names, damping
-        self._diagonal = np.diag(matrix) + damping
-        self._in_place = len(matrix) > LARGE
+    def __init__(
+        self,
+        matrix: np.ndarray | Callable[[], np.ndarray],
+        names: list[str],
+        damping: float = 0.0,
+        factor: Factor | None = None,
+    ) -> None:
+        self._given, self.names, self.damping = matrix, names, damping
+        self._in_place = len(names) > LARGE
+        if factor is not None and not damping and not self._in_place:
+            self._factor = factor
+
+    @cached_property
+    def _matrix(self) -> np.ndarray:
+        given = self._given
+        self._given = np.zeros(0)  # whoever formed it need not be kept
+        return given() if callable(given) else given
+
+    @cached_property
+    def _diagonal(self) -> np.ndarray:
+        return np.diag(self._matrix) + self.damping
 
     @property
     def _overwritten(self) -> bool:
@@ -143,7 +161,10 @@ class DenseHessian(Factored):
         return (found + gap[:, None] * columns).reshape(vectors.shape)
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        return linalg.cho_solve(self._factor, rhs, check_finite=False)
+        factor = self._factor
+        if isinstance(factor, Factor):
+            return factor.solve(rhs)
+        return linalg.cho_solve(factor, rhs, check_finite=False)
 
     precondition = solve
 
@@ -157,6 +178,9 @@ class DenseHessian(Factored):
 
     def _small(self) -> Any:
         hessian = self._matrix + self.damping * np.eye(len(self._matrix))
+        factor = factor_of(hessian)
+        if factor is not None:
+            return factor
         flat = flat_direction(hessian, self.names)
         if flat is not None:
             raise IndefiniteError(
@@ -167,8 +191,9 @@ class DenseHessian(Factored):
 
     def _large(self) -> Any:
         """The factor in the upper triangle; LAPACK reads the transpose of the matrix."""
+        diagonal = self._diagonal  # before it is overwritten
         if self.damping:
-            np.fill_diagonal(self._matrix, self._diagonal)
+            np.fill_diagonal(self._matrix, diagonal)
         if not self._matrix.flags.c_contiguous:
             self._matrix = np.ascontiguousarray(self._matrix)
         factor, info = lapack.dpotrf(self._matrix.T, lower=1, overwrite_a=1, clean=0)

@@ -14,6 +14,7 @@ import numpy as np
 
 from fitonce.core.status import Status
 from fitonce.fitting.certificate import certify, spectrum
+from fitonce.fitting.factor import Factor, factor_of
 from fitonce.fitting.line_search import Position, search, start_at
 from fitonce.objectives.base import Objective, ValuesAndSlopes
 
@@ -21,6 +22,7 @@ MAX_STEP = 10.0  # free coordinates (log-ratios, log scales); relative, for valu
 NEAR = 0.1  # standard errors: within, Newton's method converges quadratically
 ASIDE = 0.1  # free coordinates: how far from a saddle to restart
 _MOST_HALVINGS = 30
+_FLOOR = 1e-8  # of the eigenvalues of a Hessian scaled to a unit diagonal, relative to the largest
 _CHORD = 1e-4  # standard errors: within, the last Hessian is as good as a new one
 
 
@@ -32,9 +34,9 @@ class Minima:
         thetas: (F, D).
         gradients: (F, D).
         hessians: (F, D, D).
+        factors: of these; None where a factor does not tell that the Hessian is positive definite.
         distances: (F,) estimated distance to the stationary point, in standard errors; nan where the
             Hessian is not positive definite.
-        lowest: (F,) smallest eigenvalue of the Hessian.
         values: (F,) the objective.
         work: (2,) number of gradients and Hessians, over all folds.
     """
@@ -42,16 +44,23 @@ class Minima:
     thetas: np.ndarray
     gradients: np.ndarray
     hessians: np.ndarray
+    factors: list[Factor | None]
     distances: np.ndarray
-    lowest: np.ndarray
     values: np.ndarray
     work: np.ndarray
+
+    def lowest(self, fold: int) -> float:
+        """The smallest eigenvalue of a fold's Hessian; nan where that is not finite."""
+        factor, hessian = self.factors[fold], self.hessians[fold]
+        if factor is not None:
+            return factor.lowest
+        return float(np.linalg.eigvalsh(hessian)[0]) if np.isfinite(hessian).all() else np.nan
 
     def status(self, fold: int, names: list[str], tolerance: float) -> Status:
         """Whether a fold is at a certified minimum."""
         finite = np.isfinite(self.values[fold])
         gradient = self.gradients[fold] if finite else np.full(len(names), np.nan)
-        return certify(gradient, self.hessians[fold], self.distances[fold], names, tolerance)
+        return certify(gradient, self.hessians[fold], self.factors[fold], names, tolerance)
 
 
 def minimise(
@@ -71,27 +80,31 @@ def minimise(
     """
     counted = _Counted(objective, weights)
     place, active = start_at(counted.values_and_gradients, thetas)
-    hessians = counted.hessians(place.thetas)
+    points = _Points.at(counted, place.thetas)
     for _ in range(max_steps):
         if not active.size:
             break
-        distance = _distances(place.gradients[active], hessians[active])
-        steps = np.stack([
-            _descent(place.thetas[k], place.gradients[k], hessians[k]) for k in active
-        ])  # fmt: skip
+        distance = points.distances(place.gradients, active)
+        steps = np.stack([points.descent(place, k) for k in active])
         good = partial(_is_good, place.some(active), distance, tolerance)
         settled = lambda halvings, rows, d=distance: (  # noqa: E731 - after the full step failed
             halvings > 0 and bool((d[rows] <= tolerance).all())
         )
         share = search(counted.values_and_gradients, place, active, steps, good, _MOST_HALVINGS, settled)
         active, distance = active[share > 0], distance[share > 0]
+        points.here[active] = False
         if (~(distance < _CHORD)).any():
-            hessians[active] = counted.hessians(place.thetas[active], active)
-    if max_steps:
-        hessians = counted.hessians(place.thetas)
-    lowest = np.array([np.linalg.eigvalsh(h)[0] if np.isfinite(h).all() else np.nan for h in hessians])
-    distances = _distances(place.gradients, hessians)
-    return Minima(place.thetas, place.gradients, hessians, distances, lowest, place.values, counted.work)
+            points.form(counted, place.thetas, active)
+    points.form(counted, place.thetas, np.flatnonzero(~points.here))
+    return Minima(
+        place.thetas,
+        place.gradients,
+        points.hessians,
+        points.factors,
+        points.distances(place.gradients, np.arange(len(thetas))),
+        place.values,
+        counted.work,
+    )
 
 
 def _is_good(
@@ -126,21 +139,59 @@ class _Counted:
         return np.array(self.objective.hessians(thetas, weights))
 
 
-def _descent(theta: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
-    """(D,) a Newton step with absolute eigenvalues, of limited length."""
-    if not np.isfinite(hessian).all():
-        return -gradient / max(float(np.linalg.norm(gradient)), 1.0)
-    values, vectors, scale = spectrum(hessian)
-    floor = max(1e-8 * np.abs(values).max(), np.finfo(float).tiny)
-    step = -(vectors @ ((vectors.T @ (gradient / scale)) / np.maximum(np.abs(values), floor))) / scale
-    size = float(np.max(np.abs(step) / np.maximum(np.abs(theta), 1.0)))
-    return step * min(1.0, MAX_STEP / max(size, 1e-300))
+@dataclass(eq=False)
+class _Points:
+    """The Hessians of folds and their factors, each formed once at a point.
 
+    Attributes:
+        hessians: (F, D, D).
+        factors: of each, or None.
+        here: (F,) whether a fold's Hessian is that at the point where it is now.
+    """
 
-def _distances(gradients: np.ndarray, hessians: np.ndarray) -> np.ndarray:
-    out = np.full(len(gradients), np.nan)
-    for fold, (gradient, hessian) in enumerate(zip(gradients, hessians, strict=True)):
-        with suppress(np.linalg.LinAlgError):
-            factor = np.linalg.cholesky(hessian)
-            out[fold] = np.linalg.norm(np.linalg.solve(factor, gradient))
-    return out
+    hessians: np.ndarray
+    factors: list[Factor | None]
+    here: np.ndarray
+
+    @classmethod
+    def at(cls, counted: _Counted, thetas: np.ndarray) -> _Points:
+        hessians = counted.hessians(thetas)
+        return cls(hessians, [factor_of(h) for h in hessians], np.ones(len(thetas), bool))
+
+    def form(self, counted: _Counted, thetas: np.ndarray, folds: np.ndarray) -> None:
+        """Those of `folds` at thetas (F, D)."""
+        if folds.size == 0:
+            return
+        self.hessians[folds], self.here[folds] = counted.hessians(thetas[folds], folds), True
+        for fold in folds:
+            self.factors[fold] = factor_of(self.hessians[fold])
+
+    def distances(self, gradients: np.ndarray, folds: np.ndarray) -> np.ndarray:
+        """(n,) of `folds` from stationary, in standard errors; nan where H is not positive definite."""
+        found = np.full(len(folds), np.nan)
+        for row, fold in enumerate(folds):
+            factor = self.factors[fold]
+            if factor is not None:
+                found[row] = factor.length(gradients[fold])
+                continue
+            with suppress(np.linalg.LinAlgError):
+                lower = np.linalg.cholesky(self.hessians[fold])
+                found[row] = np.linalg.norm(np.linalg.solve(lower, gradients[fold]))
+        return found
+
+    def descent(self, place: Position, fold: int) -> np.ndarray:
+        """(D,) a Newton step of limited length, with absolute eigenvalues where H is not, or hardly,
+        positive definite."""
+        theta, gradient, hessian = place.thetas[fold], place.gradients[fold], self.hessians[fold]
+        factor = self.factors[fold]
+        if not np.isfinite(hessian).all():
+            return -gradient / max(float(np.linalg.norm(gradient)), 1.0)
+        if factor is not None and factor.sharpness > _FLOOR:
+            step = -factor.solve(gradient)
+        else:
+            values, vectors, scale = spectrum(hessian)
+            floor = max(_FLOOR * np.abs(values).max(), np.finfo(float).tiny)
+            along = (vectors.T @ (gradient / scale)) / np.maximum(np.abs(values), floor)
+            step = -(vectors @ along) / scale
+        size = float(np.max(np.abs(step) / np.maximum(np.abs(theta), 1.0)))
+        return step * min(1.0, MAX_STEP / max(size, 1e-300))

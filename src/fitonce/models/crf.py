@@ -154,6 +154,11 @@ class LinearChainCRF:
         drawn["transition"] = np.where(moves, drawn["transition"], -np.inf)
         return drawn
 
+    @property
+    def prior_precision(self) -> float:
+        """Of the prior: minus its second derivative by every parameter."""
+        return 1.0 / self.scale**2
+
     def log_prior_at(self, params: Params, prepared: Any) -> Array:
         """Normal(0, scale^2) on every parameter."""
         leaves = [jnp.where(jnp.isfinite(v), v, 0.0) for v in jax.tree_util.tree_leaves(params)]
@@ -171,11 +176,13 @@ class LinearChainCRF:
 
     def stack(self, params: Params) -> Linear:
         """The parameters in the layout of `design`."""
-        possible = jnp.isfinite(params["start"])
-        rows = [jnp.where(possible, params["start"], 0.0)[None], params["end"][None]]
+        numbers: Any = np if isinstance(params["start"], np.ndarray) else jnp
+        possible = numbers.isfinite(params["start"])
+        rows = [numbers.where(possible, params["start"], 0.0)[None], params["end"][None]]
         if self.features == "linear":
             rows = [params["weights"], params["bias"][None], *rows]
-        return Linear(jnp.concatenate(rows), params["transition"], jnp.where(possible, 0.0, -jnp.inf))
+        first = numbers.where(possible, 0.0, -numbers.inf)
+        return Linear(numbers.concatenate(rows), params["transition"], first)
 
     def bytes_per_fold(self, prepared: Labelled) -> int:
         """Memory of potentials, messages and marginals, with some padding."""

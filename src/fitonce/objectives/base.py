@@ -10,7 +10,7 @@ with a leading fold axis: thetas (F, D), weights (F, P).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
@@ -192,6 +192,20 @@ class Objective(ABC):
         """The same along the path of another scheme."""
 
     # --- with a default ------------------------------------------------------------------------------
+
+    @property
+    def least_curvature(self) -> float | None:
+        """A positive bound below all eigenvalues of H, whatever theta, at the full fit's weights; None:
+        not known. With it a small gradient proves a minimum."""
+        return None
+
+    def leave_one_out_in_pieces(
+        self, theta: np.ndarray, sites: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """`leave_one_out` of observed sites (m,): sites (n,), values (n,) and slopes (n, D) of some at a
+        time, in order; by default of all at once."""
+        values, slopes = self.leave_one_out(theta)
+        yield sites, values[sites], slopes[:, sites].T
 
     @property
     def collection(self) -> Collection:

@@ -14,6 +14,7 @@ from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64
 from fitonce.objectives.base import Program, ValuesAndSlopes
 from fitonce.objectives.labels import programs
+from fitonce.objectives.labels.entries import order_of
 from fitonce.objectives.labels.programs import PaddedBucket
 
 _MOST = 6  # each bucket is one more program to compile
@@ -107,7 +108,7 @@ class Buckets:
 
     Attributes:
         program: what is compiled.
-        order: (D,) see `programs.order`.
+        order: (D,) see `order_of`.
         buckets: which sequences are in each.
         padded: their features.
         bucket_of, place: (N,) the bucket of each sequence, and its place there.
@@ -238,5 +239,4 @@ def in_buckets(
         given = None if scores is None else jax.device_put(bucket.grid(scores))
         features = jax.device_put(bucket.grid(design))
         padded.append(PaddedBucket(features, given, jax.device_put(bucket.lengths)))
-    order = np.asarray(programs.order(program))
-    return Buckets(program, order, buckets, padded, bucket_of, place)
+    return Buckets(program, order_of(program), buckets, padded, bucket_of, place)

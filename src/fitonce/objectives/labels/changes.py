@@ -80,7 +80,7 @@ def weights_in_grid(
     layout: LabelLayout, weights: np.ndarray, fold: np.ndarray, sequence: np.ndarray
 ) -> np.ndarray:
     """(R, longest) the weights (F, sites) of sequences (R,) in folds (R,), zero at padding."""
-    steps = np.arange(layout.buckets.longest)[None]
+    steps = np.arange(layout.chains.longest)[None]
     sites = np.minimum(layout.data.offsets[sequence][:, None] + steps, layout.data.n_sites - 1)
     inside = steps < layout.data.lengths[sequence][:, None]
     return np.where(inside, weights[fold[:, None], sites], 0.0)
@@ -111,5 +111,5 @@ def evaluate(
     if not linear.all():
         kept = None if weights is None else weights[~linear]
         rows = (thetas[~linear], sequence[~linear], labels[~linear], kept)
-        values[~linear], slopes[~linear] = layout.buckets.log_partitions(*rows)
+        values[~linear], slopes[~linear] = layout.chains.log_partitions(*rows)
     return values, slopes

@@ -12,6 +12,8 @@ from fitonce.core.numerics import in_float64
 from fitonce.data.labelled import UNKNOWN, Labelled
 from fitonce.objectives.base import Program
 from fitonce.objectives.labels.buckets import Buckets, in_buckets
+from fitonce.objectives.labels.design import Design, design_of
+from fitonce.objectives.labels.native import NativeChains
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,14 +22,14 @@ class LabelLayout:
 
     Attributes:
         data: as given.
-        buckets: its features in buckets, with the program that reads them.
+        chains: sums over the labels of its sequences, by native loops or by programs of JAX.
         design: (sites, Q) what multiplies the model's weights.
         scores: (sites, K) given scores, or None.
     """
 
     data: Labelled
-    buckets: Buckets
-    design: np.ndarray
+    chains: NativeChains | Buckets
+    design: Design
     scores: np.ndarray | None
 
     @cached_property
@@ -43,7 +45,7 @@ class LabelLayout:
     @cached_property
     def labels(self) -> np.ndarray:
         """(N, longest), -1 where unknown and at padding."""
-        grid = np.full((self.data.n_sequences, self.buckets.longest), UNKNOWN, np.int32)
+        grid = np.full((self.data.n_sequences, self.chains.longest), UNKNOWN, np.int32)
         grid[self.sequence, self.time] = self.data.labels
         return grid
 
@@ -55,8 +57,15 @@ class LabelLayout:
     @cached_property
     def complete_scores(self) -> tuple[float, np.ndarray]:
         """The score of the labels of all complete sequences: a constant, and slopes (D,) by theta."""
-        constants, slopes = self.scores_of(np.flatnonzero(self.is_complete))
-        return float(constants.sum()), slopes.sum(0)
+        complete = np.repeat(self.is_complete, self.data.lengths)
+        tag, sites = self.data.labels, np.flatnonzero(complete)
+        chosen = np.zeros((self.data.n_sites, len(self.data.tags)))
+        chosen[sites, tag[sites]] = 1.0
+        later = np.flatnonzero(complete & (self.time > 0))
+        moves = np.zeros((chosen.shape[1], chosen.shape[1]))
+        np.add.at(moves, (tag[later - 1], tag[later]), 1.0)
+        constant = 0.0 if self.scores is None else float((self.scores * chosen).sum())
+        return constant, self.slopes(self.design.sums(chosen)[None], moves[None])[0]
 
     def scores_of(self, sequences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same of single complete sequences (R,): constants (R,) and slopes (R, D)."""
@@ -65,9 +74,8 @@ class LabelLayout:
         time = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         sites = self.data.offsets[sequences][row] + time
         tag, states = self.data.labels[sites], len(self.data.tags)
-        width = self.design.shape[1]
-        by_feature = np.zeros((len(sequences), width, states))
-        np.add.at(by_feature, (row[:, None], np.arange(width), tag[:, None]), self.design[sites])
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        by_feature = self.design.some(sites).sums_by_chain(starts, np.eye(states)[tag])
         moves = np.zeros((len(sequences), states, states))
         later = time > 0
         np.add.at(moves, (row[later], tag[np.flatnonzero(later) - 1], tag[later]), 1.0)
@@ -77,11 +85,13 @@ class LabelLayout:
     def slopes(self, by_feature: np.ndarray, moves: np.ndarray) -> np.ndarray:
         """Counts of features by tag (n, Q, K) and of transitions (n, K, K) as slopes (n, D)."""
         flat = [counts.reshape(len(counts), prod(counts.shape[1:])) for counts in (by_feature, moves)]
-        return np.concatenate(flat, 1)[:, self.buckets.order]
+        return np.concatenate(flat, 1)[:, self.chains.order]
 
 
 @in_float64
-def label_layout(program: Program, data: Labelled) -> LabelLayout:
+def label_layout(program: Program, data: Labelled, native: bool) -> LabelLayout:
     """`data` as the program's model reads it."""
-    design, scores = program.model.design(data.features, data.lengths)
-    return LabelLayout(data, in_buckets(program, design, scores, data.lengths), design, scores)
+    design, scores = design_of(program.model, data)
+    if native:
+        return LabelLayout(data, NativeChains(program, design, scores, data.lengths), design, scores)
+    return LabelLayout(data, in_buckets(program, design.dense(), scores, data.lengths), design, scores)

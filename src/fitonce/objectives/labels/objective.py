@@ -9,38 +9,66 @@ changes the terms of a few sequences.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from fitonce.core.chunks import pieces
 from fitonce.core.deferred import jax
+from fitonce.core.devices import on_cpu
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
-from fitonce.core.wording import counted
 from fitonce.data.labelled import UNKNOWN, Labelled, labelled
 from fitonce.models.base import LabelModel
+from fitonce.models.crf import LinearChainCRF
 from fitonce.objectives import priors
-from fitonce.objectives.base import CLUSTERS, LabelEvidence, Objective, Program, Traits, ValuesAndSlopes
-from fitonce.objectives.labels import changes, conditionals
+from fitonce.objectives.base import (
+    CLUSTERS,
+    LabelEvidence,
+    LinearMap,
+    Objective,
+    Program,
+    Traits,
+    ValuesAndSlopes,
+)
+from fitonce.objectives.labels import changes, conditionals, losses, predictions
 from fitonce.objectives.labels.changes import Changes, evaluate
 from fitonce.objectives.labels.layout import LabelLayout, label_layout
+from fitonce.objectives.labels.native import NativeChains
+from fitonce.objectives.labels.second_derivatives import SecondDerivatives, prior_precision
 from fitonce.objectives.schemes import C, Scheme, Structures
+
+KERNELS = ("native", "scan")
+_PIECE_BYTES = 2**26  # of slopes of single labels or sequences at a time
 
 
 @in_float64
-def label_objective(model: LabelModel, data: Any, kernel: None = None) -> LabelObjective:
-    """F of a model of labels on labelled data, or a pair of features and labels, at scheme C."""
-    if kernel is not None:
-        raise ValueError(f"a model of labels has one kernel: kernel must be None, got '{kernel}'")
+def label_objective(model: LabelModel, data: Any, kernel: str | None = None) -> LabelObjective:
+    """F of a model of labels on labelled data, or a pair of features and labels, at scheme C.
+
+    Args:
+        model, data: what to fit.
+        kernel: "native", "scan" (of JAX), or None for the best: native loops on a CPU.
+    """
+    if kernel not in (None, *KERNELS):
+        raise ValueError(f"kernel of a model of labels must be one of {KERNELS} or None, got '{kernel}'")
+    has_native = isinstance(model, LinearChainCRF)
+    if kernel == "native" and not has_native:
+        raise ValueError(f"kernel='native' needs a LinearChainCRF, got {model}")
+    native = has_native and (kernel or _best_kernel()) == "native"
     read = labelled(*data) if isinstance(data, tuple) and len(data) == 2 else data
-    return _on(model, model.prepare(read))
+    return _on(model, model.prepare(read), native)
 
 
-def _on(model: LabelModel, data: Labelled) -> LabelObjective:
+def _best_kernel() -> str:
+    return "native" if on_cpu() else "scan"
+
+
+def _on(model: LabelModel, data: Labelled, native: bool) -> LabelObjective:
     program = Program(model, ParameterSpace(model.parameters(data)), C())
-    return LabelObjective(program, data.weights, data, label_layout(program, data))
+    return LabelObjective(program, data.weights, data, label_layout(program, data, native))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,35 +87,59 @@ class LabelObjective(Objective):
 
     @property
     def traits(self) -> Traits:
-        complete = bool(self.layout.is_complete[self.data.sequence_weights > 0].all())
+        native = self._is_native
         return Traits(
             resampling=("structures",),
             labels=True,
             # A log-partition is convex, a score is linear; the prior makes it strict.
-            convex=self._whole and complete,
+            convex=self._whole and self._is_complete,
             linear_in_weights=self._whole,
             closed_form_hessian=True,
             cheap_cross=True,
+            products=native,
+            blocks=native,
+            compiles=not native,
         )
+
+    @property
+    def _is_native(self) -> bool:
+        return isinstance(self.layout.chains, NativeChains)
+
+    @property
+    def least_curvature(self) -> float | None:
+        """The prior's, where all labels are known: the rest of F is convex at the full fit's weights."""
+        return prior_precision(self.model) if self._is_complete else None
+
+    @property
+    def _is_complete(self) -> bool:
+        return bool(self.layout.is_complete[self.data.sequence_weights > 0].all())
 
     def start(self, rng: np.random.Generator | None) -> np.ndarray:
         return self.space.to_free(self.model.start(self.data, rng))
 
-    @in_float64
     def log_prior(self, theta: np.ndarray) -> float:
-        return float(priors.log_prior(self.program, jax.device_put(theta), None))
+        return float(self._priors(np.asarray(theta)[None])[0][0])
+
+    @in_float64
+    def _priors(self, thetas: np.ndarray) -> ValuesAndSlopes:
+        """Log priors (F,) and slopes (F, D)."""
+        precision = prior_precision(self.model)
+        if precision is not None:
+            return -0.5 * precision * np.einsum("fd,fd->f", thetas, thetas), -precision * thetas
+        found = priors.values_and_slopes(self.layout.chains.program, jax.device_put(thetas), None)
+        return np.asarray(found[0]), np.asarray(found[1])
 
     @property
     def bytes_per_fold(self) -> int:
         """Each partly labelled sequence adds a term to every fold."""
         partly = int((~self.layout.is_complete).sum())
-        term = 8 * (self.layout.buckets.longest + self.space.size)
+        term = 8 * (self.layout.chains.longest + self.space.size)
         return int(self.model.bytes_per_fold(self.data)) + partly * term
 
     def bytes_per_loss(self, touched: int) -> int:
         """For the sequences that a fold touches, each as long as the longest."""
         sequences = min(touched, self.data.n_sequences)
-        return 8 * sequences * self.layout.buckets.longest * (len(self.data.tags) + 4)
+        return 8 * sequences * self.layout.chains.longest * (len(self.data.tags) + 4)
 
     @property
     def _whole(self) -> bool:
@@ -108,9 +160,8 @@ class LabelObjective(Objective):
     @in_float64
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
         thetas, layout = np.asarray(thetas), self.layout
-        totals, expected = layout.buckets.totals(thetas, self.data.sequence_weights)
-        found = priors.values_and_slopes(layout.buckets.program, jax.device_put(thetas), None)
-        prior, prior_slopes = map(np.asarray, found)
+        totals, expected = layout.chains.totals(thetas, self.data.sequence_weights)
+        prior, prior_slopes = self._priors(thetas)
         constant, observed = layout.complete_scores
         values = totals - thetas @ observed - constant - prior
         slopes = expected - observed - prior_slopes
@@ -123,24 +174,59 @@ class LabelObjective(Objective):
     @in_float64
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """From covariances of counts."""
-        thetas, buckets = np.asarray(thetas), self.layout.buckets
-        terms = self._terms(weights)
-        terms = terms.some(~changes.is_linear(self.layout, *terms[2:]))
-        unknown = np.broadcast_to(np.int32(UNKNOWN), self.layout.labels.shape)
-        everyone = (self.data.sequence_weights, np.arange(self.data.n_sequences), unknown)
-        found = np.empty((len(thetas), thetas.shape[1], thetas.shape[1]))
+        terms = self._curved_terms(weights)
+        own = [terms.some(terms.fold == fold) for fold in range(len(thetas))]
+        if len(thetas) == 1:  # without a copy: H may be large
+            return self._second.hessian(np.asarray(thetas[0]), own[0])[None]
+        return np.stack([self._second.hessian(*fold) for fold in zip(thetas, own, strict=True)])
+
+    @in_float64
+    def products(self, thetas: np.ndarray, directions: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        terms, found = self._curved_terms(weights), np.empty(thetas.shape)
         for fold, theta in enumerate(thetas):
             own = terms.some(terms.fold == fold)
-            found[fold] = buckets.covariance(theta, *everyone)
-            found[fold] += buckets.covariance(theta, *own[1:])
-            found[fold] -= priors.hessian(buckets.program, theta, None)
-        return 0.5 * (found + np.swapaxes(found, 1, 2))
+            found[fold] = self._second.products(theta, directions[fold][None], own)[0]
+        return found
+
+    @in_float64
+    def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        return self._second.products(theta, directions, self._curved_terms(self.base[None]))
+
+    @in_float64
+    def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
+        found = np.zeros((len(changes), len(theta)))
+        for some, slopes in self._cross_pieces(theta, np.flatnonzero(np.any(changes, 0))):
+            found += changes[:, some] @ slopes
+        return found
+
+    def preconditioner(self, theta: np.ndarray, weights: np.ndarray | None = None) -> LinearMap:
+        return self._second.preconditioner(theta)
+
+    @property
+    def _second(self) -> SecondDerivatives:
+        return SecondDerivatives(self.layout)
+
+    def _curved_terms(self, weights: np.ndarray) -> Changes:
+        """Those terms of folds that are not linear in theta."""
+        terms = self._terms(weights)
+        return terms.some(~changes.is_linear(self.layout, *terms[2:]))
 
     @in_float64
     def cross(self, theta: np.ndarray) -> np.ndarray:
-        if not self._whole:
-            return -self.leave_one_out(theta)[1]
-        return self.sequence_evidence(theta, np.arange(self.data.n_sequences))[1].T
+        found = np.zeros((len(theta), len(self.base)))
+        for some, slopes in self._cross_pieces(theta, np.flatnonzero(self.base)):
+            found[:, some] = slopes.T
+        return found
+
+    def _cross_pieces(
+        self, theta: np.ndarray, units: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Some of the weights (n,) and their columns of J as rows (n, D), of memory that is limited."""
+        for some in pieces(units, 8 * len(theta), _PIECE_BYTES):
+            if self._whole:
+                yield some, self.sequence_evidence(theta, some)[1]
+            else:
+                yield some, -conditionals.given_others(self.layout, theta, some)[1]
 
     def _changes(self, weights: np.ndarray) -> Changes:
         """What the weights (F, P) of folds change."""
@@ -162,112 +248,46 @@ class LabelObjective(Objective):
 
     @in_float64
     def sequence_evidence(self, theta: np.ndarray, sequences: np.ndarray) -> ValuesAndSlopes:
-        return self._sequence_losses(np.broadcast_to(theta, (len(sequences), len(theta))), sequences)
+        thetas = np.broadcast_to(theta, (len(sequences), len(theta)))
+        return losses.of_sequences(self.layout, thetas, sequences)
 
+    @in_float64
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log p(z_t | all other labels, x) (sites,) and its derivatives by theta (D, sites)."""
         values = np.zeros(self.data.n_sites)
         slopes = np.zeros((len(theta), self.data.n_sites))
-        known = np.flatnonzero(self.data.weights)
-        values[known], found = self._conditionals(theta, known)
-        slopes[:, known] = found.T
+        for some, found, steep in self.leave_one_out_in_pieces(theta, np.flatnonzero(self.data.weights)):
+            values[some], slopes[:, some] = found, steep.T
         return values, slopes
 
+    def leave_one_out_in_pieces(
+        self, theta: np.ndarray, sites: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        for some in pieces(sites, 8 * len(theta), _PIECE_BYTES):
+            yield some, *conditionals.given_others(self.layout, theta, some)
+
+    @in_float64
     def label_evidence(self, theta: np.ndarray, sites: np.ndarray) -> LabelEvidence:
-        values, slopes = self._conditionals(theta, sites)
-        return LabelEvidence(values, slopes, self._alternatives(theta, sites))
-
-    @in_float64
-    def _conditionals(self, theta: np.ndarray, sites: np.ndarray) -> ValuesAndSlopes:
-        """log p(z_t | all other labels, x) of labelled sites (n,), (n,), and slopes (n, D)."""
-        layout, local = self.layout, conditionals.is_local(self.layout, sites)
-        values, slopes = np.empty(len(sites)), np.empty((len(sites), len(theta)))
-        values[local], slopes[local] = conditionals.local(layout, theta, sites[local])
-        if not local.all():
-            sequence, without = self._without(sites[~local])
-            rows = (layout, np.broadcast_to(theta, (len(sequence), len(theta))), sequence)
-            known, unknown = (evaluate(*rows, each) for each in (layout.labels[sequence], without))
-            values[~local], slopes[~local] = known[0] - unknown[0], known[1] - unknown[1]
-        return values, slopes
-
-    @in_float64
-    def _alternatives(self, theta: np.ndarray, sites: np.ndarray) -> np.ndarray:
-        """(n, K) p(z_t = k | all other labels, x) of labelled sites (n,)."""
-        layout, local = self.layout, conditionals.is_local(self.layout, sites)
-        found = np.empty((len(sites), len(self.data.tags)))
-        found[local] = special.softmax(conditionals.local_scores(layout, theta, sites[local]), 1)
-        others = np.flatnonzero(~local)
-        sequence, without = self._without(sites[others])
-        thetas = np.tile(theta, (len(others), 1))
-        for some, logs in layout.buckets.log_marginals(thetas, sequence, without):
-            time = layout.time[sites[others[some]]]
-            found[others[some]] = np.exp(logs[np.arange(len(some)), time])
-        return found
-
-    def _without(self, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The sequences of sites (n,), and their labels (n, longest) without those of the sites."""
-        sequence = self.layout.sequence[sites]
-        labels = self.layout.labels[sequence]
-        labels[np.arange(len(sites)), self.layout.time[sites]] = UNKNOWN
-        return sequence, labels
+        values, slopes = conditionals.given_others(self.layout, theta, sites)
+        return LabelEvidence(values, slopes, conditionals.alternatives(self.layout, theta, sites))
 
     @in_float64
     def state_probabilities(self, theta: np.ndarray) -> np.ndarray:
         """(sites, K) probabilities of the tags given the features and the known labels."""
-        data, layout = self.data, self.layout
-        found = np.zeros((data.n_sites, len(data.tags)))
-        known = np.flatnonzero(data.weights > 0)
-        found[known, data.labels[known]] = 1.0
-        sequences = np.unique(layout.sequence[data.weights <= 0])
-        rows = (np.tile(theta, (len(sequences), 1)), sequences, layout.labels[sequences])
-        for some, logs in layout.buckets.log_marginals(*rows):
-            for sequence, log_shares in zip(sequences[some], logs, strict=True):
-                start, length = data.offsets[sequence], data.lengths[sequence]
-                found[start : start + length] = np.exp(log_shares[:length])
-                if not found[start].sum() > 0:
-                    raise self._impossible(int(sequence))
-        return found
+        return predictions.state_probabilities(self.layout, theta)
 
     @in_float64
     def decode(self, theta: np.ndarray) -> list[list[str]]:
         """The jointly most probable tags of each sequence; known labels are not used."""
-        tags, found = np.array(self.data.tags), []
-        for number, path in enumerate(self.layout.buckets.best_paths(theta)):
-            if path is None:
-                raise self._impossible(number)
-            found.append(tags[path].tolist())
-        return found
-
-    def _impossible(self, sequence: int) -> ValueError:
-        length = counted(int(self.data.lengths[sequence]), "token")
-        return ValueError(f"sequence {sequence} ({length}) has no tags that support= allows")
+        return predictions.decode(self.layout, theta)
 
     # --- prediction and losses ---------------------------------------------------------------------
 
     def for_prediction(self, data: Any = None) -> LabelObjective:
         """On features alone: known labels are not used."""
-        read = self.data if data is None else self._read_more(data)
-        return _on(self.model, replace(read, labels=np.full(read.n_sites, UNKNOWN)))
-
-    def _read_more(self, given: Any) -> Labelled:
-        """Other features, with the columns and the tags of the fit's data."""
-        known, read = self.data, given
-        if not isinstance(given, Labelled):
-            # Any labels will do. What is not a list of arrays is refused before they are read.
-            parts = given if hasattr(given, "__len__") else []
-            lengths = [len(part) if hasattr(part, "__len__") else 0 for part in parts]
-            read = labelled(given, [[known.tags[0]] * length for length in lengths], tags=known.tags)
-        if read.features.shape[1] != known.features.shape[1]:
-            raise ValueError(
-                f"the model was fitted with {counted(known.features.shape[1], 'feature')}, "
-                f"got {read.features.shape[1]}"
-            )
-        if read.tags != known.tags:
-            raise ValueError(
-                f"the model was fitted with tags {', '.join(known.tags)}, got {', '.join(read.tags)}; "
-                "read the data with fo.labelled(..., tags=) of the training data"
-            )
-        return read
+        read = self.data if data is None else predictions.read_more(self.data, data)
+        native = isinstance(self.layout.chains, NativeChains)
+        return _on(self.model, replace(read, labels=np.full(read.n_sites, UNKNOWN)), native)
 
     @in_float64
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -281,29 +301,13 @@ class LabelObjective(Objective):
         self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
     ) -> np.ndarray:
         """(F, M): -log p(z_t | kept labels, x), or -log p(z_n | x_n) of whole sequences."""
-        thetas, layout = np.asarray(thetas), self.layout
-        fold, index = np.repeat(np.arange(len(scored)), scored.shape[1]), scored.ravel()
+        thetas = np.asarray(thetas)
         if self._whole:
-            return self._sequence_losses(thetas[fold], index)[0].reshape(scored.shape)
-        pairs, row = np.unique(np.stack([fold, layout.sequence[index]]), axis=1, return_inverse=True)
-        kept = changes.weights_in_grid(layout, np.asarray(weights), *pairs)
-        labels = np.where(kept > 0, layout.labels[pairs[1]], UNKNOWN)
-        losses = np.empty(len(index))
-        order = np.argsort(row, kind="stable")
-        starts = np.searchsorted(row[order], np.arange(pairs.shape[1] + 1))
-        for some, logs in layout.buckets.log_marginals(thetas[pairs[0]], pairs[1], labels):
-            for place, pair in enumerate(some):
-                here = order[starts[pair] : starts[pair + 1]]
-                sites = index[here]
-                losses[here] = -logs[place, layout.time[sites], self.data.labels[sites]]
-        return losses.reshape(scored.shape)
-
-    def _sequence_losses(self, thetas: np.ndarray, sequences: np.ndarray) -> ValuesAndSlopes:
-        """log Z - log N (n,) of sequences (n,) at thetas (n, D), and slopes (n, D)."""
-        rows, known = (self.layout, thetas, sequences), self.layout.labels[sequences]
-        partition, expected = evaluate(*rows, np.full_like(known, UNKNOWN))
-        numerator, observed = evaluate(*rows, known)
-        return partition - numerator, expected - observed
+            fold = np.repeat(np.arange(len(scored)), scored.shape[1])
+            return losses.of_sequences(self.layout, thetas[fold], scored.ravel())[0].reshape(
+                scored.shape
+            )
+        return losses.of_labels(self.layout, thetas, np.asarray(weights), scored)
 
     def shortened(self, sites: int) -> LabelObjective:
         """Of whole sequences."""
@@ -312,7 +316,9 @@ class LabelObjective(Objective):
         end = int(data.lengths[:count].sum())
         features, labels = data.features[:end], data.labels[:end]
         part = replace(data, features=features, labels=labels, lengths=data.lengths[:count], words=None)
-        return self if data.n_sites <= sites else _on(self.model, part).with_scheme(self.scheme)
+        if data.n_sites <= sites:
+            return self
+        return _on(self.model, part, self._is_native).with_scheme(self.scheme)
 
     @property
     def clusters(self) -> np.ndarray:

@@ -56,7 +56,7 @@ def _rows(
 
 
 def _ordered(order: Array, by_feature: Array, moves: Array) -> Array:
-    """Counts of features by tag (n, Q, K) and of transitions (n, K, K) as slopes (n, D); see `order`."""
+    """Counts of features by tag (n, Q, K) and of transitions (n, K, K) as slopes (n, D)."""
     flat = [counts.reshape(len(counts), -1) for counts in (by_feature, moves)]
     return jnp.concatenate(flat, 1)[:, order]
 
@@ -163,18 +163,3 @@ def mean_curvature(
         return coefficients @ mean_log_partition(*chains, jnp.maximum(labels, 0), weights)
 
     return jax.hessian(total)(theta)
-
-
-@partial(jit, static_argnums=0)
-def order(program: Program) -> Array:
-    """(D,) the place of each parameter among the weights (Q, K) and then the transitions (K, K)."""
-
-    def entries(theta: Array) -> Array:
-        linear = program.model.stack(program.space.to_params(theta))
-        possible = jnp.where(linear.transition > -jnp.inf, linear.transition, 0.0)
-        return jnp.concatenate([linear.weights.ravel(), possible.ravel()])
-
-    # Each parameter is one entry: the derivative along (1, 2, ..., D) is its number there.
-    numbers = 1.0 + jnp.arange(program.space.size)
-    _, found = jax.jvp(entries, (jnp.zeros(program.space.size),), (numbers,))
-    return jnp.argsort(jnp.where(found == 0, jnp.inf, found))[: program.space.size]

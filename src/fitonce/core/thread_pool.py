@@ -1,0 +1,41 @@
+"""Parts of one piece of work on threads, one for each core: for loops that do not hold Python's lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import local
+from typing import Any, TypeVar
+
+from fitonce.core.parallel import cores
+
+_Part = TypeVar("_Part")
+
+
+class Threads:
+    """Threads that are started at their first use."""
+
+    def __init__(self) -> None:
+        self._reset()
+        if hasattr(os, "register_at_fork"):  # a child process has none of the threads
+            os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._local = local()
+
+    def run(self, work: Callable[[_Part], Any], parts: Sequence[_Part]) -> list[Any]:
+        """work(part) of each part, in order."""
+        # Threads that wait for each other's threads would wait forever.
+        if len(parts) == 1 or getattr(self._local, "inside", False):
+            return [work(part) for part in parts]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(cores(), initializer=self._mark)
+        return list(self._pool.map(work, parts))
+
+    def _mark(self) -> None:
+        self._local.inside = True
+
+
+THREADS = Threads()
