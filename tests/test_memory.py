@@ -172,6 +172,8 @@ params = {"initial": [0.5, 0.5], "transition": [[0.98, 0.02], [0.02, 0.98]]}
 params |= {"mean": [[2.0], [9.0]], "variance": [[1.0], [1.0]]}
 fo.cross_validate, fo.loo
 limit = float(sys.argv[1])
+few = fo.fit_at(model, series[:200], params)  # loops that no earlier process has compiled
+fo.cross_validate(few, fo.folds.blocks(few.data, percent=10, n=20), method="onestep", progress=False)
 fit, first = grown(lambda: fo.fit_at(model, series, params, memory_limit=limit))
 folds = fo.folds.blocks(fit.data, percent=0.1, n=256)
 how = {"method": "onestep", "progress": False}
