@@ -3,15 +3,52 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+_PATIENCE = 1.0  # seconds that a stage may take before it is shown
+
+
+def _is_shown(progress: bool | None) -> bool:
+    return sys.stderr.isatty() if progress is None else progress
+
+
+@contextmanager
+def stage(what: str, progress: bool | None) -> Iterator[None]:
+    """Show what is being done, and for how long, while work of unknown length takes its time."""
+    if not _is_shown(progress):
+        yield
+        return
+    from rich.console import Console
+    from rich.errors import LiveError
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    shown = Progress(*columns, console=Console(stderr=True), transient=True)
+    shown.add_task(what, total=None)
+
+    def start() -> None:
+        with suppress(LiveError):  # another thread of this process shows one
+            shown.start()
+
+    timer = threading.Timer(_PATIENCE, start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        if shown.live.is_started:
+            shown.stop()
 
 
 @contextmanager
 def bar(total: int, what: str, progress: bool | None) -> Iterator[Callable[[int], None]]:
     """Yield a function that advances a progress bar by a number of steps. The bar is shown if `progress`
     is true, or None on a terminal, and is removed at the end."""
-    if not (sys.stderr.isatty() if progress is None else progress):
+    if not _is_shown(progress):
         yield lambda steps: None
         return
     from rich.console import Console

@@ -25,6 +25,7 @@ import numpy as np
 
 from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import is_number
+from fitonce.core.progress import stage
 from fitonce.core.status import Outcome, Rung, Status
 from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
@@ -77,9 +78,10 @@ def loo(
         raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
     if not isinstance(refine, (bool, int, np.integer)) or refine < 0:
         raise ValueError(f"refine must be True, False or a number of points, got {refine!r}")
-    curve = curvature(fit, damping=damping)
     folds = points(fit.data)
-    parameters, evidence = _first_order(fit, curve, folds)
+    with stage("the sweep of all points", progress):
+        curve = curvature(fit, damping=damping)
+        parameters, evidence = _first_order(fit, curve, folds)
     work = np.zeros((2, len(folds)), int)
     swept = _Points(fit, curve, folds, parameters, evidence, work, progress)
     scoring = swept.scoring(folds)

@@ -16,7 +16,7 @@ from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import in_float64, is_count, is_number
 from fitonce.core.parallel import resolve_parallel
 from fitonce.core.parameters import Params
-from fitonce.core.progress import bar
+from fitonce.core.progress import bar, stage
 from fitonce.core.renamed import deprecated
 from fitonce.core.status import Status
 from fitonce.core.wording import counted
@@ -247,13 +247,15 @@ def fit(
     if max_iterations is not None and not is_count(max_iterations):
         raise ValueError(f"max_iterations must be an integer of at least 1, got {max_iterations!r}")
     place = resolve_parallel(parallel)
-    objective = objective_of(model, data, kernel)
-    hold_point(objective)
-    starts = starting_points(objective, init, restarts, seed)
+    with stage("reading the data", progress):
+        objective = objective_of(model, data, kernel)
+        hold_point(objective)
+        starts = starting_points(objective, init, restarts, seed)
     if objective.traits.compiles:  # now, so that refit_seconds does not include it
-        objective.values_and_gradients(starts[0][None], objective.base[None])
-        if not by_products(objective):
-            objective.hessians(starts[0][None], objective.base[None])
+        with stage("compiling F and its derivatives", progress):
+            objective.values_and_gradients(starts[0][None], objective.base[None])
+            if not by_products(objective):
+                objective.hessians(starts[0][None], objective.base[None])
     runs = []
     with bar(len(starts), "starts of the fit", progress) as advance:
         for start in starts:
@@ -263,7 +265,8 @@ def fit(
     best = min(finite or runs, key=lambda run: run.value)
     ending = time.perf_counter()
     steps = 50 if max_iterations is None else 0
-    found = finish(objective.run_on(place), best.x, tolerance, steps)
+    with stage("Newton steps to the minimum", progress):
+        found = finish(objective.run_on(place), best.x, tolerance, steps)
     now = time.perf_counter()
     times = (now - started, now - ending + best.seconds)
     return _result(objective, found, times, [run.value for run in runs])
