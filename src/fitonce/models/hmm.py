@@ -12,6 +12,7 @@ from fitonce.core.constraints import Constraint, Simplex
 from fitonce.core.deferred import jax, pytree
 from fitonce.core.numerics import Array, EitherArray, safe_log
 from fitonce.core.parameters import Params, freeze
+from fitonce.core.small_factors import without_lapack
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.adapted import as_emission
@@ -178,7 +179,7 @@ class HMM:
         return params | {name: np.asarray(value) for name, value in self.frozen}
 
     def log_prior_at(self, params: Params, prepared: Prepared) -> Array:
-        value = self.emission.log_prior(params, prepared.rows)
+        value = without_lapack(self.emission.log_prior)(params, prepared.rows)
         fixed = dict(self.frozen)
         if "initial" not in fixed:
             value += dirichlet_log_prior(params["initial"], self.initial_concentration, True)
@@ -196,7 +197,7 @@ class HMM:
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         """(R, K) of the emission, whose shape is checked."""
-        table = self.emission.log_density(params, rows)
+        table = without_lapack(self.emission.log_density)(params, rows)
         expected = (len(rows.x), self.n_states)
         if np.shape(table) != expected:
             raise ValueError(
