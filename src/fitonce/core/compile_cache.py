@@ -11,8 +11,6 @@ import functools
 import os
 from pathlib import Path
 
-import platformdirs
-
 _OFF = ("off", "0", "no", "none", "false")
 _MIN_SECONDS = 0.1  # programs that compile faster are not kept
 
@@ -22,8 +20,8 @@ def use() -> Path | None:
     named = os.environ.get("FITONCE_CACHE", "")
     if named.lower() in _OFF:
         return None
-    folder = Path(named) if named else Path(platformdirs.user_cache_dir("fitonce")) / "compiled"
     try:
+        folder = Path(named) if named else _usual_folder()
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # a read-only home, or none: slower, not broken
         return None
@@ -33,6 +31,12 @@ def use() -> Path | None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", _MIN_SECONDS)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     return folder
+
+
+def _usual_folder() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("fitonce")) / "compiled"
 
 
 @functools.cache
