@@ -17,6 +17,7 @@ from fitonce.core.constraints import Frozen, Simplex
 from fitonce.core.devices import on_cpu
 from fitonce.core.lanes import LANES
 from fitonce.core.numerics import in_float64
+from fitonce.core.thread_pool import THREADS
 from fitonce.engines import native_chain_logs as logs_engine
 from fitonce.models.base import ChainModel
 from fitonce.models.emissions.base import Emission
@@ -24,7 +25,7 @@ from fitonce.models.hmm import HMM
 from fitonce.objectives.base import LinearMap, Traits, ValuesAndSlopes
 from fitonce.objectives.chain import native_curvature as curvature
 from fitonce.objectives.chain.complete_information import definite_factor
-from fitonce.objectives.chain.fold_groups import GROUPS
+from fitonce.objectives.chain.fold_groups import in_groups
 from fitonce.objectives.chain.native_parts import Parts, closed_forms
 from fitonce.objectives.chain.objective import ChainObjective, unplaced
 from fitonce.objectives.chain.passes import (
@@ -119,7 +120,7 @@ class NativeChainObjective(ChainObjective):
         return float(self.parts.log_prior(self.parts.values(theta[None]))[0])
 
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
-        parts = GROUPS.run(lambda some: self._group(thetas[some], weights[some]), len(thetas))
+        parts = in_groups(lambda some: self._group(thetas[some], weights[some]), len(thetas))
         values, slopes = zip(*parts, strict=True)
         return np.concatenate(values), np.concatenate(slopes)
 
@@ -134,7 +135,7 @@ class NativeChainObjective(ChainObjective):
             return posterior(self.steps, given).values
 
         parts = self.parts if self._whole else self._by_site.parts
-        return np.concatenate(GROUPS.run(work, len(thetas)))
+        return np.concatenate(in_groups(work, len(thetas)))
 
     @in_float64
     def m_step(
@@ -175,7 +176,7 @@ class NativeChainObjective(ChainObjective):
             found = curvature.products(self.parts, self.parts.point(thetas[fold], weights[fold]))
             return 0.5 * (found + found.T)
 
-        return np.stack(GROUPS.each(one, len(thetas)))
+        return np.stack(THREADS.run(one, range(len(thetas))))
 
     def cross(self, theta: np.ndarray) -> np.ndarray:
         """J, (D, coordinates)."""
@@ -194,7 +195,7 @@ class NativeChainObjective(ChainObjective):
             point = self.parts.point(thetas[fold], weights[fold])
             return curvature.products(self.parts, point, directions[fold][None])
 
-        return np.concatenate(GROUPS.each(one, len(thetas)))
+        return np.concatenate(THREADS.run(one, range(len(thetas))))
 
     def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
         here = self._by_site if isinstance(self.scheme, Increments) else self
@@ -265,7 +266,7 @@ class NativeChainObjective(ChainObjective):
             return -_log_sum(states + given.rows[self.steps.index[scored[some]], :, fold])[..., 0]
 
         parts = self._by_site.parts
-        return np.concatenate(GROUPS.run(work, len(thetas)))
+        return np.concatenate(in_groups(work, len(thetas)))
 
     def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
         """(F, M): -log p(x_n); passes run over a fold's own sequences only."""
@@ -282,7 +283,7 @@ class NativeChainObjective(ChainObjective):
                 found[fold] = -conditionals(steps, part, fold).values
             return found
 
-        return np.concatenate(GROUPS.run(work, len(thetas)))
+        return np.concatenate(in_groups(work, len(thetas)))
 
     def _of(self, data: Any) -> ChainObjective:
         return best_objective(self.model, data)
