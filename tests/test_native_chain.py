@@ -29,9 +29,11 @@ from fitonce.core.constraints import (
 from fitonce.core.parameters import ParameterSpace
 from fitonce.core.units import in_units
 from fitonce.models import Binomial, Categorical, Gaussian, Poisson
+from fitonce.models.emissions.closed_forms import Observations
 from fitonce.objectives.chain import passes
 from fitonce.objectives.chain.native import NativeChainObjective, best_objective
 from fitonce.objectives.chain.objective import ChainObjective
+from fitonce.objectives.chain.steps import Potentials, Steps
 
 CONSTRAINTS = [
     Free((2, 3)),
@@ -102,10 +104,10 @@ def chain(seed, lengths, states, spread, zeros, varying, links=None, folds=3):
     weights = rng.choice([0.0, 1.0, 0.4], size=(steps, folds))
     coefficients = rng.choice([0.0, 1.0, 2.5], size=(len(lengths), folds))
     drawn = None if links is None else rng.choice(links, size=(steps, folds))
-    given = passes.Potentials(rows, weights, initial, moves, coefficients, drawn)
+    given = Potentials(rows, weights, initial, moves, coefficients, drawn)
     ones = np.ones(steps)
-    observations = passes.Observations(ones[:, None], ones[:, None], ones, ones)
-    return passes.Steps(observations, np.arange(steps), starts, ones, np.arange(steps)), given
+    observations = Observations(ones[:, None], ones[:, None], ones, ones)
+    return Steps(observations, np.arange(steps), starts, ones, np.arange(steps)), given
 
 
 def unary_of(given, fold, begin, end):

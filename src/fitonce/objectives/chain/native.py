@@ -28,12 +28,9 @@ from fitonce.objectives.chain.complete_information import definite_factor
 from fitonce.objectives.chain.fold_groups import in_groups
 from fitonce.objectives.chain.native_parts import Parts, closed_forms
 from fitonce.objectives.chain.objective import ChainObjective, unplaced
-from fitonce.objectives.chain.passes import (
-    Steps,
-    conditionals,
-    posterior,
-)
+from fitonce.objectives.chain.passes import conditionals, posterior
 from fitonce.objectives.chain.posteriors import CHAIN, Split
+from fitonce.objectives.chain.steps import Steps
 from fitonce.objectives.schemes import A, B, Increments, Scheme, Structures
 
 _FEW = 40  # parameters of an emission without closed forms

@@ -22,8 +22,9 @@ from fitonce.models.emissions.stretched_forms import StretchedForms
 from fitonce.models.hmm import HMM
 from fitonce.objectives.base import Program
 from fitonce.objectives.chain.derived_forms import DerivedForms
-from fitonce.objectives.chain.passes import Conditionals, Posterior, Potentials, Steps, conditionals
+from fitonce.objectives.chain.passes import Conditionals, Posterior, conditionals
 from fitonce.objectives.chain.posteriors import CHAIN
+from fitonce.objectives.chain.steps import Potentials, Steps
 from fitonce.objectives.schemes import B, Increments, Structures
 
 _DIRECTION_BYTES = 2**27  # of derivatives of potentials at a time
