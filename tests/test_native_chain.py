@@ -218,6 +218,19 @@ def test_increments_are_differences_of_prefixes(seed, lengths, states, spread, z
         np.testing.assert_allclose(found.pairs[..., fold].sum(0), pairs, atol=1e-10)
 
 
+@pytest.mark.parametrize("links", [None, (0.0, 1.0)])
+@pytest.mark.parametrize("lengths", [(1000,), (300, 7, 128, 129, 1), (127, 257), (256, 256)])
+def test_messages_that_are_made_again_are_the_same(lengths, links):
+    steps, given = chain(1, lengths, 3, 2.0, False, False, links, folds=5)
+    given.weights[:] = given.weights > 0.5
+    kept = deepcopy(passes.posterior(steps, given))
+    again = passes.posterior(steps, given, nodes=False)
+    logs = passes._by_logarithms(steps, given)
+    for name in ("values", "shares", "firsts", "pairs"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(kept, name))
+        np.testing.assert_allclose(getattr(kept, name), getattr(logs, name), rtol=1e-9, atol=1e-10)
+
+
 def test_densities_far_below_one_are_not_lost():
     """A state that only a rare transition reaches, and a density of exp(-50) in the usual one."""
     steps, given = chain(0, (3,), 2, 1.0, False, False, folds=1)

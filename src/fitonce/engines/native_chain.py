@@ -19,12 +19,13 @@ from fitonce.core.lanes import LANES, load, same, store
 from fitonce.core.native import compiled, inlined
 
 _RENORMALISE = 64  # steps
+BLOCK = 128  # steps
 
 
 @compiled
 def scaled_posterior(  # type: ignore[no-untyped-def]
     rows, index, weights, initial, moves, links, starts, coefficients, sources,
-    nodes, shares, inverses, firsts, pairs, work,
+    nodes, marks, shares, inverses, firsts, pairs, work,
 ):  # fmt: skip
     """One group of folds, by probabilities that are normalised at every step.
 
@@ -38,45 +39,67 @@ def scaled_posterior(  # type: ignore[no-untyped-def]
         starts, coefficients: (N + 1,), and (N, L) the weight of each sequence in sums.
         sources: (T, L), or (0, L): then coefficients are ones, nodes and counts are sums over steps s of
             sources times those given x_1 .. x_s.
-        nodes: out, (T, K, L) p(z_t = k).
+        nodes: out, (T, K, L) p(z_t = k); or (BLOCK + 1, K, L) of any content. Then forward messages of a
+            block of steps are made again when the backward pass comes to it, which is faster than to
+            wait for memory on chains that do not fit in the processor's cache.
+        marks: (longest sequence / BLOCK, rounded up, K, L) of any content.
         shares: out, zero before, (R, K, L) sums over steps of coefficient, weight and node.
         inverses: out, (T, L) one over each normaliser; their product is 1 / Z.
         firsts, pairs: out, zero before, like `initial` and `moves`: expected counts times coefficients.
         work: (2, K, L) of any content.
     """
-    states, block = nodes.shape[1], nodes.shape[1] * nodes.shape[1] * LANES
+    states, table = nodes.shape[1], nodes.shape[1] * nodes.shape[1] * LANES
+    width, blocked = states * LANES, len(nodes) < len(weights)
     varying, own_start = len(moves) > 1, len(initial) > 1
     cut, summed = len(links) > 0, len(sources) > 0
     message, onward = _at(work[0]), _at(work[1])
     for n in range(len(starts) - 1):
         begin, end = starts[n], starts[n + 1]
-        own = n * states * LANES if own_start else 0
-        for t in range(begin, end):
-            move = t * block if varying else 0
-            emission = (_at(rows), index[t] * states * LANES, load(_at(weights), t * LANES))
-            link = load(_at(links), t * LANES) if cut else same(1.0)
-            chain = (_at(initial), own, _at(moves), move, link)
-            _forward(states, emission, chain, t, t == begin, _at(nodes), _at(inverses))
+        own = n * width if own_start else 0
+        size = BLOCK if blocked else end - begin
+        last = begin + (end - 1 - begin) // size * size  # the first step of the last block
+        for start in range(begin, end, size):
+            if start > begin:
+                _copy(states, _at(nodes), BLOCK * width, _at(nodes), 0)
+                _copy(states, _at(nodes), 0, _at(marks), (start - begin) // size * width)
+            for t in range(start, min(start + size, end)):
+                here = (t - start + 1 if blocked else t) * width
+                emission = (_at(rows), index[t] * width, load(_at(weights), t * LANES))
+                link = load(_at(links), t * LANES) if cut else same(1.0)
+                chain = (_at(initial), own, _at(moves), t * table if varying else 0, link)
+                inverse = _forward(states, emission, chain, here, t == begin, _at(nodes))
+                store(_at(inverses), t * LANES, inverse)
         coefficient = load(_at(coefficients), n * LANES)
         for j in range(states):
             store(onward, j * LANES, same(0.0) if summed else same(1.0))
-        for t in range(end - 1, begin - 1, -1):
-            if t + 1 < end:
-                move = (t + 1) * block if varying else 0
-                link = load(_at(links), (t + 1) * LANES) if cut else same(1.0)
-                _backward(states, _at(moves), move, link, message, onward)
-                _count(states, _at(nodes), t, message, coefficient * link, _at(pairs), move)
-            if summed:
-                for j in range(states):
-                    store(onward, j * LANES, load(onward, j * LANES) + load(_at(sources), t * LANES))
-            elif (end - t) % _RENORMALISE == 0:
-                _renormalise(states, _at(nodes), t, onward)
-            emission = (_at(rows), index[t] * states * LANES, load(_at(weights), t * LANES))
-            inverse = load(_at(inverses), t * LANES)
-            _combine(states, emission, t, coefficient, inverse, _at(nodes), onward, message, _at(shares))
+        for start in range(last, begin - 1, -size):
+            stop = min(start + size, end)
+            if start < last:  # only the last block is still there
+                _copy(states, _at(marks), (start - begin) // size * width, _at(nodes), 0)
+                for t in range(start, stop):
+                    emission = (_at(rows), index[t] * width, load(_at(weights), t * LANES))
+                    link = load(_at(links), t * LANES) if cut else same(1.0)
+                    chain = (_at(initial), own, _at(moves), t * table if varying else 0, link)
+                    _forward(states, emission, chain, (t - start + 1) * width, t == begin, _at(nodes))
+            for t in range(stop - 1, start - 1, -1):
+                here = (t - start + 1 if blocked else t) * width
+                if t + 1 < end:
+                    move = (t + 1) * table if varying else 0
+                    link = load(_at(links), (t + 1) * LANES) if cut else same(1.0)
+                    _backward(states, _at(moves), move, link, message, onward)
+                    _count(states, _at(nodes), here, message, coefficient * link, _at(pairs), move)
+                if summed:
+                    for j in range(states):
+                        store(onward, j * LANES, load(onward, j * LANES) + load(_at(sources), t * LANES))
+                elif (end - t) % _RENORMALISE == 0:
+                    _renormalise(states, _at(nodes), here, onward)
+                emission = (_at(rows), index[t] * width, load(_at(weights), t * LANES))
+                factors = (coefficient, load(_at(inverses), t * LANES))
+                _combine(states, emission, here, factors, _at(nodes), onward, message, _at(shares))
         link = load(_at(links), begin * LANES) if cut else same(1.0)
         for j in range(states):
-            at, node = own + j * LANES, load(_at(nodes), (begin * states + j) * LANES)
+            at = own + j * LANES
+            node = load(_at(nodes), (1 if blocked else begin) * width + j * LANES)
             store(_at(firsts), at, load(_at(firsts), at) + coefficient * link * node)
     for at in range(0, pairs.size, LANES):  # so far without the transition itself
         store(_at(pairs), at, load(_at(pairs), at) * load(_at(moves), at))
@@ -98,11 +121,17 @@ def _at(array):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _forward(states, emission, chain, t, first, nodes, inverses):  # type: ignore[no-untyped-def]
-    """p(z_t | x_1 .. x_t) from that of the step before."""
+def _copy(states, source, place, target, there):  # type: ignore[no-untyped-def]
+    for j in range(states):
+        store(target, there + j * LANES, load(source, place + j * LANES))
+
+
+@inlined
+def _forward(states, emission, chain, here, first, nodes):  # type: ignore[no-untyped-def]
+    """p(z_t | x_1 .. x_t) at `here` from that of the step before it; returns one over its normaliser."""
     rows, row, weight = emission
     initial, own, moves, move, link = chain
-    here, before, one, total = t * states * LANES, (t - 1) * states * LANES, same(1.0), same(0.0)
+    before, one, total = here - states * LANES, same(1.0), same(0.0)
     for j in range(states):  # the step before sums to one, so that a cut leaves ones
         if first:
             value = load(initial, own + j * LANES)
@@ -115,9 +144,9 @@ def _forward(states, emission, chain, t, first, nodes, inverses):  # type: ignor
         total += value
         store(nodes, here + j * LANES, value)
     inverse = one / total
-    store(inverses, t * LANES, inverse)
     for j in range(states):
         store(nodes, here + j * LANES, load(nodes, here + j * LANES) * inverse)
+    return inverse
 
 
 @inlined
@@ -134,9 +163,9 @@ def _backward(states, moves, move, link, message, onward):  # type: ignore[no-un
 
 
 @inlined
-def _renormalise(states, nodes, t, onward):  # type: ignore[no-untyped-def]
+def _renormalise(states, nodes, here, onward):  # type: ignore[no-untyped-def]
     """Remove what rounding has added up: nodes times `onward` sum to one."""
-    here, total = t * states * LANES, same(0.0)
+    total = same(0.0)
     for j in range(states):
         total += load(nodes, here + j * LANES) * load(onward, j * LANES)
     inverse = same(1.0) / total
@@ -145,22 +174,23 @@ def _renormalise(states, nodes, t, onward):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _count(states, nodes, t, message, coefficient, pairs, into):  # type: ignore[no-untyped-def]
+def _count(states, nodes, here, message, coefficient, pairs, into):  # type: ignore[no-untyped-def]
     """Add the expected transitions from t to t + 1, each divided by its probability."""
     for i in range(states):
-        source = coefficient * load(nodes, (t * states + i) * LANES)
+        source = coefficient * load(nodes, here + i * LANES)
         for j in range(states):
             at = into + (i * states + j) * LANES
             store(pairs, at, load(pairs, at) + source * load(message, j * LANES))
 
 
 @inlined
-def _combine(states, emission, t, coefficient, inverse, nodes, onward, message, shares):  # type: ignore[no-untyped-def]
+def _combine(states, emission, place, factors, nodes, onward, message, shares):  # type: ignore[no-untyped-def]
     """p(z_t | x), its share in the row's sums, and the message of step t."""
     rows, row, weight = emission
+    coefficient, inverse = factors
     one, counted = same(1.0), coefficient * weight
     for j in range(states):
-        after, here, at = load(onward, j * LANES), (t * states + j) * LANES, row + j * LANES
+        after, here, at = load(onward, j * LANES), place + j * LANES, row + j * LANES
         node = load(nodes, here) * after
         store(nodes, here, node)
         store(shares, at, load(shares, at) + counted * node)

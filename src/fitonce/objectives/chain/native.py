@@ -110,8 +110,11 @@ class NativeChainObjective(ChainObjective):
         weights = np.asarray(weights, float)
         if not self.parts.own_links:
             return weights
-        links = self.parts.links(weights.reshape(-1, len(self.base)).T).T
-        return np.concatenate([weights, links.reshape(weights.shape)], -1)
+        rows = weights.reshape(-1, len(self.base))
+        links = np.ones((len(rows), self.steps.n_links))
+        into = ~self.steps.is_first
+        links[:, self.steps.links[into]] = self.parts.links(rows.T)[into].T
+        return np.concatenate([weights, links.reshape(*weights.shape[:-1], -1)], -1)
 
     def log_prior(self, theta: np.ndarray) -> float:
         return float(self.parts.log_prior(self.parts.values(theta[None]))[0])
@@ -123,13 +126,13 @@ class NativeChainObjective(ChainObjective):
 
     def _group(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
         values = self.parts.values(thetas)
-        found = posterior(self.steps, self.parts.potentials(values, weights))
+        found = posterior(self.steps, self.parts.potentials(values, weights), nodes=False)
         return -found.values - self.parts.log_prior(values), -self.parts.pulled_back(values, found)
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         def work(some: slice) -> np.ndarray:
             given = parts.potentials(parts.values(thetas[some]), weights[some])
-            return posterior(self.steps, given).values
+            return posterior(self.steps, given, nodes=False).values
 
         parts = self.parts if self._whole else self._by_site.parts
         return np.concatenate(in_groups(work, len(thetas)))
@@ -140,7 +143,7 @@ class NativeChainObjective(ChainObjective):
     ) -> tuple[float, np.ndarray | None]:
         weights = self.base if weights is None else weights
         values = self.parts.values(theta[None])
-        found = posterior(self.steps, self.parts.potentials(values, weights[None]))
+        found = posterior(self.steps, self.parts.potentials(values, weights[None]), nodes=False)
         value = -found.values - self.parts.log_prior(values)
         params = dict(values.alone())
         shares = np.zeros((len(self.prepared.rows.counts), self.model.n_states))
@@ -256,7 +259,7 @@ class NativeChainObjective(ChainObjective):
 
         def work(some: slice) -> np.ndarray:
             given = parts.potentials(parts.values(thetas[some]), weights[some])
-            nodes = posterior(self.steps, given, with_values=False).nodes
+            nodes = posterior(self.steps, given, values=False).nodes
             fold = np.arange(nodes.shape[-1])[:, None]
             with np.errstate(divide="ignore"):
                 states = np.log(nodes[scored[some], :, fold])

@@ -100,7 +100,8 @@ def _add_links(parts: Parts, point: Point, moved: Any, along: Tangents, slopes: 
     sites[:, begins] -= (start * seen[begins, None]).T
     links[begins] = 0.0
     if parts.own_links:
-        slopes[:, len(seen) :] = -links.T
+        into = ~parts.steps.is_first
+        slopes[:, len(seen) + parts.steps.links[into]] = -links[into].T
         return
     sites -= links.T * seen  # the transition into a step, and that out of it
     sites[:, :-1] -= links[1:].T * seen[:-1]

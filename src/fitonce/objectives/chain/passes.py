@@ -35,18 +35,18 @@ class Posterior:
     pairs: np.ndarray
 
 
-def posterior(steps: Steps, given: Potentials, with_values: bool = True) -> Posterior:
-    """By scaled probabilities where no divisor can underflow, else in logarithms. Log-likelihoods
-    that are not asked for are zero."""
+def posterior(steps: Steps, given: Potentials, *, values: bool = True, nodes: bool = True) -> Posterior:
+    """By scaled probabilities where no divisor can underflow, else in logarithms. Without
+    `values` log-likelihoods are zero, without `nodes` these are of any content."""
     possible = np.isfinite(given.moves).all() and (given.links is None or _is_blend(given.links))
     if possible and np.max(given.moves.max((1, 2)) - given.moves.min((1, 2))) < _SAFE_RANGE:
-        found = _scaled(steps, given, with_values)
+        found = _scaled(steps, given, values, nodes)
         if found is not None:
             return found
     return _by_logarithms(steps, given)
 
 
-def _scaled(steps: Steps, given: Potentials, with_values: bool) -> Posterior | None:
+def _scaled(steps: Steps, given: Potentials, with_values: bool, with_nodes: bool) -> Posterior | None:
     """None where a sequence is impossible."""
     folds, index = given.weights.shape[-1], steps.index
     rows, weights = given.rows, given.weights
@@ -59,7 +59,10 @@ def _scaled(steps: Steps, given: Potentials, with_values: bool) -> Posterior | N
     first, first_peak = _relative("initial", given.initial, 1)
     move, move_peak = _relative("moves", given.moves, (1, 2))
     lanes, coefficients = _filled("weights", weights), _filled("coefficients", given.coefficients)
-    nodes = _SCRATCH.take("nodes", (len(index), *emitted.shape[1:]))
+    blocks = engine.BLOCK + 1 if len(index) > engine.BLOCK and not (with_nodes or tempered) else None
+    nodes = _SCRATCH.take("nodes", (blocks or len(index), *emitted.shape[1:]))
+    longest = np.diff(steps.starts).max() // engine.BLOCK + 1
+    marks = _SCRATCH.take("marks", (longest, *emitted.shape[1:]))
     inverses, work = _SCRATCH.take("inverses", lanes.shape), _SCRATCH.take("work", (2, *first.shape[1:]))
     shares, firsts, pairs = (
         _SCRATCH.zeros(name, array.shape)
@@ -70,7 +73,7 @@ def _scaled(steps: Steps, given: Potentials, with_values: bool) -> Posterior | N
     if given.increments is not None:
         sources = _filled("sources", steps.differences(given.increments))
     inputs = (emitted, index, lanes, first, move, links, steps.starts, coefficients, sources)
-    engine.scaled_posterior(*inputs, nodes, shares, inverses, firsts, pairs, work)
+    engine.scaled_posterior(*inputs, nodes, marks, shares, inverses, firsts, pairs, work)
     nodes, shares, firsts, pairs, inverses = (
         array[..., :folds] for array in (nodes, shares, firsts, pairs, inverses)
     )

@@ -64,6 +64,19 @@ class Steps:
         found[self.starts[:-1]] = True
         return found
 
+    @property
+    def n_links(self) -> int:
+        """The number of transitions in a grid of sequences (N, T - 1), padding included."""
+        lengths = np.diff(self.starts)
+        return int(len(lengths) * (lengths.max() - 1))
+
+    @property
+    def links(self) -> np.ndarray:
+        """(T,) where the transition into each step is in that grid; arbitrary for first steps."""
+        lengths = np.diff(self.starts)
+        within = np.arange(len(self.index)) - np.repeat(self.starts[:-1], lengths)
+        return self.sequence * (lengths.max() - 1) + within - 1
+
     def some(self, sequences: np.ndarray) -> tuple[Steps, np.ndarray]:
         """Some of the sequences (n,), with all rows, and which steps they are."""
         taken = np.concatenate([np.arange(*self.starts[n : n + 2]) for n in sequences])
