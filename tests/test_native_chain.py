@@ -386,6 +386,28 @@ def test_losses_of_sequences_are_those_of_jax():
     )
 
 
+class Doubled(Poisson):
+    """A user's change of a built-in emission."""
+
+    def log_density(self, params, rows):
+        return super().log_density(params, rows) - jnp.log(2.0)
+
+
+def test_a_changed_density_is_not_replaced_by_the_closed_form_of_the_old_one():
+    values = [
+        best_objective(fo.models.HMM(2, emission), counts(), kernel).log_likelihoods(
+            theta, best_objective(fo.models.HMM(2, emission), counts()).base[None]
+        )[0]
+        for emission in (Doubled(), Poisson())
+        for kernel in (None, "scan")
+        for theta in [best_objective(fo.models.HMM(2, Poisson()), counts()).start(None)[None]]
+    ]
+    observed = np.isfinite(counts()).sum()
+    np.testing.assert_allclose(values[0], values[1])
+    np.testing.assert_allclose(values[0], values[2] - observed * np.log(2.0))
+    np.testing.assert_allclose(values[2], values[3])
+
+
 def test_what_has_no_native_form_is_left_to_jax():
     native = best_objective(fo.models.HMM(2, Poisson()), counts())
     assert type(native.with_scheme(schemes.B(normalised=True))) is ChainObjective

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import pickle
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
+import cloudpickle
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -14,7 +20,7 @@ import fitonce as fo
 from ar_cases import wide
 from fitonce.core import parallel
 from fitonce.core.parallel import Workers, groups, resolve_parallel
-from registry import _unequal
+from registry import _tagged, _unequal
 
 pytestmark = pytest.mark.xdist_group("parallel")  # one worker has the worker processes
 
@@ -158,6 +164,28 @@ def test_worker_processes_give_what_threads_do(fit, kind, method):
 
 
 @pytest.mark.slow
+def test_worker_processes_take_crfs():
+    fit = fo.fit(fo.models.LinearChainCRF(scale=1.0), _tagged(), restarts=1)
+    folds = fo.folds.structures(fit.data).some(range(4))
+    found, expected = (fo.cross_validate(fit, folds, parallel=n) for n in (2, None))
+    assert_same(found, expected)
+    copy = pickle.loads(pickle.dumps(fit))
+    np.testing.assert_array_equal(copy.H, fit.H)
+
+
+def test_a_fresh_worker_reads_arrays_of_jax_as_they_are():
+    """Which it would not, were JAX imported by the arrays themselves."""
+    code = (
+        "import pickle, sys\n"
+        "from fitonce.core.parallel import _run_packed\n"
+        "print(_run_packed(sys.stdin.buffer.read(), True))"
+    )
+    with jax.enable_x64(True):
+        packed = cloudpickle.dumps((lambda array: str(array.dtype), (jnp.ones(3),)))
+    told = subprocess.run([sys.executable, "-c", code], input=packed, capture_output=True, check=True)
+    assert told.stdout.strip() == b"float64"
+
+
 def test_h_split_over_workers_is_the_same():
     whole = wide()
     there = whole.objective.run_on(Workers(2))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fitonce.analysis.plan import Plan, plan
     from fitonce.analysis.predict import marginals, predict
     from fitonce.analysis.select import Selection, select
+    from fitonce.core.memory import MemoryLimitError
     from fitonce.core.parallel import Workers
     from fitonce.core.status import Outcome, Status
     from fitonce.crossval.cross_validate import cross_validate
@@ -54,6 +55,7 @@ __all__ = [
     "Influence",
     "LabelAudit",
     "Labelled",
+    "MemoryLimitError",
     "Outcome",
     "Plan",
     "Selection",
@@ -105,6 +107,7 @@ _WHERE = {
     "Influence": "fitonce.analysis.influence",
     "LabelAudit": "fitonce.analysis.label_audit",
     "Labelled": "fitonce.data.labelled",
+    "MemoryLimitError": "fitonce.core.memory",
     "Outcome": "fitonce.core.status",
     "Plan": "fitonce.analysis.plan",
     "Selection": "fitonce.analysis.select",

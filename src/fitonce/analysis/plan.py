@@ -52,9 +52,12 @@ class Plan:
     def to_frame(self) -> pd.DataFrame:
         """One row for each call: `seconds`, with `compiling` in it, `bytes` at the peak, and `fits`:
         whether a call would take the limit."""
-        least = IMPORTS  # with less every call is refused
-        rows = [(*row, max(row.bytes, least) <= self.limit) for row in self.rows]
+        rows = [(*row, self._allows(row)) for row in self.rows]
         return pd.DataFrame(rows, columns=[*Prediction._fields, "fits"]).set_index("call")
+
+    def _allows(self, row: Prediction) -> bool:
+        """With less than the libraries take every call is refused."""
+        return max(row.bytes, IMPORTS) <= self.limit
 
     @property
     def width(self) -> int:
@@ -91,7 +94,7 @@ class Plan:
             lines += [f"  {self.folds}", f"  {'':<12}{'time':>10}{'compiling':>12}{'memory':>12}"]
         for row in self.rows:
             compiling = duration(row.compiling) if row.compiling >= 0.01 else ""
-            over = "" if row.bytes <= self.limit else "  more than is allowed"
+            over = "" if self._allows(row) else "  more than is allowed"
             columns = f"{duration(row.seconds):>10}{compiling:>12}{memory(row.bytes):>12}"
             lines.append(f"  {row.call:<12}{columns}{over}")
         return "\n".join(lines)

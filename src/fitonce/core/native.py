@@ -18,7 +18,7 @@ import numpy as np
 from numba.core.event import Listener, register
 
 _LINE = 64  # bytes that a processor reads at once
-_MOST_HELD = 2**24  # numbers in an array that is kept
+_MOST_HELD = 2**22  # numbers in an array that is kept
 
 
 def compiled(function: Callable[..., Any]) -> Any:

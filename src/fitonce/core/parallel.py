@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fitonce.core import memory
+from fitonce.core import deferred, memory
 from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64, is_count
 from fitonce.core.wording import counted
@@ -82,13 +82,16 @@ class Workers:
             _require_client()
         with parallel_config(backend=self.backend, n_jobs=self.n):
             yield from Parallel(return_as="generator", batch_size=1)(
-                delayed(_run_packed)(cloudpickle.dumps((work, task))) for task in tasks
+                delayed(_run_packed)(cloudpickle.dumps((work, task)), deferred.loaded())
+                for task in tasks
             )
 
 
 @in_float64
-def _run_packed(packed: bytes) -> Any:
+def _run_packed(packed: bytes, has_jax: bool) -> Any:
     """Unpacks inside the float64 scope: outside of it, JAX would unpickle arrays as float32."""
+    if has_jax:
+        _ = deferred.jnp.float64  # imports it here, before the arrays do
     work, task = pickle.loads(packed)
     return work(*task)
 

@@ -63,9 +63,12 @@ def bar(total: int, what: str, progress: bool | None) -> Iterator[Callable[[int]
     )
     shown = Progress(*columns, console=Console(stderr=True), transient=True)
     task = shown.add_task(what, total=total)
+    alone = True
     try:
         shown.start()
     except LiveError:  # another thread of this process shows one
+        alone = False
+    if not alone:
         yield lambda steps: None
         return
     try:

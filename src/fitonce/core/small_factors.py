@@ -65,7 +65,8 @@ def _loop(count: int, body: object, start: Array) -> Array:
 
 def without_lapack(function: Callable[..., Any]) -> Callable[..., Any]:
     """A user's function of arrays, with our loops for its Cholesky factors and triangular solves where
-    LAPACK's could wait for themselves: on a CPU, with a jaxlib before 0.11."""
+    LAPACK's could wait for themselves: on a CPU, with a jaxlib before 0.11. What is inside a loop or a
+    rule of its own for derivatives stays as it is, and so do other factors."""
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
@@ -87,8 +88,7 @@ def _later_jaxlib() -> bool:
 
 def _inner(equation: Any) -> Any:
     """The jaxpr of a call, such as that of a function inside `jit`; None for other equations."""
-    closed = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
-    return closed if equation.primitive.name in ("jit", "pjit", "custom_jvp_call") else None
+    return equation.params["jaxpr"] if equation.primitive.name in ("jit", "pjit") else None
 
 
 def _mentions(jaxpr: Any) -> bool:

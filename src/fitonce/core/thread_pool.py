@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import local
 from typing import Any, TypeVar
 
+from fitonce.core.memory import shared
 from fitonce.core.parallel import cores
 
 _Part = TypeVar("_Part")
@@ -32,7 +33,7 @@ class Threads:
             return [work(part) for part in parts]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(cores(), initializer=self._mark)
-        return list(self._pool.map(work, parts))
+        return list(self._pool.map(shared(work, min(cores(), len(parts))), parts))
 
     def _mark(self) -> None:
         self._local.inside = True

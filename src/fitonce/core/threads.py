@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,11 +11,22 @@ from typing import Any
 _SMALL = 256  # rows of a matrix that one thread multiplies or factors as fast as several
 
 
+_lock = threading.Lock()
+_inside: list[Any] = []  # the limits that are set, one for each call; the first remembers what was
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """BLAS in one thread of this process."""
-    with _controller().limit(limits=1, user_api="blas"):
+    """BLAS in one thread of this process, until the last of the calls that asked for it is over."""
+    with _lock:
+        _inside.append(None if _inside else _controller().limit(limits=1, user_api="blas"))
+    try:
         yield
+    finally:
+        with _lock:
+            if len(_inside) == 1:
+                _inside[0].restore_original_limits()
+            _inside.pop()
 
 
 @contextmanager

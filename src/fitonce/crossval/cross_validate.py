@@ -11,7 +11,6 @@ import numpy as np
 from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.parallel import Parallel, Workers, resolve_parallel
-from fitonce.core.progress import stage
 from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
 from fitonce.crossval.auto import climb
@@ -98,8 +97,7 @@ def cross_validate(
     along = schemes.resolve_scheme(scheme, folds.kind, fit.objective.scheme)
     place = resolve_parallel(parallel)
     objective = fit.objective.with_scheme(along).run_on(place)
-    with stage("factor of H", progress):
-        curve = curvature_of(fit, objective, damping, residual)
+    curve = curvature_of(fit, objective, damping, residual)
     which = _checked(check, method, len(folds))
     pieces = _pieces(objective, folds, method, loss)
     budget = _budget(method, max_gradients, max_seconds, watch.started)

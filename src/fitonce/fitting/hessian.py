@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
+from threading import RLock
 from typing import Any, Protocol
 
 import numpy as np
@@ -113,15 +114,16 @@ class DenseHessian(Factored):
         factor: Factor | None = None,
     ) -> None:
         self._given, self.names, self.damping = matrix, names, damping
-        self._in_place = len(names) > LARGE
+        self._in_place, self._forming = len(names) > LARGE, RLock()
         if factor is not None and not damping and not self._in_place:
             self._factor = factor
 
     @cached_property
     def _matrix(self) -> np.ndarray:
-        given = self._given
-        self._given = np.zeros(0)  # whoever formed it need not be kept
-        return given() if callable(given) else given
+        with self._forming:
+            if callable(self._given):
+                self._given = self._given()  # whoever forms it need not be kept
+            return self._given
 
     @cached_property
     def _diagonal(self) -> np.ndarray:
@@ -130,6 +132,13 @@ class DenseHessian(Factored):
     @property
     def _overwritten(self) -> bool:
         return self._in_place and "_factor" in self.__dict__
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: value for name, value in self.__dict__.items() if name != "_forming"}
+        return kept | {"_given": self._matrix}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _forming=RLock())
 
     def with_damping(self, damping: float) -> DenseHessian:
         if damping == self.damping:

@@ -117,7 +117,7 @@ class DerivedForms(ClosedForms):
             if np.array_equal(known, thetas):
                 return table[: self.count, :, :folds]
         table = np.asarray(_tables(self.program, thetas, self.rows))
-        self.last[:] = [(thetas, table)]
+        self.last[:] = [(np.array(thetas), table)]
         return table[: self.count, :, :folds]
 
     @in_float64

@@ -20,13 +20,12 @@ from fitonce.core.numerics import in_float64
 from fitonce.core.thread_pool import THREADS
 from fitonce.engines import native_chain_logs as logs_engine
 from fitonce.models.base import ChainModel
-from fitonce.models.emissions.base import Emission
 from fitonce.models.hmm import HMM
 from fitonce.objectives.base import LinearMap, Traits, ValuesAndSlopes
 from fitonce.objectives.chain import native_curvature as curvature
 from fitonce.objectives.chain.complete_information import definite_factor
 from fitonce.objectives.chain.fold_groups import in_groups
-from fitonce.objectives.chain.native_parts import Parts, closed_forms
+from fitonce.objectives.chain.native_parts import Parts, closed_forms, has_closed_forms
 from fitonce.objectives.chain.objective import ChainObjective, unplaced
 from fitonce.objectives.chain.passes import conditionals, posterior
 from fitonce.objectives.chain.posteriors import CHAIN, Split
@@ -83,7 +82,7 @@ def _is_native(objective: ChainObjective) -> bool:
 
 def _steps(objective: ChainObjective) -> Steps:
     """Only emissions with closed forms are known to weigh rows by their counts."""
-    weighs = type(objective.model.emission).closed_forms is not Emission.closed_forms
+    weighs = has_closed_forms(objective.model.emission)
     return Steps.of(objective.data, objective.prepared, weighs)
 
 
@@ -206,7 +205,7 @@ class NativeChainObjective(ChainObjective):
 
     # --- hidden states and losses ----------------------------------------------------------------------
 
-    @property
+    @cached_property
     def _by_jax(self) -> ChainObjective:
         """The same by JAX, for what has no loops."""
         fields = (self.program, self.base, self.data, self.prepared, self.layout, self.parallel)
@@ -299,7 +298,7 @@ class NativeChainObjective(ChainObjective):
         return replace(
             super().traits,
             together=LANES,
-            compiles=closed_forms(self.model, self.steps) is None,
+            compiles=self.parts.closed is None,
             closed_form_hessian=False,
             products=self.space.size > _MANY,
             blocks=True,

@@ -17,6 +17,7 @@ import numpy as np
 
 from fitonce.core import memory
 from fitonce.core.units import stretch_of
+from fitonce.models.emissions.base import Emission
 from fitonce.models.emissions.closed_forms import ClosedForms, Values
 from fitonce.models.emissions.stretched_forms import StretchedForms
 from fitonce.models.hmm import HMM
@@ -33,7 +34,21 @@ _DIRECTION_BYTES = 2**27  # of derivatives of potentials at a time
 def closed_forms(model: HMM, steps: Steps) -> ClosedForms | None:
     """Of the emission, unless some of its parameters are frozen."""
     frozen = set(dict(model.frozen)) - set(CHAIN)
-    return None if frozen else model.emission.closed_forms(steps.rows)
+    if frozen or not has_closed_forms(model.emission):
+        return None
+    return model.emission.closed_forms(steps.rows)
+
+
+def has_closed_forms(emission: Emission) -> bool:
+    """Whether its closed forms are those of its density and prior: a subclass of a built-in emission may
+    have changed these."""
+    order = type(emission).__mro__
+
+    def owner(name: str) -> int:
+        return next(place for place, kind in enumerate(order) if name in vars(kind))
+
+    forms = owner("closed_forms")
+    return order[forms] is not Emission and forms <= min(map(owner, ("log_density", "log_prior")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,17 +83,17 @@ class Parts:
 
     @cached_property
     def forms(self) -> ClosedForms:
-        if self._closed is None:
+        if self.closed is None:
             return DerivedForms.of(
                 self.program, self.prepared.rows, self.steps.places, self.steps.rows.counts, self.own[0]
             )
         stretch = stretch_of(self.program.space)
         if (stretch == 1.0).all():
-            return self._closed
-        return StretchedForms(self._closed, stretch[self.own])
+            return self.closed
+        return StretchedForms(self.closed, stretch[self.own])
 
     @cached_property
-    def _closed(self) -> ClosedForms | None:
+    def closed(self) -> ClosedForms | None:
         return closed_forms(self.program.model, self.steps)
 
     @cached_property
@@ -88,7 +103,7 @@ class Parts:
         for name, _, places in self.program.space.leaves():
             if name in CHAIN:
                 continue
-            common = self._closed is None or name in self._closed.shared
+            common = self.closed is None or name in self.closed.shared
             found.append(np.tile(places, (states, 1)) if common else places.reshape(states, -1))
         return np.concatenate([np.zeros((states, 0), int), *found], 1)
 

@@ -256,7 +256,10 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         lengths = np.minimum(data.lengths[:count], sites)
         part = (slice(count), slice(int(lengths.max())))
         other = self._of(Sequences(data.values[part], known[part], lengths, data.channels))
-        return self if other.space.size != self.space.size else other.with_scheme(self.scheme)
+        if other.space.size != self.space.size:
+            return self
+        same_units = replace(other, program=replace(other.program, space=self.space))
+        return same_units.with_scheme(self.scheme)
 
     def for_prediction(self, data: Any = None) -> ChainObjective:
         if data is None:

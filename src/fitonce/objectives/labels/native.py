@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import local
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -53,6 +54,12 @@ class NativeChains:
     scores: np.ndarray | None
     lengths: np.ndarray
     _last: local = field(init=False, repr=False, default_factory=local)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_last"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _last=local())  # threads of another process have seen nothing
 
     @property
     def longest(self) -> int:
