@@ -34,7 +34,7 @@ from fitonce.objectives.schemes import A, B, Increments, Scheme, Structures
 
 _FEW = 40  # parameters of an emission without closed forms
 # What a group of folds and conditional probabilities of one fold take; longer chains are left to JAX.
-_ARRAYS, _MOST_BYTES = 5, 2**31
+_ARRAYS, _MOST_BYTES = 5, 2**33
 _MANY = 500  # parameters: beyond, Newton's method works by products
 
 
