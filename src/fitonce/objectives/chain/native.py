@@ -124,9 +124,11 @@ class NativeChainObjective(ChainObjective):
         return np.concatenate(values), np.concatenate(slopes)
 
     def _group(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
-        values = self.parts.values(thetas)
-        found = posterior(self.steps, self.parts.potentials(values, weights), nodes=False)
-        return -found.values - self.parts.log_prior(values), -self.parts.pulled_back(values, found)
+        # A line search may go far beyond what numbers can hold; infinite values send it back.
+        with np.errstate(all="ignore"):
+            values = self.parts.values(thetas)
+            found = posterior(self.steps, self.parts.potentials(values, weights), nodes=False)
+            return -found.values - self.parts.log_prior(values), -self.parts.pulled_back(values, found)
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         def work(some: slice) -> np.ndarray:
