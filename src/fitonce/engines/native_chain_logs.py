@@ -1,6 +1,7 @@
 """Messages of one fold in logarithms, exact whatever the potentials, and what follows from them.
 
 Conditional probabilities, derivatives, the best path. Arrays as in `native_chain`, without lanes.
+Entries are assigned one by one: Numba takes long to compile an assignment of rows.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def reached(ahead, initial, moves, starts, found):  # type: ignore[no-untyped-de
     terms = np.empty(states)
     for n in range(len(starts) - 1):
         begin, end = starts[n], starts[n + 1]
-        found[begin] = initial[n if len(initial) > 1 else 0]
+        for j in range(states):
+            found[begin, j] = initial[n if len(initial) > 1 else 0, j]
         for t in range(begin + 1, end):
             move = moves[t if len(moves) > 1 else 0]
             for j in range(states):
@@ -122,7 +124,9 @@ def _share(part, whole):  # type: ignore[no-untyped-def]
 def _reach(back, d_emission, d_initial, d_moves, links, begin, end, reach):  # type: ignore[no-untyped-def]
     """Derivatives of log p(z_t = k, x_1 .. x_t) of one sequence."""
     states, count = reach.shape[1], reach.shape[2]
-    reach[begin] = links[begin] * d_initial + d_emission[begin]
+    for j in range(states):
+        for m in range(count):
+            reach[begin, j, m] = links[begin] * d_initial[j, m] + d_emission[begin, j, m]
     for t in range(begin + 1, end):
         d_move = d_moves[t if len(d_moves) > 1 else 0]
         for j in range(states):
@@ -200,18 +204,21 @@ def tangents(  # type: ignore[no-untyped-def]
             end,
             reach,
         )
-        mean[:] = 0.0
+        for m in range(count):
+            mean[m] = 0.0
         for j in range(states):
             for m in range(count):
                 mean[m] += nodes[end - 1, j] * reach[end - 1, j, m]
-        d_values[n] = mean
-        after[:] = 0.0
+                after[j, m] = 0.0
+        for m in range(count):
+            d_values[n, m] = mean[m]
         for t in range(end - 1, begin, -1):
             d_move = d_moves[t if own_moves else 0]
             d_pair = d_pairs[t if own_moves else 0]
             move = moves[t if len(moves) > 1 else 0]
             for i in range(states):
-                later[i] = 0.0
+                for m in range(count):
+                    later[i, m] = 0.0
                 for j in range(states):
                     share = onward[t, i, j]
                     both = nodes[t - 1, i] * share
@@ -245,9 +252,12 @@ def weighted_counts(filtered, back, sources, starts, nodes, pairs):  # type: ign
     states = filtered.shape[1]
     for n in range(len(starts) - 1):
         begin, end = starts[n], starts[n + 1]
-        pairs[begin] = 0.0
+        for i in range(states):
+            for j in range(states):
+                pairs[begin, i, j] = 0.0
         for t in range(begin, end):
-            nodes[t] = sources[t] * filtered[t]
+            for j in range(states):
+                nodes[t, j] = sources[t] * filtered[t, j]
         for t in range(end - 1, begin, -1):
             for i in range(states):
                 for j in range(states):
@@ -263,7 +273,8 @@ def best_path(rows, index, moves, initial, starts, path):  # type: ignore[no-unt
     best, new = np.empty(states), np.empty(states)
     for n in range(len(starts) - 1):
         begin, end = starts[n], starts[n + 1]
-        best[:] = initial[n if len(initial) > 1 else 0]
+        for j in range(states):
+            best[j] = initial[n if len(initial) > 1 else 0, j]
         for t in range(begin, end):
             move = moves[t if len(moves) > 1 else 0]
             for j in range(states):
