@@ -78,9 +78,9 @@ def loo(
         raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
     if not isinstance(refine, (bool, int, np.integer)) or refine < 0:
         raise ValueError(f"refine must be True, False or a number of points, got {refine!r}")
-    folds = points(fit.data)
     with stage("the sweep of all points", progress):
         curve = curvature(fit, damping=damping)
+        folds = points(fit.data)
         parameters, evidence = _first_order(fit, curve, folds)
     work = np.zeros((2, len(folds)), int)
     swept = _Points(fit, curve, folds, parameters, evidence, work, progress)
