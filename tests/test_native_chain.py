@@ -386,6 +386,17 @@ def test_losses_of_sequences_are_those_of_jax():
     )
 
 
+@pytest.mark.parametrize("scale", [1e3, 1e5, 1e7, 1e9])
+def test_h_of_large_counts_keeps_its_digits(scale):
+    """States that are certain: H of a logarithm of a rate is the sum of the counts of its state."""
+    counted = scale * np.random.default_rng(0).poisson(np.repeat([2.0, 9.0, 2.0, 12.0], 30))
+    fit = fo.fit(fo.models.PoissonHMM(2), counted)
+    assert fit.ok, fit.status
+    rates = [place for place, name in enumerate(fit.names) if name.startswith("rate")]
+    sums = fit.objective.state_probabilities(fit.theta).T @ counted
+    np.testing.assert_allclose(np.diag(fit.H)[rates], sums, rtol=1e-7)
+
+
 class Doubled(Poisson):
     """A user's change of a built-in emission."""
 

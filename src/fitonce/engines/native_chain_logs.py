@@ -94,8 +94,8 @@ def conditionals(  # type: ignore[no-untyped-def]
         values[n] = _log_sum(ahead[end - 1])
         for t in range(begin, end):
             for j in range(states):
-                joint = ahead[t, j] + behind[t, j]
-                nodes[t, j] = np.exp(joint - values[n]) if joint > -np.inf else 0.0
+                nodes[t, j] = ahead[t, j] + behind[t, j]
+            _normalise(nodes[t])
             if t == begin:
                 back[t] = 0.0
                 onward[t] = 0.0
@@ -105,8 +105,11 @@ def conditionals(  # type: ignore[no-untyped-def]
                 emitted = weights[t] * rows[index[t], j] if weights[t] != 0.0 else 0.0
                 for i in range(states):
                     moved = _power(links[t], move[i, j]) + emitted
-                    back[t, i, j] = _share(ahead[t - 1, i] + moved, ahead[t, j])
-                    onward[t, i, j] = _share(moved + behind[t, j], behind[t - 1, i])
+                    back[t, i, j] = ahead[t - 1, i] + moved
+                    onward[t, i, j] = moved + behind[t, j]
+            for i in range(states):
+                _normalise(back[t, :, i])
+                _normalise(onward[t, i])
 
 
 @inlined
@@ -116,8 +119,18 @@ def _power(weight, logarithm):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _share(part, whole):  # type: ignore[no-untyped-def]
-    return np.exp(part - whole) if part > -np.inf else 0.0
+def _normalise(logs):  # type: ignore[no-untyped-def]
+    """Logarithms to probabilities; zeros where nothing is possible. By differences from the largest: a
+    total that was found elsewhere is off by its rounding, which for large counts is much."""
+    peak, total = logs[0], 0.0
+    for log in logs:
+        peak = max(peak, log)
+    for j in range(len(logs)):
+        logs[j] = np.exp(logs[j] - peak) if peak > -np.inf else 0.0
+        total += logs[j]
+    if total > 0.0:
+        for j in range(len(logs)):
+            logs[j] /= total
 
 
 @inlined
