@@ -138,6 +138,16 @@ def test_a_plan_is_a_table_of_every_call():
     assert not fo.plan(fit(), folds=folds(), memory_limit="1MB").to_frame()["fits"].any()
 
 
+def test_a_plan_is_of_folds_that_belong_to_the_data():
+    model, data = fit().model, np.arange(30.0)
+    with pytest.raises(ValueError, match=r"folds must come from fo\.folds, got str"):
+        fo.plan(model, data, "blocks")
+    with pytest.raises(ValueError, match="folds were made for sequences of"):
+        fo.plan(model, data, folds())
+    with pytest.raises(ValueError, match="a fit has its data"):
+        fo.plan(fit(), data)
+
+
 def test_a_plan_of_a_graph_has_its_junction_tree():
     edges = np.array([(0, 1), (1, 2), (2, 3), (3, 0)])
     found = fo.plan(fo.models.PottsMixture(edges, n_classes=2, emission="poisson", beta=1.0))

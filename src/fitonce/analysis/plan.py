@@ -140,8 +140,14 @@ def plan(
             raise ValueError(f"a plan of {model} needs the data: fo.plan(model, data)")
         return Plan(None, 1, len(tree.states), 0.0, 0.0, limit, True, tree=tree)
     objective: Objective = fitted.objective if fitted else family.objective(model, data, None)
+    if fitted is not None and data is not None:
+        raise ValueError("a fit has its data: fo.plan(fit, folds=...), got other data as well")
     if folds is None:
         folds = FOLD_KINDS[family.usual_folds].make(model, objective.collection, FoldOptions())
+    if not isinstance(folds, Folds):
+        raise ValueError(f"folds must come from fo.folds, got {type(folds).__name__}")
+    if folds.lengths is not None:
+        objective.collection.require_lengths(folds.lengths)
     size, sites = objective.space.size, objective.collection
     return Plan(
         size,
