@@ -30,7 +30,8 @@ for method in ("none", "ij", "onestep", "exact", "auto"):
     fo.cross_validate(fit, folds, method=method)
 fo.loo(fit)
 fo.influence(fit)
-print(repr(fit)[:0], *(name for name in ("jax", "networkx", "matplotlib") if name in sys.modules))
+unneeded = ("jax", "networkx", "matplotlib", "pooch", "scipy.optimize")
+print(repr(fit)[:0], *(name for name in unneeded if name in sys.modules))
 """
 
 

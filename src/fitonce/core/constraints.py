@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -172,12 +173,16 @@ class Simplex(_Supported):
             logits = logits.at[tuple(np.array(places).T)].set(free)
         return jax.nn.softmax(logits, -1)
 
+    @cached_property
+    def _entries(self) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        """Logits of the references, and the entries of the coordinates."""
+        places = np.array(self.coordinates(), int).reshape(-1, len(self.shape))
+        return np.where(self.mask(), 0.0, -np.inf), tuple(places.T)
+
     def values(self, free: np.ndarray) -> np.ndarray:
-        outside = np.where(self.mask(), 0.0, -np.inf).astype(free.dtype)
-        logits = np.repeat(outside[..., None], free.shape[-1], -1)
-        places = self.coordinates()
-        if places:
-            logits[tuple(np.array(places).T)] = free
+        outside, places = self._entries
+        logits = np.repeat(outside[..., None].astype(free.dtype), free.shape[-1], -1)
+        logits[places] = free
         shares = np.exp(logits - logits.real.max(-2, keepdims=True))
         return shares / shares.sum(-2, keepdims=True)
 

@@ -1,4 +1,4 @@
-"""JAX and networkx, imported when first used: chains with built-in emissions on a CPU need neither.
+"""JAX, networkx and pooch, imported when first used: chains with built-in emissions on a CPU need none.
 
 Other modules write `from fitonce.core.deferred import jax, jnp` and use these as the modules they
 stand for, which is what type checkers see. What would need JAX while a module is imported has a stand-in
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     import jax
     import jax.numpy as jnp
     import networkx as nx
+    import pooch
     from jax import lax
 
 __all__ = [
-    "after_loading", "custom_jvp", "float64", "jax", "jit", "jnp", "lax", "loaded", "nx", "pytree",
+    "after_loading", "custom_jvp", "float64", "jax", "jit", "jnp", "lax", "loaded", "nx", "pooch",
+    "pytree",
 ]  # fmt: skip
 
 _Class = TypeVar("_Class", bound=type)
@@ -74,7 +76,7 @@ class _OfJax(_Deferred):
 
 if not TYPE_CHECKING:
     jax, jnp, lax = _OfJax("jax"), _OfJax("jax.numpy"), _OfJax("jax.lax")
-    nx = _Deferred("networkx")
+    nx, pooch = _Deferred("networkx"), _Deferred("pooch")
 
 
 def after_loading(action: Callable[[], Any]) -> None:

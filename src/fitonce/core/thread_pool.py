@@ -8,10 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import local
 from typing import Any, TypeVar
 
+import numpy as np
+
 from fitonce.core.memory import shared
 from fitonce.core.parallel import cores
 
 _Part = TypeVar("_Part")
+_WORTH_A_THREAD = 3e5  # operations: about a millisecond
 
 
 class Threads:
@@ -26,10 +29,14 @@ class Threads:
         self._pool: ThreadPoolExecutor | None = None
         self._local = local()
 
-    def run(self, work: Callable[[_Part], Any], parts: Sequence[_Part]) -> list[Any]:
-        """work(part) of each part, in order."""
+    def run(
+        self, work: Callable[[_Part], Any], parts: Sequence[_Part], operations: float = np.inf
+    ) -> list[Any]:
+        """work(part) of each part, in order; `operations` are about those of one part's loops, which
+        must outweigh the Python around them, as only one thread runs that at a time."""
         # Threads that wait for each other's threads would wait forever.
-        if len(parts) == 1 or getattr(self._local, "inside", False):
+        inside = getattr(self._local, "inside", False)
+        if len(parts) == 1 or inside or operations < _WORTH_A_THREAD:
             return [work(part) for part in parts]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(cores(), initializer=self._mark)

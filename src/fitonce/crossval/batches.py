@@ -18,6 +18,7 @@ from fitonce.core.devices import on_cpu
 from fitonce.core.parallel import Parallel, Workers, cores
 from fitonce.core.progress import bar
 from fitonce.crossval.journal import Journal
+from fitonce.fitting.differences import hessians_by_differences
 from fitonce.folds import Folds
 from fitonce.objectives.base import Objective
 
@@ -28,7 +29,6 @@ _LARGEST_CHUNK = 256
 _LARGEST_CHUNK_DEVICE = 2048
 _MOST_THREADS = 8  # each holds a chunk in memory
 _FEW = 16  # folds in a chunk: below, another compilation costs more than padding
-_DIFFERENCE = 1e-5  # standard errors: both rounding and curvature of the gradient are small
 Work = Callable[..., tuple[np.ndarray, ...]]
 Task = Callable[[], tuple[Any, ...]]
 
@@ -206,12 +206,8 @@ class Batches:
             objective = self.objective
             exact = lambda weights, _, t: (objective.hessians(t, weights),)  # noqa: E731
             return self.map(exact, "fold Hessians", which, thetas)[0]
-        count, size = thetas.shape
-        steps = _DIFFERENCE * scale
-        moved = (thetas[:, None] + np.diag(steps)).reshape(count * size, size)
-        _, rows = self.values_and_gradients(moved, np.repeat(which, size), count=False)
-        hessians = (rows.reshape(count, size, size) - gradients[:, None]) / steps[:, None]
-        return 0.5 * (hessians + np.swapaxes(hessians, 1, 2))
+        evaluate = partial(self.values_and_gradients, count=False)
+        return hessians_by_differences(evaluate, thetas, gradients, scale, which)
 
     @cached_property
     def _resident(self) -> jax.Array | None:

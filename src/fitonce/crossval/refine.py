@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from fitonce.core.parallel import cores
 from fitonce.core.status import Rung, Status
+from fitonce.core.threads import blas_threads_for
 from fitonce.crossval.batches import Batches
 from fitonce.crossval.fold_states import Descent, lengths, out_of_budget, usual_move
 from fitonce.crossval.refine_products import refine_by_products
 from fitonce.fitting.certificate import judged, lowest_scaled, refusal
 from fitonce.fitting.curvature import Curvature
-from fitonce.fitting.newton import ASIDE, minimise
+from fitonce.fitting.newton import ASIDE, Minima, minimise
 from fitonce.fitting.newton_cg import FLOOR
 from fitonce.results.verdicts import SLOW
 
@@ -96,6 +98,11 @@ def refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature
     if state.inverses is None:
         refine_by_products(batches, state, which, curve)
         return
+    with blas_threads_for(len(curve.theta)):
+        _refine(batches, state, which, curve)
+
+
+def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
     active, hard = np.array(which), np.zeros(0, int)
     hessians = np.zeros(batches.n_folds, int)
     for _ in range(_MOST_ROUNDS):
@@ -116,13 +123,21 @@ def refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature
         if state.rungs[fold] is not Rung.REFINE_OWN:
             state.rungs[fold] = Rung.REFINE
         state.status[fold] = _certificate(state, fold)
-    for fold in unfinished:
-        if batches.spent():
+    together = _refits_together(batches)
+    for at in range(0, len(unfinished), together):
+        some = unfinished[at : at + together]
+        if not batches.spent():
+            _refit(batches, state, some, curve)
+            continue
+        for fold in some:
             if state.rungs[fold] is not Rung.REFINE_OWN:
                 state.rungs[fold] = Rung.REFINE
             state.status[fold] = out_of_budget(state.distances[fold])
-        else:
-            _refit(batches, state, fold, curve)
+
+
+def _refits_together(batches: Batches) -> int:
+    """How many folds are refitted at a time: as many as take hardly longer than one."""
+    return min(batches.size, batches.objective.traits.together * cores())
 
 
 def _replace_inverses(
@@ -177,24 +192,39 @@ def _certificate(state: Descent, fold: int) -> Status:
     return judged(gradient[0], distance, True, evidence)
 
 
-def _refit(batches: Batches, state: Descent, fold: int, curve: Curvature) -> None:
+def _refit(batches: Batches, state: Descent, folds: np.ndarray, curve: Curvature) -> None:
     """The last rung: damped Newton from the full fit, with exact Hessians."""
-    weights = batches.weights_of(np.array([fold]))
-    end = minimise(batches.objective, curve.theta[None], weights, tolerance=FLOOR)
-    work = end.work.copy()
-    if end.lowest(0) < 0:  # a saddle point: descend both ways along the most negative curvature
-        down = ASIDE * np.linalg.eigh(end.hessians[0])[1][:, 0]
-        for beside in (end.thetas + down, end.thetas - down):
-            other = minimise(batches.objective, beside, weights, tolerance=FLOOR)
-            work += other.work
-            end = other if other.values[0] < end.values[0] else end
-    batches.gradients_used[fold] += work[0]
-    batches.hessians_used[fold] += work[1]
-    state.thetas[fold], state.gradients[fold] = end.thetas[0], end.gradients[0]
-    state.values[fold] = end.values[0]
-    state.rungs[fold] = Rung.REFIT
-    state.status[fold] = end.status(0, curve.names, FLOOR)
-    if refusal(end.gradients[0], end.hessians[0], end.factors[0], curve.names) is None:
-        state.inverses[fold] = np.linalg.inv(end.hessians[0])  # type: ignore[index]
-        state.own[fold] = state.certain[fold] = True
-        state.lowest[fold] = lowest_scaled(end.hessians[0])
+    weights = batches.weights_of(folds)
+    starts = np.repeat(curve.theta[None], len(folds), 0)
+    scale = curve.scale if batches.objective.traits.together > 1 else None
+    ends = minimise(batches.objective, starts, weights, tolerance=FLOOR, scale=scale)
+    batches.gradients_used[folds] += ends.work[0]
+    batches.hessians_used[folds] += ends.work[1]
+    for row, fold in enumerate(folds):
+        end, at = ends, row
+        if ends.lowest(row) < 0:
+            end, at = _beside_saddle(batches, ends, row, weights[row], fold)
+        state.thetas[fold], state.gradients[fold] = end.thetas[at], end.gradients[at]
+        state.values[fold] = end.values[at]
+        state.rungs[fold] = Rung.REFIT
+        state.status[fold] = end.status(at, curve.names, FLOOR)
+        if refusal(end.gradients[at], end.hessians[at], end.factors[at], curve.names) is None:
+            state.inverses[fold] = np.linalg.inv(end.hessians[at])  # type: ignore[index]
+            state.own[fold] = state.certain[fold] = True
+            state.lowest[fold] = lowest_scaled(end.hessians[at])
+
+
+def _beside_saddle(
+    batches: Batches, saddles: Minima, row: int, weights: np.ndarray, fold: int
+) -> tuple[Minima, int]:
+    """Descend both ways from a saddle point, along the most negative curvature.
+
+    Returns: the minima that hold the lowest of the three points, and its row.
+    """
+    down = ASIDE * np.linalg.eigh(saddles.hessians[row])[1][:, 0]
+    beside = saddles.thetas[row] + np.stack([down, -down])
+    ends = minimise(batches.objective, beside, np.stack([weights, weights]), tolerance=FLOOR)
+    batches.gradients_used[fold] += ends.work[0].sum()
+    batches.hessians_used[fold] += ends.work[1].sum()
+    best = int(np.argmin(np.where(np.isnan(ends.values), np.inf, ends.values)))
+    return (ends, best) if ends.values[best] < saddles.values[row] else (saddles, row)

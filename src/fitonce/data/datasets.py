@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import platformdirs
-import pooch
 
+from fitonce.core.deferred import pooch
 from fitonce.core.writing import existing
 from fitonce.data.graph import Graph, graph
 from fitonce.data.sequences import Sequences, sequences

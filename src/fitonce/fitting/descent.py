@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize
+import scipy  # whose `optimize` is imported when first used
 
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import Params
@@ -42,11 +43,40 @@ def starting_points(
     return starts[:1] if all(np.array_equal(starts[0], other) for other in starts) else starts
 
 
-def descend(objective: Objective, start: np.ndarray, max_iterations: int | None = None) -> Run:
-    """From one start to near a minimum: by EM, then by L-BFGS where M steps do not update everything, or
-    where it has a metric in which it goes on faster than EM."""
-    if start.size == 0:
+def descend(
+    objective: Objective,
+    starts: list[np.ndarray],
+    max_iterations: int | None = None,
+    advance: Callable[[int], None] = lambda done: None,
+) -> list[Run]:
+    """From each start to near a minimum: by EM, then by L-BFGS where M steps do not update everything,
+    or where it has a metric in which it goes on faster than EM. Where a pass over the data takes several
+    starts in the time of one, they go side by side; `advance` is told how many have ended."""
+    if starts[0].size == 0:
         raise ValueError("the model has no free parameters: all are frozen")
+    runs, traits = [], objective.traits
+    if traits.together > 1 and not traits.compiles and traits.blocks:
+        groups = [starts[at : at + traits.together] for at in range(0, len(starts), traits.together)]
+        for group in groups:
+            runs += _side_by_side(objective, group, max_iterations)
+            advance(len(group))
+        return runs
+    for start in starts:
+        runs.append(_alone(objective, start, max_iterations))
+        advance(1)
+    return runs
+
+
+def _side_by_side(objective: Objective, starts: list[np.ndarray], most: int | None) -> list[Run]:
+    started = time.perf_counter()
+    if objective.traits.m_steps != "none":
+        starts = [expectation_maximisation(objective, start, most or _MOST_EM) for start in starts]
+    ends = _in_metric(objective, np.stack(starts), most or _MOST_ITERATIONS)
+    seconds = time.perf_counter() - started
+    return [Run(theta, objective(theta), seconds) for theta in ends]
+
+
+def _alone(objective: Objective, start: np.ndarray, max_iterations: int | None) -> Run:
     traits, theta, started = objective.traits, start, time.perf_counter()
     usual = _BEFORE_NEWTON if traits.closed_form_hessian else _MOST_ITERATIONS
     if traits.products and not traits.closed_form_hessian and start.size > PRODUCTS_PAY:
@@ -56,7 +86,7 @@ def descend(objective: Objective, start: np.ndarray, max_iterations: int | None 
     if traits.m_steps != "all":
         theta = _lbfgs(objective, theta, max_iterations or usual)
     elif traits.blocks and not (traits.products and traits.compiles):  # else products do as much later
-        theta = _in_metric(objective, theta, max_iterations or usual)
+        theta = _in_metric(objective, theta[None], max_iterations or usual)[0]
     return Run(theta, objective(theta), time.perf_counter() - started)
 
 
@@ -75,17 +105,21 @@ def expectation_maximisation(objective: Objective, start: np.ndarray, most: int)
     return theta
 
 
-def _in_metric(objective: Objective, start: np.ndarray, most: int) -> np.ndarray:
+def _in_metric(objective: Objective, starts: np.ndarray, most: int) -> np.ndarray:
     """By L-BFGS in the metric of the complete-data information, in which EM takes unit steps. Like EM it
     takes the same way whatever the units; unlike EM it is fast where states overlap."""
-    inverse = objective.preconditioner(start)
+    inverses = [objective.preconditioner(start) for start in starts]
     return batched_lbfgs(
-        lambda thetas, _: objective.values_and_gradients(thetas, objective.base[None]),
-        lambda rows, _: inverse(rows.T).T,
-        start[None],
+        lambda thetas, _: objective.values_and_gradients(
+            thetas, np.broadcast_to(objective.base, (len(thetas), len(objective.base)))
+        ),
+        lambda rows, which: np.stack(
+            [inverses[start](row) for start, row in zip(which, rows, strict=True)]
+        ),
+        starts,
         tolerance=_NEARLY,
         most=most,
-    ).thetas[0]
+    ).thetas
 
 
 def _lbfgs(objective: Objective, start: np.ndarray, most: int) -> np.ndarray:
@@ -96,7 +130,7 @@ def _lbfgs(objective: Objective, start: np.ndarray, most: int) -> np.ndarray:
         return value, np.nan_to_num(gradients[0], posinf=0.0, neginf=0.0)
 
     with blas_threads_for(len(start)):
-        return optimize.minimize(
+        return scipy.optimize.minimize(
             value_and_gradient,
             start,
             jac=True,

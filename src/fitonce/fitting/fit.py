@@ -256,11 +256,8 @@ def fit(
             objective.values_and_gradients(starts[0][None], objective.base[None])
             if not by_products(objective):
                 objective.hessians(starts[0][None], objective.base[None])
-    runs = []
     with bar(len(starts), "starts of the fit", progress) as advance:
-        for start in starts:
-            runs.append(descend(objective, start, max_iterations))
-            advance(1)
+        runs = descend(objective, starts, max_iterations, advance)
     finite = [run for run in runs if np.isfinite(run.value)]
     best = min(finite or runs, key=lambda run: run.value)
     ending = time.perf_counter()

@@ -14,6 +14,7 @@ import numpy as np
 
 from fitonce.core.status import Status
 from fitonce.fitting.certificate import certify, spectrum
+from fitonce.fitting.differences import hessians_by_differences
 from fitonce.fitting.factor import Factor, factor_of
 from fitonce.fitting.line_search import Position, search, start_at
 from fitonce.objectives.base import Objective, ValuesAndSlopes
@@ -38,7 +39,7 @@ class Minima:
         distances: (F,) estimated distance to the stationary point, in standard errors; nan where the
             Hessian is not positive definite.
         values: (F,) the objective.
-        work: (2,) number of gradients and Hessians, over all folds.
+        work: (2, F) numbers of gradients and Hessians.
     """
 
     thetas: np.ndarray
@@ -70,8 +71,12 @@ def minimise(
     *,
     tolerance: float,
     max_steps: int = 50,
+    scale: np.ndarray | None = None,
 ) -> Minima:
     """Newton's method from each of `thetas` (F, D) at weights (F, P), to rounding level.
+
+    With `scale` (D,), a standard error of each parameter, Hessians far from a minimum are made by
+    differences of gradients.
 
     Far from a minimum a step must lower the value, and is halved until it does; an indefinite Hessian
     gets absolute eigenvalues, so that the step is a descent direction. Near the minimum, where rounding
@@ -94,7 +99,9 @@ def minimise(
         active, distance = active[share > 0], distance[share > 0]
         points.here[active] = False
         if (~(distance < _CHORD)).any():
-            points.form(counted, place.thetas, active)
+            far = ~(distance < NEAR) if scale is not None else np.zeros(len(active), bool)
+            points.form(counted, place.thetas, active[~far])
+            points.guess(counted, place, active[far], scale)
     points.form(counted, place.thetas, np.flatnonzero(~points.here))
     return Minima(
         place.thetas,
@@ -127,16 +134,18 @@ class _Counted:
 
     def __init__(self, objective: Objective, weights: np.ndarray) -> None:
         self.objective, self.weights = objective, weights
-        self.work = np.zeros(2, int)
+        self.work = np.zeros((2, len(weights)), int)
 
     def values_and_gradients(self, thetas: np.ndarray, folds: np.ndarray) -> ValuesAndSlopes:
-        self.work[0] += len(thetas)
+        self.work[0, folds] += 1
+        return self.uncounted(thetas, folds)
+
+    def uncounted(self, thetas: np.ndarray, folds: np.ndarray) -> ValuesAndSlopes:
         return self.objective.values_and_gradients(thetas, self.weights[folds])
 
-    def hessians(self, thetas: np.ndarray, folds: np.ndarray | None = None) -> np.ndarray:
-        self.work[1] += len(thetas)
-        weights = self.weights if folds is None else self.weights[folds]
-        return np.array(self.objective.hessians(thetas, weights))
+    def hessians(self, thetas: np.ndarray, folds: np.ndarray) -> np.ndarray:
+        self.work[1, folds] += 1
+        return np.array(self.objective.hessians(thetas, self.weights[folds]))
 
 
 @dataclass(eq=False)
@@ -155,14 +164,27 @@ class _Points:
 
     @classmethod
     def at(cls, counted: _Counted, thetas: np.ndarray) -> _Points:
-        hessians = counted.hessians(thetas)
+        hessians = counted.hessians(thetas, np.arange(len(thetas)))
         return cls(hessians, [factor_of(h) for h in hessians], np.ones(len(thetas), bool))
 
     def form(self, counted: _Counted, thetas: np.ndarray, folds: np.ndarray) -> None:
         """Those of `folds` at thetas (F, D)."""
-        if folds.size == 0:
-            return
-        self.hessians[folds], self.here[folds] = counted.hessians(thetas[folds], folds), True
+        if folds.size:
+            self._set(folds, counted.hessians(thetas[folds], folds))
+            self.here[folds] = True
+
+    def guess(
+        self, counted: _Counted, place: Position, folds: np.ndarray, scale: np.ndarray | None
+    ) -> None:
+        """Those of `folds` by differences: enough for a step."""
+        if folds.size and scale is not None:
+            counted.work[1, folds] += 1
+            here = place.some(folds)
+            points = (here.thetas, here.gradients, scale, folds)
+            self._set(folds, hessians_by_differences(counted.uncounted, *points))
+
+    def _set(self, folds: np.ndarray, hessians: np.ndarray) -> None:
+        self.hessians[folds] = hessians
         for fold in folds:
             self.factors[fold] = factor_of(self.hessians[fold])
 

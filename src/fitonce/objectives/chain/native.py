@@ -119,7 +119,9 @@ class NativeChainObjective(ChainObjective):
         return float(self.parts.log_prior(self.parts.values(theta[None]))[0])
 
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
-        parts = in_groups(lambda some: self._group(thetas[some], weights[some]), len(thetas))
+        parts = in_groups(
+            lambda some: self._group(thetas[some], weights[some]), len(thetas), self._operations
+        )
         values, slopes = zip(*parts, strict=True)
         return np.concatenate(values), np.concatenate(slopes)
 
@@ -130,13 +132,18 @@ class NativeChainObjective(ChainObjective):
             found = posterior(self.steps, self.parts.potentials(values, weights), nodes=False)
             return -found.values - self.parts.log_prior(values), -self.parts.pulled_back(values, found)
 
+    @property
+    def _operations(self) -> int:
+        """About those of a pass over the data."""
+        return len(self.steps.index) * self.model.n_states**2
+
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         def work(some: slice) -> np.ndarray:
             given = parts.potentials(parts.values(thetas[some]), weights[some])
             return posterior(self.steps, given, nodes=False).values
 
         parts = self.parts if self._whole else self._by_site.parts
-        return np.concatenate(in_groups(work, len(thetas)))
+        return np.concatenate(in_groups(work, len(thetas), self._operations))
 
     @in_float64
     def m_step(
@@ -177,7 +184,7 @@ class NativeChainObjective(ChainObjective):
             found = curvature.products(self.parts, self.parts.point(thetas[fold], weights[fold]))
             return 0.5 * (found + found.T)
 
-        return np.stack(THREADS.run(one, range(len(thetas))))
+        return np.stack(THREADS.run(one, range(len(thetas)), self._operations * self.space.size))
 
     def cross(self, theta: np.ndarray) -> np.ndarray:
         """J, (D, coordinates)."""
@@ -196,7 +203,7 @@ class NativeChainObjective(ChainObjective):
             point = self.parts.point(thetas[fold], weights[fold])
             return curvature.products(self.parts, point, directions[fold][None])
 
-        return np.concatenate(THREADS.run(one, range(len(thetas))))
+        return np.concatenate(THREADS.run(one, range(len(thetas)), self._operations))
 
     def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
         here = self._by_site if isinstance(self.scheme, Increments) else self
@@ -267,7 +274,7 @@ class NativeChainObjective(ChainObjective):
             return -_log_sum(states + given.rows[self.steps.index[scored[some]], :, fold])[..., 0]
 
         parts = self._by_site.parts
-        return np.concatenate(in_groups(work, len(thetas)))
+        return np.concatenate(in_groups(work, len(thetas), self._operations))
 
     def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
         """(F, M): -log p(x_n); passes run over a fold's own sequences only."""
@@ -284,7 +291,7 @@ class NativeChainObjective(ChainObjective):
                 found[fold] = -conditionals(steps, part, fold).values
             return found
 
-        return np.concatenate(in_groups(work, len(thetas)))
+        return np.concatenate(in_groups(work, len(thetas), self._operations))
 
     def _of(self, data: Any) -> ChainObjective:
         return best_objective(self.model, data)

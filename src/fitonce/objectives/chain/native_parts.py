@@ -204,13 +204,13 @@ class Parts:
         width = 32 * point.known.nodes.size
         room = memory.room(_DIRECTION_BYTES, width, "one direction of H")
         most = max(int(room // width), 1)
-        weight = point.given.weights[:, 0]
+        by_state = (point.given.weights[:, :1, None] * point.scores).transpose(1, 0, 2)
         for start in range(0, len(directions), most):
             some = slice(start, start + most)
             along = directions[some]
-            own = along[:, self.own]  # (m, K, P)
-            emission = np.einsum("tkp,mkp->tkm", point.scores, own, optimize=True)
-            emission *= weight[:, None, None]
+            own = along.T[self.own]  # (K, P, m)
+            emission = np.empty((*point.known.nodes.shape, len(along)))
+            np.matmul(by_state, own, out=emission.transpose(1, 0, 2))
             first, move = (self.log_slopes(name, point.values, along) for name in CHAIN)
             yield some, (emission, first[None], move[None])
 
@@ -228,7 +228,7 @@ class Parts:
     ) -> np.ndarray:
         """(m, D): derivatives of counts, pulled back through the potentials."""
         found = np.zeros((shares.shape[-1], self.program.space.size))
-        own = np.einsum("tkm,tkp->kpm", shares, point.scores, optimize=True)
+        own = np.matmul(point.scores.transpose(1, 2, 0), shares.transpose(1, 0, 2))
         np.add.at(found.T, self.own, own)
         for name, counts in (("initial", firsts), ("transition", pairs)):
             if name in self.simplexes:
@@ -247,12 +247,12 @@ class Parts:
             np.add.at(shares, self.steps.index, counted)
         own = self.forms.curvature(point.values, shares, rows)
         own = own + self.forms.prior_curvature(point.values, rows)
-        for places, block in zip(self.own, own, strict=True):
-            found[np.ix_(places, places)] += block
+        np.add.at(found, (self.own[:, :, None], self.own[:, None]), own)
         scale = point.given.coefficients[:, 0]
         begins, links = self.steps.starts[:-1], point.given.links_of(0)
         firsts = (scale * links[begins]) @ known.nodes[begins]
-        moves = np.tensordot(scale[self.steps.sequence] * links, self.transitions(known), 1)
+        into = scale[self.steps.sequence] * links
+        moves = np.einsum("ti,tij->ij", into[1:, None] * known.nodes[:-1], known.onward[1:])
         for name, counts in (("initial", firsts), ("transition", moves)):
             if name in self.simplexes:
                 self._add_simplex(name, counts + self.excess[name], point.values[name], found)
@@ -263,7 +263,7 @@ class Parts:
     ) -> None:
         """Minus the covariance of draws from each row of probabilities."""
         places, entries = self.simplexes[name]
-        p, total = probability[entries], np.broadcast_to(counts.sum(-1, keepdims=True), counts.shape)
-        row = entries[0] if len(entries) > 1 else np.zeros(len(places), int)
+        p, total = probability[entries], counts.sum(-1)[entries[:-1]]
+        row = np.broadcast_to(entries[0] if len(entries) > 1 else 0, len(places))
         block = np.where(row[:, None] == row, p[:, None] * p, 0.0) - np.diag(p)
-        found[np.ix_(places, places)] = total[entries][:, None] * block
+        found[places[0] : places[-1] + 1, places[0] : places[-1] + 1] = total[..., None] * block

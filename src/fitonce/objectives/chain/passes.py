@@ -60,22 +60,25 @@ def _scaled(steps: Steps, given: Potentials, with_values: bool, with_nodes: bool
     move, move_peak = _relative("moves", given.moves, (1, 2))
     lanes, coefficients = _filled("weights", weights), _filled("coefficients", given.coefficients)
     blocks = engine.BLOCK + 1 if len(index) > engine.BLOCK and not (with_nodes or tempered) else None
-    nodes = _SCRATCH.take("nodes", (blocks or len(index), *emitted.shape[1:]))
+    nodes = _SCRATCH.take("nodes", (len(lanes), blocks or len(index), *emitted.shape[2:]))
     longest = np.diff(steps.starts).max() // engine.BLOCK + 1
-    marks = _SCRATCH.take("marks", (longest, *emitted.shape[1:]))
-    inverses, work = _SCRATCH.take("inverses", lanes.shape), _SCRATCH.take("work", (2, *first.shape[1:]))
+    marks = _SCRATCH.take("marks", (longest, *emitted.shape[2:]))
+    inverses, work = _SCRATCH.take("inverses", lanes.shape), _SCRATCH.take("work", (2, *first.shape[2:]))
     shares, firsts, pairs = (
         _SCRATCH.zeros(name, array.shape)
         for name, array in (("shares", emitted), ("firsts", first), ("pairs", move))
     )
-    links = np.empty((0, LANES)) if given.links is None else _filled("links", given.links)
-    sources = np.empty((0, LANES))
+    none = np.empty((len(lanes), 0, LANES))
+    links = none if given.links is None else _filled("links", given.links)
+    sources = none
     if given.increments is not None:
         sources = _filled("sources", steps.differences(given.increments))
-    inputs = (emitted, index, lanes, first, move, links, steps.starts, coefficients, sources)
-    engine.scaled_posterior(*inputs, nodes, marks, shares, inverses, firsts, pairs, work)
+    for b in range(len(lanes)):
+        chain = (first[b], move[b], links[b], steps.starts, coefficients[b], sources[b])
+        found = (nodes[b], marks, shares[b], inverses[b], firsts[b], pairs[b], work)
+        engine.scaled_posterior(emitted[b], index, lanes[b], *chain, *found)
     nodes, shares, firsts, pairs, inverses = (
-        array[..., :folds] for array in (nodes, shares, firsts, pairs, inverses)
+        _of_folds(array, folds) for array in (nodes, shares, firsts, pairs, inverses)
     )
     if with_values:
         peaks = (first_peak, move_peak, row_peak, weights, index)
@@ -135,23 +138,34 @@ def _total(steps: Steps, given: Potentials, logs: np.ndarray) -> np.ndarray:
 
 
 def _filled(name: str, array: np.ndarray) -> np.ndarray:
-    """With the last fold repeated until all lanes are filled."""
+    """(B, ..., LANES) of folds (..., F): the last one is repeated until all lanes are filled."""
     folds = array.shape[-1]
-    found = _SCRATCH.take(name, (*array.shape[:-1], LANES))
-    found[..., :folds] = array
-    found[..., folds:] = array[..., -1:]
+    found = _SCRATCH.take(name, (-(-folds // LANES), *array.shape[:-1], LANES))
+    for block, start in zip(found, range(0, folds, LANES), strict=True):
+        here = array[..., start : start + LANES]
+        block[..., : here.shape[-1]] = here
+        block[..., here.shape[-1] :] = here[..., -1:]
     return found
+
+
+def _of_folds(blocks: np.ndarray, folds: int) -> np.ndarray:
+    """(..., F) of `_filled`, which is changed with it where there is one block."""
+    if len(blocks) == 1:
+        return blocks[0, ..., :folds]
+    return np.moveaxis(blocks, 0, -2).reshape(*blocks.shape[1:-1], -1)[..., :folds]
 
 
 def _relative(name: str, logs: np.ndarray, axis: int | tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """exp(logs - peak) in all lanes, and the peak along `axis`; zero where nothing is possible."""
     peak = logs.max(axis, keepdims=True)
     peak = np.where(np.isfinite(peak), peak, 0.0)
-    found = _SCRATCH.take(name, (*logs.shape[:-1], LANES))
     folds = logs.shape[-1]
-    np.subtract(logs, peak, out=found[..., :folds])
-    np.exp(found[..., :folds], out=found[..., :folds])
-    found[..., folds:] = found[..., folds - 1 : folds]
+    found = _SCRATCH.take(name, (-(-folds // LANES), *logs.shape[:-1], LANES))
+    for block, start in zip(found, range(0, folds, LANES), strict=True):
+        here, stop = slice(start, start + LANES), min(folds - start, LANES)
+        np.subtract(logs[..., here], peak[..., here], out=block[..., :stop])
+        np.exp(block[..., :stop], out=block[..., :stop])
+        block[..., stop:] = block[..., stop - 1 : stop]
     return found, peak
 
 
