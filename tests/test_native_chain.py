@@ -106,7 +106,7 @@ def chain(seed, lengths, states, spread, zeros, varying, links=None, folds=3):
     drawn = None if links is None else rng.choice(links, size=(steps, folds))
     given = Potentials(rows, weights, initial, moves, coefficients, drawn)
     ones = np.ones(steps)
-    observations = Observations(ones[:, None], ones[:, None], ones, ones)
+    observations = Observations(ones[:, None], ones[:, None], ones, ones, np.ones((steps, 0)))
     return Steps(observations, np.arange(steps), starts, ones, np.arange(steps)), given
 
 
@@ -425,3 +425,39 @@ def test_what_has_no_native_form_is_left_to_jax():
         best_objective(network, two_channels(), "native")
     with pytest.raises(ValueError, match=r"kernel must be 'native', one of .* got 'gpu'"):
         best_objective(fo.models.HMM(2, Poisson()), counts(), "gpu")
+
+
+@pytest.mark.parametrize("name", ["poisson", "events", "autoregression"])
+def test_folds_that_fill_the_lanes_several_times_are_those_of_one_at_a_time(name):
+    native, _, thetas = both(name)
+    rng = np.random.default_rng(3)
+    many = thetas[0] + 0.05 * rng.normal(size=(37, thetas.shape[1]))
+    weights = native.base * (rng.random((37, len(native.base))) < 0.7)
+    scored = np.tile(np.flatnonzero(native.base > 0)[:5], (37, 1))
+    values, slopes = native.values_and_gradients(many, weights)
+    losses = native.pointwise_losses(many, weights, scored)
+    for fold in (0, 15, 16, 31, 36):
+        row = slice(fold, fold + 1)
+        value, slope = native.values_and_gradients(many[row], weights[row])
+        np.testing.assert_allclose(values[row], value, rtol=1e-13)
+        np.testing.assert_allclose(slopes[row], slope, rtol=1e-10, atol=1e-12)
+        alone = native.pointwise_losses(many[row], weights[row], scored[row])
+        np.testing.assert_allclose(losses[row], alone, rtol=1e-12)
+
+
+def test_event_counts_far_from_what_is_expected_keep_their_digits():
+    """Probabilities of exp(-3000), by logarithms, beside others by plain sums; the peer is JAX."""
+    x = counts()
+    x[[2, 25]] = 1900.0, 150.0
+    native, other = (best_objective(fo.models.EventCounts(4), x, k) for k in (None, "scan"))
+    theta = other.start(None)
+    params = dict(other.space.params_at(theta)) | {"rate": 0.5, "b": 4.0}
+    theta = other.space.to_free(params)[None]
+    assert other(theta[0]) > 3000  # most of it by one count
+    for one, two in zip(
+        native.values_and_gradients(theta, native.base[None]),
+        other.values_and_gradients(theta, other.base[None]),
+        strict=True,
+    ):
+        same(one, two)
+    same(native.hessians(theta, native.base[None]), other.hessians(theta, other.base[None]), 9)

@@ -15,6 +15,8 @@ the initial distribution at first ones: zero cuts the chain there.
 
 from __future__ import annotations
 
+import numpy as np
+
 from fitonce.core.lanes import LANES, load, same, store
 from fitonce.core.native import compiled, inlined
 
@@ -112,6 +114,29 @@ def zeros_and_ones(weights):  # type: ignore[no-untyped-def]
         if weight != 0.0 and weight != 1.0:
             return False
     return True
+
+
+@compiled
+def held_out_losses(nodes, rows, index, scored, losses):  # type: ignore[no-untyped-def]
+    """Into losses (F, M): -log sum_k p(z_t = k) p(x_t | k) at the steps t of scored (F, M), from nodes
+    (T, K, F) and log densities (R, K, F), of which `index` (T,) is the row of each step."""
+    states = nodes.shape[1]
+    for fold in range(scored.shape[0]):
+        for place in range(scored.shape[1]):
+            step = scored[fold, place]
+            row = index[step]
+            peak = -np.inf
+            for k in range(states):
+                if nodes[step, k, fold] > 0.0:
+                    peak = max(peak, np.log(nodes[step, k, fold]) + rows[row, k, fold])
+            total = 0.0
+            if peak > -np.inf:
+                for k in range(states):
+                    if nodes[step, k, fold] > 0.0:
+                        total += nodes[step, k, fold] * np.exp(rows[row, k, fold] - peak)
+                losses[fold, place] = -(np.log(total) + peak)
+            else:
+                losses[fold, place] = np.inf
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Hessians by differences of gradients, where many gradients at once cost less than derivatives of one."""
+"""Hessians by differences of gradients, where many gradients at once cost less than tangents of one."""
 
 from __future__ import annotations
 

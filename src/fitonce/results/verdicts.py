@@ -76,7 +76,7 @@ def clustered_error(
         values, fold, sizes, cluster: (rows,) value, fold, size of that fold, and cluster of each row.
         used: (F,) whether a fold counts.
     """
-    kept = used[fold]
+    kept = slice(None) if used.all() else used[fold]  # rows may be millions
     share = 1.0 / (max(used.sum(), 1) * sizes[kept])
     mass = np.bincount(cluster[kept], share)
     total = np.bincount(cluster[kept], share * values[kept])

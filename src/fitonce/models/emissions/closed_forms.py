@@ -38,12 +38,14 @@ class Observations(NamedTuple):
         seen: (R, C) ones, and zeros where missing.
         counts: (R,) how often each row occurs among observed steps.
         constant: (R,) the part of the log density without parameters.
+        covariates: (R, Q) known quantities, such as the day of the week.
     """
 
     x: np.ndarray
     seen: np.ndarray
     counts: np.ndarray
     constant: np.ndarray
+    covariates: np.ndarray
 
 
 class ClosedForms(ABC):

@@ -25,8 +25,9 @@ from fitonce.models.emissions.base import (
     gamma_log_prior,
     require_counts_of,
 )
+from fitonce.models.emissions.closed_events import DAYS, ClosedEvents
+from fitonce.models.emissions.closed_forms import ClosedForms, Observations
 
-DAYS = 7
 _LARGEST_COUNT = 2000
 
 
@@ -101,6 +102,9 @@ class EventEmission(Emission):
         log_rest = rest * jnp.log(rate)[:, None] - rate[:, None] - log_factorial[rest]
         joint = jnp.where(possible, log_rest + log_excess, -jnp.inf)
         return jnp.stack([log_rest[:, 0], logsumexp(joint, 1)], 1)
+
+    def closed_forms(self, rows: Observations) -> ClosedForms:
+        return ClosedEvents(self.rate_prior, self.a_prior, self.b_prior, self.day_concentration)
 
 
 def _negative_binomial(largest: int, a: Array, b: Array) -> Array:

@@ -164,8 +164,10 @@ class DerivedForms(ClosedForms):
 
 
 def _filled(array: np.ndarray, axis: int) -> tuple[np.ndarray, int]:
-    """One fold, or as many as there are lanes, the last one repeated; and how many are real."""
+    """One fold, or as many as fill the lanes once, twice, four times and so on, the last one repeated;
+    and how many are real."""
     folds = array.shape[axis]
-    if folds in (1, LANES):
+    size = 1 if folds == 1 else LANES * 2 ** max(int(np.ceil(np.log2(folds / LANES))), 0)
+    if size == folds:
         return array, folds
-    return np.take(array, np.minimum(np.arange(LANES), folds - 1), axis), folds
+    return np.take(array, np.minimum(np.arange(size), folds - 1), axis), folds

@@ -18,6 +18,7 @@ from fitonce.core.devices import on_cpu
 from fitonce.core.lanes import LANES
 from fitonce.core.numerics import in_float64
 from fitonce.core.thread_pool import THREADS
+from fitonce.engines import native_chain as engine
 from fitonce.engines import native_chain_logs as logs_engine
 from fitonce.models.base import ChainModel
 from fitonce.models.hmm import HMM
@@ -267,11 +268,11 @@ class NativeChainObjective(ChainObjective):
 
         def work(some: slice) -> np.ndarray:
             given = parts.potentials(parts.values(thetas[some]), weights[some])
-            nodes = posterior(self.steps, given, values=False).nodes
-            fold = np.arange(nodes.shape[-1])[:, None]
-            with np.errstate(divide="ignore"):
-                states = np.log(nodes[scored[some], :, fold])
-            return -_log_sum(states + given.rows[self.steps.index[scored[some]], :, fold])[..., 0]
+            nodes = np.ascontiguousarray(posterior(self.steps, given, values=False).nodes)
+            found = np.empty(scored[some].shape)
+            rows = np.ascontiguousarray(given.rows)
+            engine.held_out_losses(nodes, rows, self.steps.index, scored[some], found)
+            return found
 
         parts = self._by_site.parts
         return np.concatenate(in_groups(work, len(thetas), self._operations))

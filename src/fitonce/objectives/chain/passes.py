@@ -116,8 +116,11 @@ def _log_product(values: np.ndarray) -> np.ndarray:
     """(F,) sums of the logarithms of values (T, F), of which there are fewer for products of four; even
     exp(150) four times is far from an overflow."""
     whole = len(values) // 4 * 4
-    one, two, three, four = (values[start:whole:4] for start in range(4))
-    return np.log(one * two * (three * four)).sum(0) + np.log(values[whole:]).sum(0)
+    product = _SCRATCH.take("product", (whole // 4, values.shape[1]))
+    np.multiply(values[0:whole:4], values[1:whole:4], out=product)
+    for start in (2, 3):
+        product *= values[start:whole:4]
+    return np.log(product, out=product).sum(0) + np.log(values[whole:]).sum(0)
 
 
 def _peaks(steps: Steps, given: Potentials, first_peak: np.ndarray, move_peak: np.ndarray) -> np.ndarray:

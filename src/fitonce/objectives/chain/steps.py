@@ -47,7 +47,7 @@ class Steps:
         counts = np.asarray(arrays.counts, float)[chosen]
         if len(chosen) < len(slots) and prepared.index is None:
             counts = np.bincount(index, np.asarray(arrays.counts, float)[slots])
-        rows = Observations(x, mask, counts, constant)
+        rows = Observations(x, mask, counts, constant, np.asarray(arrays.covariates, float)[chosen])
         starts = np.concatenate([[0], np.cumsum(data.lengths)]).astype(np.int64)
         seen = data.observed.any(-1).ravel()[slots].astype(float)
         return cls(rows, index, starts, seen, chosen)
