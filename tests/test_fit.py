@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fitonce as fo
 from fitonce.core.status import Outcome
+from fitonce.core.thread_pool import THREADS
+from fitonce.fitting.descent import descend, starting_points
+from fitonce.objectives.families import objective_of
 from registry import _events
 
 RNG = np.random.default_rng(0)
@@ -307,3 +312,23 @@ def test_wrong_shapes_of_theta_and_weights(fit):
         fit.objective(fit.theta, np.ones(2))
     with pytest.raises(ValueError, match="rhs must have 11 rows"):
         fo.curvature(fit).solve(np.zeros(3))
+
+
+@pytest.mark.parametrize("model", [fo.models.PoissonHMM(3), fo.models.GaussianHMM(2)])
+def test_starts_side_by_side_end_where_each_does_alone(model):
+    rng = np.random.default_rng(0)
+    x = rng.poisson(np.repeat([2.0, 9.0, 20.0, 2.0], 30)).astype(float)
+    objective = objective_of(model, x)
+    starts = starting_points(objective, None, 5, 0)
+    together = descend(objective, starts)
+    for run, start in zip(together, starts, strict=True):
+        alone = descend(objective, [start])[0]
+        assert run.value == pytest.approx(alone.value, abs=1e-6)
+        np.testing.assert_allclose(run.x, alone.x, atol=1e-3)
+
+
+def test_small_work_stays_in_this_thread():
+    here = threading.get_ident()
+    numbers = THREADS.run(lambda part: threading.get_ident(), range(8), operations=10)
+    assert set(numbers) == {here}
+    assert here not in THREADS.run(lambda part: threading.get_ident(), range(8))

@@ -28,6 +28,7 @@ from fitonce.core.constraints import (
 )
 from fitonce.core.parameters import ParameterSpace
 from fitonce.core.units import in_units
+from fitonce.engines import native_chain
 from fitonce.models import Binomial, Categorical, Gaussian, Poisson
 from fitonce.models.emissions.closed_forms import Observations
 from fitonce.objectives.chain import passes
@@ -427,12 +428,26 @@ def test_what_has_no_native_form_is_left_to_jax():
         best_objective(fo.models.HMM(2, Poisson()), counts(), "gpu")
 
 
-@pytest.mark.parametrize("name", ["poisson", "events", "autoregression"])
-def test_folds_that_fill_the_lanes_several_times_are_those_of_one_at_a_time(name):
+@pytest.mark.parametrize(
+    ("name", "scheme", "tempered"),
+    [
+        ("poisson", schemes.A(), False),
+        ("poisson", schemes.A(), True),
+        ("poisson", schemes.B(), False),
+        ("poisson", schemes.B(), True),
+        ("poisson", schemes.Increments(), True),
+        ("diag", schemes.Structures(), True),
+        ("events", schemes.A(), False),
+        ("autoregression", schemes.A(), False),
+    ],
+)
+def test_folds_that_fill_the_lanes_several_times_are_those_of_one_at_a_time(name, scheme, tempered):
     native, _, thetas = both(name)
+    native = native.with_scheme(scheme)
     rng = np.random.default_rng(3)
     many = thetas[0] + 0.05 * rng.normal(size=(37, thetas.shape[1]))
-    weights = native.base * (rng.random((37, len(native.base))) < 0.7)
+    drawn = rng.random((37, len(native.base)))
+    weights = native.base * (drawn if tempered else drawn < 0.7)
     scored = np.tile(np.flatnonzero(native.base > 0)[:5], (37, 1))
     values, slopes = native.values_and_gradients(many, weights)
     losses = native.pointwise_losses(many, weights, scored)
@@ -461,3 +476,29 @@ def test_event_counts_far_from_what_is_expected_keep_their_digits():
     ):
         same(one, two)
     same(native.hessians(theta, native.base[None]), other.hessians(theta, other.base[None]), 9)
+
+
+def test_only_the_folds_that_need_logarithms_go_by_them():
+    """One fold with transitions 400 nats apart, and one with an impossible sequence."""
+    steps, given = chain(0, (9, 4), 3, 1.0, False, False, folds=20)
+    given.weights[:] = given.weights > 0.5
+    given.weights[2] = given.coefficients[:] = 1.0
+    given.moves[:, 0, 1, 7] -= 400.0
+    given.rows[2, :, 11] = -np.inf
+    logs = passes._by_logarithms(steps, given)
+    for nodes in (True, False):
+        found = deepcopy(passes.posterior(steps, given, nodes=nodes))
+        for name in ("values", "shares", "firsts", "pairs", *(["nodes"] if nodes else [])):
+            np.testing.assert_allclose(getattr(found, name), getattr(logs, name), rtol=1e-9, atol=1e-10)
+    assert found.values[11] == -np.inf
+
+
+def test_losses_of_impossible_and_unknown_densities():
+    nodes = np.array([[[0.0], [1.0]], [[0.5], [0.5]], [[0.5], [0.5]], [[1e-320], [1.0]]])
+    rows = np.array([[[5.0], [-3.0]], [[-np.inf], [-np.inf]], [[np.nan], [1.0]], [[0.0], [-900.0]]])
+    losses = np.empty((1, 4))
+    native_chain.held_out_losses(nodes, rows, np.arange(4), np.arange(4)[None], losses)
+    assert losses[0, 0] == 3.0
+    assert losses[0, 1] == np.inf
+    assert np.isnan(losses[0, 2])
+    assert losses[0, 3] == pytest.approx(-np.log(1e-320), rel=1e-12)  # 1e-320 has few digits of its own

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from canonical import COUNTS, POISSON, poisson_fit
 from fitonce.core.status import Rung
 from fitonce.crossval.batches import Batches
 from fitonce.crossval.fold_states import lengths, start
-from fitonce.crossval.refine import advance, refine
+from fitonce.crossval.refine import _refit, advance, refine
+from fitonce.fitting.differences import hessians_by_differences
+from fitonce.fitting.newton import minimise
 
 pytestmark = pytest.mark.xdist_group("canonical")  # one worker makes the fits that they share
 
@@ -197,3 +201,52 @@ def test_a_budget_of_no_time_is_the_control(fit, folds):
     cv = fo.cross_validate(fit, folds, max_seconds=1e-9)
     np.testing.assert_array_equal(cv.folds["loss"], cv.folds["control"])
     assert (cv.folds["verdict"] == "unchecked").all()
+
+
+def test_folds_that_are_refitted_together_end_where_each_does_alone(fit):
+    curve, folds = fo.curvature(fit), fo.folds.blocks(COUNTS, 20, n=20)
+    ends = fo.cross_validate(fit, folds, method="exact")
+    batches = Batches.of(curve.objective, folds.weights)
+    state = start(batches, curve)
+    state.thetas[:] = np.nan  # refits start at the full fit
+    _refit(batches, state, np.arange(20), curve)
+    assert all(status.ok for status in state.status)
+    assert all(rung is Rung.REFIT for rung in state.rungs)
+    np.testing.assert_allclose(state.thetas, ends.theta, atol=1e-7)
+    assert (batches.gradients_used >= 2).all()
+    assert (batches.hessians_used >= 1).all()
+    assert len(set(batches.gradients_used)) > 1  # each fold's own
+
+
+def test_hessians_by_differences_lead_to_the_same_minimum(fit):
+    objective, rng = fit.objective, np.random.default_rng(0)
+    far = fit.theta + 0.5 * rng.normal(size=(6, len(fit.theta)))
+    weights = np.tile(objective.base, (6, 1))
+    exact = minimise(objective, far, weights, tolerance=1e-9)
+    rough = minimise(objective, far, weights, tolerance=1e-9, scale=fo.curvature(fit).scale)
+    for end in (exact, rough):
+        assert all(end.status(row, fit.names, 1e-9).ok for row in range(6))
+    np.testing.assert_allclose(rough.thetas, exact.thetas, atol=1e-8)
+    truth = objective.hessians(rough.thetas, weights)
+    np.testing.assert_allclose(rough.hessians, truth, rtol=1e-10)  # exact at the end
+    scale = fo.curvature(fit).scale
+    evaluate = lambda thetas, rows: objective.values_and_gradients(thetas, weights[rows])  # noqa: E731
+    points = (far, evaluate(far, np.arange(6))[1], scale, np.arange(6))
+    found, truth = hessians_by_differences(evaluate, *points), objective.hessians(far, weights)
+    error = np.abs(found - truth) * scale[:, None] * scale
+    assert error.max() < 1e-4 * np.abs(truth * scale[:, None] * scale).max()
+
+
+def test_a_saddle_is_left_downhill(fit):
+    """Of a double well, from the ridge between the wells."""
+    model = fo.models.Custom(
+        lambda p, d, w: -jnp.sum(w * ((p["x"] ** 2 - 1.0) ** 2 + (p["y"] - d) ** 2)),
+        {"x": 0.9, "y": 2.0},
+    )
+    fit = fo.fit(model, np.arange(6.0))
+    curve = fo.curvature(fit)
+    batches = Batches.of(curve.objective, np.array([[0.0, 1.0, 1.0, 1.0, 1.0, 1.0]]))
+    state = start(batches, curve)
+    _refit(batches, state, np.arange(1), replace(curve, theta=np.array([0.0, 2.0])))
+    assert state.status[0].ok
+    assert abs(state.thetas[0, 0]) == pytest.approx(1.0, abs=1e-6)

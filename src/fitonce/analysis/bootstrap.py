@@ -19,7 +19,7 @@ import pandas as pd
 from fitonce.core import memory
 from fitonce.core.deferred import jax, jnp
 from fitonce.core.memory import limits_memory
-from fitonce.core.numerics import in_float64, is_count
+from fitonce.core.numerics import generator, in_float64, is_count
 from fitonce.core.wording import counted
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.methods import METHODS, exact
@@ -144,7 +144,7 @@ def bootstrap(
     if method not in _METHODS:
         raise ValueError(f"method must be one of {_METHODS}, got {method!r}")
     block = _block_length(fit, block) if kind == "block" else None
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     _hold(curve.objective, n, method)
     weights = _weights(curve.objective.base, fit, block, rng, n)
     size = chunk_size(curve.objective, n)
@@ -281,6 +281,9 @@ def _quantities(fit: Fit, statistic: Callable[[Any], Any] | None) -> _Quantities
     names = [f"{label}[{i}]" for i in range(result.shape[0])] if result.shape else [label]
     vector = lambda theta: jnp.atleast_1d(value(theta))  # noqa: E731
     many = jax.jit(jax.vmap(vector))
+    here = np.asarray(many(jax.device_put(fit.theta[None])))[0]
+    if not np.isfinite(here).all():
+        raise ValueError(f"statistic must be finite at the fit, got {here.tolist()}")
     slopes = np.asarray(jax.jit(jax.jacfwd(vector))(jax.device_put(fit.theta)))
     return _Quantities(names, lambda thetas: np.asarray(many(jax.device_put(thetas))), slopes)
 

@@ -1,4 +1,5 @@
-"""JAX, networkx and pooch, imported when first used: chains with built-in emissions on a CPU need none.
+"""JAX, networkx and pooch, imported when first used: chains with built-in emissions on a CPU need none
+of the first two, and pooch only fetches data sets.
 
 Other modules write `from fitonce.core.deferred import jax, jnp` and use these as the modules they
 stand for, which is what type checkers see. What would need JAX while a module is imported has a stand-in

@@ -119,18 +119,6 @@ def hold_programs() -> None:
     hold(PROGRAMS + (0 if deferred.loaded() else JAX), "compiled programs")
 
 
-@contextmanager
-def holding(size: float, what: str) -> Iterator[None]:
-    """Bytes that are held for the time of a scope."""
-    hold(size, what)
-    allowance = _current.get()
-    try:
-        yield
-    finally:
-        if allowance is not None:
-            allowance.held -= size
-
-
 def room(usual: float, least: float, what: str) -> float:
     """Bytes for a piece of work that usually takes `usual`, and of which one part takes `least`."""
     allowance = _current.get()

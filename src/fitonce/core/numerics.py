@@ -41,6 +41,20 @@ def is_count(value: Any, least: int = 1, most: float = np.inf) -> bool:
     return whole and bool(least <= value <= most)
 
 
+def squares_overflow(values: np.ndarray) -> bool:
+    """Whether the largest of some finite numbers (not all zero) is too large or too small to be squared
+    and summed in floats."""
+    size = float(np.abs(values).max(initial=0.0))
+    return size > 0 and not 1e-100 <= size <= 1e100
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """Random numbers from a seed that a user gave; None: others every time."""
+    if not (seed is None or is_count(seed, 0)):
+        raise ValueError(f"seed must be a non-negative integer or None, got {seed!r}")
+    return np.random.default_rng(seed)
+
+
 def safe_log(x: Array) -> Array:
     """log x, with log 0 = -inf and a derivative of zero there.
 

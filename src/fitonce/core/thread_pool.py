@@ -14,7 +14,7 @@ from fitonce.core.memory import shared
 from fitonce.core.parallel import cores
 
 _Part = TypeVar("_Part")
-_WORTH_A_THREAD = 3e5  # operations: about a millisecond
+WORTH_A_THREAD = 3e5  # operations, about a millisecond: fewer take less time than the Python around them
 
 
 class Threads:
@@ -32,11 +32,11 @@ class Threads:
     def run(
         self, work: Callable[[_Part], Any], parts: Sequence[_Part], operations: float = np.inf
     ) -> list[Any]:
-        """work(part) of each part, in order; `operations` are about those of one part's loops, which
-        must outweigh the Python around them, as only one thread runs that at a time."""
+        """work(part) of each part, in order. `operations` are about those of one part's loops: if few,
+        all run in this thread, as the Python around loops runs in one thread at a time anyway."""
         # Threads that wait for each other's threads would wait forever.
         inside = getattr(self._local, "inside", False)
-        if len(parts) == 1 or inside or operations < _WORTH_A_THREAD:
+        if len(parts) == 1 or inside or operations < WORTH_A_THREAD:
             return [work(part) for part in parts]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(cores(), initializer=self._mark)

@@ -28,6 +28,6 @@ def memory(count: float) -> str:
     """Bytes in a readable unit: "1.5 MiB"."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
-            return f"{count:.3g} {unit}"
+            return f"{count:.0f} {unit}" if count >= 100 else f"{count:.3g} {unit}"
         count /= 1024
     return f"{count:.3g} GiB"

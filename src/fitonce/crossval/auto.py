@@ -44,7 +44,6 @@ class _Walk:
         status, rungs, distances: (F,) of the folds.
         evidence: for them.
         climbing: (n,) folds for which neither rung was good enough.
-        state: where the folds are; None where there was no memory to keep it.
     """
 
     thetas: np.ndarray
@@ -53,7 +52,6 @@ class _Walk:
     distances: np.ndarray
     evidence: Evidence
     climbing: np.ndarray
-    state: Descent | None
 
 
 def climb(
@@ -61,21 +59,25 @@ def climb(
 ) -> tuple[FoldParameters, Evidence]:
     """Parameters and losses of all folds, each from the lowest rung that is good enough; `tolerance` is
     that of `cross_validate`, and `pieces` are the folds that are in memory at a time."""
-    batches, walks, ends = scoring.batches, [], []
+    batches, ends = scoring.batches, []
+    walks: list[_Walk] = []
+    states: list[Descent | None] = []  # where folds are, unless there is no memory to keep it
     control = scoring.losses(at_full_fit(batches, scoring.curve), batches.every_fold)
     target = _target(scoring, control, tolerance)
     for folds in pieces:
         part = scoring.some(folds)
-        walk = _walk(part, control[folds], target)
+        walk, state = _walk(part, control[folds], target)
         batches.add_work(part.batches, folds)
-        walks.append(walk if len(pieces) == 1 else replace(walk, state=None))
+        walks.append(walk)
+        states.append(state if len(pieces) == 1 else None)
     ended = batches.spent()
     many = sum(walk.climbing.size for walk in walks) > _MANY * batches.n_folds
-    for folds, walk in zip(pieces, walks, strict=True):
+    for folds, walk, kept in zip(pieces, walks, states, strict=True):
         part = scoring.some(folds)
         climbing = np.arange(len(folds)) if many else walk.climbing
         if climbing.size and not ended:
-            walk = _refined(part, walk, climbing, target)
+            state = _walk_again(part, walk, target) if kept is None else kept
+            walk = _refined(part, walk, state, climbing)
             batches.add_work(part.batches, folds)
         for fold in walk.climbing if ended else ():
             if walk.status[fold].outcome is Outcome.APPROXIMATE:
@@ -85,7 +87,7 @@ def climb(
     return joined([end for end, _ in ends], [evidence for _, evidence in ends])
 
 
-def _walk(scoring: Scoring, control: np.ndarray, target: float) -> _Walk:
+def _walk(scoring: Scoring, control: np.ndarray, target: float) -> tuple[_Walk, Descent]:
     """All folds by `none`, and those for which that is not good enough by `onestep`."""
     curve, batches = scoring.curve, scoring.batches
     state = start(batches, curve)
@@ -100,21 +102,21 @@ def _walk(scoring: Scoring, control: np.ndarray, target: float) -> _Walk:
         state.rungs[climbing] = rung
         current[climbing], good = _judge(scoring, state, evidence, climbing, target)
         climbing = climbing[~good | carriers[climbing]]
-    return _Walk(thetas, state.status, state.rungs, state.distances, evidence, climbing, state)
+    return _Walk(thetas, state.status, state.rungs, state.distances, evidence, climbing), state
 
 
-def _refined(scoring: Scoring, walk: _Walk, climbing: np.ndarray, target: float) -> _Walk:
-    """With the folds `climbing` at their optima, from where they were; that is walked to again where it
-    was not kept."""
-    state = walk.state
-    if state is None:
-        free = replace(scoring, batches=scoring.batches.without_budget())
-        state = _walk(free, walk.evidence.control, target).state
-    assert state is not None
+def _walk_again(scoring: Scoring, walk: _Walk, target: float) -> Descent:
+    """Where the folds were at the end of a walk."""
+    free = replace(scoring, batches=scoring.batches.without_budget())
+    return _walk(free, walk.evidence.control, target)[1]
+
+
+def _refined(scoring: Scoring, walk: _Walk, state: Descent, climbing: np.ndarray) -> _Walk:
+    """With the folds `climbing` at their optima, from where they were."""
     _finish(scoring, state, walk.evidence, climbing)
     settle(state.status, state.distances)
     walk.thetas[climbing] = state.thetas[climbing]
-    return replace(walk, status=state.status, rungs=state.rungs, state=None)
+    return replace(walk, status=state.status, rungs=state.rungs)
 
 
 def _target(scoring: Scoring, control: np.ndarray, tolerance: float | None) -> float:

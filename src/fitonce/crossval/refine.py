@@ -98,11 +98,12 @@ def refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature
     if state.inverses is None:
         refine_by_products(batches, state, which, curve)
         return
-    with blas_threads_for(len(curve.theta)):
+    with blas_threads_for(len(curve.theta)):  # factors of one fold at a time are small
         _refine(batches, state, which, curve)
 
 
 def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
+    """`refine` where each fold has an inverse Hessian of its own."""
     active, hard = np.array(which), np.zeros(0, int)
     hessians = np.zeros(batches.n_folds, int)
     for _ in range(_MOST_ROUNDS):
@@ -137,7 +138,8 @@ def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvatur
 
 def _refits_together(batches: Batches) -> int:
     """How many folds are refitted at a time: as many as take hardly longer than one."""
-    return min(batches.size, batches.objective.traits.together * cores())
+    together = batches.objective.traits.together
+    return 1 if together == 1 else min(batches.size, together * cores())
 
 
 def _replace_inverses(
@@ -193,7 +195,7 @@ def _certificate(state: Descent, fold: int) -> Status:
 
 
 def _refit(batches: Batches, state: Descent, folds: np.ndarray, curve: Curvature) -> None:
-    """The last rung: damped Newton from the full fit, with exact Hessians."""
+    """The last rung: damped Newton from the full fit, with exact Hessians near the end."""
     weights = batches.weights_of(folds)
     starts = np.repeat(curve.theta[None], len(folds), 0)
     scale = curve.scale if batches.objective.traits.together > 1 else None

@@ -18,6 +18,7 @@ import pandas as pd
 import platformdirs
 
 from fitonce.core.deferred import pooch
+from fitonce.core.numerics import generator
 from fitonce.core.writing import existing
 from fitonce.data.graph import Graph, graph
 from fitonce.data.sequences import Sequences, sequences
@@ -196,7 +197,7 @@ def simulate_events(
         missing: share of steps in runs of missing values.
         seed: of the random numbers.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     steps = 7 * weeks * steps_per_day
     day = (np.arange(steps) // steps_per_day) % 7
     level = 17.0 * np.array([0.81, 1.0, 1.03, 1.04, 1.05, 1.09, 0.98])

@@ -11,6 +11,7 @@ import pandas as pd
 from scipy import sparse
 
 from fitonce.core.deferred import nx
+from fitonce.core.numerics import generator
 from fitonce.core.wording import counted
 
 
@@ -202,7 +203,7 @@ def partition(graph: Graph, k: int, seed: int = 0) -> np.ndarray:
     Regions start from sites that are far apart and grow by one neighbour at a time, the smallest region
     first. Then they pass border sites to smaller neighbours as long as they stay connected.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
 
     def hops(site: int) -> np.ndarray:
         return np.nan_to_num(graph.hops_from(site), posinf=graph.n_sites)

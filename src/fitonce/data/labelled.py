@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.deferred import after_loading, jax
+from fitonce.core.numerics import squares_overflow
 from fitonce.core.wording import counted, span
 from fitonce.data.sequences import Collection
 
@@ -137,6 +138,11 @@ def _matrix(part: Any, number: int) -> np.ndarray:
         raise ValueError(
             f"features must be finite, got {array[token, feature]} in sequence {number}, token {token}, "
             f"feature {feature}; an unknown feature needs a value, such as 0"
+        )
+    if squares_overflow(array):
+        raise ValueError(
+            f"features must be zero or between 1e-100 and 1e100 in size, got {np.abs(array).max():.1e} "
+            f"in sequence {number}; use other units"
         )
     return array
 

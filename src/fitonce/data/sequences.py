@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.deferred import pytree
+from fitonce.core.numerics import squares_overflow
 from fitonce.core.wording import counted, span
 from fitonce.data.places import Names, names_of
 
@@ -228,6 +229,12 @@ def sequences(data: Any, *, missing: float | None = None, group: str | None = No
     if not observed.any():
         raise ValueError("data must hold at least one observation, got only missing values")
     values = np.where(observed, values, 0.0)
+    for channel, name in enumerate(channels):
+        if squares_overflow(values[..., channel]):
+            raise ValueError(
+                f"values must be zero or between 1e-100 and 1e100 in size, got "
+                f"{np.abs(values[..., channel]).max():.1e} in channel '{name}'; use other units"
+            )
     return Sequences(values, observed, lengths, channels, names=names_of(parts, keys))
 
 

@@ -130,13 +130,13 @@ def held_out_losses(nodes, rows, index, scored, losses):  # type: ignore[no-unty
                 if nodes[step, k, fold] > 0.0:
                     peak = max(peak, np.log(nodes[step, k, fold]) + rows[row, k, fold])
             total = 0.0
-            if peak > -np.inf:
-                for k in range(states):
-                    if nodes[step, k, fold] > 0.0:
-                        total += nodes[step, k, fold] * np.exp(rows[row, k, fold] - peak)
-                losses[fold, place] = -(np.log(total) + peak)
-            else:
-                losses[fold, place] = np.inf
+            if peak == -np.inf:  # nothing is possible, or what is not a number hides it
+                peak = 0.0
+            for k in range(states):
+                share, above = nodes[step, k, fold], rows[row, k, fold] - peak
+                if share > 0.0:  # tiny shares have densities far above the peak
+                    total += share * np.exp(above) if above < 600.0 else np.exp(np.log(share) + above)
+            losses[fold, place] = -(np.log(total) + peak)
 
 
 @inlined

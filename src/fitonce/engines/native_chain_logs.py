@@ -134,13 +134,14 @@ def _normalise(logs):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _reach(back, d_emission, d_initial, d_moves, links, begin, end, reach):  # type: ignore[no-untyped-def]
-    """Derivatives of log p(z_t = k, x_1 .. x_t) of one sequence."""
+def _reach(n, starts, back, d_emission, d_initial, d_moves, links, reach):  # type: ignore[no-untyped-def]
+    """Derivatives of log p(z_t = k, x_1 .. x_t) of the sequence n."""
     states, count = reach.shape[1], reach.shape[2]
+    begin, first = starts[n], n if len(d_initial) > 1 else 0
     for j in range(states):
         for m in range(count):
-            reach[begin, j, m] = links[begin] * d_initial[j, m] + d_emission[begin, j, m]
-    for t in range(begin + 1, end):
+            reach[begin, j, m] = links[begin] * d_initial[first, j, m] + d_emission[begin, j, m]
+    for t in range(begin + 1, starts[n + 1]):
         d_move = d_moves[t if len(d_moves) > 1 else 0]
         for j in range(states):
             for m in range(count):
@@ -160,16 +161,7 @@ def prefix_tangents(  # type: ignore[no-untyped-def]
     states, count = reach.shape[1], reach.shape[2]
     for n in range(len(starts) - 1):
         begin, end = starts[n], starts[n + 1]
-        _reach(
-            back,
-            d_emission,
-            d_initial[n if len(d_initial) > 1 else 0],
-            d_moves,
-            links,
-            begin,
-            end,
-            reach,
-        )
+        _reach(n, starts, back, d_emission, d_initial, d_moves, links, reach)
         for t in range(begin, end):
             for m in range(count):
                 d_values[t, m] = 0.0
@@ -207,16 +199,7 @@ def tangents(  # type: ignore[no-untyped-def]
     own_moves, with_links = len(d_moves) > 1, len(d_links) > 0
     for n in range(len(starts) - 1):
         begin, end = starts[n], starts[n + 1]
-        _reach(
-            back,
-            d_emission,
-            d_initial[n if len(d_initial) > 1 else 0],
-            d_moves,
-            links,
-            begin,
-            end,
-            reach,
-        )
+        _reach(n, starts, back, d_emission, d_initial, d_moves, links, reach)
         for m in range(count):
             mean[m] = 0.0
         for j in range(states):

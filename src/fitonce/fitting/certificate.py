@@ -105,6 +105,15 @@ def not_finite(advice: str = "") -> Status:
     return Status(Outcome.NOT_FINITE, f"the objective or its derivatives are not finite here{advice}")
 
 
+def lost_to_rounding(lowest: float) -> Status:
+    """Of a convex objective whose H appears to have an eigenvalue that is not positive."""
+    return Status(
+        Outcome.NOT_STATIONARY,
+        f"the smallest eigenvalue of H came out as {lowest:.1e}, which no convex objective has: its "
+        "digits are lost to rounding; centre and scale the features",
+    )
+
+
 def _not_a_minimum(why: str) -> Status:
     return Status(Outcome.NOT_A_MINIMUM, f"{why}; {_REMEDY}")
 

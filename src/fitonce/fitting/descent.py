@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy  # whose `optimize` is imported when first used
 
-from fitonce.core.numerics import in_float64
+from fitonce.core import memory
+from fitonce.core.numerics import generator, in_float64
 from fitonce.core.parameters import Params
 from fitonce.core.threads import blas_threads_for
 from fitonce.fitting.batched_lbfgs import batched_lbfgs
@@ -38,7 +39,7 @@ def starting_points(
     """Free vectors to start from: the given one, or several from the data."""
     if init is not None:
         return [objective.space.to_free(init)]
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     starts = [objective.start(rng if start else None) for start in range(restarts)]
     return starts[:1] if all(np.array_equal(starts[0], other) for other in starts) else starts
 
@@ -51,15 +52,17 @@ def descend(
 ) -> list[Run]:
     """From each start to near a minimum: by EM, then by L-BFGS where M steps do not update everything,
     or where it has a metric in which it goes on faster than EM. Where a pass over the data takes several
-    starts in the time of one, they go side by side; `advance` is told how many have ended."""
+    starts in the time of one, L-BFGS takes them side by side; `advance` is told how many have ended."""
     if starts[0].size == 0:
         raise ValueError("the model has no free parameters: all are frozen")
     runs, traits = [], objective.traits
     if traits.together > 1 and not traits.compiles and traits.blocks:
-        groups = [starts[at : at + traits.together] for at in range(0, len(starts), traits.together)]
-        for group in groups:
-            runs += _side_by_side(objective, group, max_iterations)
-            advance(len(group))
+        factor = 8.0 * starts[0].size ** 2  # of a start's metric
+        room = memory.room(len(starts) * factor, factor, "the metric of a start")
+        size = min(traits.together, max(int(room // factor), 1))
+        for at in range(0, len(starts), size):
+            runs += _side_by_side(objective, starts[at : at + size], max_iterations)
+            advance(len(runs) - at)
         return runs
     for start in starts:
         runs.append(_alone(objective, start, max_iterations))
@@ -68,19 +71,32 @@ def descend(
 
 
 def _side_by_side(objective: Objective, starts: list[np.ndarray], most: int | None) -> list[Run]:
+    """EM from one start after another, and L-BFGS from all of them at once, whose time they share."""
+    points, seconds = [], []
+    for start in starts:
+        started = time.perf_counter()
+        if objective.traits.m_steps != "none":
+            start = expectation_maximisation(objective, start, most or _MOST_EM)
+        points.append(start)
+        seconds.append(time.perf_counter() - started)
     started = time.perf_counter()
-    if objective.traits.m_steps != "none":
-        starts = [expectation_maximisation(objective, start, most or _MOST_EM) for start in starts]
-    ends = _in_metric(objective, np.stack(starts), most or _MOST_ITERATIONS)
-    seconds = time.perf_counter() - started
-    return [Run(theta, objective(theta), seconds) for theta in ends]
+    ends = _in_metric(objective, np.stack(points), most or _usual_iterations(objective))
+    shared = (time.perf_counter() - started) / len(starts)
+    return [Run(x, objective(x), own + shared) for x, own in zip(ends, seconds, strict=True)]
+
+
+def _usual_iterations(objective: Objective) -> int:
+    """Of L-BFGS."""
+    traits = objective.traits
+    if traits.closed_form_hessian:
+        return _BEFORE_NEWTON
+    # For networks, gradients do more than H.
+    return _MOST_OF_MANY if traits.products and objective.space.size > PRODUCTS_PAY else _MOST_ITERATIONS
 
 
 def _alone(objective: Objective, start: np.ndarray, max_iterations: int | None) -> Run:
     traits, theta, started = objective.traits, start, time.perf_counter()
-    usual = _BEFORE_NEWTON if traits.closed_form_hessian else _MOST_ITERATIONS
-    if traits.products and not traits.closed_form_hessian and start.size > PRODUCTS_PAY:
-        usual = _MOST_OF_MANY  # for networks, gradients do more than H
+    usual = _usual_iterations(objective)
     if traits.m_steps != "none":
         theta = expectation_maximisation(objective, theta, max_iterations or _MOST_EM)
     if traits.m_steps != "all":
@@ -114,7 +130,7 @@ def _in_metric(objective: Objective, starts: np.ndarray, most: int) -> np.ndarra
             thetas, np.broadcast_to(objective.base, (len(thetas), len(objective.base)))
         ),
         lambda rows, which: np.stack(
-            [inverses[start](row) for start, row in zip(which, rows, strict=True)]
+            [inverses[number](row) for number, row in zip(which, rows, strict=True)]
         ),
         starts,
         tolerance=_NEARLY,

@@ -19,6 +19,7 @@ from fitonce.fitting.certificate import (
     certify_by_bound,
     certify_by_factor,
     certify_by_products,
+    lost_to_rounding,
     not_finite,
     refusal,
 )
@@ -75,6 +76,14 @@ def is_formed(objective: Objective) -> bool:
 
 def finish(objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int) -> Finished:
     """From `theta` to a minimum, in at most `max_steps` Newton steps."""
+    found = _finish(objective, theta, tolerance, max_steps)
+    convex = objective.least_curvature is not None
+    if convex and found.status.outcome is Outcome.NOT_A_MINIMUM:
+        return found._replace(status=lost_to_rounding(found.lowest))
+    return found
+
+
+def _finish(objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int) -> Finished:
     formed = is_formed(objective)
     if formed:
         size = objective.space.size

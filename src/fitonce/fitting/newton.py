@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from fitonce.core.chunks import stretches
 from fitonce.core.status import Status
 from fitonce.fitting.certificate import certify, spectrum
 from fitonce.fitting.differences import hessians_by_differences
@@ -98,10 +99,12 @@ def minimise(
         share = search(counted.values_and_gradients, place, active, steps, good, _MOST_HALVINGS, settled)
         active, distance = active[share > 0], distance[share > 0]
         points.here[active] = False
-        if (~(distance < _CHORD)).any():
-            far = ~(distance < NEAR) if scale is not None else np.zeros(len(active), bool)
-            points.form(counted, place.thetas, active[~far])
+        stale = ~(distance < _CHORD)
+        far = stale & ~(distance < NEAR)
+        if scale is not None:
             points.guess(counted, place, active[far], scale)
+            stale &= ~far
+        points.form(counted, place.thetas, active[stale])
     points.form(counted, place.thetas, np.flatnonzero(~points.here))
     return Minima(
         place.thetas,
@@ -141,7 +144,13 @@ class _Counted:
         return self.uncounted(thetas, folds)
 
     def uncounted(self, thetas: np.ndarray, folds: np.ndarray) -> ValuesAndSlopes:
-        return self.objective.values_and_gradients(thetas, self.weights[folds])
+        """As many rows at a time as their weights leave memory for."""
+        parts = [
+            self.objective.values_and_gradients(thetas[some], self.weights[folds[some]])
+            for some in stretches(len(thetas), 8.0 * self.weights.shape[1], "the weights of a fold")
+        ]
+        values, gradients = zip(*parts, strict=True)
+        return np.concatenate(values), np.concatenate(gradients)
 
     def hessians(self, thetas: np.ndarray, folds: np.ndarray) -> np.ndarray:
         self.work[1, folds] += 1
@@ -173,15 +182,17 @@ class _Points:
             self._set(folds, counted.hessians(thetas[folds], folds))
             self.here[folds] = True
 
-    def guess(
-        self, counted: _Counted, place: Position, folds: np.ndarray, scale: np.ndarray | None
-    ) -> None:
-        """Those of `folds` by differences: enough for a step."""
-        if folds.size and scale is not None:
-            counted.work[1, folds] += 1
-            here = place.some(folds)
-            points = (here.thetas, here.gradients, scale, folds)
-            self._set(folds, hessians_by_differences(counted.uncounted, *points))
+    def guess(self, counted: _Counted, place: Position, folds: np.ndarray, scale: np.ndarray) -> None:
+        """Those of `folds` by differences: enough for a step, unless a parameter hardly matters."""
+        if folds.size == 0:
+            return
+        here = place.some(folds)
+        points = (here.thetas, here.gradients, scale, folds)
+        found = hessians_by_differences(counted.uncounted, *points)
+        resolved = (np.diagonal(found, axis1=1, axis2=2) != 0).all(1)
+        counted.work[1, folds[resolved]] += 1
+        self._set(folds[resolved], found[resolved])
+        self.form(counted, place.thetas, folds[~resolved])
 
     def _set(self, folds: np.ndarray, hessians: np.ndarray) -> None:
         self.hessians[folds] = hessians

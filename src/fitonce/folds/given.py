@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.core.numerics import is_count
+from fitonce.core.numerics import generator, is_count
 from fitonce.core.wording import counted
 from fitonce.folds.record import Folds, Kind, check_k, make_folds, shape_of
 
@@ -37,7 +37,7 @@ def structures(
         raise ValueError(f"leaving sequences out needs at least 2 sequences, got {count}")
     if k is not None:
         check_k(k, count, "sequences")
-        order = np.random.default_rng(seed).permutation(count)
+        order = generator(seed).permutation(count)
         label = f"{k}-fold over sequences (seed {seed})"
         return make_folds("sequences", np.array_split(order, k), shape, label)
     if groups is not None:
@@ -58,7 +58,7 @@ def structures(
     if n is not None:
         if not is_count(n, 1, len(observed)):
             raise ValueError(f"n must be an integer between 1 and {len(observed)}, got {n}")
-        chosen = np.sort(np.random.default_rng(seed).choice(observed, n, replace=False))
+        chosen = np.sort(generator(seed).choice(observed, n, replace=False))
         label = f"{counted(n, 'single sequence')} (seed {seed})"
     return make_folds("sequences", list(chosen[:, None]), shape, label)
 

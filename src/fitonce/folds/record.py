@@ -63,7 +63,8 @@ class Folds:
     @property
     def kept(self) -> np.ndarray:
         """(folds,) the share of the total weight that each fold keeps."""
-        left_out = np.array([self.base[indices].sum() for indices in self.dropped])
+        fold = np.repeat(np.arange(len(self)), [len(indices) for indices in self.dropped])
+        left_out = np.bincount(fold, self.base[np.concatenate(self.dropped)], minlength=len(self))
         return 1.0 - left_out / self.base.sum()
 
     @property

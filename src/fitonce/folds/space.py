@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.numerics import is_count
+from fitonce.core.numerics import generator, is_count
 from fitonce.core.wording import counted
 from fitonce.data.graph import Graph, partition
 from fitonce.data.graph import graph as read_graph
@@ -45,7 +45,7 @@ def regions(
     if hops is not None:
         _check_hops(hops)
     size = None if percent is None else share_of(percent, found.n_sites, "sites")
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     rank = rng.permutation(found.n_sites)
     centres = np.arange(found.n_sites) if n is None else rng.permutation(found.n_sites)
     most = found.n_sites if n is None else at_least_one(n)

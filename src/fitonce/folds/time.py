@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.numerics import is_count
+from fitonce.core.numerics import generator, is_count
 from fitonce.core.wording import counted
 from fitonce.folds.record import Folds, at_least_one, check_k, make_folds, shape_of, share_of
 
@@ -17,7 +17,7 @@ _MAX_REDRAWS = 1000
 def iid(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
     """`n` folds of `percent` % of the observed sites, drawn at random without replacement."""
     shape = shape_of(data)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     observed = np.flatnonzero(shape.base)
     count = share_of(percent, len(observed), "observed sites")
     sets = [rng.choice(observed, count, replace=False) for _ in range(at_least_one(n))]
@@ -32,7 +32,7 @@ def blocks(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
     (The paper's index set has one element more than its stated share; ours has exactly the share.)
     """
     shape = shape_of(data)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     several = len(shape.lengths) > 1
     instead = "; leave whole sequences out instead (folds.structures, --folds sequences)"
     widths = [
@@ -99,7 +99,7 @@ def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0) -> Folds:
     shape = shape_of(data)
     total = len(shape.base)
     check_k(k, total, "sites")
-    order = np.arange(total) if blocks else np.random.default_rng(seed).permutation(total)
+    order = np.arange(total) if blocks else generator(seed).permutation(total)
     label = f"{k}-fold over time, " + ("in blocks" if blocks else f"at random (seed {seed})")
     return make_folds("sites", np.array_split(order, k), shape, label)
 

@@ -54,7 +54,8 @@ class Traits:
         cheap_cross: whether J costs less than one gradient each for a few folds.
         cheap_rows: whether folds of little memory take little time, less than compiling: then few folds
             are padded to a common number, see `core.chunks.common_rows`.
-        together: folds that run in one group, whose memory one takes, and more do not exceed.
+        together: folds that run in one group, in hardly more time than one; a single one takes the
+            memory of a group.
         products: whether it multiplies by Hessians without forming them: `products`, `products_at`,
             `slopes_along`.
         blocks: whether `preconditioner` is more than the identity: emission parameters are per state.

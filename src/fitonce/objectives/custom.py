@@ -53,7 +53,7 @@ def _losses(program: Program, thetas: Array, weights: Array, scored: Array, data
 def custom_objective(model: Custom, data: Any, kernel: None = None) -> CustomObjective:
     """F of a custom density on a pytree of arrays."""
     if kernel is not None:
-        raise ValueError(f"a Custom model has one kernel: kernel must be None, got '{kernel}'")
+        raise ValueError(f"a Custom model has one kernel: kernel must be None, got {kernel!r}")
     if isinstance(data, Sequences):
         raise ValueError(
             "Custom takes plain arrays, got Sequences; pass data.values[0] and handle missing values"

@@ -66,6 +66,16 @@ class Autoregression(Emission):
             )
         return replace(data, observed=observed, conditioned=known & ~observed)
 
+    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        if self.noise.kind == "fixed" or self.noise.scale is not None:
+            return
+        parts = [data.values[..., c][data.observed[..., c]] for c in range(len(data.channels))]
+        if all(np.ptp(values) == 0 for values in parts if values.size):
+            raise ValueError(
+                "the data are constant, so the variance of the noise has no estimate; use "
+                "noise='fixed', or set its prior spread with scale="
+            )
+
     def covariates(self, data: Sequences) -> np.ndarray | None:
         """(N, T, order * C) lagged values, the latest first; zeros before the start of a sequence."""
         count, steps, channels = data.values.shape

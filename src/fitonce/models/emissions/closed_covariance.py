@@ -48,6 +48,9 @@ class ClosedFullGaussian(ClosedForms):
         lifted = {name: values[name][..., None] for name in ("mean", "covariance")}
         return [pairs[0] for pairs in self._factors(Values.at(values.thetas, lifted))]
 
+    def operations(self, states: int, rows: Observations) -> int:
+        return states * rows.x.size * rows.x.shape[1]
+
     def log_density(self, values: Values, rows: Observations) -> np.ndarray:
         mean = values["mean"]
         states, channels, folds = mean.shape

@@ -56,6 +56,14 @@ class ClosedForms(ABC):
         """Names of parameters that all states share."""
         return ()
 
+    def numbers(self, states: int, rows: Observations) -> int:
+        """About how many log densities of a fold hold on the way."""
+        return states * rows.x.size
+
+    def operations(self, states: int, rows: Observations) -> int:
+        """About how many log densities of a fold take."""
+        return self.numbers(states, rows)
+
     @abstractmethod
     def log_density(self, values: Values, rows: Observations) -> np.ndarray:
         """(R, K, F)."""

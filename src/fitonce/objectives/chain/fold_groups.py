@@ -8,15 +8,25 @@ from typing import Any
 import numpy as np
 
 from fitonce.core.lanes import LANES
-from fitonce.core.thread_pool import THREADS
+from fitonce.core.parallel import cores
+from fitonce.core.thread_pool import THREADS, WORTH_A_THREAD
 
-_OPERATIONS = 6e5  # of a group
-_MOST_BLOCKS = 32  # how often a group fills the lanes
+_OPERATIONS = 2 * WORTH_A_THREAD  # of a group: beyond, Python around the loops hardly counts
+_BYTES = 2**23  # of a group that fills the lanes several times
+_MOST = 32  # how often a group fills the lanes
 
 
-def in_groups(work: Callable[[slice], Any], folds: int, operations: float) -> list[Any]:
-    """work(slice) of each group of folds, in order; `operations` are about those of one fold. Where they
-    are few, a group fills the lanes several times, so that Python around the loops counts for less."""
-    size = LANES * int(np.clip(_OPERATIONS / (LANES * operations), 1, _MOST_BLOCKS))
+def group_size(operations: float, bytes_per_fold: float) -> int:
+    """How many folds run in a group, by what one takes: where that is little, a group fills the lanes
+    several times, so that Python around the loops counts for less."""
+    blocks = min(_OPERATIONS / (LANES * operations), _BYTES / (LANES * bytes_per_fold), _MOST)
+    return LANES * max(int(blocks), 1)
+
+
+def in_groups(work: Callable[[slice], Any], folds: int, size: int, operations: float) -> list[Any]:
+    """work(slice) of each group of at most `size` folds, in order; `operations` are those of a fold."""
+    share = LANES * int(np.ceil(folds / (LANES * cores())))  # with which every core has a group
+    if share * operations >= WORTH_A_THREAD:
+        size = min(size, share)
     groups = [slice(at, min(at + size, folds)) for at in range(0, folds, size)]
     return THREADS.run(work, groups, operations * size)

@@ -6,6 +6,7 @@ native form is left to `ChainObjective`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -25,7 +26,7 @@ from fitonce.models.hmm import HMM
 from fitonce.objectives.base import LinearMap, Traits, ValuesAndSlopes
 from fitonce.objectives.chain import native_curvature as curvature
 from fitonce.objectives.chain.complete_information import definite_factor
-from fitonce.objectives.chain.fold_groups import in_groups
+from fitonce.objectives.chain.fold_groups import group_size, in_groups
 from fitonce.objectives.chain.native_parts import Parts, closed_forms, has_closed_forms
 from fitonce.objectives.chain.objective import ChainObjective, unplaced
 from fitonce.objectives.chain.passes import conditionals, posterior
@@ -120,9 +121,7 @@ class NativeChainObjective(ChainObjective):
         return float(self.parts.log_prior(self.parts.values(theta[None]))[0])
 
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
-        parts = in_groups(
-            lambda some: self._group(thetas[some], weights[some]), len(thetas), self._operations
-        )
+        parts = self._in_groups(lambda some: self._group(thetas[some], weights[some]), len(thetas))
         values, slopes = zip(*parts, strict=True)
         return np.concatenate(values), np.concatenate(slopes)
 
@@ -133,10 +132,20 @@ class NativeChainObjective(ChainObjective):
             found = posterior(self.steps, self.parts.potentials(values, weights), nodes=False)
             return -found.values - self.parts.log_prior(values), -self.parts.pulled_back(values, found)
 
-    @property
+    @cached_property
     def _operations(self) -> int:
         """About those of a pass over the data."""
-        return len(self.steps.index) * self.model.n_states**2
+        states, rows, closed = self.model.n_states, self.steps.rows, self.parts.closed
+        densities = states * rows.x.size if closed is None else closed.operations(states, rows)
+        return len(self.steps.index) * states**2 + densities
+
+    @cached_property
+    def _group_size(self) -> int:
+        # Programs of JAX are compiled for every size.
+        return LANES if self.parts.closed is None else group_size(self._operations, self.bytes_per_fold)
+
+    def _in_groups(self, work: Callable[[slice], Any], folds: int) -> list[Any]:
+        return in_groups(work, folds, self._group_size, self._operations)
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         def work(some: slice) -> np.ndarray:
@@ -144,7 +153,7 @@ class NativeChainObjective(ChainObjective):
             return posterior(self.steps, given, nodes=False).values
 
         parts = self.parts if self._whole else self._by_site.parts
-        return np.concatenate(in_groups(work, len(thetas), self._operations))
+        return np.concatenate(self._in_groups(work, len(thetas)))
 
     @in_float64
     def m_step(
@@ -164,9 +173,9 @@ class NativeChainObjective(ChainObjective):
     @property
     def bytes_per_fold(self) -> int:
         """Rows, nodes, weights and what densities take, each in its lane."""
-        states, channels = self.model.n_states, self.steps.rows.x[:1].size
-        rows = len(self.steps.rows.x) * states * (3 + channels)
-        return 8 * (len(self.steps.index) * (2 * states + 4) + rows)
+        states, rows, closed = self.model.n_states, self.steps.rows, self.parts.closed
+        held = states * rows.x.size if closed is None else closed.numbers(states, rows)
+        return 8 * (len(self.steps.index) * (2 * states + 4) + 3 * len(rows.x) * states + held)
 
     @property
     def bytes_per_point(self) -> int:
@@ -275,7 +284,7 @@ class NativeChainObjective(ChainObjective):
             return found
 
         parts = self._by_site.parts
-        return np.concatenate(in_groups(work, len(thetas), self._operations))
+        return np.concatenate(self._in_groups(work, len(thetas)))
 
     def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
         """(F, M): -log p(x_n); passes run over a fold's own sequences only."""
@@ -292,7 +301,7 @@ class NativeChainObjective(ChainObjective):
                 found[fold] = -conditionals(steps, part, fold).values
             return found
 
-        return np.concatenate(in_groups(work, len(thetas), self._operations))
+        return np.concatenate(self._in_groups(work, len(thetas)))
 
     def _of(self, data: Any) -> ChainObjective:
         return best_objective(self.model, data)
@@ -307,7 +316,7 @@ class NativeChainObjective(ChainObjective):
     def traits(self) -> Traits:
         return replace(
             super().traits,
-            together=LANES,
+            together=self._group_size,
             compiles=self.parts.closed is None,
             closed_form_hessian=False,
             products=self.space.size > _MANY,

@@ -204,13 +204,14 @@ class Parts:
         width = 32 * point.known.nodes.size
         room = memory.room(_DIRECTION_BYTES, width, "one direction of H")
         most = max(int(room // width), 1)
-        by_state = (point.given.weights[:, :1, None] * point.scores).transpose(1, 0, 2)
+        by_state = point.scores.transpose(1, 0, 2)
         for start in range(0, len(directions), most):
             some = slice(start, start + most)
             along = directions[some]
             own = along.T[self.own]  # (K, P, m)
             emission = np.empty((*point.known.nodes.shape, len(along)))
             np.matmul(by_state, own, out=emission.transpose(1, 0, 2))
+            emission *= point.given.weights[:, :1, None]
             first, move = (self.log_slopes(name, point.values, along) for name in CHAIN)
             yield some, (emission, first[None], move[None])
 
@@ -247,7 +248,8 @@ class Parts:
             np.add.at(shares, self.steps.index, counted)
         own = self.forms.curvature(point.values, shares, rows)
         own = own + self.forms.prior_curvature(point.values, rows)
-        np.add.at(found, (self.own[:, :, None], self.own[:, None]), own)
+        for places, block in zip(self.own, own, strict=True):
+            found[np.ix_(places, places)] += block
         scale = point.given.coefficients[:, 0]
         begins, links = self.steps.starts[:-1], point.given.links_of(0)
         firsts = (scale * links[begins]) @ known.nodes[begins]
@@ -255,13 +257,14 @@ class Parts:
         moves = np.einsum("ti,tij->ij", into[1:, None] * known.nodes[:-1], known.onward[1:])
         for name, counts in (("initial", firsts), ("transition", moves)):
             if name in self.simplexes:
-                self._add_simplex(name, counts + self.excess[name], point.values[name], found)
+                self._set_simplex(name, counts + self.excess[name], point.values[name], found)
         return found
 
-    def _add_simplex(
+    def _set_simplex(
         self, name: str, counts: np.ndarray, probability: np.ndarray, found: np.ndarray
     ) -> None:
-        """Minus the covariance of draws from each row of probabilities."""
+        """Minus the covariance of draws from each row of probabilities; the coordinates of a parameter
+        follow each other."""
         places, entries = self.simplexes[name]
         p, total = probability[entries], counts.sum(-1)[entries[:-1]]
         row = np.broadcast_to(entries[0] if len(entries) > 1 else 0, len(places))

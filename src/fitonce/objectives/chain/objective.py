@@ -42,7 +42,7 @@ def chain_objective(model: ChainModel, data: Any, kernel: Kernel | None = None) 
 def unplaced(model: ChainModel, data: Any, kernel: Kernel | None = None) -> ChainObjective:
     """The same, with arrays that JAX has not seen yet."""
     if kernel is not None and kernel not in KERNELS:
-        raise ValueError(f"kernel must be 'native', one of {KERNELS} or None, got '{kernel}'")
+        raise ValueError(f"kernel must be 'native', 'scan', 'tree' or None, got {kernel!r}")
     read = model.modelled(sequences(data))
     prepared = model.prepare(read)
     program = Program(model, ParameterSpace(model.parameters(prepared)), A(), kernel)

@@ -19,7 +19,7 @@ _SCRATCH = Scratch()
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Of a group of folds. Arrays are those of this thread, and valid until its next pass.
+    """Of a group of folds. Arrays may be those of this thread, and valid until its next pass.
 
     Attributes:
         values: (F,) weighted log-likelihoods.
@@ -36,18 +36,31 @@ class Posterior:
 
 
 def posterior(steps: Steps, given: Potentials, *, values: bool = True, nodes: bool = True) -> Posterior:
-    """By scaled probabilities where no divisor can underflow, else in logarithms. Without
-    `values` log-likelihoods are zero, without `nodes` these are of any content."""
-    possible = np.isfinite(given.moves).all() and (given.links is None or _is_blend(given.links))
-    if possible and np.max(given.moves.max((1, 2)) - given.moves.min((1, 2))) < _SAFE_RANGE:
-        found = _scaled(steps, given, values, nodes)
-        if found is not None:
-            return found
-    return _by_logarithms(steps, given)
+    """By scaled probabilities where no divisor can underflow, in logarithms for the folds where one can,
+    or where a sequence is impossible. Without `values` log-likelihoods of the others are zero, without
+    `nodes` these are of any content."""
+    with np.errstate(invalid="ignore"):
+        ranges = (given.moves.max((1, 2)) - given.moves.min((1, 2))).max(0)
+    safe = ranges < _SAFE_RANGE  # false where it is not finite
+    if not safe.any() or not (given.links is None or _is_blend(given.links)):
+        return _by_logarithms(steps, given)
+    found = _scaled(steps, given, values, nodes)
+    lost = np.flatnonzero(~(safe & np.isfinite(found.values)))
+    if len(lost) == len(safe):
+        return _by_logarithms(steps, given)
+    for fold in map(int, lost):
+        _replace(found, fold, _by_logarithms(steps, given.alone(fold)), nodes)
+    return found
 
 
-def _scaled(steps: Steps, given: Potentials, with_values: bool, with_nodes: bool) -> Posterior | None:
-    """None where a sequence is impossible."""
+def _replace(found: Posterior, fold: int, one: Posterior, nodes: bool) -> None:
+    """That of one fold, in place."""
+    for name in ("values", "shares", "firsts", "pairs", *(["nodes"] if nodes else [])):
+        getattr(found, name)[..., fold] = getattr(one, name)[..., 0]
+
+
+def _scaled(steps: Steps, given: Potentials, with_values: bool, with_nodes: bool) -> Posterior:
+    """Values are not finite where a sequence is impossible."""
     folds, index = given.weights.shape[-1], steps.index
     rows, weights = given.rows, given.weights
     tempered = not _is_blend(weights)
@@ -85,8 +98,6 @@ def _scaled(steps: Steps, given: Potentials, with_values: bool, with_nodes: bool
         values = _likelihoods(steps, given, shares, inverses, *peaks)
     else:  # what is impossible is not a number
         values = np.where(np.isfinite(shares).all((0, 1)), 0.0, -np.inf)
-    if not np.isfinite(values).all():
-        return None
     return Posterior(values, nodes, _by_row(steps, given, nodes) if tempered else shares, firsts, pairs)
 
 
@@ -152,7 +163,7 @@ def _filled(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _of_folds(blocks: np.ndarray, folds: int) -> np.ndarray:
-    """(..., F) of `_filled`, which is changed with it where there is one block."""
+    """Folds as the last axis again: a view of scratch memory with one block, else a copy."""
     if len(blocks) == 1:
         return blocks[0, ..., :folds]
     return np.moveaxis(blocks, 0, -2).reshape(*blocks.shape[1:-1], -1)[..., :folds]

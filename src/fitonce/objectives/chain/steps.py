@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,12 @@ class Potentials:
     coefficients: np.ndarray
     links: np.ndarray | None = None
     increments: np.ndarray | None = None
+
+    def alone(self, fold: int) -> Potentials:
+        """Those of one fold."""
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        alone = {name: array[..., fold, None] for name, array in parts.items() if array is not None}
+        return Potentials(**alone)
 
     def links_of(self, fold: int) -> np.ndarray:
         """(T,)."""

@@ -45,7 +45,7 @@ _TINY = 1e-250  # smaller probabilities may have lost digits and are recomputed 
 def field_objective(model: FieldModel, data: Any, kernel: None = None) -> FieldObjective:
     """F of a field on data with one value (or row of channels) per site, at scheme A."""
     if kernel is not None:
-        raise ValueError(f"a field on a graph has one kernel: kernel must be None, got '{kernel}'")
+        raise ValueError(f"a field on a graph has one kernel: kernel must be None, got {kernel!r}")
     read = sequences(data)
     prepared = model.prepare(read)
     program = Program(model, ParameterSpace(model.parameters(prepared)), A())

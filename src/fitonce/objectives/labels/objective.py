@@ -53,7 +53,7 @@ def label_objective(model: LabelModel, data: Any, kernel: str | None = None) -> 
         kernel: "native", "scan" (of JAX), or None for the best: native loops on a CPU.
     """
     if kernel not in (None, *KERNELS):
-        raise ValueError(f"kernel of a model of labels must be one of {KERNELS} or None, got '{kernel}'")
+        raise ValueError(f"kernel of a model of labels must be 'native', 'scan' or None, got {kernel!r}")
     has_native = isinstance(model, LinearChainCRF)
     if kernel == "native" and not has_native:
         raise ValueError(f"kernel='native' needs a LinearChainCRF, got {model}")
