@@ -85,7 +85,7 @@ def limited(memory_limit: Any) -> Iterator[None]:
             yield
         return
     with _allowing(_Allowance(checked_limit(memory_limit))):
-        hold(IMPORTS, "the libraries that it loads")
+        hold(IMPORTS, "libraries and loops that a first call loads")
         yield
 
 

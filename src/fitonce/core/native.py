@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -33,7 +34,7 @@ def compiled(function: Callable[..., Any]) -> Any:
         made.enable_caching()
     except RuntimeError:  # no folder to write to
         _keep_in(_temporary(), made)
-    _announce_compiling()
+    _watch_compiling()
     return made
 
 
@@ -64,25 +65,38 @@ def _temporary() -> Path | None:
     return folder if mine and not folder.is_symlink() else None
 
 
-class _Announcer(Listener):
-    """Says, once, why the first call on a machine takes a while."""
+class _Compiling(Listener):
+    """Says, once, why the first call on a machine takes a while, and how long that was."""
 
-    said = False
+    def __init__(self) -> None:
+        self.said = False
+        self.seconds = 0.0
+        self._begun: list[float] = []  # compilations inside each other
 
     def on_start(self, event: Any) -> None:
+        self._begun.append(time.perf_counter())
         function = event.data["dispatcher"].py_func
         if not self.said and function.__module__.startswith("fitonce."):
-            _Announcer.said = True
+            self.said = True
             if sys.stderr.isatty():
                 print("fitonce: compiling its loops for this machine, once ...", file=sys.stderr)
 
     def on_end(self, event: Any) -> None:
-        """Nothing to say."""
+        begun = self._begun.pop()
+        if not self._begun:
+            self.seconds += time.perf_counter() - begun
 
 
 @cache
-def _announce_compiling() -> None:
-    register("numba:compile", _Announcer())
+def _watch_compiling() -> _Compiling:
+    watch = _Compiling()
+    register("numba:compile", watch)
+    return watch
+
+
+def seconds_of_compiling() -> float:
+    """How long loops were compiled in this process so far."""
+    return _watch_compiling().seconds
 
 
 def inlined(function: Callable[..., Any]) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy  # whose `optimize` is imported when first used
 
 from fitonce.core import memory
+from fitonce.core.native import seconds_of_compiling
 from fitonce.core.numerics import generator, in_float64
 from fitonce.core.parameters import Params
 from fitonce.core.threads import blas_threads_for
@@ -31,6 +32,11 @@ class Run(NamedTuple):
     x: np.ndarray
     value: float
     seconds: float
+
+
+def now() -> float:
+    """A clock that stands still while loops are compiled."""
+    return time.perf_counter() - seconds_of_compiling()
 
 
 def starting_points(
@@ -74,14 +80,14 @@ def _side_by_side(objective: Objective, starts: list[np.ndarray], most: int | No
     """EM from one start after another, and L-BFGS from all of them at once, whose time they share."""
     points, seconds = [], []
     for start in starts:
-        started = time.perf_counter()
+        started = now()
         if objective.traits.m_steps != "none":
             start = expectation_maximisation(objective, start, most or _MOST_EM)
         points.append(start)
-        seconds.append(time.perf_counter() - started)
-    started = time.perf_counter()
+        seconds.append(now() - started)
+    started = now()
     ends = _in_metric(objective, np.stack(points), most or _usual_iterations(objective))
-    shared = (time.perf_counter() - started) / len(starts)
+    shared = (now() - started) / len(starts)
     return [Run(x, objective(x), own + shared) for x, own in zip(ends, seconds, strict=True)]
 
 
@@ -95,7 +101,7 @@ def _usual_iterations(objective: Objective) -> int:
 
 
 def _alone(objective: Objective, start: np.ndarray, max_iterations: int | None) -> Run:
-    traits, theta, started = objective.traits, start, time.perf_counter()
+    traits, theta, started = objective.traits, start, now()
     usual = _usual_iterations(objective)
     if traits.m_steps != "none":
         theta = expectation_maximisation(objective, theta, max_iterations or _MOST_EM)
@@ -103,7 +109,7 @@ def _alone(objective: Objective, start: np.ndarray, max_iterations: int | None) 
         theta = _lbfgs(objective, theta, max_iterations or usual)
     elif traits.blocks and not (traits.products and traits.compiles):  # else products do as much later
         theta = _in_metric(objective, theta[None], max_iterations or usual)[0]
-    return Run(theta, objective(theta), time.perf_counter() - started)
+    return Run(theta, objective(theta), now() - started)
 
 
 @in_float64

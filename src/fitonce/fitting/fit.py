@@ -21,7 +21,7 @@ from fitonce.core.renamed import deprecated
 from fitonce.core.status import Status
 from fitonce.core.wording import counted
 from fitonce.data.places import Names
-from fitonce.fitting.descent import descend, starting_points
+from fitonce.fitting.descent import descend, now, starting_points
 from fitonce.fitting.finish import Finished, by_products, finish
 from fitonce.fitting.footprint import hold_point
 from fitonce.fitting.hessian import HessianOperator
@@ -52,7 +52,7 @@ class Fit:
             parameters; nan where H is not formed, or is large and not positive definite.
         value: the objective at `theta`, -log p(data) - log p(params).
         seconds: wall time of the fit, including compilation.
-        refit_seconds: wall time of the best start without compilation: the cost of another fit.
+        refit_seconds: wall time of one start without compilation: the cost of another fit.
         values_of_starts: the objective reached from each start.
         objective: F(theta, w), a function of a free vector and one weight per site.
         gradient: (D,) of the objective at `theta`.
@@ -260,12 +260,11 @@ def fit(
         runs = descend(objective, starts, max_iterations, advance)
     finite = [run for run in runs if np.isfinite(run.value)]
     best = min(finite or runs, key=lambda run: run.value)
-    ending = time.perf_counter()
+    ending = now()
     steps = 50 if max_iterations is None else 0
     with stage("Newton steps to the minimum", progress):
         found = finish(objective.run_on(place), best.x, tolerance, steps)
-    now = time.perf_counter()
-    times = (now - started, now - ending + best.seconds)
+    times = (time.perf_counter() - started, now() - ending + best.seconds)
     return _result(objective, found, times, [run.value for run in runs])
 
 
