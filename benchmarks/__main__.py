@@ -9,6 +9,7 @@ from benchmarks import (
     chain_scaling,
     chains,
     crf,
+    deadlock,
     fails_safely,
     graphs,
     instant,
@@ -40,6 +41,7 @@ NAMES = {
     "chain-scaling": chain_scaling.main,
     "plan": plan.main,
     "instant-crf": instant_crf.main,
+    "deadlock": deadlock.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

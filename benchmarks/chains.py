@@ -89,7 +89,7 @@ def _dynamax_pass(params: dict[str, np.ndarray], densities: np.ndarray) -> Calla
 
     def work() -> Any:
         with jax.enable_x64(True):
-            given = (params["initial"], params["transition"], np.log(densities))
+            given = (params["initial"], params["transition"], np.log(np.maximum(densities, 1e-300)))
             return jax.block_until_ready(smooth(*given))
 
     return work
