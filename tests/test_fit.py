@@ -185,7 +185,7 @@ REFUSALS = [
     ({"tolerance": 0.0}, "tolerance must be a positive number, got 0"),
     ({"tolerance": "tight"}, "tolerance must be a positive number, got 'tight'"),
     ({"max_iterations": True}, "max_iterations must be an integer of at least 1, got True"),
-    ({"kernel": "spiral"}, r"kernel must be 'native', one of \('scan', 'tree'\) or None, got 'spiral'"),
+    ({"kernel": "spiral"}, r"kernel must be 'native', 'scan', 'tree' or None, got 'spiral'"),
     ({"init": {"mean": 0}}, "parameters must be a pytree of initial, mean, transition, variance"),
 ]
 
@@ -332,3 +332,59 @@ def test_small_work_stays_in_this_thread():
     numbers = THREADS.run(lambda part: threading.get_ident(), range(8), operations=10)
     assert set(numbers) == {here}
     assert here not in THREADS.run(lambda part: threading.get_ident(), range(8))
+
+
+def test_starts_far_below_large_counts_arrive():
+    """Rates of 1 and a million: metric steps from a rate near one lead beyond what numbers hold."""
+    rng = np.random.default_rng(0)
+    x = np.r_[rng.poisson(1, 30), rng.poisson(1e6, 30)].astype(float)
+    fit = fo.fit(fo.models.PoissonHMM(2), x)
+    assert fit.ok
+    np.testing.assert_allclose(fit.values_of_starts, fit.value, atol=1e-4)
+
+
+def test_a_fit_leaves_a_saddle():
+    """States that start alike have no gradient that would part them."""
+    x = np.random.default_rng(0).poisson(np.repeat([2, 9, 2], 20))
+    alike = {"rate": [[3.0], [3.0]], "initial": [0.5, 0.5], "transition": [[0.5, 0.5], [0.5, 0.5]]}
+    fit = fo.fit(fo.models.PoissonHMM(2), x, init=alike)
+    assert fit.ok
+    assert fit.value == pytest.approx(fo.fit(fo.models.PoissonHMM(2), x).value, abs=1e-8)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("model", "data", "sentence"),
+    [
+        (
+            fo.models.GaussianHMM(2),
+            1e160 * DATA,
+            "between 1e-100 and 1e100 in size, got .*e.160 in channel",
+        ),
+        (fo.models.GaussianHMM(2), 1e-160 * DATA, "between 1e-100 and 1e100 in size, got .*e-160"),
+        (fo.models.ARHMM(2, 1), np.ones((50, 1)), "the data are constant"),
+    ],
+)
+def test_data_that_no_variance_can_be_taken_of_are_refused(model, data, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fo.fit(model, data)
+
+
+def test_labels_whose_features_lose_the_digits_of_h_say_so():
+    rng = np.random.default_rng(0)
+    times = [1.7e9 + 1e5 * rng.normal(size=8) for _ in range(12)]
+    features = [np.column_stack([t, rng.normal(size=8)]) for t in times]
+    labels = [list((t > 1.7e9).astype(int)) for t in times]
+    fit = fo.fit(fo.models.LinearChainCRF(), fo.labelled(features, labels))
+    assert not fit.ok
+    assert "centre and scale the features" in str(fit.status)
+
+
+@pytest.mark.parametrize("seed", ["a", -1, 1.5, True])
+def test_seeds_are_integers(seed):
+    for call in (
+        lambda: fo.fit(fo.models.GaussianHMM(2), DATA, seed=seed),
+        lambda: fo.folds.blocks(DATA, 10, 3, seed=seed),
+    ):
+        with pytest.raises(ValueError, match="seed must be a non-negative integer or None, got"):
+            call()

@@ -22,7 +22,7 @@ from fitonce.crossval.fold_states import Descent, lengths, out_of_budget, usual_
 from fitonce.crossval.refine_products import refine_by_products
 from fitonce.fitting.certificate import judged, lowest_scaled, refusal
 from fitonce.fitting.curvature import Curvature
-from fitonce.fitting.newton import ASIDE, Minima, minimise
+from fitonce.fitting.newton import minimise, off_saddle
 from fitonce.fitting.newton_cg import FLOOR
 from fitonce.results.verdicts import SLOW
 
@@ -205,7 +205,9 @@ def _refit(batches: Batches, state: Descent, folds: np.ndarray, curve: Curvature
     for row, fold in enumerate(folds):
         end, at = ends, row
         if ends.lowest(row) < 0:
-            end, at = _beside_saddle(batches, ends, row, weights[row], fold)
+            end, at = off_saddle(batches.objective, ends, row, weights[row], tolerance=FLOOR)
+            batches.gradients_used[fold] += end.work[0].sum() if end is not ends else 0
+            batches.hessians_used[fold] += end.work[1].sum() if end is not ends else 0
         state.thetas[fold], state.gradients[fold] = end.thetas[at], end.gradients[at]
         state.values[fold] = end.values[at]
         state.rungs[fold] = Rung.REFIT
@@ -214,19 +216,3 @@ def _refit(batches: Batches, state: Descent, folds: np.ndarray, curve: Curvature
             state.inverses[fold] = np.linalg.inv(end.hessians[at])  # type: ignore[index]
             state.own[fold] = state.certain[fold] = True
             state.lowest[fold] = lowest_scaled(end.hessians[at])
-
-
-def _beside_saddle(
-    batches: Batches, saddles: Minima, row: int, weights: np.ndarray, fold: int
-) -> tuple[Minima, int]:
-    """Descend both ways from a saddle point, along the most negative curvature.
-
-    Returns: the minima that hold the lowest of the three points, and its row.
-    """
-    down = ASIDE * np.linalg.eigh(saddles.hessians[row])[1][:, 0]
-    beside = saddles.thetas[row] + np.stack([down, -down])
-    ends = minimise(batches.objective, beside, np.stack([weights, weights]), tolerance=FLOOR)
-    batches.gradients_used[fold] += ends.work[0].sum()
-    batches.hessians_used[fold] += ends.work[1].sum()
-    best = int(np.argmin(np.where(np.isnan(ends.values), np.inf, ends.values)))
-    return (ends, best) if ends.values[best] < saddles.values[row] else (saddles, row)

@@ -26,16 +26,20 @@ def batched_lbfgs(
     *,
     tolerance: float,
     most: int,
+    longest: float = np.inf,
     spent: Callable[[], bool] = lambda: False,
 ) -> Position:
     """From thetas (F, D) until each fold is within `tolerance` standard errors of stationary, by the
-    preconditioner, or its line search fails."""
+    preconditioner, or its line search fails. Steps are at most `longest` in the largest coordinate,
+    relative for values above 1."""
     place, active = start_at(evaluate, thetas)
     memory: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in thetas]
     for _ in range(most):
         if active.size == 0 or spent():
             break
         moves, squares = _directions(precondition, place.gradients, memory, active)
+        sizes = np.max(np.abs(moves) / np.maximum(np.abs(place.thetas[active]), 1.0), 1)
+        moves *= np.minimum(1.0, longest / np.maximum(sizes, 1e-300))[:, None]
         slopes = dots(moves, place.gradients[active])
         going = (squares > tolerance**2) & (slopes < 0)
         active, moves, slopes = active[going], moves[going], slopes[going]

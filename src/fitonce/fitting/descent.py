@@ -23,6 +23,9 @@ _BEFORE_NEWTON = 100  # iterations where a Hessian costs only a few gradients, s
 _MOST_OF_MANY = 3000  # iterations with many parameters
 _MOST_EM = 200
 _GAIN = 0.1  # nats: EM stops at an iteration that gains less
+_ITERATIONS_OF_METRIC = 60
+_STALLED = 1e-3  # nats in that many iterations: Newton's method does better
+_LONGEST = 2.0  # free coordinates, relative for values above 1: of a step in the metric
 _NEARLY = 1e-5  # standard errors, if all states were known: from here Newton's method needs H once
 
 
@@ -129,19 +132,29 @@ def expectation_maximisation(objective: Objective, start: np.ndarray, most: int)
 
 def _in_metric(objective: Objective, starts: np.ndarray, most: int) -> np.ndarray:
     """By L-BFGS in the metric of the complete-data information, in which EM takes unit steps. Like EM it
-    takes the same way whatever the units; unlike EM it is fast where states overlap."""
-    inverses = [objective.preconditioner(start) for start in starts]
-    return batched_lbfgs(
-        lambda thetas, _: objective.values_and_gradients(
-            thetas, np.broadcast_to(objective.base, (len(thetas), len(objective.base)))
-        ),
-        lambda rows, which: np.stack(
-            [inverses[number](row) for number, row in zip(which, rows, strict=True)]
-        ),
-        starts,
-        tolerance=_NEARLY,
-        most=most,
-    ).thetas
+    takes the same way whatever the units; unlike EM it is fast where states overlap. The metric is made
+    again after some iterations: far from its start it may be wrong by orders of magnitude."""
+    thetas, before = starts, np.full(len(starts), np.inf)
+    for _ in range(-(-most // _ITERATIONS_OF_METRIC)):
+        inverses = [objective.preconditioner(theta) for theta in thetas]
+        end = batched_lbfgs(
+            lambda thetas, _: objective.values_and_gradients(
+                thetas, np.broadcast_to(objective.base, (len(thetas), len(objective.base)))
+            ),
+            lambda rows, which, inverses=inverses: np.stack(  # type: ignore[misc]
+                [inverses[number](row) for number, row in zip(which, rows, strict=True)]
+            ),
+            thetas,
+            tolerance=_NEARLY,
+            most=min(most, _ITERATIONS_OF_METRIC),
+            longest=_LONGEST,
+        )
+        thetas = end.thetas
+        gains, before = before - end.values, end.values
+        squares = np.array([g @ inverse(g) for g, inverse in zip(end.gradients, inverses, strict=True)])
+        if ((squares <= _NEARLY**2) | (gains < _STALLED)).all():
+            break
+    return thetas
 
 
 def _lbfgs(objective: Objective, start: np.ndarray, most: int) -> np.ndarray:

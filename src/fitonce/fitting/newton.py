@@ -117,6 +117,20 @@ def minimise(
     )
 
 
+def off_saddle(
+    objective: Objective, saddles: Minima, row: int, weights: np.ndarray, *, tolerance: float
+) -> tuple[Minima, int]:
+    """Descend both ways from a saddle point, along the most negative curvature; weights (P,).
+
+    Returns: the minima that hold the lowest of the three points, and its row.
+    """
+    down = ASIDE * np.linalg.eigh(saddles.hessians[row])[1][:, 0]
+    beside = saddles.thetas[row] + np.stack([down, -down])
+    ends = minimise(objective, beside, np.stack([weights, weights]), tolerance=tolerance)
+    best = int(np.argmin(np.where(np.isnan(ends.values), np.inf, ends.values)))
+    return (ends, best) if ends.values[best] < saddles.values[row] else (saddles, row)
+
+
 def _is_good(
     before: Position,
     distance: np.ndarray,

@@ -28,6 +28,8 @@ from fitonce.objectives.chain.posteriors import CHAIN
 from fitonce.objectives.chain.steps import Potentials, Steps
 from fitonce.objectives.schemes import B, Increments, Structures
 
+# Far from a minimum numbers may overflow; what is not finite is not stepped to.
+_quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 _DIRECTION_BYTES = 2**27  # of derivatives of potentials at a time
 
 
@@ -116,10 +118,12 @@ class Parts:
                 found[name] = (places, tuple(np.array(leaf.coordinates()).T))
         return found
 
+    @_quiet
     def values(self, thetas: np.ndarray) -> Values:
         """At thetas (F, D)."""
         return Values.at(thetas, self.program.space.values(thetas))
 
+    @_quiet
     def potentials(self, values: Values, weights: np.ndarray) -> Potentials:
         """At values with folds last, and weights (F, P) of sites or of sequences."""
         with np.errstate(divide="ignore"):
@@ -137,6 +141,7 @@ class Parts:
         links = self.links(weights) if isinstance(scheme, B) else None
         return Potentials(rows, weights, initial, moves, ones, links)
 
+    @_quiet
     def point(self, theta: np.ndarray, weights: np.ndarray) -> Point:
         """At theta (D,) and weights (P,)."""
         values = self.values(theta[None])
