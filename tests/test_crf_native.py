@@ -113,5 +113,5 @@ def test_the_prior_in_closed_form_is_that_of_the_model():
 
 def test_a_kernel_must_be_known():
     problem = draw(CASES["linear"], 0)
-    with pytest.raises(ValueError, match="kernel of a model of labels must be 'native', 'scan' or None, got"):
+    with pytest.raises(ValueError, match="must be 'native', 'scan' or None, got 'tree'"):
         fo.fit(problem.fit.model, problem.data, kernel="tree")

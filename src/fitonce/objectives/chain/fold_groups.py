@@ -12,7 +12,7 @@ from fitonce.core.parallel import cores
 from fitonce.core.thread_pool import THREADS, WORTH_A_THREAD
 
 _OPERATIONS = 2 * WORTH_A_THREAD  # of a group: beyond, Python around the loops hardly counts
-_BYTES = 2**23  # of a group that fills the lanes several times
+_BYTES = 2**20  # of a group that fills the lanes several times: a limit of memory leaves room for one
 _MOST = 32  # how often a group fills the lanes
 
 
