@@ -413,7 +413,7 @@ def test_ctrl_c_leaves_a_partial_result(tmp_path):
     rng = np.random.default_rng(0)
     counts = rng.poisson(np.tile(np.repeat([2, 9, 5], 50), 20))
     pd.DataFrame({"count": counts}).to_csv(tmp_path / "x.csv", index=False)
-    words = ["cv", "x.csv", "--model", "poisson-hmm", "--states", "3", "--restarts", "1", "--n", "400"]
+    words = ["cv", "x.csv", "--model", "poisson-hmm", "--states", "3", "--restarts", "1", "--n", "4000"]
     words += ["--method", "exact", "--save", "a.json", "--no-cache"]
     code = (
         "import sys; import fitonce.cli.steps as w; old = w.cross_validate\n"
@@ -427,7 +427,7 @@ def test_ctrl_c_leaves_a_partial_result(tmp_path):
     assert process.stderr is not None
     while "READY" not in process.stderr.readline():
         assert process.poll() is None
-    time.sleep(1.0)
+    time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=300)
     assert process.returncode == 130
