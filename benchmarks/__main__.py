@@ -17,6 +17,7 @@ from benchmarks import (
     large,
     lengths,
     many_sequences,
+    motion,
     peers,
     plan,
     report,
@@ -42,6 +43,7 @@ NAMES = {
     "plan": plan.main,
     "instant-crf": instant_crf.main,
     "deadlock": deadlock.main,
+    "motion": motion.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)
