@@ -36,7 +36,7 @@ def main() -> None:
     print(
         f"{SERIES} series of {lengths.min()} to {lengths.max()} steps, 1 to {MOST_STATES} states, fit and "
         f"{FOLDS} block folds: mean {np.mean(times):.2f} s, median {np.median(times):.2f}, longest "
-        f"{np.max(times):.2f}; the first {times[0]:.2f} s; compiling by JAX {compiling:.2f} s, "
+        f"{np.max(times):.2f}; the first {times[0]:.2f} s; compiling {compiling:.2f} s, "
         f"{100 * compiling / seconds:.2f} % of all"
     )
     print(

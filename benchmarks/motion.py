@@ -24,7 +24,6 @@ _OURS = f"""
 import fitonce as fo
 fit = fo.fit(fo.models.GaussianHMM(5), data, restarts=1)
 cv = fo.cross_validate(fit, fo.folds.structures(fit.data, n={FOLDS}, seed=0))
-left = [int(fold[0]) for fold in fo.folds.structures(fit.data, n={FOLDS}, seed=0).dropped]
 ok = int(cv.folds["ok"].sum())
 print(f"estimate {{cv.estimate:.4f}} (control {{cv.control:.4f}}), fit certified: {{fit.ok}}, folds: {{ok}}")
 """

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from fitonce.core.deferred import after_loading, jax
+from fitonce.core.native import seconds_of_compiling
 
 _PHASE = "/jax/core/compile/"
 _STEPS = (f"{_PHASE}jaxpr_to_mlir_module_duration", f"{_PHASE}backend_compile_duration")
@@ -24,14 +25,24 @@ def _register_listener() -> None:
     after_loading(lambda: jax.monitoring.register_event_duration_secs_listener(listen))
 
 
+def _compiling() -> float:
+    """Seconds that JAX and Numba compiled in this process so far."""
+    _register_listener()
+    return _spent[0] + seconds_of_compiling()
+
+
+def now() -> float:
+    """A clock that stands still while something is compiled."""
+    return time.perf_counter() - _compiling()
+
+
 class Stopwatch:
     """Runs from its creation."""
 
     def __init__(self) -> None:
-        _register_listener()
-        self.started, self.compiled = time.perf_counter(), _spent[0]
+        self.started, self.compiled = time.perf_counter(), _compiling()
 
     def read(self) -> tuple[float, float]:
         """Seconds so far, and those of them spent compiling in this process, without its workers."""
         seconds = time.perf_counter() - self.started
-        return seconds, min(_spent[0] - self.compiled, seconds)  # other threads may compile, too
+        return seconds, min(_compiling() - self.compiled, seconds)  # other threads may compile, too

@@ -200,19 +200,16 @@ def _refit(batches: Batches, state: Descent, folds: np.ndarray, curve: Curvature
     starts = np.repeat(curve.theta[None], len(folds), 0)
     scale = curve.scale if batches.objective.traits.together > 1 else None
     ends = minimise(batches.objective, starts, weights, tolerance=FLOOR, scale=scale)
-    batches.gradients_used[folds] += ends.work[0]
-    batches.hessians_used[folds] += ends.work[1]
     for row, fold in enumerate(folds):
-        end, at = ends, row
-        if ends.lowest(row) < 0:
-            end, at = off_saddle(batches.objective, ends, row, weights[row], tolerance=FLOOR)
-            batches.gradients_used[fold] += end.work[0].sum() if end is not ends else 0
-            batches.hessians_used[fold] += end.work[1].sum() if end is not ends else 0
-        state.thetas[fold], state.gradients[fold] = end.thetas[at], end.gradients[at]
-        state.values[fold] = end.values[at]
-        state.rungs[fold] = Rung.REFIT
-        state.status[fold] = end.status(at, curve.names, FLOOR)
-        if refusal(end.gradients[at], end.hessians[at], end.factors[at], curve.names) is None:
-            state.inverses[fold] = np.linalg.inv(end.hessians[at])  # type: ignore[index]
+        end = ends.alone(row)
+        if end.is_saddle(0):
+            end = off_saddle(batches.objective, end, weights[row], tolerance=FLOOR)
+        batches.gradients_used[fold] += end.work[0, 0]
+        batches.hessians_used[fold] += end.work[1, 0]
+        state.thetas[fold], state.gradients[fold] = end.thetas[0], end.gradients[0]
+        state.values[fold], state.rungs[fold] = end.values[0], Rung.REFIT
+        state.status[fold] = end.status(0, curve.names, FLOOR)
+        if refusal(end.gradients[0], end.hessians[0], end.factors[0], curve.names) is None:
+            state.inverses[fold] = np.linalg.inv(end.hessians[0])  # type: ignore[index]
             state.own[fold] = state.certain[fold] = True
-            state.lowest[fold] = lowest_scaled(end.hessians[at])
+            state.lowest[fold] = lowest_scaled(end.hessians[0])

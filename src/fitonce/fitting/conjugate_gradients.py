@@ -66,14 +66,12 @@ def conjugate_gradients(
     """
     count = len(rhs)
     tolerance = np.broadcast_to(np.asarray(tolerance, float), (count,))
-    x, residual, below = np.zeros_like(rhs), np.array(rhs), np.zeros_like(rhs)
+    x, residual = np.zeros_like(rhs), np.array(rhs)
     z = precondition(residual, np.arange(count))
     direction, power = z.copy(), dots(residual, z)
     begin = power.copy()
     region = _TrustRegion(np.broadcast_to(np.asarray(radii, float), (count,)), power)
-    lowest, iterations = np.full(count, np.nan), np.zeros(count, int)
-    failed, falls = np.zeros(count, bool), np.zeros(count)
-    ritz: list[list[tuple[float, float]]] = [[] for _ in range(count)]
+    known, iterations, falls = _Curvatures(rhs.shape), np.zeros(count, int), np.zeros(count)
     active = np.flatnonzero((begin > 0) & (tolerance < 1))
     for _ in range(most):
         if active.size == 0:
@@ -82,41 +80,68 @@ def conjugate_gradients(
         iterations[active] += 1
         curved = dots(direction[active], image)
         down = ~(curved > 0)
-        for row, curvature in zip(active[down], curved[down], strict=True):
-            failed[row] = not np.isfinite(curvature)
-            lowest[row] = np.nan if failed[row] else min(curvature / max(power[row], 1e-300), 0.0)
-            below[row] = direction[row]
+        known.negative(active[down], curved[down] / np.maximum(power[active[down]], 1e-300), direction)
         # A step that would leave the region, or has no positive curvature, ends on the boundary.
         wanted = np.where(down, np.inf, power[active] / np.where(down, 1.0, curved))
         step = np.minimum(wanted, region.to_edge(active))
-        lost = down & (failed[active] | ~np.isfinite(step))
-        first = lost & (iterations[active] == 1) & ~failed[active]
+        lost = down & (known.failed[active] | ~np.isfinite(step))
+        first = lost & (iterations[active] == 1) & ~known.failed[active]
         step[lost], step[first] = 0.0, 1.0
         falls[active] += step * (power[active] - 0.5 * step * np.where(lost, 0.0, curved))
         x[active] += step[:, None] * direction[active]
         inside = step == wanted
-        for row, a in zip(active[~inside & ~down], wanted[~inside & ~down], strict=True):
-            ritz[row].append((float(a), 0.0))  # the curvature counts, though the step was cut
+        cut = ~inside & ~down  # the curvature counts, though the step was cut
+        known.positive(active[cut], wanted[cut], np.zeros(cut.sum()))
         region.move(active, step, ~inside & ~lost)
         active, image, step = active[inside], image[inside], step[inside]
         residual[active] -= step[:, None] * image
         z = precondition(residual[active], active)
         after = np.maximum(dots(residual[active], z), 0.0)
         ratio = after / power[active]
-        for row, a, b in zip(active, step, ratio, strict=True):
-            ritz[row].append((float(a), float(b)))
+        known.positive(active, step, ratio)
         direction[active] = z + ratio[:, None] * direction[active]
         region.turn(active, ratio, after)
         power[active] = after
         active = active[after > tolerance[active] ** 2 * begin[active]]
-    for row in np.flatnonzero(np.isnan(lowest) & ~failed):
-        lowest[row] = _smallest(ritz[row])
     if certify:
         everyone = np.arange(count)
         rest = rhs - product(x, everyone)
         power = np.maximum(dots(rest, precondition(rest, everyone)), 0.0)
     left = np.sqrt(power / np.where(begin > 0, begin, 1.0))
-    return Solution(x, left, lowest, iterations, below, np.sqrt(region.size), region.edge, falls)
+    sizes = np.sqrt(region.size)
+    return Solution(x, left, known.lowest(), iterations, known.down, sizes, region.edge, falls)
+
+
+class _Curvatures:
+    """What products with A told of it, for each row.
+
+    Attributes:
+        failed: (m,) whether A is not finite.
+        down: (m, D) a direction of negative curvature where one was found, zeros elsewhere.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.failed, self.down = np.zeros(shape[0], bool), np.zeros(shape)
+        self._negative = np.full(shape[0], np.nan)
+        self._lanczos: list[list[tuple[float, float]]] = [[] for _ in range(shape[0])]
+
+    def negative(self, rows: np.ndarray, relative: np.ndarray, directions: np.ndarray) -> None:
+        """Curvatures (n,) of rows along their directions (m, D), relative to the preconditioner."""
+        self.failed[rows] = ~np.isfinite(relative)
+        self._negative[rows] = np.where(self.failed[rows], np.nan, np.minimum(relative, 0.0))
+        self.down[rows] = directions[rows]
+
+    def positive(self, rows: np.ndarray, steps: np.ndarray, ratios: np.ndarray) -> None:
+        """Steps (n,) of rows, and ratios (n,) of their residuals after and before."""
+        for row, step, ratio in zip(rows, steps, ratios, strict=True):
+            self._lanczos[row].append((float(step), float(ratio)))
+
+    def lowest(self) -> np.ndarray:
+        """(m,) see `Solution`."""
+        found = self._negative.copy()
+        for row in np.flatnonzero(np.isnan(found) & ~self.failed):
+            found[row] = _smallest(self._lanczos[row])
+        return found
 
 
 class _TrustRegion:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,9 +9,9 @@ import numpy as np
 import scipy  # whose `optimize` is imported when first used
 
 from fitonce.core import memory
-from fitonce.core.native import seconds_of_compiling
 from fitonce.core.numerics import generator, in_float64
 from fitonce.core.parameters import Params
+from fitonce.core.stopwatch import now
 from fitonce.core.threads import blas_threads_for
 from fitonce.fitting.batched_lbfgs import batched_lbfgs
 from fitonce.fitting.hessian import PRODUCTS_PAY
@@ -35,11 +34,6 @@ class Run(NamedTuple):
     x: np.ndarray
     value: float
     seconds: float
-
-
-def now() -> float:
-    """A clock that stands still while loops are compiled."""
-    return time.perf_counter() - seconds_of_compiling()
 
 
 def starting_points(
@@ -135,7 +129,7 @@ def _in_metric(objective: Objective, starts: np.ndarray, most: int) -> np.ndarra
     takes the same way whatever the units; unlike EM it is fast where states overlap. The metric is made
     again after some iterations: far from its start it may be wrong by orders of magnitude."""
     thetas, before = starts, np.full(len(starts), np.inf)
-    for _ in range(-(-most // _ITERATIONS_OF_METRIC)):
+    for done in range(0, most, _ITERATIONS_OF_METRIC):
         inverses = [objective.preconditioner(theta) for theta in thetas]
         end = batched_lbfgs(
             lambda thetas, _: objective.values_and_gradients(
@@ -146,7 +140,7 @@ def _in_metric(objective: Objective, starts: np.ndarray, most: int) -> np.ndarra
             ),
             thetas,
             tolerance=_NEARLY,
-            most=min(most, _ITERATIONS_OF_METRIC),
+            most=min(most - done, _ITERATIONS_OF_METRIC),
             longest=_LONGEST,
         )
         thetas = end.thetas

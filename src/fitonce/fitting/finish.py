@@ -102,14 +102,13 @@ def _finish(objective: Objective, theta: np.ndarray, tolerance: float, max_steps
 def _with_matrix(objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int) -> Finished:
     names, base = list(objective.space.names), objective.base[None]
     end = minimise(objective, theta[None], base, tolerance=tolerance, max_steps=max_steps)
-    row = 0
     for _ in range(_MOST_SADDLES if max_steps else 0):
-        if not end.lowest(row) < 0:
+        if not end.is_saddle(0):
             break
-        end, row = off_saddle(objective, end, row, base[0], tolerance=tolerance)
-    hessian = DenseHessian(end.hessians[row], names, factor=end.factors[row])
-    status, distance = end.status(row, names, tolerance), float(end.distances[row])
-    return Finished(end.thetas[row], end.gradients[row], hessian, distance, end.lowest(row), status)
+        end = off_saddle(objective, end, base[0], tolerance=tolerance)
+    hessian = DenseHessian(end.hessians[0], names, factor=end.factors[0])
+    status, distance = end.status(0, names, tolerance), float(end.distances[0])
+    return Finished(end.thetas[0], end.gradients[0], hessian, distance, end.lowest(0), status)
 
 
 def _by_bound(

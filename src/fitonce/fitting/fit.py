@@ -19,9 +19,10 @@ from fitonce.core.parameters import Params
 from fitonce.core.progress import bar, stage
 from fitonce.core.renamed import deprecated
 from fitonce.core.status import Status
+from fitonce.core.stopwatch import now
 from fitonce.core.wording import counted
 from fitonce.data.places import Names
-from fitonce.fitting.descent import descend, now, starting_points
+from fitonce.fitting.descent import descend, starting_points
 from fitonce.fitting.finish import Finished, by_products, finish
 from fitonce.fitting.footprint import hold_point
 from fitonce.fitting.hessian import HessianOperator

@@ -7,7 +7,7 @@ that do not depend on how parameters are scaled.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
@@ -50,6 +50,16 @@ class Minima:
     distances: np.ndarray
     values: np.ndarray
     work: np.ndarray
+
+    def alone(self, fold: int) -> Minima:
+        """Of one fold."""
+        some = slice(fold, fold + 1)
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        return Minima(**{name: p[:, some] if name == "work" else p[some] for name, p in parts.items()})
+
+    def is_saddle(self, fold: int) -> bool:
+        """Whether a fold's Hessian has a negative eigenvalue."""
+        return self.factors[fold] is None and self.lowest(fold) < 0
 
     def lowest(self, fold: int) -> float:
         """The smallest eigenvalue of a fold's Hessian; nan where that is not finite."""
@@ -117,18 +127,15 @@ def minimise(
     )
 
 
-def off_saddle(
-    objective: Objective, saddles: Minima, row: int, weights: np.ndarray, *, tolerance: float
-) -> tuple[Minima, int]:
-    """Descend both ways from a saddle point, along the most negative curvature; weights (P,).
-
-    Returns: the minima that hold the lowest of the three points, and its row.
-    """
-    down = ASIDE * np.linalg.eigh(saddles.hessians[row])[1][:, 0]
-    beside = saddles.thetas[row] + np.stack([down, -down])
+def off_saddle(objective: Objective, saddle: Minima, weights: np.ndarray, *, tolerance: float) -> Minima:
+    """Descend both ways from the saddle point of one fold with weights (P,), along the most negative
+    curvature. Returns: the lowest of the three points, with the work of all."""
+    down = ASIDE * np.linalg.eigh(saddle.hessians[0])[1][:, 0]
+    beside = saddle.thetas + np.stack([down, -down])
     ends = minimise(objective, beside, np.stack([weights, weights]), tolerance=tolerance)
     best = int(np.argmin(np.where(np.isnan(ends.values), np.inf, ends.values)))
-    return (ends, best) if ends.values[best] < saddles.values[row] else (saddles, row)
+    lowest = ends.alone(best) if ends.values[best] < saddle.values[0] else saddle
+    return replace(lowest, work=saddle.work + ends.work.sum(1, keepdims=True))
 
 
 def _is_good(
