@@ -319,7 +319,7 @@ def test_a_plan_says_what_h_takes():
 
 
 def test_a_plan_says_where_h_does_not_fit():
-    data = np.random.default_rng(0).normal(size=(30, 7))
+    data = np.random.default_rng(0).normal(size=(30, 12))
     plan = fo.plan(fo.models.ARHMM(2, 2), data, memory_limit=1e4)
     assert not plan.dense
     assert "not formed: solved by products" in repr(plan)

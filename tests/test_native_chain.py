@@ -294,6 +294,10 @@ MODELS = {
 MODELS |= {
     "events": (fo.models.EventCounts(steps_per_day=4), counts()),
     "autoregression": (fo.models.ARHMM(2, 1), two_channels()),
+    "longer memory": (fo.models.ARHMM(2, 2, noise="state"), in_other_units(two_channels()[::2])),
+    "no memory": (fo.models.ARHMM(2, 0, noise="fixed", bias_scale=None), two_channels()),
+    "network": (fo.models.NeuralARHMM(2, 1, hidden=3), in_other_units(two_channels())),
+    "networks": (fo.models.NeuralARHMM(2, 1, hidden=2, noise="state"), two_channels(missing=False)),
     "missing": (fo.models.HMM(2, Gaussian("full", mean_scale=3.0)), two_channels()),
     "integers": (
         fo.models.HMM(2, Gaussian("full", mean_scale=3.0)),
@@ -420,9 +424,9 @@ def test_what_has_no_native_form_is_left_to_jax():
     assert type(native.with_scheme(schemes.B(normalised=True))) is ChainObjective
     assert isinstance(native.with_scheme(schemes.B()), NativeChainObjective)
     assert isinstance(native.with_scheme(schemes.Structures()), NativeChainObjective)
-    network = fo.models.NeuralARHMM(2, hidden=12)
+    network = fo.models.NeuralARHMM(2, hidden=300)
     assert type(best_objective(network, two_channels())) is ChainObjective
-    with pytest.raises(ValueError, match="needs an emission with closed forms or at most 40 parameters"):
+    with pytest.raises(ValueError, match="needs an emission with closed forms and at most 3,000"):
         best_objective(network, two_channels(), "native")
     with pytest.raises(ValueError, match=r"kernel must be 'native', 'scan', 'tree' or None, got 'gpu'"):
         best_objective(fo.models.HMM(2, Poisson()), counts(), "gpu")

@@ -22,6 +22,7 @@ from fitonce.core.native import compiled, inlined
 
 _RENORMALISE = 64  # steps
 BLOCK = 128  # steps
+_TINY = 1e-250  # smaller sums may have lost terms to underflow
 
 
 @compiled
@@ -125,18 +126,31 @@ def held_out_losses(nodes, rows, index, scored, losses):  # type: ignore[no-unty
         for place in range(scored.shape[1]):
             step = scored[fold, place]
             row = index[step]
-            peak = -np.inf
-            for k in range(states):
-                if nodes[step, k, fold] > 0.0:
-                    peak = max(peak, np.log(nodes[step, k, fold]) + rows[row, k, fold])
+            peak = rows[row, 0, fold]
+            for k in range(1, states):
+                peak = max(peak, rows[row, k, fold])
             total = 0.0
-            if peak == -np.inf:  # nothing is possible, or what is not a number hides it
-                peak = 0.0
             for k in range(states):
-                share, above = nodes[step, k, fold], rows[row, k, fold] - peak
-                if share > 0.0:  # tiny shares have densities far above the peak
-                    total += share * np.exp(above) if above < 600.0 else np.exp(np.log(share) + above)
-            losses[fold, place] = -(np.log(total) + peak)
+                total += nodes[step, k, fold] * np.exp(rows[row, k, fold] - peak)
+            if total > _TINY:  # false where it is not a number
+                losses[fold, place] = -(np.log(total) + peak)
+            else:
+                losses[fold, place] = _loss_by_logarithms(states, nodes, rows, step, row, fold)
+
+
+@inlined
+def _loss_by_logarithms(states, nodes, rows, step, row, fold):  # type: ignore[no-untyped-def]
+    """The same where densities are far below that of a state which is impossible, or nearly."""
+    peak, total = -np.inf, 0.0
+    for k in range(states):
+        if nodes[step, k, fold] > 0.0:
+            peak = max(peak, np.log(nodes[step, k, fold]) + rows[row, k, fold])
+    if peak == -np.inf:  # nothing is possible, or what is not a number hides it
+        peak = 0.0
+    for k in range(states):
+        if nodes[step, k, fold] > 0.0:
+            total += np.exp(np.log(nodes[step, k, fold]) + rows[row, k, fold] - peak)
+    return -(np.log(total) + peak)
 
 
 @inlined

@@ -23,10 +23,13 @@ from fitonce.core.units import in_units
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import Blocks, Emission, EmissionTraits, Rows
+from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values
+from fitonce.models.emissions.closed_network import ClosedNetwork
+from fitonce.models.emissions.closed_regression import ClosedLinearRegression
 from fitonce.models.emissions.gauss_newton import Layers, Problem, improved
 from fitonce.models.emissions.regression import (
     NoiseModel,
-    regression_information,
+    mean_variance,
     ridge,
     spread_of,
     starting_shares,
@@ -133,9 +136,18 @@ class LinearAutoregression(Autoregression):
         return best | {"weight": coefficients[:, :, :-1]} if self.order else best
 
     def information(self, params: Params, shares: np.ndarray, rows: Rows) -> Blocks:
-        """As for `Emission`: the coordinates of a state are bias, log variance if it has its own, and
-        weight; a shared log variance is the only shared one."""
-        return regression_information(rows, shares, params, self.noise)
+        seen, counts = rows.mask().astype(float), np.asarray(rows.counts)
+        constant, covariates = np.zeros(len(seen)), np.asarray(rows.covariates)
+        arrays = Observations(np.asarray(rows.x), seen, counts, constant, covariates)
+        values = Values.at(np.empty(0), {name: np.asarray(value) for name, value in params.items()})
+        blocks = -self._closed(np.nan).curvature(values, shares * (counts > 0)[:, None], arrays)
+        return self.noise.split(blocks, seen.shape[1])
+
+    def closed_forms(self, rows: Observations) -> ClosedForms:
+        return self._closed(float(mean_variance(rows.x, rows.seen * rows.counts[:, None])))
+
+    def _closed(self, spread: float) -> ClosedForms:
+        return ClosedLinearRegression(*self.noise.closed(spread), self.weight_scale, self.bias_scale)
 
     def log_prior(self, params: Params, rows: Rows) -> Array:
         value = self.noise.log_prior(params, rows)
@@ -238,6 +250,10 @@ class NeuralAutoregression(Autoregression):
         shared = int(self.noise.kind == "shared")
         total = np.full((shared, shared), sum(squares))
         return np.stack(blocks), np.zeros((states, blocks[0].shape[0], shared)), total
+
+    def closed_forms(self, rows: Observations) -> ClosedForms:
+        spread = float(mean_variance(rows.x, rows.seen * rows.counts[:, None]))
+        return ClosedNetwork(*self.noise.closed(spread), self.hidden, self.weight_scale)
 
     def _layers(self, params: Params) -> list[Layers]:
         parts = [np.asarray(params[name], float) for name in Layers._fields]

@@ -45,8 +45,7 @@ class ClosedFullGaussian(ClosedForms):
 
     def _factors_alone(self, values: Values) -> list[tuple[np.ndarray, np.ndarray]]:
         """The same for each state, where there is no axis of folds."""
-        lifted = {name: values[name][..., None] for name in ("mean", "covariance")}
-        return [pairs[0] for pairs in self._factors(Values.at(values.thetas, lifted))]
+        return [pairs[0] for pairs in self._factors(values.lifted())]
 
     def operations(self, states: int, rows: Observations) -> int:
         return states * rows.x.size * rows.x.shape[1]

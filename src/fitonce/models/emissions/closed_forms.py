@@ -29,6 +29,10 @@ class Values(dict[str, np.ndarray]):
         """The first fold, without an axis for folds."""
         return Values.at(self.thetas[0], {name: array[..., 0] for name, array in self.items()})
 
+    def lifted(self) -> Values:
+        """With an axis for one fold, where there is none."""
+        return Values.at(self.thetas[None], {name: array[..., None] for name, array in self.items()})
+
 
 class Observations(NamedTuple):
     """Rows of observations in NumPy.
@@ -79,6 +83,10 @@ class ClosedForms(ABC):
     @abstractmethod
     def curvature(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
         """(K, P, P) second derivatives of sum_r shares[r, k] log p(row r | k), of one fold."""
+
+    def metric(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
+        """An approximation of `curvature`, for use as a preconditioner, that is negative definite."""
+        return self.curvature(values, shares, rows)
 
     @abstractmethod
     def log_prior(self, values: Values, rows: Observations) -> np.ndarray:

@@ -13,7 +13,7 @@ from scipy import linalg
 
 from fitonce.core.threads import one_blas_thread
 from fitonce.models.emissions.base import Rows
-from fitonce.models.emissions.regression import with_intercept
+from fitonce.models.emissions.closed_regression import with_intercept
 
 _STEPS = 2  # per state and M step: more do not pay, because EM then changes the shares
 _MOST_DAMPINGS = 8
@@ -84,21 +84,59 @@ class Problem(NamedTuple):
         return gradient
 
     def gauss_newton(self, layers: Layers) -> np.ndarray:
-        """The Gauss-Newton approximation of the Hessian of `squares` / 2. It treats missing channels as
-        observed, which overestimates their information."""
+        """The Gauss-Newton approximation of the Hessian of `squares` / 2."""
+        return self._ordered(layers, self._gauss_newton(layers))
+
+    def hessian(self, layers: Layers) -> np.ndarray:
+        """That of `squares` / 2, with second derivatives of the network."""
+        matrix, hidden = self._gauss_newton(layers), self.hidden(layers)
+        rest, slope = self.residuals(layers) * self.shares[:, None], 1.0 - hidden**2
+        bend = 2.0 * hidden * slope * (rest @ layers.weight_out)
+        width, units = self.inputs.shape[1], hidden.shape[1]
+        for unit in range(units):
+            inner = slice(unit * width, (unit + 1) * width)
+            matrix[inner, inner] += (self.inputs * bend[:, unit, None]).T @ self.inputs
+            outer = units * width + unit + (units + 1) * np.arange(rest.shape[1])
+            cross = (self.inputs * slope[:, unit, None]).T @ rest
+            matrix[inner, outer] -= cross
+            matrix[outer, inner] -= cross.T
+        return self._ordered(layers, matrix)
+
+    def _gauss_newton(self, layers: Layers) -> np.ndarray:
+        """By coefficients of the hidden units, then by those of the outputs."""
         hidden = self.hidden(layers)
         inner = hidden.shape[1] * self.inputs.shape[1]  # not -1: a state may have no rows
         slopes = ((1.0 - hidden**2)[:, :, None] * self.inputs[:, None]).reshape(-1, inner)
         both = np.concatenate([slopes, with_intercept(hidden)], 1)
-        gram = (both * self.shares[:, None]).T @ both
         repeated = np.repeat(layers.weight_out, self.inputs.shape[1], 1)  # (C, H (Q + 1))
-        cross = repeated.T[:, :, None] * gram[:inner, None, inner:]  # (H (Q + 1), C, H + 1)
-        cross = cross.reshape(inner, -1)
-        outer = np.kron(np.eye(len(layers.weight_out)), gram[inner:, inner:])
-        matrix = np.block([[gram[:inner, :inner] * (repeated.T @ repeated), cross], [cross.T, outer]])
+        channels, outer = len(repeated), both.shape[1] - inner
+        matrix = np.zeros((inner + channels * outer, inner + channels * outer))
+        same = bool((self.observed == self.observed[:, :1]).all())
+        for channel, weight in enumerate(repeated):
+            if channel == 0 or not same:
+                gram = (both * (self.shares * self.observed[:, channel])[:, None]).T @ both
+            own = slice(inner + channel * outer, inner + (channel + 1) * outer)
+            matrix[:inner, :inner] += gram[:inner, :inner] * np.outer(weight, weight)
+            matrix[:inner, own] = weight[:, None] * gram[:inner, inner:]
+            matrix[own, :inner] = matrix[:inner, own].T
+            matrix[own, own] = gram[inner:, inner:]
+        return matrix
+
+    @staticmethod
+    def _ordered(layers: Layers, matrix: np.ndarray) -> np.ndarray:
+        """In the order of `Layers.flat`."""
         ordered, places = np.empty_like(matrix), layers.places()
         ordered[np.ix_(places, places)] = matrix
         return ordered
+
+    def pulls_of_rows(self, layers: Layers) -> np.ndarray:
+        """(R, P) slopes of -|residual_r|^2 / 2."""
+        hidden, rest = self.hidden(layers), self.residuals(layers)
+        inner = ((rest @ layers.weight_out) * (1.0 - hidden**2))[:, :, None] * self.inputs[:, None]
+        outer = rest[:, :, None] * with_intercept(hidden)[:, None]
+        found = np.empty((len(rest), layers.flat().size))
+        found[:, layers.places()] = np.concatenate([p.reshape(len(rest), -1) for p in (inner, outer)], 1)
+        return found
 
 
 def improved(problem: Problem, layers: Layers, variance: float, precision: float) -> Layers:

@@ -8,11 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from fitonce.core.constraints import Constraint, Positive
-from fitonce.core.deferred import jit, jnp
+from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array, is_number
 from fitonce.core.parameters import Params
 from fitonce.core.units import Units, in_units
-from fitonce.models.emissions.base import LOG_2PI, Blocks, Rows, best_kmeans
+from fitonce.models.emissions.base import LOG_2PI, Blocks, Rows, best_kmeans, channel_moments
+from fitonce.models.emissions.closed_regression import with_intercept
 
 Noise = Literal["fixed", "shared", "state"]
 NOISES = ("fixed", "shared", "state")
@@ -62,7 +63,7 @@ class NoiseModel:
     def log_prior(self, params: Params, rows: Rows) -> Array:
         if self.kind == "fixed":
             return jnp.zeros(())
-        variance, square = params["variance"], self._prior_variance(rows)
+        variance, square = params["variance"], self.prior_variance(spread_of(rows))
         channels = rows.x.shape[1]
         return -0.5 * self.strength * channels * jnp.sum(jnp.log(variance) + square / variance)
 
@@ -76,6 +77,18 @@ class NoiseModel:
         square = jnp.sum(residual**2, 1).T
         return -0.5 * (square / variance + count * (jnp.log(variance) + LOG_2PI))
 
+    def closed(self, spread: float) -> tuple[str, float, float, float]:
+        """What `ClosedRegression` has to know, for data of variance `spread`."""
+        return self.kind, self.variance, self.strength, float(self.prior_variance(spread))
+
+    def split(self, blocks: np.ndarray, place: int) -> Blocks:
+        """`Emission.information` from the blocks (K, P, P) of closed forms, whose log variance, if it is
+        learned, is at `place`."""
+        shared = self.kind == "shared"
+        own = np.delete(np.arange(blocks.shape[1]), [place] if shared else [])
+        common = slice(place, place + shared)
+        return blocks[:, own[:, None], own], blocks[:, own, common], blocks[:, common, common].sum(0)
+
     def best(self, squares: np.ndarray, counts: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         """The best variance for sums of squares (K,) over numbers of entries (K,)."""
         if self.kind == "fixed":
@@ -83,28 +96,30 @@ class NoiseModel:
         prior = self.strength * rows.x.shape[1]
         if self.kind == "shared":
             squares, counts = squares.sum(), counts.sum()
-        spread = float(self._prior_variance(rows))
+        spread = float(self.prior_variance(spread_of(rows)))
         total, mass = squares + prior * spread, counts + prior
         # A state without mass gets the prior's variance, and an exact fit a small positive one.
         best = np.where(mass > 0, total / np.where(mass > 0, mass, 1.0), spread)
         return {"variance": np.maximum(best, 1e-12 * max(spread, np.finfo(float).tiny))}
 
-    def _prior_variance(self, rows: Rows) -> Any:
-        return 0.01 * spread_of(rows) if self.scale is None else self.scale**2
+    def prior_variance(self, spread: Any) -> Any:
+        """The center of the prior of variances, for data of variance `spread`."""
+        return 0.01 * spread if self.scale is None else self.scale**2
 
 
 _SEGMENT = 25  # steps: long enough to identify a state, short enough to be within one
 _ROWS = 2**22  # entries of weighted regressors at a time
 
 
-@jit
-def spread_of(rows: Rows) -> Array:
-    """The variance of the observed values, averaged over channels."""
-    weight = (rows.counts > 0)[:, None] & (True if rows.observed is None else rows.observed)
-    weight = jnp.broadcast_to(weight, rows.x.shape).astype(rows.x.dtype)
-    total = jnp.maximum(weight.sum(0), 1.0)
-    mean = (weight * rows.x).sum(0) / total
-    return jnp.mean((weight * (rows.x - mean) ** 2).sum(0) / total)
+def spread_of(rows: Rows) -> Any:
+    """The variance of the observed values, averaged over channels, in NumPy or JAX."""
+    weight = 1.0 * rows.counts[:, None]
+    return mean_variance(rows.x, weight if rows.observed is None else weight * rows.observed)
+
+
+def mean_variance(x: Any, weight: Any) -> Any:
+    """The variance of each channel of x (R, C), averaged over channels."""
+    return channel_moments(x, weight)[1].mean()
 
 
 def unit_of(rows: Rows) -> np.ndarray:
@@ -142,11 +157,6 @@ def _segment_labels(rows: Rows, n_states: int, rng: np.random.Generator) -> np.n
     for state, start in enumerate(rng.choice(full, n_states, replace=len(full) < n_states)):
         labels[start : start + length] = state
     return labels
-
-
-def with_intercept(columns: np.ndarray) -> np.ndarray:
-    """Columns (R, Q) followed by a column of ones."""
-    return np.concatenate([columns, np.ones((len(columns), 1))], 1)
 
 
 def ridge(
@@ -198,43 +208,3 @@ def _moments(design: np.ndarray, weight: np.ndarray, x: np.ndarray) -> tuple[np.
         total += weighted.T @ both[some]
     total = total.reshape(states, width, -1)
     return total[:, :, :width], total[:, :, width:]
-
-
-def regression_information(rows: Rows, shares: np.ndarray, params: Any, noise: NoiseModel) -> Blocks:
-    """`Emission.information` of linear regressions with coordinates bias, log variance (if the noise is
-    per "state") and weight.
-
-    With residual e, design d and variance v = exp(n), the entries are d d' / v for the coefficients of
-    one channel, d e / v for those and n, and |e|^2 / (2 v) for n.
-    """
-    x = np.asarray(rows.x)
-    design = with_intercept(np.asarray(rows.covariates))
-    shares, observed = shares * (np.asarray(rows.counts) > 0)[:, None], rows.mask()
-    states, channels, width = shares.shape[1], x.shape[1], design.shape[1]
-    variance = noise.per_state(params, states)
-    weight = np.asarray(params.get("weight", np.zeros((states, channels, 0))))
-    own = noise.kind == "state"
-    size = channels * width + own
-    weights = channels + own + np.arange(channels * (width - 1)).reshape(channels, -1)
-    # Positions of each channel's coefficients, the bias last as in the design.
-    places = np.concatenate([weights, np.arange(channels)[:, None]], 1)
-    blocks, tied = np.zeros((states, size, size)), np.zeros((states, size, 1))
-    squares = np.zeros(states)
-    for state in range(states):
-        share = shares[:, state]
-        residual = x - design[:, :-1] @ weight[state].T - np.asarray(params["bias"])[state]
-        residual = residual * observed
-        for channel, seen in enumerate(observed.T):
-            if channel == 0 or rows.observed is not None:  # else it is the same for all channels
-                gram = (design * (share * seen)[:, None]).T @ design / variance[state]
-            blocks[state][np.ix_(places[channel], places[channel])] = gram
-        cross = (design * share[:, None]).T @ residual / variance[state]  # (Q, C)
-        tied[state, places, 0] = cross.T
-        squares[state] = 0.5 * float(share @ (residual**2).sum(1)) / variance[state]
-    if own:
-        blocks[:, channels, :] += tied[..., 0]
-        blocks[:, :, channels] += tied[..., 0]
-        blocks[:, channels, channels] = squares
-    if noise.kind != "shared":
-        return blocks, np.zeros((states, size, 0)), np.zeros((0, 0))
-    return blocks, tied, np.array([[squares.sum()]])

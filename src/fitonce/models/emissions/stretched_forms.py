@@ -32,6 +32,9 @@ class StretchedForms(ClosedForms):
     def curvature(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
         return self._twice(self.plain.curvature(values, shares, rows))
 
+    def metric(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
+        return self._twice(self.plain.metric(values, shares, rows))
+
     def log_prior(self, values: Values, rows: Observations) -> np.ndarray:
         return self.plain.log_prior(values, rows)
 

@@ -37,6 +37,7 @@ from fitonce.objectives.schemes import A, B, Increments, Scheme, Structures
 _FEW = 40  # parameters of an emission without closed forms
 # What a group of folds and conditional probabilities of one fold take; longer chains are left to JAX.
 _ARRAYS, _MOST_BYTES = 5, 2**33
+_MOST_PARAMETERS = 3_000  # beyond, H from scores by JAX is faster than from tangents
 _MANY = 500  # parameters: beyond, Newton's method works by products
 
 
@@ -55,8 +56,8 @@ def best_objective(model: ChainModel, data: Any, kernel: str | None = None) -> C
         return _native(made)
     if kernel == "native":
         raise ValueError(
-            f"kernel='native' needs an emission with closed forms or at most {_FEW} parameters, "
-            f"which {model} has not"
+            f"kernel='native' needs an emission with closed forms and at most {_MOST_PARAMETERS:,} "
+            f"parameters, or at most {_FEW} parameters, which {model} has not"
         )
     return made.placed()
 
@@ -78,7 +79,7 @@ def _is_native(objective: ChainObjective) -> bool:
     if 8 * len(steps.index) * states * (_ARRAYS * LANES + 2 * states) > _MOST_BYTES:
         return False
     if closed_forms(model, steps) is not None:
-        return True
+        return space.size <= _MOST_PARAMETERS
     return space.size - len(Split(space, model.n_states).chain) <= _FEW
 
 
@@ -250,7 +251,7 @@ class NativeChainObjective(ChainObjective):
         others = others - _log_sum(others)
         values = np.where(steps.seen > 0, _log_sum(others + emitted)[:, 0], 0.0)
         cavity, slopes = np.exp(others), np.empty((self.space.size, len(values)))
-        for some, moved in self.parts.directions(point, np.eye(self.space.size)):
+        for some, moved in self.parts.directions(point):
             reach = curvature.tangents(self.parts, point, moved).reach
             own = np.einsum("tk,tkm->tm", known.nodes, reach)
             slopes[some] = (own - np.einsum("tk,tkm->tm", cavity, reach - moved[0])).T * steps.seen
@@ -327,7 +328,8 @@ class NativeChainObjective(ChainObjective):
         """The inverse of the complete-data information and the prior's, which is nearly diagonal."""
         point = self.parts.point(theta, self.base if weights is None else weights)
         scale = point.given.coefficients[self.steps.sequence, 0] * point.given.weights[:, 0]
-        factor = definite_factor(-self.parts.complete(point, scale[:, None] * point.known.nodes))
+        counted = scale[:, None] * point.known.nodes
+        factor = definite_factor(-self.parts.complete(point, counted, definite=True))
         return lambda columns: linalg.cho_solve(factor, columns)
 
 

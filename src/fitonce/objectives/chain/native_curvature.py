@@ -45,8 +45,8 @@ def tangents(parts: Parts, point: Point, moved: Any, with_links: bool = False) -
 
 def products(parts: Parts, point: Point, directions: np.ndarray | None = None) -> np.ndarray:
     """(m, D) H times directions (m, D); H itself without them."""
-    directions = np.eye(parts.program.space.size) if directions is None else directions
-    found = np.empty(directions.shape)
+    size = parts.program.space.size
+    found = np.empty((size if directions is None else len(directions), size))
     given, steps = point.given, parts.steps
     begins, scale = steps.starts[:-1], given.coefficients[steps.sequence, 0]
     for some, moved in parts.directions(point, directions):
@@ -57,7 +57,8 @@ def products(parts: Parts, point: Point, directions: np.ndarray | None = None) -
         reach *= given.weights[:, :1, None]
         found[some] = parts.moved_back(point, reach, firsts, along.pairs[0])
     counted = (scale * given.weights[:, 0])[:, None] * point.known.nodes
-    return -(found + directions @ parts.complete(point, counted))
+    complete = parts.complete(point, counted)
+    return -(found + (complete if directions is None else directions @ complete))
 
 
 def _of_states(parts: Parts, point: Point, along: Tangents) -> np.ndarray:
@@ -75,7 +76,7 @@ def slopes_of_sites(parts: Parts, point: Point, coordinates: int) -> np.ndarray:
     found = np.zeros((len(every), coordinates))
     known, drops_states = point.known, isinstance(parts.program.scheme, B)
     density = np.where(known.nodes > 0, point.given.rows[parts.steps.index, :, 0], 0.0)
-    for some, moved in parts.directions(point, every):
+    for some, moved in parts.directions(point):
         along = tangents(parts, point, moved, drops_states)
         reach = _of_states(parts, point, along)
         here = np.einsum("tkm,tk->mt", reach, density)
@@ -110,9 +111,9 @@ def _add_links(parts: Parts, point: Point, moved: Any, along: Tangents, slopes: 
 def slopes_of_increments(parts: Parts, point: Point) -> np.ndarray:
     """J (D, T): minus derivatives of log p(x_t | x_<t)."""
     filtered, _ = point.known.filtered()
-    every, steps = np.eye(parts.program.space.size), parts.steps
-    found = np.empty((len(every), len(filtered)))
-    for some, moved in parts.directions(point, every):
+    steps = parts.steps
+    found = np.empty((parts.program.space.size, len(filtered)))
+    for some, moved in parts.directions(point):
         reach, values = np.empty_like(moved[0]), np.empty(moved[0].shape[::2])
         arrays = (filtered, point.known.back, *moved, point.given.links_of(0), steps.starts)
         engine.prefix_tangents(*arrays, reach, values)

@@ -204,21 +204,36 @@ class Parts:
                 slopes[places] = excess[entries]
         return slopes.T
 
-    def directions(self, point: Point, directions: np.ndarray) -> Iterator[tuple[slice, Any]]:
-        """Some directions (m, D) at a time: their place, and derivatives of the log-potentials."""
+    def directions(
+        self, point: Point, directions: np.ndarray | None = None
+    ) -> Iterator[tuple[slice, Any]]:
+        """Some directions (m, D) at a time, or some coordinates: their place, and derivatives of the
+        log-potentials."""
+        count = self.program.space.size if directions is None else len(directions)
         width = 32 * point.known.nodes.size
         room = memory.room(_DIRECTION_BYTES, width, "one direction of H")
         most = max(int(room // width), 1)
-        by_state = point.scores.transpose(1, 0, 2)
-        for start in range(0, len(directions), most):
-            some = slice(start, start + most)
-            along = directions[some]
-            own = along.T[self.own]  # (K, P, m)
-            emission = np.empty((*point.known.nodes.shape, len(along)))
-            np.matmul(by_state, own, out=emission.transpose(1, 0, 2))
+        for start in range(0, count, most):
+            some = slice(start, min(start + most, count))
+            if directions is None:
+                emission = self._emission_slopes(point, some)
+                along = np.eye(some.stop - start, count, start)
+            else:
+                along = directions[some]
+                emission = np.empty((*point.known.nodes.shape, len(along)))
+                by_state, own = point.scores.transpose(1, 0, 2), along.T[self.own]
+                np.matmul(by_state, own, out=emission.transpose(1, 0, 2))
             emission *= point.given.weights[:, :1, None]
             first, move = (self.log_slopes(name, point.values, along) for name in CHAIN)
             yield some, (emission, first[None], move[None])
+
+    def _emission_slopes(self, point: Point, some: slice) -> np.ndarray:
+        """(T, K, m) derivatives of log densities by some of the coordinates."""
+        found = np.zeros((*point.known.nodes.shape, some.stop - some.start))
+        for state, places in enumerate(self.own):
+            here = (places >= some.start) & (places < some.stop)
+            found[:, state, places[here] - some.start] = point.scores[:, state, here]
+        return found
 
     def log_slopes(self, name: str, values: Values, along: np.ndarray) -> np.ndarray:
         """(K, m) or (K, K, m): derivatives of log probabilities along directions (m, D)."""
@@ -243,15 +258,17 @@ class Parts:
                 found[:, places] = (counts - total * point.values[name][..., None])[entries].T
         return found
 
-    def complete(self, point: Point, counted: np.ndarray) -> np.ndarray:
-        """(D, D) second derivatives of the log posterior, if counts of states (T, K) were given."""
+    def complete(self, point: Point, counted: np.ndarray, *, definite: bool = False) -> np.ndarray:
+        """(D, D) second derivatives of the log posterior, if counts of states (T, K) were given; or an
+        approximation that is negative definite."""
         found = np.zeros((self.program.space.size, self.program.space.size))
         rows, known = self.steps.rows, point.known
         shares = counted
         if len(rows.x) != len(counted):
             shares = np.zeros((len(rows.x), counted.shape[1]))
             np.add.at(shares, self.steps.index, counted)
-        own = self.forms.curvature(point.values, shares, rows)
+        second = self.forms.metric if definite else self.forms.curvature
+        own = second(point.values, shares, rows)
         own = own + self.forms.prior_curvature(point.values, rows)
         for places, block in zip(self.own, own, strict=True):
             found[np.ix_(places, places)] += block
