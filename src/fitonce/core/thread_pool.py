@@ -12,6 +12,7 @@ import numpy as np
 
 from fitonce.core.memory import shared
 from fitonce.core.parallel import cores
+from fitonce.core.threads import one_blas_thread
 
 _Part = TypeVar("_Part")
 WORTH_A_THREAD = 3e5  # operations, about a millisecond: fewer take less time than the Python around them
@@ -40,7 +41,8 @@ class Threads:
             return [work(part) for part in parts]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(cores(), initializer=self._mark)
-        return list(self._pool.map(shared(work, min(cores(), len(parts))), parts))
+        with one_blas_thread():  # threads of BLAS would compete with these
+            return list(self._pool.map(shared(work, min(cores(), len(parts))), parts))
 
     def _mark(self) -> None:
         self._local.inside = True

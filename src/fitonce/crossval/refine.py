@@ -198,7 +198,8 @@ def _refit(batches: Batches, state: Descent, folds: np.ndarray, curve: Curvature
     """The last rung: damped Newton from the full fit, with exact Hessians near the end."""
     weights = batches.weights_of(folds)
     starts = np.repeat(curve.theta[None], len(folds), 0)
-    scale = curve.scale if batches.objective.traits.together > 1 else None
+    traits = batches.objective.traits
+    scale = curve.scale if traits.together > 1 and not traits.closed_form_hessian else None
     ends = minimise(batches.objective, starts, weights, tolerance=FLOOR, scale=scale)
     for row, fold in enumerate(folds):
         end = ends.alone(row)

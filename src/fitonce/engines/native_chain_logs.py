@@ -134,7 +134,25 @@ def _normalise(logs):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _reach(n, starts, back, d_emission, d_initial, d_moves, links, reach):  # type: ignore[no-untyped-def]
+def _spans(d_moves):  # type: ignore[no-untyped-def]
+    """(K, 2) from which direction until before which one transitions out of each state have derivatives:
+    a few, where directions are coordinates."""
+    states, count = d_moves.shape[1], d_moves.shape[3]
+    spans = np.zeros((states, 2), np.int64)
+    for i in range(states):
+        begin, end = count, 0
+        for m in range(count):
+            used = len(d_moves) > 1
+            for j in range(states):
+                used = used or d_moves[0, i, j, m] != 0.0
+            if used:
+                begin, end = min(begin, m), m + 1
+        spans[i, 0], spans[i, 1] = begin, end
+    return spans
+
+
+@inlined
+def _reach(n, starts, back, d_emission, d_initial, d_moves, links, spans, reach):  # type: ignore[no-untyped-def]
     """Derivatives of log p(z_t = k, x_1 .. x_t) of the sequence n."""
     states, count = reach.shape[1], reach.shape[2]
     begin, first = starts[n], n if len(d_initial) > 1 else 0
@@ -149,7 +167,9 @@ def _reach(n, starts, back, d_emission, d_initial, d_moves, links, reach):  # ty
             for i in range(states):
                 share = back[t, i, j]
                 for m in range(count):
-                    reach[t, j, m] += share * (reach[t - 1, i, m] + links[t] * d_move[i, j, m])
+                    reach[t, j, m] += share * reach[t - 1, i, m]
+                for m in range(spans[i, 0], spans[i, 1]):
+                    reach[t, j, m] += share * links[t] * d_move[i, j, m]
 
 
 @compiled
@@ -158,10 +178,10 @@ def prefix_tangents(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """d_values (T, M): derivatives of log p(x_1 .. x_t); arguments as for `tangents`, and p(z_t | x_1 ..
     x_t) (T, K); `reach` is of any content."""
-    states, count = reach.shape[1], reach.shape[2]
+    states, count, spans = reach.shape[1], reach.shape[2], _spans(d_moves)
     for n in range(len(starts) - 1):
         begin, end = starts[n], starts[n + 1]
-        _reach(n, starts, back, d_emission, d_initial, d_moves, links, reach)
+        _reach(n, starts, back, d_emission, d_initial, d_moves, links, spans, reach)
         for t in range(begin, end):
             for m in range(count):
                 d_values[t, m] = 0.0
@@ -172,8 +192,8 @@ def prefix_tangents(  # type: ignore[no-untyped-def]
 
 @compiled
 def tangents(  # type: ignore[no-untyped-def]
-    nodes, back, onward, d_emission, d_initial, d_moves, moves, links, starts, coefficients,
-    reach, d_pairs, d_links, d_values,
+    nodes, back, onward, d_emission, d_initial, d_moves, moves, links, starts, coefficients, factors,
+    reach, d_firsts, d_pairs, d_links, d_values,
 ):  # fmt: skip
     """Derivatives along M directions of the logarithms of potentials, M in the last axis.
 
@@ -186,20 +206,23 @@ def tangents(  # type: ignore[no-untyped-def]
             before they are multiplied by links.
         moves: (1 or T, K, K) logarithms.
         links: (T,) weights of transitions into steps, of the initial distribution at first ones.
-        starts, coefficients: (N + 1,), and (N,) weights of sequences in `d_pairs`.
-        reach: out, (T, K, M) derivatives of log p(z_t = k, x).
-        d_pairs: out, like d_moves: of expected transitions times links, zero before.
+        starts, coefficients: (N + 1,), and (N,) weights of sequences in `d_firsts` and `d_pairs`.
+        factors: (T, K), or (0, K).
+        reach: out, (T, K, M) derivatives of log p(z_t = k, x); with factors, of log p(z_t = k | x) times
+            these.
+        d_firsts, d_pairs: out, like d_initial and d_moves: of expected first states and transitions
+            times links, zero before.
         d_links: out, (T, M) or (0, M), zero before: of the expected log transition into each step, for
             fixed logarithms.
         d_values: out, (N, M) of log Z.
     """
-    states, count = reach.shape[1], reach.shape[2]
+    states, count, spans = reach.shape[1], reach.shape[2], _spans(d_moves)
     after, later = np.empty((states, count)), np.empty((states, count))
-    mean = np.empty(count)
-    own_moves, with_links = len(d_moves) > 1, len(d_links) > 0
+    mean, before = np.empty(count), np.empty(count)
+    own_moves, with_links, scaled = len(d_moves) > 1, len(d_links) > 0, len(factors) > 0
     for n in range(len(starts) - 1):
         begin, end = starts[n], starts[n + 1]
-        _reach(n, starts, back, d_emission, d_initial, d_moves, links, reach)
+        _reach(n, starts, back, d_emission, d_initial, d_moves, links, spans, reach)
         for m in range(count):
             mean[m] = 0.0
         for j in range(states):
@@ -212,28 +235,43 @@ def tangents(  # type: ignore[no-untyped-def]
             d_move = d_moves[t if own_moves else 0]
             d_pair = d_pairs[t if own_moves else 0]
             move = moves[t if len(moves) > 1 else 0]
+            for j in range(states):
+                factor = factors[t, j] if scaled else 1.0
+                for m in range(count):
+                    less = mean[m] if scaled else 0.0
+                    reach[t, j, m] = factor * (reach[t, j, m] + after[j, m] - less)
+                    after[j, m] += d_emission[t, j, m]
             for i in range(states):
                 for m in range(count):
                     later[i, m] = 0.0
+                    before[m] = reach[t - 1, i, m] - mean[m]
                 for j in range(states):
                     share = onward[t, i, j]
                     both = nodes[t - 1, i] * share
                     scale = coefficients[n] * links[t] * both
                     for m in range(count):
-                        ahead = links[t] * d_move[i, j, m] + d_emission[t, j, m] + after[j, m]
-                        later[i, m] += share * ahead
-                        d_pair[i, j, m] += scale * (reach[t - 1, i, m] + ahead - mean[m])
+                        later[i, m] += share * after[j, m]
+                        d_pair[i, j, m] += scale * (before[m] + after[j, m])
+                    for m in range(spans[i, 0], spans[i, 1]):
+                        moved = links[t] * d_move[i, j, m]
+                        later[i, m] += share * moved
+                        d_pair[i, j, m] += scale * moved
                     if with_links and both > 0.0:
                         for m in range(count):
-                            ahead = links[t] * d_move[i, j, m] + d_emission[t, j, m] + after[j, m]
-                            d_links[t, m] += both * move[i, j] * (reach[t - 1, i, m] + ahead - mean[m])
+                            d_links[t, m] += both * move[i, j] * (before[m] + after[j, m])
+                        for m in range(spans[i, 0], spans[i, 1]):
+                            d_links[t, m] += both * move[i, j] * links[t] * d_move[i, j, m]
             for j in range(states):
                 for m in range(count):
-                    reach[t, j, m] += after[j, m]
                     after[j, m] = later[j, m]
+        d_first = d_firsts[n if len(d_firsts) > 1 else 0]
         for j in range(states):
+            share = coefficients[n] * links[begin] * nodes[begin, j]
+            factor = factors[begin, j] if scaled else 1.0
             for m in range(count):
-                reach[begin, j, m] += after[j, m]
+                here = reach[begin, j, m] + after[j, m]
+                d_first[j, m] += share * (here - mean[m])
+                reach[begin, j, m] = factor * (here - mean[m]) if scaled else here
 
 
 @compiled

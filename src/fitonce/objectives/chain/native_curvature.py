@@ -10,63 +10,55 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fitonce.engines import native_chain_logs as engine
-from fitonce.objectives.chain.native_parts import Parts, Point
+from fitonce.objectives.chain.native_parts import SCRATCH, Parts, Point
 from fitonce.objectives.schemes import B
 
 
 class Tangents(NamedTuple):
-    """Derivatives along m directions: of log p(z_t = k, x) (T, K, m), of expected transitions
-    (1, K, K, m), of log Z (N, m) and, if asked for, of expected log transitions into steps (T, m), see
-    `native_chain_logs.tangents`."""
+    """Derivatives along m directions: of log p(z_t = k, x), or of log p(z_t = k | x) times factors
+    (T, K, m), of expected first states (1, K, m) and transitions (1, K, K, m), of log Z (N, m) and, if
+    asked for, of expected log transitions into steps (T, m), see `native_chain_logs.tangents`."""
 
     reach: np.ndarray
+    firsts: np.ndarray
     pairs: np.ndarray
     values: np.ndarray
     links: np.ndarray
 
 
-def tangents(parts: Parts, point: Point, moved: Any, with_links: bool = False) -> Tangents:
-    """From derivatives of the log-potentials, see `Parts.directions`."""
+def tangents(
+    point: Point, moved: Any, factors: np.ndarray | None = None, *, with_links: bool = False
+) -> Tangents:
+    """From derivatives of the log-potentials, see `Parts.directions`, whose arrays are valid as long as
+    these; factors (T, K)."""
     emission, first, move = moved
-    known, given, starts = point.known, point.given, parts.steps.starts
+    known, given, starts = point.known, point.given, point.starts
     count = emission.shape[-1]
     found = Tangents(
-        np.empty_like(emission),
+        SCRATCH.take("reach", emission.shape),
+        np.zeros_like(first),
         np.zeros_like(move),
         np.empty((len(starts) - 1, count)),
         np.zeros((len(emission) if with_links else 0, count)),
     )
     moves, coefficients = (np.ascontiguousarray(a[..., 0]) for a in (given.moves, given.coefficients))
     arrays = (known.nodes, known.back, known.onward, emission, first, move)
-    chain = (moves, given.links_of(0), starts, coefficients)
-    engine.tangents(*arrays, *chain, found.reach, found.pairs, found.links, found.values)
+    factors = np.empty((0, known.nodes.shape[1])) if factors is None else factors
+    chain = (moves, given.links_of(0), starts, coefficients, factors)
+    outs = (found.reach, found.firsts, found.pairs, found.links, found.values)
+    engine.tangents(*arrays, *chain, *outs)
     return found
 
 
 def products(parts: Parts, point: Point, directions: np.ndarray | None = None) -> np.ndarray:
     """(m, D) H times directions (m, D); H itself without them."""
     size = parts.program.space.size
-    found = np.empty((size if directions is None else len(directions), size))
-    given, steps = point.given, parts.steps
-    begins, scale = steps.starts[:-1], given.coefficients[steps.sequence, 0]
+    found, counted = np.empty((size if directions is None else len(directions), size)), point.counted()
     for some, moved in parts.directions(point, directions):
-        along = tangents(parts, point, moved)
-        reach = _of_states(parts, point, along)
-        reach *= scale[:, None, None]
-        firsts = np.tensordot(given.links_of(0)[begins], reach[begins], 1)
-        reach *= given.weights[:, :1, None]
-        found[some] = parts.moved_back(point, reach, firsts, along.pairs[0])
-    counted = (scale * given.weights[:, 0])[:, None] * point.known.nodes
+        along = tangents(point, moved, counted)
+        found[some] = parts.moved_back(point, along.reach, along.firsts[0], along.pairs[0])
     complete = parts.complete(point, counted)
     return -(found + (complete if directions is None else directions @ complete))
-
-
-def _of_states(parts: Parts, point: Point, along: Tangents) -> np.ndarray:
-    """(T, K, m) derivatives of p(z_t = k), in the place of `reach`."""
-    reach = along.reach
-    reach -= along.values[parts.steps.sequence][:, None]
-    reach *= point.known.nodes[..., None]
-    return reach
 
 
 def slopes_of_sites(parts: Parts, point: Point, coordinates: int) -> np.ndarray:
@@ -77,9 +69,8 @@ def slopes_of_sites(parts: Parts, point: Point, coordinates: int) -> np.ndarray:
     known, drops_states = point.known, isinstance(parts.program.scheme, B)
     density = np.where(known.nodes > 0, point.given.rows[parts.steps.index, :, 0], 0.0)
     for some, moved in parts.directions(point):
-        along = tangents(parts, point, moved, drops_states)
-        reach = _of_states(parts, point, along)
-        here = np.einsum("tkm,tk->mt", reach, density)
+        along = tangents(point, moved, known.nodes, with_links=drops_states)
+        here = np.einsum("tkm,tk->mt", along.reach, density)
         own = every[some][:, parts.own]
         here += np.einsum("tk,tkp,mkp->mt", known.nodes, point.scores, own, optimize=True)
         found[some, : len(seen)] = -here * seen

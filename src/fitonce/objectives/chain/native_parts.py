@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fitonce.core import memory
+from fitonce.core.native import Scratch
 from fitonce.core.units import stretch_of
 from fitonce.models.emissions.base import Emission
 from fitonce.models.emissions.closed_forms import ClosedForms, Values
@@ -28,9 +29,10 @@ from fitonce.objectives.chain.posteriors import CHAIN
 from fitonce.objectives.chain.steps import Potentials, Steps
 from fitonce.objectives.schemes import B, Increments, Structures
 
+SCRATCH = Scratch()
 # Far from a minimum numbers may overflow; what is not finite is not stepped to.
 _quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
-_DIRECTION_BYTES = 2**27  # of derivatives of potentials at a time
+_DIRECTION_BYTES = 2**26  # of derivatives of potentials at a time: more wait for memory
 
 
 def closed_forms(model: HMM, steps: Steps) -> ClosedForms | None:
@@ -62,12 +64,19 @@ class Point:
         given: potentials, with one fold.
         known: conditional probabilities.
         scores: (T, K, P) of emissions, by each state's own coordinates.
+        starts: (N + 1,) first steps of the sequences.
     """
 
     values: Values
     given: Potentials
     known: Conditionals
     scores: np.ndarray
+    starts: np.ndarray
+
+    def counted(self) -> np.ndarray:
+        """(T, K) expected states, times the weights of steps and sequences."""
+        of_steps = np.repeat(self.given.coefficients[:, 0], np.diff(self.starts))
+        return (of_steps * self.given.weights[:, 0])[:, None] * self.known.nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +156,7 @@ class Parts:
         values = self.values(theta[None])
         given, alone = self.potentials(values, weights[None]), values.alone()
         scores = self.forms.scores(alone, self.steps.rows)[self.steps.index]
-        return Point(alone, given, conditionals(self.steps, given, 0), scores)
+        return Point(alone, given, conditionals(self.steps, given, 0), scores, self.steps.starts)
 
     @property
     def own_links(self) -> bool:
@@ -208,7 +217,7 @@ class Parts:
         self, point: Point, directions: np.ndarray | None = None
     ) -> Iterator[tuple[slice, Any]]:
         """Some directions (m, D) at a time, or some coordinates: their place, and derivatives of the
-        log-potentials."""
+        log-potentials, in arrays of this thread that are valid until the next ones."""
         count = self.program.space.size if directions is None else len(directions)
         width = 32 * point.known.nodes.size
         room = memory.room(_DIRECTION_BYTES, width, "one direction of H")
@@ -220,19 +229,20 @@ class Parts:
                 along = np.eye(some.stop - start, count, start)
             else:
                 along = directions[some]
-                emission = np.empty((*point.known.nodes.shape, len(along)))
+                emission = SCRATCH.take("emission", (*point.known.nodes.shape, len(along)))
                 by_state, own = point.scores.transpose(1, 0, 2), along.T[self.own]
                 np.matmul(by_state, own, out=emission.transpose(1, 0, 2))
-            emission *= point.given.weights[:, :1, None]
+                emission *= point.given.weights[:, :1, None]
             first, move = (self.log_slopes(name, point.values, along) for name in CHAIN)
             yield some, (emission, first[None], move[None])
 
     def _emission_slopes(self, point: Point, some: slice) -> np.ndarray:
-        """(T, K, m) derivatives of log densities by some of the coordinates."""
-        found = np.zeros((*point.known.nodes.shape, some.stop - some.start))
+        """(T, K, m) derivatives of weighted log densities by some of the coordinates."""
+        found = SCRATCH.zeros("emission", (*point.known.nodes.shape, some.stop - some.start))
         for state, places in enumerate(self.own):
             here = (places >= some.start) & (places < some.stop)
-            found[:, state, places[here] - some.start] = point.scores[:, state, here]
+            slopes = point.scores[:, state, here] * point.given.weights[:, :1]
+            found[:, state, places[here] - some.start] = slopes
         return found
 
     def log_slopes(self, name: str, values: Values, along: np.ndarray) -> np.ndarray:
