@@ -206,9 +206,16 @@ MODELS = [
     (lambda: fo.models.GaussianHMM(0), "n_states must be a positive integer, got 0"),
     (lambda: fo.models.GaussianHMM(2, covariance="round"), r"covariance must be one of .*, got 'round'"),
     (lambda: fo.models.GaussianHMM(2, variance=-1.0), "variance must be positive, got -1"),
-    (lambda: fo.models.GaussianHMM(2, strength=-1.0), "strength must not be negative, got -1"),
-    (lambda: fo.models.GaussianHMM(2, scale=0.0), "scale must be positive or None, got 0"),
-    (lambda: fo.models.CategoricalHMM(2, 1), "n_categories must be at least 2, got 1"),
+    (lambda: fo.models.GaussianHMM(2, strength=-1.0), "strength must be a non-negative number, got -1"),
+    (lambda: fo.models.GaussianHMM(2, scale=0.0), "scale must be a positive number or None, got 0"),
+    (lambda: fo.models.GaussianHMM(2, strength="a"), "strength must be a non-negative number, got 'a'"),
+    (lambda: fo.models.PoissonHMM(2, shape="a"), "must be a positive shape and a non-negative rate"),
+    (lambda: fo.models.PoissonHMM(True), "n_states must be a positive integer, got True"),
+    (lambda: fo.models.EventCounts(288, a_prior=5), "a_prior must be a positive shape"),
+    (lambda: fo.models.EventCounts(288, first_day=9), "first_day must be an integer from 0 to 6, got 9"),
+    (lambda: fo.models.GaussianHMM(2, transition_concentration=np.inf), "shape (2, 2), got inf"),
+    (lambda: fo.models.GaussianHMM(2, covariance="fixed", variance="a"), "must be positive, got 'a'"),
+    (lambda: fo.models.CategoricalHMM(2, 1), "n_categories must be an integer of at least 2, got 1"),
     (
         lambda: fo.models.PoissonHMM(2, transition_concentration=[1.0]),
         "transition_concentration must be",
@@ -221,7 +228,10 @@ MODELS = [
     (lambda: fo.models.HMM(2, fo.models.Poisson), r"emission must be an instance, such as Poisson\(\)"),
     (lambda: fo.models.PoissonHMM(2, frozen=["initial"]), "frozen must be a dict of names and values"),
     (lambda: fo.models.PoissonHMM(2, shape=-1.0), "the Poisson prior must be a positive shape"),
-    (lambda: fo.models.CategoricalHMM(2, 3, concentration=0.0), "concentration must be positive, got 0"),
+    (
+        lambda: fo.models.CategoricalHMM(2, 3, concentration=0.0),
+        "concentration must be a positive number, got 0",
+    ),
     (lambda: fo.models.EventCounts(288, a_prior=(0.0, 1.0)), "a_prior must be a positive shape"),
     (lambda: fo.models.EventCounts(288, first_day=0.5), "first_day must be an integer of at least 0"),
     (lambda: fo.models.Custom(abs, {}, log_prior=3), "log_prior must be a function or None, got 3"),
@@ -303,6 +313,15 @@ def test_custom_constraints_by_name():
         fo.fit(fo.models.Custom(density, init, constraints={"x": "positive"}), data)
     with pytest.raises(ValueError, match="the constraint of 's' must be one of"):
         fo.fit(fo.models.Custom(density, init, constraints={"s": "round"}), data)
+
+
+def test_names_of_other_libraries_get_a_hint():
+    with pytest.raises(TypeError, match="unknown argument 'covariance_type': use covariance="):
+        fo.models.GaussianHMM(2, covariance_type="full")
+    with pytest.raises(
+        TypeError, match="unknown argument 'colour'; an HMM has .'initial_concentration'"
+    ):
+        fo.models.GaussianHMM(2, colour="red")
 
 
 def test_wrong_shapes_of_theta_and_weights(fit):

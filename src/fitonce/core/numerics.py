@@ -41,6 +41,15 @@ def is_count(value: Any, least: int = 1, most: float = np.inf) -> bool:
     return whole and bool(least <= value <= most)
 
 
+def as_numbers(value: Any) -> np.ndarray | None:
+    """An argument as an array of finite numbers; None if it is not one."""
+    try:
+        found = np.asarray(value, float)
+    except (TypeError, ValueError):
+        return None
+    return found if np.isfinite(found).all() else None
+
+
 def squares_overflow(values: np.ndarray) -> bool:
     """Whether the largest of some finite numbers (not all zero) is too large or too small to be squared
     and summed in floats."""

@@ -42,6 +42,8 @@ class Journal:
     def of(cls, folder: str | os.PathLike[str], objective: Objective) -> Journal | None:
         """The journal of an objective in a folder, which may hold those of others; None, with a warning,
         where an edited model could not be distinguished from this one."""
+        if not isinstance(folder, (str, os.PathLike)):
+            raise ValueError(f"journal must be the path of a folder, got {folder!r}")
         path = Path(folder)
         if path.exists() and not path.is_dir():
             raise ValueError(f"journal must be a folder, but {path} is a file")

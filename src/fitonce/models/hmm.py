@@ -10,7 +10,7 @@ import numpy as np
 
 from fitonce.core.constraints import Constraint, Simplex
 from fitonce.core.deferred import jax, pytree
-from fitonce.core.numerics import Array, EitherArray, safe_log
+from fitonce.core.numerics import Array, EitherArray, as_numbers, is_count, safe_log
 from fitonce.core.parameters import Params, freeze
 from fitonce.core.small_factors import without_lapack
 from fitonce.core.wording import counted
@@ -74,17 +74,17 @@ class HMM:
     frozen: Any = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.n_states, (int, np.integer)) or self.n_states < 1:
-            raise ValueError(f"n_states must be a positive integer, got {self.n_states}")
+        if not is_count(self.n_states):
+            raise ValueError(f"n_states must be a positive integer, got {self.n_states!r}")
         for name, shape in (
             ("initial_concentration", (self.n_states,)),
             ("transition_concentration", (self.n_states, self.n_states)),
         ):
-            value = np.asarray(getattr(self, name), float)
-            if value.shape not in ((), shape) or not (value > 0).all():
+            value = as_numbers(getattr(self, name))
+            if value is None or value.shape not in ((), shape) or not (value > 0).all():
                 raise ValueError(
                     f"{name} must be a positive number or a positive array of shape {shape}, "
-                    f"got {value.tolist()}"
+                    f"got {getattr(self, name)!r}"
                 )
             object.__setattr__(self, name, freeze_value(value))
         if self.support is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
+from fitonce.core.numerics import is_count, is_number
 from fitonce.core.renamed import deprecated
 from fitonce.models.emissions.autoregression import LinearAutoregression, NeuralAutoregression
-from fitonce.models.emissions.base import require_gamma
+from fitonce.models.emissions.base import Emission, is_pair, require_gamma
 from fitonce.models.emissions.counts import Binomial, Categorical, Poisson
 from fitonce.models.emissions.events import EventEmission
 from fitonce.models.emissions.gaussian import CovarianceShape, Gaussian
@@ -44,7 +44,7 @@ def ARHMM(  # noqa: N802 - reads as the model it makes
     emission = LinearAutoregression(
         order, NoiseModel(noise, variance, strength, scale), weight_scale, bias_scale
     )
-    return HMM(n_states, emission, **chain)
+    return _hmm(n_states, emission, chain)
 
 
 def NeuralARHMM(  # noqa: N802
@@ -72,7 +72,7 @@ def NeuralARHMM(  # noqa: N802
     emission = NeuralAutoregression(
         order, NoiseModel(noise, variance, strength, scale), hidden, weight_scale
     )
-    return HMM(n_states, emission, **chain)
+    return _hmm(n_states, emission, chain)
 
 
 def EventCounts(  # noqa: N802 - reads as the model it makes
@@ -102,13 +102,18 @@ def EventCounts(  # noqa: N802 - reads as the model it makes
         stay_quiet_prior, stay_in_event_prior: Beta priors on transition[0,0] and transition[1,1].
         frozen: a dict of parameter names and the values at which they are fixed.
     """
-    for name, value, least in (("steps_per_day", steps_per_day, 1), ("first_day", first_day, 0)):
-        if not isinstance(value, (int, np.integer)) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value}")
+    if not is_count(steps_per_day):
+        raise ValueError(f"steps_per_day must be an integer of at least 1, got {steps_per_day!r}")
+    if not is_count(first_day, 0, 6):
+        raise ValueError(f"first_day must be an integer from 0 to 6, got {first_day!r}")
     for name, prior in (("rate_prior", rate_prior), ("a_prior", a_prior), ("b_prior", b_prior)):
         require_gamma(name, prior)
-    if not day_concentration > 0:
-        raise ValueError(f"day_concentration must be positive, got {day_concentration}")
+    if not (is_number(day_concentration) and day_concentration > 0):
+        raise ValueError(f"day_concentration must be a positive number, got {day_concentration!r}")
+    stays = {"stay_quiet_prior": stay_quiet_prior, "stay_in_event_prior": stay_in_event_prior}
+    for name, prior in stays.items():
+        if not (is_pair(prior) and min(prior) > 0):
+            raise ValueError(f"{name} must be two positive numbers, got {prior!r}")
     priors = (tuple(rate_prior), tuple(a_prior), tuple(b_prior))  # hashable, whatever was given
     stay_quiet, leave_quiet = stay_quiet_prior
     stay_event, leave_event = stay_in_event_prior
@@ -140,21 +145,44 @@ def GaussianHMM(  # noqa: N802 - reads as the model it makes
         mean_scale, strength, scale: priors, see `fo.models.Gaussian`.
         **chain: priors, support and frozen parameters, see `HMM`.
     """
-    return HMM(n_states, Gaussian(covariance, variance, mean_scale, strength, scale), **chain)
+    return _hmm(n_states, Gaussian(covariance, variance, mean_scale, strength, scale), chain)
 
 
 def PoissonHMM(  # noqa: N802
     n_states: int, *, shape: float = 1.0, rate: float = 0.0, **chain: Any
 ) -> HMM:
     """An HMM with Poisson counts in each channel; Gamma(shape, rate) prior on the rates (1, 0: flat)."""
-    return HMM(n_states, Poisson(shape, rate), **chain)
+    return _hmm(n_states, Poisson(shape, rate), chain)
 
 
 def CategoricalHMM(  # noqa: N802
     n_states: int, n_categories: int, *, concentration: float = 1.1, **chain: Any
 ) -> HMM:
     """An HMM with categories 0 .. n_categories - 1 in each channel; Dirichlet(concentration) prior."""
-    return HMM(n_states, Categorical(n_categories, concentration), **chain)
+    return _hmm(n_states, Categorical(n_categories, concentration), chain)
+
+
+# What hmmlearn calls arguments that are here under another name, or elsewhere.
+_ELSEWHERE = {
+    "n_components": "n_states=",
+    "covariance_type": "covariance=",
+    "startprob_prior": "initial_concentration=",
+    "transmat_prior": "transition_concentration=",
+    "n_features": "CategoricalHMM(n_states, n_categories)",
+    "n_iter": "fo.fit(..., max_iterations=)",
+    "random_state": "fo.fit(..., seed=)",
+    "lengths": "a list of arrays, one for each sequence, as data",
+}
+
+
+def _hmm(n_states: int, emission: Emission, chain: dict[str, Any]) -> HMM:
+    """An HMM with the arguments `chain`, of which unknown ones are refused with a hint."""
+    known = [part.name for part in fields(HMM)][2:]
+    for name in chain:
+        if name not in known:
+            hint = f": use {_ELSEWHERE[name]}" if name in _ELSEWHERE else f"; an HMM has {known}"
+            raise TypeError(f"unknown argument '{name}'{hint}")
+    return HMM(n_states, emission, **chain)
 
 
 def PoissonSites(shape: float = 1.0, inverse_scale: float = 0.0) -> Poisson:  # noqa: N802

@@ -13,7 +13,6 @@ and the others as its data or its speed require. Optional abilities must be decl
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +20,7 @@ import numpy as np
 
 from fitonce.core.constraints import Constraint
 from fitonce.core.deferred import jax, jnp, pytree
-from fitonce.core.numerics import Array, EitherArray, safe_log
+from fitonce.core.numerics import Array, EitherArray, is_number, safe_log
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
@@ -217,10 +216,17 @@ def gamma_log_prior(value: Array, shape: float, rate: float) -> Array:
     return jnp.sum(jax.scipy.special.xlogy(shape - 1.0, value) - rate * value)
 
 
-def require_gamma(what: str, prior: Sequence[float]) -> None:
+def require_gamma(what: str, prior: Any) -> None:
     """Raise unless `prior` is a positive shape and a non-negative rate."""
-    if len(prior) != 2 or not (prior[0] > 0 and prior[1] >= 0):
-        raise ValueError(f"{what} must be a positive shape and a non-negative rate, got {prior}")
+    if not (is_pair(prior) and prior[0] > 0 and prior[1] >= 0):
+        raise ValueError(f"{what} must be a positive shape and a non-negative rate, got {prior!r}")
+
+
+def is_pair(value: Any) -> bool:
+    """Whether an argument is two finite numbers."""
+    return (
+        isinstance(value, (tuple, list, np.ndarray)) and len(value) == 2 and all(map(is_number, value))
+    )
 
 
 def dirichlet_log_prior(probability: Array, concentration: Any, support: Any) -> Array:

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from fitonce.core.constraints import Constraint, Positive, Proportion, Simplex
 from fitonce.core.deferred import jax, jnp
-from fitonce.core.numerics import Array, safe_log
+from fitonce.core.numerics import Array, is_count, is_number, safe_log
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions import closed_counts as closed
@@ -20,6 +20,7 @@ from fitonce.models.emissions.base import (
     Rows,
     dirichlet_log_prior,
     gamma_log_prior,
+    is_pair,
     require_counts_of,
     require_gamma,
     spread_levels,
@@ -103,9 +104,11 @@ class Binomial(Emission):
     traits = EmissionTraits(exposure=True, m_step=True)
 
     def __post_init__(self) -> None:
-        if not (self.a > 0 and self.b > 0):
-            raise ValueError(f"the binomial prior must be two positive numbers, got {(self.a, self.b)}")
-        if self.trials is not None and not (self.trials >= 1 and self.trials == int(self.trials)):
+        prior = (self.a, self.b)
+        if not (is_pair(prior) and min(prior) > 0):
+            raise ValueError(f"the binomial prior must be two positive numbers, got {prior}")
+        whole = is_number(self.trials) and self.trials >= 1 and self.trials == int(self.trials)
+        if self.trials is not None and not whole:
             raise ValueError(f"trials must be an integer of at least 1 or None, got {self.trials!r}")
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
@@ -196,10 +199,10 @@ class Categorical(Emission):
     traits = EmissionTraits(m_step=True)
 
     def __post_init__(self) -> None:
-        if self.n_categories < 2:
-            raise ValueError(f"n_categories must be at least 2, got {self.n_categories}")
-        if not self.concentration > 0:
-            raise ValueError(f"concentration must be positive, got {self.concentration}")
+        if not is_count(self.n_categories, 2):
+            raise ValueError(f"n_categories must be an integer of at least 2, got {self.n_categories!r}")
+        if not (is_number(self.concentration) and self.concentration > 0):
+            raise ValueError(f"concentration must be a positive number, got {self.concentration!r}")
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         require_counts_of(data, "a categorical emission")

@@ -9,7 +9,7 @@ import numpy as np
 
 from fitonce.core.constraints import Constraint, Covariance, Free, Positive
 from fitonce.core.deferred import jnp
-from fitonce.core.numerics import Array
+from fitonce.core.numerics import Array, as_numbers, is_number
 from fitonce.core.parameters import Params
 from fitonce.core.small_factors import cholesky, solve_lower
 from fitonce.core.units import Units, in_units
@@ -63,14 +63,15 @@ class Gaussian(Emission):
     def __post_init__(self) -> None:
         if self.covariance not in SHAPES:
             raise ValueError(f"covariance must be one of {SHAPES}, got '{self.covariance}'")
-        if not (np.asarray(self.fixed_variance, float) > 0).all():
-            raise ValueError(f"the fixed variance must be positive, got {self.fixed_variance}")
-        if not self.strength >= 0:
-            raise ValueError(f"strength must not be negative, got {self.strength}")
+        variance = as_numbers(self.fixed_variance)
+        if variance is None or not (variance > 0).all():
+            raise ValueError(f"the fixed variance must be positive, got {self.fixed_variance!r}")
+        if not (is_number(self.strength) and self.strength >= 0):
+            raise ValueError(f"strength must be a non-negative number, got {self.strength!r}")
         for name in ("mean_scale", "scale"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} must be positive or None, got {value}")
+            if value is not None and not (is_number(value) and value > 0):
+                raise ValueError(f"{name} must be a positive number or None, got {value!r}")
         object.__setattr__(self, "fixed_variance", freeze_value(self.fixed_variance))
 
     @property

@@ -35,9 +35,9 @@ from fitonce.objectives.chain.steps import Steps
 from fitonce.objectives.schemes import A, B, Increments, Scheme, Structures
 
 _FEW = 40  # parameters of an emission without closed forms
+_MOST_PARAMETERS = 3_000  # of one that has: beyond, H from scores by JAX is faster than from tangents
 # What a group of folds and conditional probabilities of one fold take; longer chains are left to JAX.
 _ARRAYS, _MOST_BYTES = 5, 2**33
-_MOST_PARAMETERS = 3_000  # beyond, H from scores by JAX is faster than from tangents
 _MANY = 500  # parameters: beyond, Newton's method works by products
 
 
@@ -56,8 +56,8 @@ def best_objective(model: ChainModel, data: Any, kernel: str | None = None) -> C
         return _native(made)
     if kernel == "native":
         raise ValueError(
-            f"kernel='native' needs an emission with closed forms and at most {_MOST_PARAMETERS:,} "
-            f"parameters, or at most {_FEW} parameters, which {model} has not"
+            f"kernel='native' needs an emission of at most {_MOST_PARAMETERS:,} parameters with closed "
+            f"forms, or of at most {_FEW} without, which {model} has not"
         )
     return made.placed()
 
@@ -78,9 +78,8 @@ def _is_native(objective: ChainObjective) -> bool:
     steps, states = _steps(objective), model.n_states
     if 8 * len(steps.index) * states * (_ARRAYS * LANES + 2 * states) > _MOST_BYTES:
         return False
-    if closed_forms(model, steps) is not None:
-        return space.size <= _MOST_PARAMETERS
-    return space.size - len(Split(space, model.n_states).chain) <= _FEW
+    most = _FEW if closed_forms(model, steps) is None else _MOST_PARAMETERS
+    return space.size - len(Split(space, model.n_states).chain) <= most
 
 
 def _steps(objective: ChainObjective) -> Steps:
