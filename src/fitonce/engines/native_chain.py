@@ -68,7 +68,7 @@ def scaled_posterior(  # type: ignore[no-untyped-def]
             for t in range(start, min(start + size, end)):
                 here = (t - start + 1 if blocked else t) * width
                 emission = (_at(rows), index[t] * width, load(_at(weights), t * LANES))
-                link = load(_at(links), t * LANES) if cut else same(1.0)
+                link = _at(links) + 8 * t * LANES if cut else 0
                 chain = (_at(initial), own, _at(moves), t * table if varying else 0, link)
                 inverse = _forward(states, emission, chain, here, t == begin, _at(nodes))
                 store(_at(inverses), t * LANES, inverse)
@@ -81,16 +81,20 @@ def scaled_posterior(  # type: ignore[no-untyped-def]
                 _copy(states, _at(marks), (start - begin) // size * width, _at(nodes), 0)
                 for t in range(start, stop):
                     emission = (_at(rows), index[t] * width, load(_at(weights), t * LANES))
-                    link = load(_at(links), t * LANES) if cut else same(1.0)
+                    link = _at(links) + 8 * t * LANES if cut else 0
                     chain = (_at(initial), own, _at(moves), t * table if varying else 0, link)
                     _forward(states, emission, chain, (t - start + 1) * width, t == begin, _at(nodes))
             for t in range(stop - 1, start - 1, -1):
                 here = (t - start + 1 if blocked else t) * width
                 if t + 1 < end:
                     move = (t + 1) * table if varying else 0
-                    link = load(_at(links), (t + 1) * LANES) if cut else same(1.0)
-                    _backward(states, _at(moves), move, link, message, onward)
-                    _count(states, _at(nodes), here, message, coefficient * link, _at(pairs), move)
+                    share = coefficient
+                    _backward(states, _at(moves), move, message, onward)
+                    if cut:
+                        link = load(_at(links), (t + 1) * LANES)
+                        _cut(states, link, message, onward)
+                        share = coefficient * link
+                    _count(states, _at(nodes), here, message, share, _at(pairs), move)
                 if summed:
                     for j in range(states):
                         store(onward, j * LANES, load(onward, j * LANES) + load(_at(sources), t * LANES))
@@ -112,9 +116,17 @@ def scaled_posterior(  # type: ignore[no-untyped-def]
 def zeros_and_ones(weights):  # type: ignore[no-untyped-def]
     """Whether the weights (n,) are nothing else."""
     for weight in weights:  # noqa: SIM110 - a loop for the compiler
-        if weight != 0.0 and weight != 1.0:
+        if weight * (weight - 1.0) != 0.0:
             return False
     return True
+
+
+@compiled
+def transposed(weights, seen, found):  # type: ignore[no-untyped-def]
+    """Into found (T, F): weights (F, T) where steps are seen (T,), zero elsewhere."""
+    for t in range(found.shape[0]):
+        for fold in range(found.shape[1]):
+            found[t, fold] = weights[fold, t] * seen[t]
 
 
 @compiled
@@ -167,7 +179,8 @@ def _copy(states, source, place, target, there):  # type: ignore[no-untyped-def]
 
 @inlined
 def _forward(states, emission, chain, here, first, nodes):  # type: ignore[no-untyped-def]
-    """p(z_t | x_1 .. x_t) at `here` from that of the step before it; returns one over its normaliser."""
+    """p(z_t | x_1 .. x_t) at `here` from that of the step before it; returns one over its normaliser.
+    `link` in the chain is the address of the weights of the transition, or zero for ones."""
     rows, row, weight = emission
     initial, own, moves, move, link = chain
     before, one, total = here - states * LANES, same(1.0), same(0.0)
@@ -178,7 +191,8 @@ def _forward(states, emission, chain, here, first, nodes):  # type: ignore[no-un
             value = same(0.0)
             for i in range(states):
                 value += load(nodes, before + i * LANES) * load(moves, move + (i * states + j) * LANES)
-        value = link * value + (one - link)
+        if link != 0:
+            value = load(link, 0) * value + (one - load(link, 0))
         value *= weight * load(rows, row + j * LANES) + (one - weight)
         total += value
         store(nodes, here + j * LANES, value)
@@ -189,16 +203,23 @@ def _forward(states, emission, chain, here, first, nodes):  # type: ignore[no-un
 
 
 @inlined
-def _backward(states, moves, move, link, message, onward):  # type: ignore[no-untyped-def]
+def _backward(states, moves, move, message, onward):  # type: ignore[no-untyped-def]
     """p(x_t+1 .. | z_t) over that of x_t+1 .. given earlier steps, from the message of step t + 1."""
-    total = same(0.0)
-    for j in range(states):
-        total += load(message, j * LANES)
     for i in range(states):
         value = same(0.0)
         for j in range(states):
             value += load(moves, move + (i * states + j) * LANES) * load(message, j * LANES)
-        store(onward, i * LANES, link * value + (same(1.0) - link) * total)
+        store(onward, i * LANES, value)
+
+
+@inlined
+def _cut(states, link, message, onward):  # type: ignore[no-untyped-def]
+    """The same where the transition has a weight: without it all states are as probable."""
+    total = same(0.0)
+    for j in range(states):
+        total += load(message, j * LANES)
+    for i in range(states):
+        store(onward, i * LANES, link * load(onward, i * LANES) + (same(1.0) - link) * total)
 
 
 @inlined

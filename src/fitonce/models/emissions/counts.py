@@ -107,9 +107,9 @@ class Binomial(Emission):
         prior = (self.a, self.b)
         if not (is_pair(prior) and min(prior) > 0):
             raise ValueError(f"the binomial prior must be two positive numbers, got {prior}")
-        whole = is_number(self.trials) and self.trials >= 1 and self.trials == int(self.trials)
-        if self.trials is not None and not whole:
-            raise ValueError(f"trials must be an integer of at least 1 or None, got {self.trials!r}")
+        trials: Any = self.trials
+        if trials is not None and not (is_number(trials) and trials >= 1 and trials == int(trials)):
+            raise ValueError(f"trials must be an integer of at least 1 or None, got {trials!r}")
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         require_counts_of(data, "a binomial emission")

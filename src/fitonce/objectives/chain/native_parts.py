@@ -18,6 +18,7 @@ import numpy as np
 from fitonce.core import memory
 from fitonce.core.native import Scratch
 from fitonce.core.units import stretch_of
+from fitonce.engines.native_chain import transposed
 from fitonce.models.emissions.base import Emission
 from fitonce.models.emissions.closed_forms import ClosedForms, Values
 from fitonce.models.emissions.stretched_forms import StretchedForms
@@ -143,7 +144,9 @@ class Parts:
             every = np.repeat(seen, folds, 1)
             return Potentials(rows, every, initial, moves, np.ascontiguousarray(weights.T))
         ones = np.ones((len(self.steps.starts) - 1, folds))
-        weights = np.multiply(weights.T, seen, out=np.empty((len(seen), folds)))
+        of_steps = np.empty((len(seen), folds))
+        transposed(np.ascontiguousarray(weights, float), self.steps.seen, of_steps)
+        weights = of_steps
         if isinstance(scheme, Increments):
             every = np.repeat(seen, folds, 1)
             return Potentials(rows, every, initial, moves, ones, increments=weights)

@@ -14,6 +14,7 @@ from fitonce.engines import native_chain_logs as logs_engine
 from fitonce.objectives.chain.steps import Potentials, Steps
 
 _SAFE_RANGE = 600.0 / 4  # nats between transitions, so that no divisor or its square underflows
+_SAFE_LOG = 600.0  # of a number that is far from an overflow
 _SCRATCH = Scratch()
 
 
@@ -124,14 +125,14 @@ def _is_blend(weights: np.ndarray) -> bool:
 
 
 def _log_product(values: np.ndarray) -> np.ndarray:
-    """(F,) sums of the logarithms of values (T, F), of which there are fewer for products of four; even
-    exp(150) four times is far from an overflow."""
-    whole = len(values) // 4 * 4
-    product = _SCRATCH.take("product", (whole // 4, values.shape[1]))
-    np.multiply(values[0:whole:4], values[1:whole:4], out=product)
-    for start in (2, 3):
-        product *= values[start:whole:4]
-    return np.log(product, out=product).sum(0) + np.log(values[whole:]).sum(0)
+    """(F,) sums of the logarithms of values (T, F), each at least one up to rounding: of products of as
+    many as cannot overflow."""
+    largest, total = np.log(values.max()), np.zeros(values.shape[1])
+    while len(values) > 1 and largest < _SAFE_LOG / 2:  # false where it is not finite
+        half = len(values) // 2
+        total += np.log(values[2 * half :]).sum(0)  # the last of an odd number
+        values, largest = values[:half] * values[half : 2 * half], 2.0 * largest
+    return total + np.log(values).sum(0)
 
 
 def _peaks(steps: Steps, given: Potentials, first_peak: np.ndarray, move_peak: np.ndarray) -> np.ndarray:
@@ -154,6 +155,8 @@ def _total(steps: Steps, given: Potentials, logs: np.ndarray) -> np.ndarray:
 def _filled(name: str, array: np.ndarray) -> np.ndarray:
     """(B, ..., LANES) of folds (..., F): the last one is repeated until all lanes are filled."""
     folds = array.shape[-1]
+    if folds == LANES and array.flags.c_contiguous:
+        return array[None]
     found = _SCRATCH.take(name, (-(-folds // LANES), *array.shape[:-1], LANES))
     for block, start in zip(found, range(0, folds, LANES), strict=True):
         here = array[..., start : start + LANES]
