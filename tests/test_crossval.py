@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from sklearn.model_selection import KFold
 import enumeration
 import fitonce as fo
 from canonical import COUNTS, POISSON, SEQUENCES, STEPS, padded, poisson_fit, sequences_fit
+from fitonce.core import stopwatch
 
 pytestmark = pytest.mark.xdist_group("canonical")  # one worker makes the fits that they share
 
@@ -360,6 +363,18 @@ def test_things_that_are_not_fits_or_folds(fit, folds):
         fo.cross_validate(fit, folds).plot(against="exact")
     with pytest.raises(ValueError, match="fold must be between 0 and 6, got 7"):
         fo.cross_validate(fit, folds).params(7)
+
+
+def test_compiled_loops_count_as_compiling(monkeypatch):
+    spent = [0.0]
+    monkeypatch.setattr(stopwatch, "seconds_of_compiling", lambda: spent[0])
+    watch, before, started = stopwatch.Stopwatch(), stopwatch.now(), time.perf_counter()
+    time.sleep(0.02)
+    spent[0] = 0.01
+    seconds, compiling = watch.read()
+    assert compiling == pytest.approx(0.01)
+    assert compiling < seconds
+    assert stopwatch.now() - before <= time.perf_counter() - started - 0.01
 
 
 def test_compiling_is_told_apart_and_not_needed_twice(fit):

@@ -236,17 +236,17 @@ def _blocks_drawn(lengths: np.ndarray, block: int, rng: np.random.Generator) -> 
     probability proportional to their length over that of a block in them, so that every site is drawn
     once on average. The last block is cut short.
     """
-    offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    offsets, sites = np.concatenate([[0], np.cumsum(lengths)[:-1]]), int(lengths.sum())
     widths = np.minimum(block, lengths)
     shares = lengths / widths
-    counts = np.zeros(lengths.sum())
-    left = len(counts)
-    while left > 0:
-        which = rng.choice(len(lengths), p=shares / shares.sum())
-        places = (rng.integers(lengths[which]) + np.arange(min(widths[which], left))) % lengths[which]
-        counts[offsets[which] + places] += 1.0
-        left -= len(places)
-    return counts
+    enough = -(-sites // int(widths.min()))
+    which = rng.choice(len(lengths), enough, p=shares / shares.sum())
+    before = np.cumsum(widths[which]) - widths[which]
+    drawn = np.clip(sites - before, 0, widths[which])  # sites of each block; none once there are enough
+    within = np.arange(sites) - np.repeat(before, drawn)
+    which, starts = np.repeat(which, drawn), np.repeat(rng.integers(lengths[which]), drawn)
+    places = offsets[which] + (starts + within) % lengths[which]
+    return np.bincount(places, minlength=sites)
 
 
 class _Quantities(NamedTuple):

@@ -143,6 +143,8 @@ class NativeChainObjective(ChainObjective):
     def _tangents_pay(self) -> bool:
         """Whether H is faster by tangents than by differences of gradients in groups of folds; in
         nanoseconds, as measured."""
+        if isinstance(self.scheme, Increments):  # whose tangents are those of JAX
+            return False
         of_steps, size = len(self.steps.index) * self.model.n_states, self.space.size
         return 1e6 + of_steps * (900 + 35 * size) < size * (3e4 + 8 * self._operations)
 
