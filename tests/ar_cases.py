@@ -57,7 +57,7 @@ def at_random(model, data, seed=0, size=0.5):
 
 @cache
 def wide(sequences=6, seed=3):
-    """A fit of more than 100 parameters: 5 channels, from a mixture of rotations."""
+    """A fit of more than 100 parameters, by JAX: 5 channels, from a mixture of rotations."""
     rng = np.random.default_rng(seed)
     turn, _ = np.linalg.qr(rng.normal(size=(5, 5)))
     data = []
@@ -67,4 +67,4 @@ def wide(sequences=6, seed=3):
             fast = (t // 9 + n) % 2
             x[t] = (0.8 * turn @ x[t - 1] if fast else 0.5 * x[t - 1] + 1.0) + 0.4 * rng.normal(size=5)
         data.append(x)
-    return fo.fit(fo.models.ARHMM(2, 2, noise="shared"), data, restarts=1)
+    return fo.fit(fo.models.ARHMM(2, 2, noise="shared"), data, restarts=1, kernel="scan")

@@ -512,7 +512,7 @@ def without_matrix():
     """The same fit, as if there were too little memory for H."""
     fit = wide()
     with mock.patch.object(finish, "is_formed", return_value=False):
-        return fo.fit(fit.model, fit.data, init=fit.params)
+        return fo.fit(fit.model, fit.data, init=fit.params, kernel="scan")
 
 
 def test_a_fit_of_many_parameters_is_certified():

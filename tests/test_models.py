@@ -196,7 +196,7 @@ def test_exact_matches_a_cold_scipy_refit(name):
     for weights, theta, status in zip(folds.weights, found.thetas, found.status, strict=True):
         assert status.ok, str(status)
         found_by_scipy = cold
-        for method, options in (("L-BFGS-B", {"ftol": 1e-12}), ("BFGS", {"gtol": 1e-7})):
+        for method, options in (("L-BFGS-B", {"ftol": 1e-12}), ("BFGS", {"gtol": 1e-8})):
             found_by_scipy = optimize.minimize(
                 lambda t, w=weights: fit.objective(t, w),
                 found_by_scipy,

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import poisson
 
 import enumeration
 import fitonce as fo
@@ -391,6 +392,18 @@ def test_losses_of_sequences_are_those_of_jax():
     )
 
 
+@pytest.mark.parametrize("apart", [0.409, 0.412, 0.415, 3.0])
+def test_normalisers_of_either_sign_keep_their_digits(apart):
+    """States that are drawn anew at every step: the likelihood is a product of 1,024 mixtures,
+    each between one and three times its largest term, or hardly more than that."""
+    counted, even = np.random.default_rng(0).poisson(3, size=(1024, 1)).astype(float), np.full(3, 1 / 3)
+    frozen = {"initial": even, "transition": np.tile(even, (3, 1))}
+    params = {**frozen, "rate": 3.0 * np.exp(apart * np.array([[-1.0], [0.0], [1.0]]))}
+    fit = fo.fit_at(fo.models.PoissonHMM(3, frozen=frozen), counted, params)
+    expected = np.log(poisson.pmf(counted, params["rate"].T).mean(1)).sum()
+    assert fit.log_likelihood == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize("scale", [1e3, 1e5, 1e7, 1e9])
 def test_h_of_large_counts_keeps_its_digits(scale):
     """States that are certain: H of a logarithm of a rate is the sum of the counts of its state."""
@@ -424,9 +437,11 @@ def test_what_has_no_native_form_is_left_to_jax():
     assert type(native.with_scheme(schemes.B(normalised=True))) is ChainObjective
     assert isinstance(native.with_scheme(schemes.B()), NativeChainObjective)
     assert isinstance(native.with_scheme(schemes.Structures()), NativeChainObjective)
-    network = fo.models.NeuralARHMM(2, hidden=300)
+    network = fo.models.NeuralARHMM(2, hidden=60)
     assert type(best_objective(network, two_channels())) is ChainObjective
-    with pytest.raises(ValueError, match="needs an emission of at most 3,000 parameters"):
+    with pytest.raises(
+        ValueError, match=r"closed forms \(for autoregressions, at most 500 parameters\)"
+    ):
         best_objective(network, two_channels(), "native")
     with pytest.raises(ValueError, match=r"kernel must be 'native', 'scan', 'tree' or None, got 'gpu'"):
         best_objective(fo.models.HMM(2, Poisson()), counts(), "gpu")

@@ -364,7 +364,7 @@ def test_the_plan_is_known_before_anything_runs():
         (lambda: fo.models.PottsMixture(GRID, 1), "one class has no coupling to learn"),
         (lambda: fo.models.PottsMixture(GRID, memory_limit=0), "memory_limit must be positive"),
         (lambda: fo.models.Gaussian(strength=-1), "strength must be a non-negative number"),
-        (lambda: fo.models.Gaussian(scale=0), "scale must be positive"),
+        (lambda: fo.models.Gaussian(scale=0), "scale must be a positive number"),
         (lambda: fo.models.Poisson(0.0), "the Poisson prior"),
         (lambda: fo.models.Binomial(0.0), "the binomial prior"),
     ],

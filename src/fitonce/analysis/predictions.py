@@ -115,7 +115,7 @@ def _chunks(objective: Objective, folds: int) -> float:
 def _folds(objective: Objective, times: Times, asked: Asked, method: str) -> Prediction:
     count, size = asked.folds, objective.space.size
     gradients, hessians, losses = _WORK[method]
-    closed = objective.traits.closed_form_hessian or method == "newton"
+    closed = objective.traits.exact_hessians or method == "newton"
     own = times.hessian if closed else size * times.row
     if not with_matrices(objective, count):
         own = 40 * times.row  # products

@@ -171,7 +171,7 @@ def _own_hessians(batches: Batches, state: Descent, which: np.ndarray, scale: np
     failed = []
     for fold, hessian, close in zip(which, hessians, near, strict=True):
         lowest = lowest_scaled(hessian)
-        if -np.inf < lowest <= _CLEAR and not batches.objective.traits.closed_form_hessian:
+        if -np.inf < lowest <= _CLEAR and not batches.objective.traits.exact_hessians:
             weights = batches.weights_of(np.array([fold]))
             hessian = batches.objective.hessians(state.thetas[fold][None], weights)[0]
             batches.hessians_used[fold] += 1
@@ -199,7 +199,7 @@ def _refit(batches: Batches, state: Descent, folds: np.ndarray, curve: Curvature
     weights = batches.weights_of(folds)
     starts = np.repeat(curve.theta[None], len(folds), 0)
     traits = batches.objective.traits
-    scale = curve.scale if traits.together > 1 and not traits.closed_form_hessian else None
+    scale = curve.scale if traits.together > 1 and not traits.exact_hessians else None
     ends = minimise(batches.objective, starts, weights, tolerance=FLOOR, scale=scale)
     for row, fold in enumerate(folds):
         end = ends.alone(row)

@@ -122,7 +122,7 @@ def zeros_and_ones(weights):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def transposed(weights, seen, found):  # type: ignore[no-untyped-def]
+def weights_of_steps(weights, seen, found):  # type: ignore[no-untyped-def]
     """Into found (T, F): weights (F, T) where steps are seen (T,), zero elsewhere."""
     for t in range(found.shape[0]):
         for fold in range(found.shape[1]):

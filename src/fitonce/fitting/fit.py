@@ -33,6 +33,7 @@ from fitonce.objectives.schemes import Structures
 from fitonce.results.summary import FitSummary
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
+_FEW_SITES = 64  # enough to load loops
 _ROWS = 512  # standard errors computed at a time
 _SAME_OPTIMUM = 0.05  # nats: starts stop a little short of their optimum
 
@@ -252,11 +253,9 @@ def fit(
         objective = objective_of(model, data, kernel)
         hold_point(objective)
         starts = starting_points(objective, init, restarts, seed)
-    if objective.traits.compiles:  # now, so that refit_seconds does not include it
-        with stage("compiling F and its derivatives", progress):
-            objective.values_and_gradients(starts[0][None], objective.base[None])
-            if not by_products(objective):
-                objective.hessians(starts[0][None], objective.base[None])
+    compiles = objective.traits.compiles
+    with stage("compiling F and its derivatives" if compiles else "loading loops", progress):
+        _prepare(objective if compiles else objective.shortened(_FEW_SITES), starts[0])
     with bar(len(starts), "starts of the fit", progress) as advance:
         runs = descend(objective, starts, max_iterations, advance)
     finite = [run for run in runs if np.isfinite(run.value)]
@@ -267,6 +266,13 @@ def fit(
         found = finish(objective.run_on(place), best.x, tolerance, steps)
     times = (time.perf_counter() - started, now() - ending + best.seconds)
     return _result(objective, found, times, [run.value for run in runs])
+
+
+def _prepare(objective: Objective, theta: np.ndarray) -> None:
+    """Compile or load what F and its derivatives need, so that `refit_seconds` does not include it."""
+    objective.values_and_gradients(theta[None], objective.base[None])
+    if not by_products(objective):
+        objective.hessians(theta[None], objective.base[None])
 
 
 @limits_memory

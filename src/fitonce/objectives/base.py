@@ -51,6 +51,7 @@ class Traits:
             point is a minimum without a Hessian to prove it.
         linear_in_weights: whether gradients are linear in the weights.
         closed_form_hessian: whether `hessians` costs a few gradients rather than D of them.
+        tangents_pay: whether `hessians`, at the cost of some gradients, is faster than differences of D.
         cheap_cross: whether J costs less than one gradient each for a few folds.
         cheap_rows: whether folds of little memory take little time, less than compiling: then few folds
             are padded to a common number, see `core.chunks.common_rows`.
@@ -73,6 +74,7 @@ class Traits:
     convex: bool = False
     linear_in_weights: bool = False
     closed_form_hessian: bool = False
+    tangents_pay: bool = False
     cheap_cross: bool = False
     cheap_rows: bool = False
     together: int = 1
@@ -82,6 +84,11 @@ class Traits:
     m_steps: Literal["all", "some", "none"] = "none"
     sequences: bool = False
     compiles: bool = True
+
+    @property
+    def exact_hessians(self) -> bool:
+        """Whether Hessians of folds are those of `hessians`, not differences of gradients."""
+        return self.closed_form_hessian or self.tangents_pay
 
 
 class LabelEvidence(NamedTuple):

@@ -10,6 +10,8 @@ states of p + 1 steps, so such steps are conditioned on and not scored.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +27,7 @@ from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import Blocks, Emission, EmissionTraits, Rows
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values
 from fitonce.models.emissions.closed_network import ClosedNetwork
-from fitonce.models.emissions.closed_regression import ClosedLinearRegression
+from fitonce.models.emissions.closed_regression import ClosedLinearRegression, ClosedRegression
 from fitonce.models.emissions.gauss_newton import Layers, Problem, improved
 from fitonce.models.emissions.regression import (
     NoiseModel,
@@ -87,6 +89,22 @@ class Autoregression(Emission):
             lags[:, lag:, lag - 1] = data.values[:, :-lag]
         return lags.reshape(count, steps, self.order * channels)
 
+    @abstractmethod
+    def _closed(self, spread: float) -> ClosedRegression:
+        """Closed forms for data of variance `spread`, which only the prior needs."""
+
+    def _with_prior(self, rows: Observations) -> ClosedRegression:
+        return self._closed(float(mean_variance(rows.x, rows.seen * rows.counts[:, None])))
+
+    def _blocks(
+        self, second: Callable[..., np.ndarray], params: Params, shares: np.ndarray, rows: Rows
+    ) -> Blocks:
+        """As for `Emission.information`, from second derivatives of closed forms."""
+        arrays = rows.arrays()
+        values = Values.at(np.empty(0), {name: np.asarray(value) for name, value in params.items()})
+        found = second(values, shares * (arrays.counts > 0)[:, None], arrays)
+        return self.noise.split(-found, self._closed(np.nan).place(values))
+
 
 @dataclass(frozen=True)
 class LinearAutoregression(Autoregression):
@@ -136,17 +154,12 @@ class LinearAutoregression(Autoregression):
         return best | {"weight": coefficients[:, :, :-1]} if self.order else best
 
     def information(self, params: Params, shares: np.ndarray, rows: Rows) -> Blocks:
-        seen, counts = rows.mask().astype(float), np.asarray(rows.counts)
-        constant, covariates = np.zeros(len(seen)), np.asarray(rows.covariates)
-        arrays = Observations(np.asarray(rows.x), seen, counts, constant, covariates)
-        values = Values.at(np.empty(0), {name: np.asarray(value) for name, value in params.items()})
-        blocks = -self._closed(np.nan).curvature(values, shares * (counts > 0)[:, None], arrays)
-        return self.noise.split(blocks, seen.shape[1])
+        return self._blocks(self._closed(np.nan).curvature, params, shares, rows)
 
     def closed_forms(self, rows: Observations) -> ClosedForms:
-        return self._closed(float(mean_variance(rows.x, rows.seen * rows.counts[:, None])))
+        return self._with_prior(rows)
 
-    def _closed(self, spread: float) -> ClosedForms:
+    def _closed(self, spread: float) -> ClosedRegression:
         return ClosedLinearRegression(*self.noise.closed(spread), self.weight_scale, self.bias_scale)
 
     def log_prior(self, params: Params, rows: Rows) -> Array:
@@ -205,7 +218,7 @@ class NeuralAutoregression(Autoregression):
         scale = 1.0 / np.sqrt(inputs * max(spread, np.finfo(float).tiny))
         weight_in = random.normal(0.0, scale, (self.hidden, inputs))
         bias_in = random.normal(0.0, 0.1, self.hidden)
-        features = replace(rows, covariates=jnp.tanh(rows.covariates @ weight_in.T + bias_in))
+        features = replace(rows, covariates=np.tanh(rows.covariates @ weight_in.T + bias_in))
         variance, mean = np.full(n_states, spread / n_states), np.zeros((channels, self.hidden + 1))
         precision = 1.0 / np.full(self.hidden + 1, self.weight_scale) ** 2
         coefficients, squares, counts = ridge(features, shares, variance, mean, precision)
@@ -232,27 +245,12 @@ class NeuralAutoregression(Autoregression):
         return stacked | self.noise.best(np.array(squares), np.array(counts), rows)
 
     def metric(self, params: Params, shares: np.ndarray, rows: Rows) -> Blocks:
-        """The Gauss-Newton approximation of the information, without second derivatives of the networks
-        and without cross terms with the variance; positive definite."""
-        states = shares.shape[1]
-        variance = self.noise.per_state(params, states)
-        blocks, squares = [], []
-        for state, layers in enumerate(self._layers(params)):
-            problem = Problem.of(rows, shares[:, state])
-            block, half = problem.gauss_newton(layers), 0.5 * problem.squares(layers) / variance[state]
-            block /= variance[state]
-            if self.noise.kind == "state":  # the log variance follows the biases
-                after = layers.bias_in.size + layers.bias_out.size
-                block = np.insert(np.insert(block, after, 0.0, 0), after, 0.0, 1)
-                block[after, after] = half
-            blocks.append(block)
-            squares.append(half)
-        shared = int(self.noise.kind == "shared")
-        total = np.full((shared, shared), sum(squares))
-        return np.stack(blocks), np.zeros((states, blocks[0].shape[0], shared)), total
+        return self._blocks(self._closed(np.nan).metric, params, shares, rows)
 
     def closed_forms(self, rows: Observations) -> ClosedForms:
-        spread = float(mean_variance(rows.x, rows.seen * rows.counts[:, None]))
+        return self._with_prior(rows)
+
+    def _closed(self, spread: float) -> ClosedRegression:
         return ClosedNetwork(*self.noise.closed(spread), self.hidden, self.weight_scale)
 
     def _layers(self, params: Params) -> list[Layers]:

@@ -57,6 +57,12 @@ class Rows:
         """Bools of the shape of x: which values were observed, in rows that have any."""
         return np.ones(self.x.shape, bool) if self.observed is None else np.asarray(self.observed)
 
+    def arrays(self) -> Observations:
+        """The rows as closed forms read them."""
+        x, counts = np.asarray(self.x, float), np.asarray(self.counts, float)
+        constant = np.zeros(len(x)) if self.constant is None else np.asarray(self.constant)
+        return Observations(x, self.mask().astype(float), counts, constant, np.asarray(self.covariates))
+
     def weights(self) -> np.ndarray:
         """Of the shape of x: how often each value occurs among the observed ones."""
         return self.mask() * upright(np.asarray(self.counts), self.x)

@@ -85,7 +85,7 @@ class ClosedForms(ABC):
         """(K, P, P) second derivatives of sum_r shares[r, k] log p(row r | k), of one fold."""
 
     def metric(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
-        """An approximation of `curvature`, for use as a preconditioner, that is negative definite."""
+        """An approximation of `curvature`, for use as a preconditioner."""
         return self.curvature(values, shares, rows)
 
     @abstractmethod

@@ -61,7 +61,7 @@ class ClosedNetwork(ClosedRegression):
         """Without second derivatives of the networks, and without cross terms with the variance."""
         found = []
         for k, _, net in _networks(values.lifted()):
-            problem = _problem(rows, shares[:, k])
+            problem = _problem(rows, shares[:, k]).without_tiny_shares()
             matrix, squares = problem.gauss_newton(net), 0.5 * problem.squares(net)
             if self.noise != "fixed":
                 place = self.place(values)

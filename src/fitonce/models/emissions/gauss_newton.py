@@ -1,11 +1,13 @@
 """Weighted least squares with a network of one hidden layer, by damped Gauss-Newton steps.
 
 Derivatives of the outputs are products of a hidden unit's slope with an input, and of a hidden unit
-with an output, so that the Gauss-Newton matrix follows from one Gram matrix of both.
+with an output, so that the Gauss-Newton matrix follows from Gram matrices of both: one, or one for each
+channel if some are missing. The Hessian adds second derivatives of each hidden unit.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -59,9 +61,12 @@ class Problem(NamedTuple):
     @classmethod
     def of(cls, rows: Rows, shares: np.ndarray) -> Problem:
         """The rows that are in this state with non-negligible probability."""
-        used = np.flatnonzero((shares > _NO_SHARE) & (np.asarray(rows.counts) > 0))
-        inputs = with_intercept(np.asarray(rows.covariates)[used])
-        return cls(inputs, np.asarray(rows.x)[used], rows.mask()[used], shares[used])
+        inputs, counted = with_intercept(np.asarray(rows.covariates)), np.asarray(rows.counts) > 0
+        return cls(inputs, np.asarray(rows.x), rows.mask(), shares * counted).without_tiny_shares()
+
+    def without_tiny_shares(self) -> Problem:
+        used = np.flatnonzero(self.shares > _NO_SHARE)
+        return Problem(*(part[used] for part in self))
 
     def hidden(self, layers: Layers) -> np.ndarray:
         return np.tanh(self.inputs @ layers.inner().T)
@@ -145,7 +150,7 @@ def improved(problem: Problem, layers: Layers, variance: float, precision: float
     Runs in one thread, which is faster for systems of a few hundred unknowns, and much faster while
     other work keeps the cores busy.
     """
-    with one_blas_thread():
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         return _improved(problem, layers, variance, precision)
 
 
@@ -161,10 +166,12 @@ def _improved(problem: Problem, layers: Layers, variance: float, precision: floa
         matrix = problem.gauss_newton(layers.like(flat)) / variance
         damping, scale = precision, float(np.trace(matrix)) / len(flat)
         for _ in range(_MOST_DAMPINGS):
-            step = linalg.solve(matrix + damping * np.eye(len(flat)), -gradient, assume_a="pos")
-            value = cost(flat + step)
-            if value < best:
-                break
+            with suppress(linalg.LinAlgError, ValueError):  # singular to rounding, or not finite
+                factor = linalg.cho_factor(matrix + damping * np.eye(len(flat)))
+                step = linalg.cho_solve(factor, -gradient)
+                value = cost(flat + step)
+                if value < best:
+                    break
             damping = max(10.0 * damping, 1e-3 * scale)
         else:
             break

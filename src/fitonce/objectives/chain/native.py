@@ -35,10 +35,9 @@ from fitonce.objectives.chain.steps import Steps
 from fitonce.objectives.schemes import A, B, Increments, Scheme, Structures
 
 _FEW = 40  # parameters of an emission without closed forms
-_MOST_PARAMETERS = 3_000  # of one that has: beyond, H from scores by JAX is faster than from tangents
 # What a group of folds and conditional probabilities of one fold take; longer chains are left to JAX.
 _ARRAYS, _MOST_BYTES = 5, 2**33
-_MANY = 500  # parameters: beyond, Newton's method works by products
+_MANY = 500  # parameters: beyond, Newton's method works by products, which autoregressions have by JAX
 
 
 @in_float64
@@ -56,8 +55,8 @@ def best_objective(model: ChainModel, data: Any, kernel: str | None = None) -> C
         return _native(made)
     if kernel == "native":
         raise ValueError(
-            f"kernel='native' needs an emission of at most {_MOST_PARAMETERS:,} parameters with closed "
-            f"forms, or of at most {_FEW} without, which {model} has not"
+            f"kernel='native' needs an emission with closed forms (for autoregressions, at most {_MANY} "
+            f"parameters) or at most {_FEW} parameters, which {model} has not"
         )
     return made.placed()
 
@@ -78,8 +77,10 @@ def _is_native(objective: ChainObjective) -> bool:
     steps, states = _steps(objective), model.n_states
     if 8 * len(steps.index) * states * (_ARRAYS * LANES + 2 * states) > _MOST_BYTES:
         return False
-    most = _FEW if closed_forms(model, steps) is None else _MOST_PARAMETERS
-    return space.size - len(Split(space, model.n_states).chain) <= most
+    if closed_forms(model, steps) is None:
+        return space.size - len(Split(space, model.n_states).chain) <= _FEW
+    traits = model.emission.traits
+    return space.size <= _MANY or not (traits.information or traits.metric)
 
 
 def _steps(objective: ChainObjective) -> Steps:
@@ -205,9 +206,6 @@ class NativeChainObjective(ChainObjective):
 
         return np.stack(THREADS.run(one, range(len(thetas)), self._operations * self.space.size))
 
-    def device_hessian(self, theta: np.ndarray) -> None:
-        """None: there is no accelerator in this."""
-
     def cross(self, theta: np.ndarray) -> np.ndarray:
         """J, (D, coordinates)."""
         point = self.parts.point(theta, self.base)
@@ -330,7 +328,8 @@ class NativeChainObjective(ChainObjective):
             super().traits,
             together=self._group_size,
             compiles=self.parts.closed is None,
-            closed_form_hessian=self._tangents_pay,
+            closed_form_hessian=False,
+            tangents_pay=self._tangents_pay,
             products=self.space.size > _MANY,
             blocks=True,
         )
@@ -338,7 +337,7 @@ class NativeChainObjective(ChainObjective):
     def preconditioner(self, theta: np.ndarray, weights: np.ndarray | None = None) -> LinearMap:
         """The inverse of the complete-data information and the prior's, which is nearly diagonal."""
         point = self.parts.point(theta, self.base if weights is None else weights)
-        complete = self.parts.complete(point, point.counted(), definite=True)
+        complete = self.parts.complete(point, point.counted(), roughly=True)
         factor = definite_factor(-complete)
         return lambda columns: linalg.cho_solve(factor, columns)
 

@@ -18,7 +18,7 @@ import numpy as np
 from fitonce.core import memory
 from fitonce.core.native import Scratch
 from fitonce.core.units import stretch_of
-from fitonce.engines.native_chain import transposed
+from fitonce.engines.native_chain import weights_of_steps
 from fitonce.models.emissions.base import Emission
 from fitonce.models.emissions.closed_forms import ClosedForms, Values
 from fitonce.models.emissions.stretched_forms import StretchedForms
@@ -33,7 +33,7 @@ from fitonce.objectives.schemes import B, Increments, Structures
 SCRATCH = Scratch()
 # Far from a minimum numbers may overflow; what is not finite is not stepped to.
 _quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
-_DIRECTION_BYTES = 2**26  # of derivatives of potentials at a time: more wait for memory
+_DIRECTION_BYTES = 2**26  # of derivatives of potentials at a time: larger arrays leave the cache
 
 
 def closed_forms(model: HMM, steps: Steps) -> ClosedForms | None:
@@ -145,13 +145,12 @@ class Parts:
             return Potentials(rows, every, initial, moves, np.ascontiguousarray(weights.T))
         ones = np.ones((len(self.steps.starts) - 1, folds))
         of_steps = np.empty((len(seen), folds))
-        transposed(np.ascontiguousarray(weights, float), self.steps.seen, of_steps)
-        weights = of_steps
+        weights_of_steps(np.ascontiguousarray(weights, float), self.steps.seen, of_steps)
         if isinstance(scheme, Increments):
             every = np.repeat(seen, folds, 1)
-            return Potentials(rows, every, initial, moves, ones, increments=weights)
-        links = self.links(weights) if isinstance(scheme, B) else None
-        return Potentials(rows, weights, initial, moves, ones, links)
+            return Potentials(rows, every, initial, moves, ones, increments=of_steps)
+        links = self.links(of_steps) if isinstance(scheme, B) else None
+        return Potentials(rows, of_steps, initial, moves, ones, links)
 
     @_quiet
     def point(self, theta: np.ndarray, weights: np.ndarray) -> Point:
@@ -271,16 +270,16 @@ class Parts:
                 found[:, places] = (counts - total * point.values[name][..., None])[entries].T
         return found
 
-    def complete(self, point: Point, counted: np.ndarray, *, definite: bool = False) -> np.ndarray:
+    def complete(self, point: Point, counted: np.ndarray, *, roughly: bool = False) -> np.ndarray:
         """(D, D) second derivatives of the log posterior, if counts of states (T, K) were given; or an
-        approximation that is negative definite."""
+        approximation, that of `ClosedForms.metric`."""
         found = np.zeros((self.program.space.size, self.program.space.size))
         rows, known = self.steps.rows, point.known
         shares = counted
         if len(rows.x) != len(counted):
             shares = np.zeros((len(rows.x), counted.shape[1]))
             np.add.at(shares, self.steps.index, counted)
-        second = self.forms.metric if definite else self.forms.curvature
+        second = self.forms.metric if roughly else self.forms.curvature
         own = second(point.values, shares, rows)
         own = own + self.forms.prior_curvature(point.values, rows)
         for places, block in zip(self.own, own, strict=True):

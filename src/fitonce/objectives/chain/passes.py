@@ -14,7 +14,7 @@ from fitonce.engines import native_chain_logs as logs_engine
 from fitonce.objectives.chain.steps import Potentials, Steps
 
 _SAFE_RANGE = 600.0 / 4  # nats between transitions, so that no divisor or its square underflows
-_SAFE_LOG = 600.0  # of a number that is far from an overflow
+_SAFE_LOG = 600.0  # nats from one: far from an overflow and from an underflow
 _SCRATCH = Scratch()
 
 
@@ -125,13 +125,14 @@ def _is_blend(weights: np.ndarray) -> bool:
 
 
 def _log_product(values: np.ndarray) -> np.ndarray:
-    """(F,) sums of the logarithms of values (T, F), each at least one up to rounding: of products of as
-    many as cannot overflow."""
-    largest, total = np.log(values.max()), np.zeros(values.shape[1])
-    while len(values) > 1 and largest < _SAFE_LOG / 2:  # false where it is not finite
+    """(F,) sums of the logarithms of values (T, F): of products of as many as neither overflow nor
+    underflow."""
+    total = np.zeros(values.shape[1])
+    farthest = np.abs(np.log([values.min(), values.max()])).max()
+    while len(values) > 1 and farthest < _SAFE_LOG / 2:  # false where it is not finite
         half = len(values) // 2
         total += np.log(values[2 * half :]).sum(0)  # the last of an odd number
-        values, largest = values[:half] * values[half : 2 * half], 2.0 * largest
+        values, farthest = values[:half] * values[half : 2 * half], 2.0 * farthest
     return total + np.log(values).sum(0)
 
 
