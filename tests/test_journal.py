@@ -176,6 +176,8 @@ def test_a_file_is_not_a_folder(tmp_path, fit, folds):
     with pytest.raises(ValueError, match=r"journal must be a folder, but .* is a file"):
         validate(fit, folds, place)
     assert place.read_text() == "something else"
+    with pytest.raises(ValueError, match="journal must be the path of a folder, got 3"):
+        validate(fit, folds, 3)
 
 
 @pytest.mark.parametrize("wrong", [np.zeros(()), np.zeros((1, 1)), np.zeros((9, 4))], ids=str)

@@ -234,7 +234,7 @@ def _blocks_drawn(lengths: np.ndarray, block: int, rng: np.random.Generator) -> 
 
     A block starts at any site and wraps around within its sequence; sequences are chosen with
     probability proportional to their length over that of a block in them, so that every site is drawn
-    once on average. The last block is cut short.
+    about once on average: the last block is cut short, which only concerns long ones.
     """
     offsets, sites = np.concatenate([[0], np.cumsum(lengths)[:-1]]), int(lengths.sum())
     widths = np.minimum(block, lengths)

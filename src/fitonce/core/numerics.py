@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,8 +32,12 @@ def in_float64(function: _Function) -> _Function:
 
 def is_number(value: Any) -> bool:
     """Whether an argument is one finite number."""
-    scalar = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return scalar and bool(np.isfinite(value))
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond the largest float
+        return False
 
 
 def is_count(value: Any, least: int = 1, most: float = np.inf) -> bool:

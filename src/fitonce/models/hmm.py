@@ -96,7 +96,7 @@ class HMM:
                 )
             object.__setattr__(self, "support", tuple(map(tuple, support.tolist())))
         object.__setattr__(self, "emission", as_emission(self.emission))
-        if not isinstance(self.frozen, dict) and self.frozen != ():
+        if not isinstance(self.frozen, (dict, tuple)):
             raise ValueError(f"frozen must be a dict of names and values, got {self.frozen!r}")
         frozen = dict(self.frozen).items()
         object.__setattr__(self, "frozen", tuple((k, freeze_value(v)) for k, v in frozen))
