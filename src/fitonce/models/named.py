@@ -38,7 +38,8 @@ def ARHMM(  # noqa: N802 - reads as the model it makes
         noise: "shared" by all states, one for each "state", or "fixed" at `variance`.
         variance: the fixed variance.
         weight_scale, bias_scale: prior standard deviations, see `LinearAutoregression`; None: flat.
-        strength, scale: prior of a learned variance, see `NoiseModel`.
+        strength, scale: prior of a learned variance, see `NoiseModel`. Without a scale it is that of
+            all the data, in every fold.
         **chain: priors, support and frozen parameters, see `HMM`.
     """
     emission = LinearAutoregression(
