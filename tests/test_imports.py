@@ -21,6 +21,8 @@ level = np.repeat([2.0, 9.0, 2.0, 9.0], 15)
 models = {{
     "poisson": (fo.models.PoissonHMM(2), rng.poisson(level)),
     "gaussian": (fo.models.GaussianHMM(2, covariance="full"), rng.normal(level[:, None], 1.0, (60, 2))),
+    "autoregression": (fo.models.ARHMM(2, 1), rng.normal(level[:, None], 1.0, (60, 2))),
+    "network": (fo.models.NeuralARHMM(1, 1, hidden=2), rng.normal(level[:, None], 1.0, (60, 1))),
     "categorical": (fo.models.CategoricalHMM(2, 2), (rng.random(60) < level / 10).astype(int)),
 }}
 model, data = models["{name}"]
@@ -40,7 +42,7 @@ def _said(code: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("name", ["poisson", "gaussian", "categorical"])
+@pytest.mark.parametrize("name", ["poisson", "gaussian", "categorical", "autoregression", "network"])
 def test_built_in_emissions_need_no_jax(name):
     assert _said(_VERBS.format(name=name)) == ""
 

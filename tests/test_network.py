@@ -37,11 +37,29 @@ def test_the_gradient_is_that_of_half_the_squares(layers, missing):
     )
 
 
-def test_gauss_newton_is_the_gram_matrix_of_slopes(layers):
-    given = problem()
+@pytest.mark.parametrize("missing", [False, True])
+def test_gauss_newton_is_the_gram_matrix_of_slopes(layers, missing):
+    given = problem(missing=missing)
     slopes = differences(lambda flat: given.residuals(layers.like(flat)).ravel(), layers.flat())
     expected = (slopes * np.repeat(given.shares, 3)) @ slopes.T
     np.testing.assert_allclose(given.gauss_newton(layers), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_hessian_is_the_slope_of_the_gradient(layers, missing):
+    given = problem(missing=missing)
+    expected = differences(lambda flat: given.gradient(layers.like(flat)), layers.flat())
+    np.testing.assert_allclose(given.hessian(layers), expected, rtol=1e-6, atol=1e-7)
+    total = given.shares @ given.pulls_of_rows(layers)
+    np.testing.assert_allclose(total, -given.gradient(layers), rtol=1e-12, atol=1e-12)
+
+
+def test_m_steps_where_damping_is_lost_to_rounding_keep_the_layers(layers):
+    """Data in tiny units: the prior's precision does not reach the matrix."""
+    given = problem()
+    flat = problem()._replace(inputs=np.zeros_like(given.inputs), targets=1e-9 * given.targets)
+    after = improved(flat, layers, 1e-30, 1e-12)
+    assert np.isfinite(after.flat()).all()
 
 
 def test_a_state_without_rows_keeps_its_prior(layers):
