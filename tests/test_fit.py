@@ -367,6 +367,17 @@ def test_starts_far_below_large_counts_arrive():
     np.testing.assert_allclose(fit.values_of_starts, fit.value, atol=1e-4)
 
 
+@pytest.mark.parametrize("model", [fo.models.GaussianHMM(2), fo.models.ARHMM(2, 1)], ids=str)
+def test_the_beginning_of_the_data_may_be_constant_or_missing(model):
+    """Neither a fit nor a plan works on the beginning alone, if that has no variance or no value."""
+    x = np.random.default_rng(0).normal(size=(5_000, 2))
+    for start in (0.0, np.nan):
+        data = x.copy()
+        data[:4_000, 1] = start
+        assert np.isfinite(fo.fit(model, data, restarts=1, max_iterations=2).value)
+        assert fo.plan(model, data).parameters == objective_of(model, data).space.size
+
+
 def test_a_fit_leaves_a_saddle():
     """States that start alike have no gradient that would part them."""
     x = np.random.default_rng(0).poisson(np.repeat([2, 9, 2], 20))

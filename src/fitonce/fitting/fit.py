@@ -33,7 +33,7 @@ from fitonce.objectives.schemes import Structures
 from fitonce.results.summary import FitSummary
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
-_FEW_SITES = 64  # enough to load loops
+_FEW_PARAMETERS = 100
 _ROWS = 512  # standard errors computed at a time
 _SAME_OPTIMUM = 0.05  # nats: starts stop a little short of their optimum
 
@@ -255,7 +255,7 @@ def fit(
         starts = starting_points(objective, init, restarts, seed)
     compiles = objective.traits.compiles
     with stage("compiling F and its derivatives" if compiles else "loading loops", progress):
-        _prepare(objective if compiles else objective.shortened(_FEW_SITES), starts[0])
+        _prepare(objective, starts[0])
     with bar(len(starts), "starts of the fit", progress) as advance:
         runs = descend(objective, starts, max_iterations, advance)
     finite = [run for run in runs if np.isfinite(run.value)]
@@ -269,9 +269,11 @@ def fit(
 
 
 def _prepare(objective: Objective, theta: np.ndarray) -> None:
-    """Compile or load what F and its derivatives need, so that `refit_seconds` does not include it."""
+    """Compile what F and its derivatives need, or load loops, so that `refit_seconds` does not include
+    it. Loading takes a moment, which only counts where a fit does not take longer."""
     objective.values_and_gradients(theta[None], objective.base[None])
-    if not by_products(objective):
+    worth_it = objective.traits.compiles or objective.space.size <= _FEW_PARAMETERS
+    if worth_it and not by_products(objective):
         objective.hessians(theta[None], objective.base[None])
 
 

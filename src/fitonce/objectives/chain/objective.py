@@ -247,7 +247,8 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         return chain_objective(self.model, data, self.program.kernel)
 
     def shortened(self, sites: int) -> ChainObjective:
-        """Whole sequences, or the beginning of a long one; all where parameters depend on the data."""
+        """Whole sequences, or the beginning of a long one; all where parameters depend on the data, or
+        where the beginning alone is refused, as if it is constant."""
         data = self.data
         if data.n_sites <= sites:
             return self
@@ -255,7 +256,10 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         known = data.observed if data.conditioned is None else data.observed | data.conditioned
         lengths = np.minimum(data.lengths[:count], sites)
         part = (slice(count), slice(int(lengths.max())))
-        other = self._of(Sequences(data.values[part], known[part], lengths, data.channels))
+        try:
+            other = self._of(Sequences(data.values[part], known[part], lengths, data.channels))
+        except ValueError:
+            return self
         if other.space.size != self.space.size:
             return self
         same_units = replace(other, program=replace(other.program, space=self.space))
