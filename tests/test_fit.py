@@ -348,7 +348,7 @@ def test_starts_side_by_side_end_where_each_does_alone(model):
     for run, start in zip(together, starts, strict=True):
         alone = descend(objective, [start])[0]
         assert run.value == pytest.approx(alone.value, abs=1e-6)
-        np.testing.assert_allclose(run.x, alone.x, atol=1e-3)
+        np.testing.assert_allclose(run.x, alone.x, atol=1e-5)
 
 
 def test_small_work_stays_in_this_thread():

@@ -432,6 +432,15 @@ def test_a_changed_density_is_not_replaced_by_the_closed_form_of_the_old_one():
         assert value(Doubled(), kernel) == pytest.approx(value(Poisson(), kernel) - halves)
 
 
+def test_tangents_are_taken_where_they_are_faster():
+    rng = np.random.default_rng(0)
+    wide = best_objective(fo.models.GaussianHMM(2, covariance="full"), rng.normal(size=(500, 12)))
+    assert wide.traits.exact_hessians
+    assert not wide.with_scheme(schemes.Increments()).traits.exact_hessians  # by JAX
+    long = best_objective(fo.models.PoissonHMM(2), rng.poisson(3.0, 20_000).astype(float))
+    assert not long.traits.exact_hessians
+
+
 def test_what_has_no_native_form_is_left_to_jax():
     native = best_objective(fo.models.HMM(2, Poisson()), counts())
     assert type(native.with_scheme(schemes.B(normalised=True))) is ChainObjective

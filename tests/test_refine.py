@@ -74,18 +74,19 @@ def test_the_error_of_a_certified_fold_is_at_rounding_level(cv):
     assert (cv.folds["verdict"] == "good").all()
 
 
-def test_hessians_by_differences_have_five_digits(fit, folds):
+def test_hessians_by_differences_have_four_digits(fit, folds):
     curve = fo.curvature(fit)
     batches = Batches.of(curve.objective, folds.weights)
     which = np.arange(len(folds))
     thetas = np.tile(fit.theta, (len(folds), 1))
     _, gradients = batches.values_and_gradients(thetas, which)
     scale = np.sqrt(np.diag(curve.inverse))
+    assert not fit.objective.traits.exact_hessians
     found = batches.hessians(thetas, gradients, scale, which)
     expected = fit.objective.hessians(thetas, folds.weights)
     unit = np.sqrt(np.einsum("fii->fi", expected))
     error = np.abs(found - expected) / unit[:, :, None] / unit[:, None]
-    assert error.max() < 1e-4
+    assert error.max() < 5e-5
     assert batches.gradients_used.tolist() == [1] * 4
     assert batches.hessians_used.tolist() == [1] * 4
 
@@ -234,7 +235,7 @@ def test_hessians_by_differences_lead_to_the_same_minimum(fit):
     points = (far, evaluate(far, np.arange(6))[1], scale, np.arange(6))
     found, truth = hessians_by_differences(evaluate, *points), objective.hessians(far, weights)
     error = np.abs(found - truth) * scale[:, None] * scale
-    assert error.max() < 1e-4 * np.abs(truth * scale[:, None] * scale).max()
+    assert error.max() < 1e-5 * np.abs(truth * scale[:, None] * scale).max()
 
 
 def test_a_saddle_is_left_downhill(fit):
@@ -250,3 +251,4 @@ def test_a_saddle_is_left_downhill(fit):
     _refit(batches, state, np.arange(1), replace(curve, theta=np.array([0.0, 2.0])))
     assert state.status[0].ok
     assert abs(state.thetas[0, 0]) == pytest.approx(1.0, abs=1e-6)
+    assert batches.hessians_used[0] >= 5  # at the saddle, beside it on both sides, and in both wells

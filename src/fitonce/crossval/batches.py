@@ -191,7 +191,7 @@ class Batches:
     def hessians(
         self, thetas: np.ndarray, gradients: np.ndarray, scale: np.ndarray, which: np.ndarray
     ) -> np.ndarray:
-        """(n, D, D) by differences of gradients, accurate to about five digits, or exact where that is
+        """(n, D, D) by differences of gradients, accurate to four digits or five, or exact where that is
         faster.
 
         Differences are D more rows of a program that is already compiled: measured at 2.5 times less

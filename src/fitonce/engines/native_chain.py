@@ -56,22 +56,19 @@ def scaled_posterior(  # type: ignore[no-untyped-def]
     varying, own_start = len(moves) > 1, len(initial) > 1
     cut, summed = len(links) > 0, len(sources) > 0
     message, onward = _at(work[0]), _at(work[1])
+    given = (_at(rows), index, _at(weights))
     for n in range(len(starts) - 1):
         begin, end = starts[n], starts[n + 1]
         own = n * width if own_start else 0
+        chain = (_at(initial), own, _at(moves), varying, _at(links), cut)
         size = BLOCK if blocked else end - begin
         last = begin + (end - 1 - begin) // size * size  # the first step of the last block
         for start in range(begin, end, size):
             if start > begin:
                 _copy(states, _at(nodes), BLOCK * width, _at(nodes), 0)
                 _copy(states, _at(nodes), 0, _at(marks), (start - begin) // size * width)
-            for t in range(start, min(start + size, end)):
-                here = (t - start + 1 if blocked else t) * width
-                emission = (_at(rows), index[t] * width, load(_at(weights), t * LANES))
-                link = _at(links) + 8 * t * LANES if cut else 0
-                chain = (_at(initial), own, _at(moves), t * table if varying else 0, link)
-                inverse = _forward(states, emission, chain, here, t == begin, _at(nodes))
-                store(_at(inverses), t * LANES, inverse)
+            span = (begin, start, min(start + size, end), start - 1 if blocked else 0)
+            _forward_steps(states, span, given, chain, _at(nodes), _at(inverses))
         coefficient = load(_at(coefficients), n * LANES)
         for j in range(states):
             store(onward, j * LANES, same(0.0) if summed else same(1.0))
@@ -79,11 +76,8 @@ def scaled_posterior(  # type: ignore[no-untyped-def]
             stop = min(start + size, end)
             if start < last:  # only the last block is still there
                 _copy(states, _at(marks), (start - begin) // size * width, _at(nodes), 0)
-                for t in range(start, stop):
-                    emission = (_at(rows), index[t] * width, load(_at(weights), t * LANES))
-                    link = _at(links) + 8 * t * LANES if cut else 0
-                    chain = (_at(initial), own, _at(moves), t * table if varying else 0, link)
-                    _forward(states, emission, chain, (t - start + 1) * width, t == begin, _at(nodes))
+                span = (begin, start, stop, start - 1)
+                _forward_steps(states, span, given, chain, _at(nodes), _at(inverses))
             for t in range(stop - 1, start - 1, -1):
                 here = (t - start + 1 if blocked else t) * width
                 if t + 1 < end:
@@ -175,6 +169,21 @@ def _at(array):  # type: ignore[no-untyped-def]
 def _copy(states, source, place, target, there):  # type: ignore[no-untyped-def]
     for j in range(states):
         store(target, there + j * LANES, load(source, place + j * LANES))
+
+
+@inlined
+def _forward_steps(states, span, given, chain, nodes, inverses):  # type: ignore[no-untyped-def]
+    """Filtered probabilities and inverse normalisers of the steps from `start` until before `stop` of a
+    sequence that starts at `begin`; those of step t are at place t - `before` of the nodes."""
+    begin, start, stop, before = span
+    rows, index, weights = given
+    initial, own, moves, varying, links, cut = chain
+    for t in range(start, stop):
+        emission = (rows, index[t] * states * LANES, load(weights, t * LANES))
+        link = links + 8 * t * LANES if cut else 0
+        step = (initial, own, moves, t * states * states * LANES if varying else 0, link)
+        inverse = _forward(states, emission, step, (t - before) * states * LANES, t == begin, nodes)
+        store(inverses, t * LANES, inverse)
 
 
 @inlined

@@ -12,7 +12,7 @@ _DIFFERENCE = 1e-5  # standard errors: both rounding and curvature of the gradie
 def hessians_by_differences(
     evaluate: Evaluate, thetas: np.ndarray, gradients: np.ndarray, scale: np.ndarray, folds: np.ndarray
 ) -> np.ndarray:
-    """(n, D, D), accurate to about five digits.
+    """(n, D, D), accurate to four digits or five.
 
     Args:
         evaluate: values and gradients.

@@ -164,8 +164,7 @@ def CategoricalHMM(  # noqa: N802
 
 
 # What hmmlearn calls arguments that are here under another name, or elsewhere.
-_ELSEWHERE = {
-    "n_components": "n_states=",
+_HMMLEARN_NAMES = {
     "covariance_type": "covariance=",
     "startprob_prior": "initial_concentration=",
     "transmat_prior": "transition_concentration=",
@@ -178,10 +177,12 @@ _ELSEWHERE = {
 
 def _hmm(n_states: int, emission: Emission, chain: dict[str, Any]) -> HMM:
     """An HMM with the arguments `chain`, of which unknown ones are refused with a hint."""
-    known = [part.name for part in fields(HMM)][2:]
+    known = [part.name for part in fields(HMM) if part.name not in ("n_states", "emission")]
     for name in chain:
         if name not in known:
-            hint = f": use {_ELSEWHERE[name]}" if name in _ELSEWHERE else f"; an HMM has {known}"
+            hint = (
+                f": use {_HMMLEARN_NAMES[name]}" if name in _HMMLEARN_NAMES else f"; an HMM has {known}"
+            )
             raise TypeError(f"unknown argument '{name}'{hint}")
     return HMM(n_states, emission, **chain)
 

@@ -103,7 +103,7 @@ class Autoregression(Emission):
         arrays = rows.arrays()
         values = Values.at(np.empty(0), {name: np.asarray(value) for name, value in params.items()})
         found = second(values, shares * (arrays.counts > 0)[:, None], arrays)
-        return self.noise.split(-found, self._closed(np.nan).place(values))
+        return self.noise.split(-found, self._closed(np.nan).variance_place(values))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
 
-LOG_2PI = float(np.log(2.0 * np.pi))
 Blocks = tuple[np.ndarray, np.ndarray, np.ndarray]  # see `Emission.information`
 
 

@@ -16,9 +16,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values
+from fitonce.models.emissions.closed_forms import LOG_2PI, ClosedForms, Observations, Values
 
-LOG_2PI = float(np.log(2.0 * np.pi))
 _T = TypeVar("_T")
 
 

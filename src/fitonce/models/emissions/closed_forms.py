@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+LOG_2PI = float(np.log(2.0 * np.pi))
+
 
 class Values(dict[str, np.ndarray]):
     """Constrained values by name, and the free vectors `thetas` that they come from: (F, D), or (D,)

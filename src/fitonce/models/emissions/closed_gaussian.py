@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from fitonce.core.native import compiled
-from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values, diagonal
-
-LOG_2PI = float(np.log(2.0 * np.pi))
+from fitonce.models.emissions.closed_forms import LOG_2PI, ClosedForms, Observations, Values, diagonal
 
 
 @compiled

@@ -53,7 +53,7 @@ class ClosedNetwork(ClosedRegression):
         every = _problem(rows, np.ones(len(rows.x)))
         return np.stack([every.pulls_of_rows(net) for _, _, net in _networks(values.lifted())], 1)
 
-    def information(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
+    def hessian_of_squares(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
         networks = _networks(values.lifted())
         return np.stack([_problem(rows, shares[:, k]).hessian(net) for k, _, net in networks])
 
@@ -64,7 +64,7 @@ class ClosedNetwork(ClosedRegression):
             problem = _problem(rows, shares[:, k]).without_tiny_shares()
             matrix, squares = problem.gauss_newton(net), 0.5 * problem.squares(net)
             if self.noise != "fixed":
-                place = self.place(values)
+                place = self.variance_place(values)
                 matrix = np.insert(np.insert(matrix, place, 0.0, 0), place, 0.0, 1)
                 matrix[place, place] = squares
             found.append(matrix)

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from fitonce.core.native import compiled
-from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values, diagonal
+from fitonce.models.emissions.closed_forms import LOG_2PI, ClosedForms, Observations, Values, diagonal
 
-LOG_2PI = float(np.log(2.0 * np.pi))
 _BLOCK_BYTES = 2**20  # of residuals at a time, so that they stay near the processor
 
 
@@ -66,7 +65,7 @@ class ClosedRegression(ClosedForms):
         """(R, K, P') slopes of -|e|^2 / 2, of one fold."""
 
     @abstractmethod
-    def information(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
+    def hessian_of_squares(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
         """(K, P', P') second derivatives of 1/2 sum_r shares[r, k] |e|^2, of one fold."""
 
     @property
@@ -79,7 +78,7 @@ class ClosedRegression(ClosedForms):
         rest = biases[0].shape[2:]
         return np.concatenate([part.reshape(len(part), -1, *rest) for part in biases + weights], 1)
 
-    def place(self, values: Values) -> int:
+    def variance_place(self, values: Values) -> int:
         """Of the log variance among the coordinates."""
         return sum(part.shape[1] for part in self.coefficients(values)[0])
 
@@ -87,7 +86,7 @@ class ClosedRegression(ClosedForms):
         """(K, P, ...) from derivatives (K, P', ...) and (K, ...)."""
         if self.noise == "fixed":
             return by_coefficient
-        return np.insert(by_coefficient, self.place(values), by_noise, 1)
+        return np.insert(by_coefficient, self.variance_place(values), by_noise, 1)
 
     def variance_of(self, values: Values) -> np.ndarray:
         """(K, F), or (K,) without an axis for folds."""
@@ -112,15 +111,15 @@ class ClosedRegression(ClosedForms):
         pulls = self.pulls_of_rows(values, rows) / variance[:, None]
         if self.noise == "fixed":
             return pulls
-        return np.insert(pulls, self.place(values), by_noise, 2)
+        return np.insert(pulls, self.variance_place(values), by_noise, 2)
 
     def curvature(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
         variance = self.variance_of(values)
-        found = -self.information(values, shares, rows) / variance[:, None, None]
+        found = -self.hessian_of_squares(values, shares, rows) / variance[:, None, None]
         if self.noise == "fixed":
             return found
         pulls, squares = self.pulls(values.lifted(), shares[..., None], rows)
-        place, cross = self.place(values), -pulls[..., 0] / variance[:, None]
+        place, cross = self.variance_place(values), -pulls[..., 0] / variance[:, None]
         corner = -0.5 * squares[:, 0] / variance
         beside = np.insert(cross, place, corner, 1)
         found = np.insert(found, place, cross, 1)
@@ -218,14 +217,13 @@ class ClosedLinearRegression(ClosedRegression):
         weights = residual[..., None] * rows.covariates[:, None, None]
         return np.concatenate([residual, weights.reshape(*residual.shape[:2], -1)], 2)
 
-    def information(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
+    def hessian_of_squares(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
         design = with_intercept(rows.covariates if "weight" in values else rows.covariates[:, :0])
         channels, width = rows.x.shape[1], design.shape[1]
         found = np.zeros((shares.shape[1], channels * width, channels * width))
         weights = channels + np.arange(channels * (width - 1)).reshape(channels, -1)
-        places = np.concatenate(
-            [weights, np.arange(channels)[:, None]], 1
-        )  # the bias last, as in the design
+        # The bias is last, as in the design.
+        places = np.concatenate([weights, np.arange(channels)[:, None]], 1)
         same = bool((rows.seen == rows.seen[:, :1]).all())
         for state, share in enumerate(shares.T):
             for channel, place in enumerate(places):

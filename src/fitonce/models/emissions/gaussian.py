@@ -15,7 +15,6 @@ from fitonce.core.small_factors import cholesky, solve_lower
 from fitonce.core.units import Units, in_units
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import (
-    LOG_2PI,
     Emission,
     EmissionTraits,
     Rows,
@@ -27,7 +26,7 @@ from fitonce.models.emissions.base import (
     upright,
 )
 from fitonce.models.emissions.closed_covariance import ClosedFullGaussian
-from fitonce.models.emissions.closed_forms import ClosedForms, Observations
+from fitonce.models.emissions.closed_forms import LOG_2PI, ClosedForms, Observations
 from fitonce.models.emissions.closed_gaussian import ClosedGaussian
 from fitonce.models.emissions.gaussian_steps import NormalPrior, best_diagonal, best_full
 

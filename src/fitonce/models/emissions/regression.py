@@ -12,7 +12,8 @@ from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array, is_number
 from fitonce.core.parameters import Params
 from fitonce.core.units import Units, in_units
-from fitonce.models.emissions.base import LOG_2PI, Blocks, Rows, best_kmeans, channel_moments
+from fitonce.models.emissions.base import Blocks, Rows, best_kmeans, channel_moments
+from fitonce.models.emissions.closed_forms import LOG_2PI
 from fitonce.models.emissions.closed_regression import with_intercept
 
 Noise = Literal["fixed", "shared", "state"]
@@ -103,7 +104,7 @@ class NoiseModel:
         return {"variance": np.maximum(best, 1e-12 * max(spread, np.finfo(float).tiny))}
 
     def prior_variance(self, spread: Any) -> Any:
-        """The center of the prior of variances, for data of variance `spread`."""
+        """The centre of the prior of variances, for data of variance `spread`."""
         return 0.01 * spread if self.scale is None else self.scale**2
 
 
@@ -118,7 +119,7 @@ def spread_of(rows: Rows) -> Any:
 
 
 def mean_variance(x: Any, weight: Any) -> Any:
-    """The variance of each channel of x (R, C), averaged over channels."""
+    """The variance of each channel of x (R, C), averaged over channels; weights (R, C) or (R, 1)."""
     return channel_moments(x, weight)[1].mean()
 
 
