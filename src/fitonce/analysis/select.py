@@ -13,6 +13,7 @@ from fitonce.core import memory
 from fitonce.core.memory import limits_memory
 from fitonce.crossval.cross_validate import cross_validate
 from fitonce.fitting.fit import fit
+from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.folds import Folds
 from fitonce.results.compare import Comparison, compare
 from fitonce.results.plots import new_axes
@@ -96,6 +97,7 @@ def select(
     *,
     restarts: int = 3,
     seed: int = 0,
+    optima: int = DEFAULT_OPTIMA,
     told: Callable[[str], None] = lambda name: None,
     stop: Callable[[], bool] | None = None,
     memory_limit: float | str | None = None,
@@ -108,6 +110,7 @@ def select(
         data: what `fo.fit` reads.
         folds: from `fo.folds`, or a function of a fit's data that makes them.
         restarts, seed: of the fits.
+        optima: how hard to look for other optima, in the fits and in the folds; 0: not at all.
         told: called with a model's name before it is fitted.
         stop: once it returns true, models that were not begun are skipped.
         memory_limit: what all of it may add to the memory of this process, in bytes or as text such as
@@ -125,9 +128,10 @@ def select(
             continue
         told(name)
         try:
-            fitted = fit(model, data, restarts=restarts, seed=seed, progress=how.get("progress"))
+            progress = how.get("progress")
+            fitted = fit(model, data, restarts=restarts, seed=seed, optima=optima, progress=progress)
             chosen = folds(fitted.data) if callable(folds) else folds
-            results[name] = cross_validate(fitted, chosen, stop=stop, **how)
+            results[name] = cross_validate(fitted, chosen, optima=optima, stop=stop, **how)
         except ValueError as error:  # the others are still compared
             skipped[name] = str(error)
         else:

@@ -65,6 +65,7 @@ class Request:
     loss: Annotated[str, o.folds(" or ".join(LOSSES))] = "pointwise"
     max_seconds: Annotated[float | None, o.folds("Time budget in seconds, for auto and exact")] = None
     restarts: Annotated[int, o.model("Number of starts of a fit")] = 3
+    optima: Annotated[int, o.model("How hard to look for other optima; 0: not at all", min=0)] = 10
     seed: Annotated[int, o.out("Seed for starts and folds", min=0)] = 0
     report: Annotated[Path | None, o.out("Write an HTML report")] = None
     save: Annotated[Path | None, o.out("Write the result (JSON)", "--save", "-o")] = None
@@ -89,7 +90,7 @@ class Request:
     def how(self) -> dict[str, Any]:
         """Arguments of `cross_validate`."""
         budget = {} if self.max_seconds is None else {"max_seconds": self.max_seconds}
-        chosen = {"method": self.method, "scheme": self.scheme, "loss": self.loss}
+        chosen = {"method": self.method, "scheme": self.scheme, "loss": self.loss, "optima": self.optima}
         return {**chosen, **budget, "progress": self.bars, "memory_limit": self.memory_limit}
 
     def choice(self) -> ModelChoice:

@@ -26,8 +26,15 @@ _FEW_PARAMETERS, _FEW_POINTS = 500, 200_000  # influence takes seconds up to her
 
 def fitted(request: Request, model: Any, data: Any) -> Fit:
     """The model fitted to the data as requested."""
-    how: dict[str, Any] = {"progress": request.bars, "memory_limit": request.memory_limit}
-    return fit(model, data, restarts=request.restarts, seed=request.seed, **how)
+    return fit(
+        model,
+        data,
+        restarts=request.restarts,
+        seed=request.seed,
+        optima=request.optima,
+        progress=request.bars,
+        memory_limit=request.memory_limit,
+    )
 
 
 def folds_for(choice: FoldChoice, models: Collection[Any], data: Any) -> Folds:

@@ -16,6 +16,7 @@ class Rung(Enum):
     REFINE = "refine", "refined towards the fold's own optimum"
     REFINE_OWN = "refine-own", "refined towards the fold's own optimum, with its own Hessian early on"
     REFIT = "refit", "refitted by damped Newton steps from the full fit"
+    OTHER = "other", "in another optimum, better than the one that continues the full fit's"
 
     meaning: str  # in words
 

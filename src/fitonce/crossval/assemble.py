@@ -11,8 +11,10 @@ from fitonce.core.status import Outcome, Status
 from fitonce.crossval.evidence import Evidence
 from fitonce.crossval.fold_states import FoldParameters, usual_move
 from fitonce.crossval.losses import Scoring
+from fitonce.crossval.optima import Search
+from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.fit import Fit
-from fitonce.results.result import CVResult
+from fitonce.results.result import CVResult, Looked
 from fitonce.results.verdicts import default_tolerance, verdicts
 
 # Multiples of the usual move. Under a misspecified model, as for the traffic data, blocks move four
@@ -29,9 +31,10 @@ def assemble(
     tolerance: float | None,
     work: np.ndarray,
     seconds: tuple[float, float],
+    search: Search | None = None,
 ) -> CVResult:
     """Put the parts together; `work` (2, F) counts gradients and Hessians, `seconds` are those of the
-    call and of compilation within it."""
+    call and of compilation within it; `search` is that for other optima, None where there was none."""
     folds, curve = scoring.folds, scoring.curve
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([status.ok for status in parameters.status]) & np.isfinite(losses)
@@ -41,10 +44,15 @@ def assemble(
     moves = curve.distances_to(parameters.thetas) if parameters.moves is None else parameters.moves
     # Folds of a fit that stopped early also move because of what the fit left.
     away = fit.ok & ok & (moves > _AWAY * usual_move(scoring.batches.turnover, len(curve.theta)))
-    judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, allowed, away)
-    per_fold = zip(parameters.status, ok, moves, away, strict=True)
+    optima = Search.of(len(folds)) if search is None else search
+    away &= optima.optimum == 0  # others are far from it by right
+    doubtful = away | (optima.searched & (optima.ways < 2))
+    judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, allowed, doubtful)
+    per_fold = zip(parameters.status, ok, moves, away, doubtful, strict=True)
     columns: dict[str, Any] = {"loss": losses, "control": control, "error": evidence.errors}
     columns |= {"distance": evidence.distances, "rate": evidence.rates, "move": moves, "away": away}
+    columns |= {"optimum": optima.optimum, "gain": optima.gain, "shift": optima.shift}
+    columns |= {"ways": optima.ways}
     columns |= {"verdict": [verdict.value for verdict in judged]}
     columns |= {"rung": [rung.value for rung in parameters.rungs]}
     columns |= {"gradients": work[0], "hessians": work[1], "size": scoring.sizes, "ok": ok}
@@ -69,10 +77,19 @@ def assemble(
         left_out=folds.describe(),
         fit=fit,
         fingerprint=f"{folds.fingerprint} {curve.objective.collection.fingerprint}".strip(),
+        looked=_looked(fit, curve, search),
+        better=None if optima.better is None else fit.params_at(optima.better),
     )
 
 
-def _message(status: Status, ok: bool, move: float, away: bool) -> str:
+def _looked(fit: Fit, curve: Curvature, search: Search | None) -> Looked:
+    """How other optima were looked for."""
+    if search is not None:
+        return "searched" if search.searched.all() else "partly"
+    return "convex" if curve.objective.traits.convex else "local"
+
+
+def _message(status: Status, ok: bool, move: float, away: bool, doubtful: bool) -> str:
     """The `status` of a fold in words."""
     if status.ok and not ok:
         return (
@@ -84,6 +101,8 @@ def _message(status: Status, ok: bool, move: float, away: bool) -> str:
             f"{status.outcome.value}, {move:.1f} standard errors from the full fit: a parameter depends "
             "mainly on the data left out, and there may be another optimum"
         )
+    if doubtful:
+        return f"{status.outcome.value}, but found by one start only: there may be a better optimum"
     return status.outcome.value if status.outcome is Outcome.STATIONARY else str(status)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.parallel import Parallel, Workers, resolve_parallel
+from fitonce.core.progress import stage
 from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
 from fitonce.crossval.auto import climb
@@ -18,10 +19,12 @@ from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.journal import Journal
 from fitonce.crossval.losses import Loss, Scoring, resolve_loss
 from fitonce.crossval.methods import resolve_method
+from fitonce.crossval.optima import is_searched, search
 from fitonce.crossval.pieces import by_method, pieces_of
 from fitonce.fitting.curvature import curvature_of
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import asked_of, hold_folds
+from fitonce.fitting.optima import DEFAULT_OPTIMA, check_optima
 from fitonce.folds import Folds
 from fitonce.objectives import schemes
 from fitonce.objectives.base import Objective
@@ -39,6 +42,7 @@ def cross_validate(
     method: str = "auto",
     scheme: str | Scheme | None = None,
     loss: Loss = "pointwise",
+    optima: int = DEFAULT_OPTIMA,
     tolerance: float | None = None,
     check: str | int | bool | None = None,
     max_gradients: int | None = None,
@@ -64,6 +68,9 @@ def cross_validate(
             "structures".
         loss: "pointwise", "joint", or a function `loss(params, data, weights)` that returns one loss for
             everything that can be left out; those of what the fold leaves out are used.
+        optima: how hard "auto" and "exact" look for better optima of each fold: with so many random
+            starts, and as many other optima of the fit. 0: each fold is at the optimum that continues
+            the full fit's, which may not be its best. Convex models have only one.
         tolerance: the tolerable error of a fold's loss, in units of the loss: what a verdict of "good"
             promises, and what "auto" aims for. None: a tenth of the standard error of the estimate
             ("auto" then aims for a hundredth of it).
@@ -94,6 +101,7 @@ def cross_validate(
     folds = _matched(fit, folds)
     if tolerance is not None and not (is_number(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number or None, got {tolerance!r}")
+    check_optima(optima)
     along = schemes.resolve_scheme(scheme, folds.kind, fit.objective.scheme)
     place = resolve_parallel(parallel)
     objective = fit.objective.with_scheme(along).run_on(place)
@@ -117,8 +125,12 @@ def cross_validate(
         parameters, evidence = climb(scoring, tolerance, pieces)
     else:
         parameters, evidence = by_method(scoring, method, which, pieces)
+    found = None
+    if optima and method in ("auto", "exact") and is_searched(fit, curve, batches):
+        with stage("other optima of the folds", progress):
+            found = search(scoring, parameters, evidence, fit.optima.thetas[1:], int(optima))
     seconds = watch.read()
-    return assemble(fit, scoring, method, parameters, evidence, tolerance, batches.work, seconds)
+    return assemble(fit, scoring, method, parameters, evidence, tolerance, batches.work, seconds, found)
 
 
 def _matched(fit: Fit, folds: Folds) -> Folds:

@@ -12,6 +12,8 @@ Folds that are done leave the batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from fitonce.core.parallel import cores
@@ -22,7 +24,7 @@ from fitonce.crossval.fold_states import Descent, lengths, out_of_budget, usual_
 from fitonce.crossval.refine_products import refine_by_products
 from fitonce.fitting.certificate import judged, lowest_scaled, refusal
 from fitonce.fitting.curvature import Curvature
-from fitonce.fitting.newton import minimise, off_saddle
+from fitonce.fitting.newton import Minima, minimise, off_saddle
 from fitonce.fitting.newton_cg import FLOOR
 from fitonce.results.verdicts import SLOW
 
@@ -196,21 +198,35 @@ def _certificate(state: Descent, fold: int) -> Status:
 
 def _refit(batches: Batches, state: Descent, folds: np.ndarray, curve: Curvature) -> None:
     """The last rung: damped Newton from the full fit, with exact Hessians near the end."""
-    weights = batches.weights_of(folds)
     starts = np.repeat(curve.theta[None], len(folds), 0)
-    traits = batches.objective.traits
-    scale = curve.scale if traits.together > 1 and not traits.exact_hessians else None
-    ends = minimise(batches.objective, starts, weights, tolerance=FLOOR, scale=scale)
-    for row, fold in enumerate(folds):
-        end = ends.alone(row)
-        if end.is_saddle(0):
-            end = off_saddle(batches.objective, end, weights[row], tolerance=FLOOR)
-        batches.gradients_used[fold] += end.work[0, 0]
-        batches.hessians_used[fold] += end.work[1, 0]
+    for fold, end, status in refitted(batches, folds, starts, curve):
         state.thetas[fold], state.gradients[fold] = end.thetas[0], end.gradients[0]
         state.values[fold], state.rungs[fold] = end.values[0], Rung.REFIT
-        state.status[fold] = end.status(0, curve.names, FLOOR)
+        state.status[fold] = status
         if refusal(end.gradients[0], end.hessians[0], end.factors[0], curve.names) is None:
             state.inverses[fold] = np.linalg.inv(end.hessians[0])  # type: ignore[index]
             state.own[fold] = state.certain[fold] = True
             state.lowest[fold] = lowest_scaled(end.hessians[0])
+
+
+def refitted(
+    batches: Batches, folds: np.ndarray, starts: np.ndarray, curve: Curvature
+) -> Iterator[tuple[int, Minima, Status]]:
+    """Each fold by damped Newton from its start (n, D), off saddles: its number, where it ended and
+    whether that is a certified minimum. As many at a time as take hardly longer than one."""
+    traits = batches.objective.traits
+    scale = curve.scale if traits.together > 1 and not traits.exact_hessians else None
+    together = _refits_together(batches)
+    for at in range(0, len(folds), together):
+        some = folds[at : at + together]
+        weights = batches.weights_of(some)
+        ends = minimise(
+            batches.objective, starts[at : at + together], weights, tolerance=FLOOR, scale=scale
+        )
+        for row, fold in enumerate(some):
+            end = ends.alone(row)
+            if end.is_saddle(0):
+                end = off_saddle(batches.objective, end, weights[row], tolerance=FLOOR)
+            batches.gradients_used[fold] += end.work[0, 0]
+            batches.hessians_used[fold] += end.work[1, 0]
+            yield int(fold), end, end.status(0, curve.names, FLOOR)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def batched_lbfgs(
     preconditioner, or its line search fails. Steps are at most `longest` in the largest coordinate,
     relative for values above 1."""
     place, active = start_at(evaluate, thetas)
-    memory: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in thetas]
+    memory: list[_Pair] = []
     for _ in range(most):
         if active.size == 0 or spent():
             break
@@ -46,13 +47,30 @@ def batched_lbfgs(
         before = place.some(active)
         good = partial(_decreases, before.values, slopes)
         moved = search(evaluate, place, active, moves, good, _MOST_HALVINGS) > 0
-        for row, fold in enumerate(active):
-            step = place.thetas[fold] - before.thetas[row]
-            change = place.gradients[fold] - before.gradients[row]
-            if step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
-                memory[fold] = [*memory[fold][1 - _MEMORY :], (step, change)]
+        pair = _Pair.of(place.some(active), before)
+        memory = [*(kept.some(going) for kept in memory[1 - _MEMORY :]), pair]
+        memory = [kept.some(moved) for kept in memory]
         active = active[moved]
     return place
+
+
+class _Pair(NamedTuple):
+    """A step of each active fold and how its gradient changed: `steps` and `changes` (n, D), `inverses`
+    (n,) 1 / (s' y), zero where the pair does not count."""
+
+    steps: np.ndarray
+    changes: np.ndarray
+    inverses: np.ndarray
+
+    @classmethod
+    def of(cls, here: Position, before: Position) -> _Pair:
+        steps, changes = here.thetas - before.thetas, here.gradients - before.gradients
+        products = dots(steps, changes)
+        curved = products > 1e-10 * np.sqrt(dots(steps, steps) * dots(changes, changes))
+        return cls(steps, changes, np.where(curved, 1.0 / np.where(curved, products, 1.0), 0.0))
+
+    def some(self, rows: np.ndarray) -> _Pair:
+        return self if rows.all() else _Pair(*(part[rows] for part in self))
 
 
 def _decreases(
@@ -63,22 +81,14 @@ def _decreases(
 
 
 def _directions(
-    precondition: Map,
-    gradients: np.ndarray,
-    memory: list[list[tuple[np.ndarray, np.ndarray]]],
-    active: np.ndarray,
+    precondition: Map, gradients: np.ndarray, memory: list[_Pair], active: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Steps (n, D) by the two-loop recursion, and squared lengths (n,) of the gradients."""
-    rest = gradients[active].copy()
-    shares: list[list[float]] = []
-    for row, fold in enumerate(active):
-        shares.append([])
-        for step, change in reversed(memory[fold]):
-            share = float(step @ rest[row]) / float(step @ change)
-            rest[row] -= share * change
-            shares[-1].append(share)
+    rest, shares = gradients[active].copy(), []
+    for pair in reversed(memory):
+        shares.append(pair.inverses * dots(pair.steps, rest))
+        rest -= shares[-1][:, None] * pair.changes
     found = precondition(rest, active)
-    for row, fold in enumerate(active):
-        for (step, change), share in zip(memory[fold], reversed(shares[row]), strict=True):
-            found[row] += (share - float(change @ found[row]) / float(step @ change)) * step
+    for pair, share in zip(memory, reversed(shares), strict=True):
+        found += (share - pair.inverses * dots(pair.changes, found))[:, None] * pair.steps
     return -found, dots(gradients[active], found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -36,15 +36,19 @@ class Run(NamedTuple):
     seconds: float
 
 
-def starting_points(
-    objective: Objective, init: Params | None, restarts: int, seed: int
-) -> list[np.ndarray]:
-    """Free vectors to start from: the given one, or several from the data."""
+def starting_points(objective: Objective, init: Params | None, seed: int) -> Iterator[np.ndarray]:
+    """Free vectors to start from: the given one alone, or any number from the data, of which the first
+    is not random; one only where the model has no random starts."""
     if init is not None:
-        return [objective.space.to_free(init)]
-    rng = generator(seed)
-    starts = [objective.start(rng if start else None) for start in range(restarts)]
-    return starts[:1] if all(np.array_equal(starts[0], other) for other in starts) else starts
+        yield objective.space.to_free(init)
+        return
+    rng, first = generator(seed), objective.start(None)
+    yield first
+    while True:
+        start = objective.start(rng)
+        if np.array_equal(first, start):
+            return
+        yield start
 
 
 def descend(
@@ -56,6 +60,8 @@ def descend(
     """From each start to near a minimum: by EM, then by L-BFGS where M steps do not update everything,
     or where it has a metric in which it goes on faster than EM. Where a pass over the data takes several
     starts in the time of one, L-BFGS takes them side by side; `advance` is told how many have ended."""
+    if not starts:
+        return []
     if starts[0].size == 0:
         raise ValueError("the model has no free parameters: all are frozen")
     runs, traits = [], objective.traits

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,11 @@ from fitonce.core.status import Status
 from fitonce.core.stopwatch import now
 from fitonce.core.wording import counted
 from fitonce.data.places import Names
-from fitonce.fitting.descent import descend, starting_points
+from fitonce.fitting.descent import Run, descend, starting_points
 from fitonce.fitting.finish import Finished, by_products, finish
 from fitonce.fitting.footprint import hold_point
 from fitonce.fitting.hessian import HessianOperator
+from fitonce.fitting.optima import DEFAULT_OPTIMA, Optima, check_optima, distinct, explore
 from fitonce.fitting.summarise import summary_of
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
@@ -35,7 +37,6 @@ from fitonce.results.summary import FitSummary
 DEFAULT_TOLERANCE = 1e-6  # standard errors
 _FEW_PARAMETERS = 100
 _ROWS = 512  # standard errors computed at a time
-_SAME_OPTIMUM = 0.05  # nats: starts stop a little short of their optimum
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,7 @@ class Fit:
         seconds: wall time of the fit, including compilation.
         refit_seconds: wall time of one start without compilation: the cost of another fit.
         values_of_starts: the objective reached from each start.
+        optima: the distinct optima that starts reached, this one first.
         objective: F(theta, w), a function of a free vector and one weight per site.
         gradient: (D,) of the objective at `theta`.
         hessian_operator: H at `theta`, to multiply and to solve with.
@@ -74,6 +76,7 @@ class Fit:
     seconds: float
     refit_seconds: float
     values_of_starts: list[float]
+    optima: Optima = field(repr=False)
     objective: Objective = field(repr=False)
     gradient: np.ndarray = field(repr=False)
     hessian_operator: HessianOperator = field(repr=False)
@@ -187,11 +190,8 @@ class Fit:
             f"objective {self.value:,.4f}, {self.seconds:.1f} s",
             f"  {self.status}",
         ]
-        starts = np.array(self.values_of_starts)
-        reached = int((starts <= starts.min() + _SAME_OPTIMUM).sum()) if starts.size else 0
-        if 0 < reached < starts.size:
-            found = f"reached by {reached} of {starts.size} starts"
-            lines.append(f"  {found}; more restarts= may find a better optimum")
+        if len(self.optima) > 1:
+            lines.append(f"  {self.optima.sentence}")
         for name, value in self.objective.space.named_leaves(self.params):
             shown = np.array2string(value, precision=4, suppress_small=True, threshold=20)
             lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)))
@@ -212,6 +212,7 @@ def fit(
     init: Params | None = None,
     restarts: int = 3,
     seed: int = 0,
+    optima: int = DEFAULT_OPTIMA,
     tolerance: float = DEFAULT_TOLERANCE,
     max_iterations: int | None = None,
     progress: bool | None = None,
@@ -229,6 +230,9 @@ def fit(
         init: pytree of starting values; None: from the data.
         restarts: number of starts when `init` is None; the first is not random.
         seed: of the random starts.
+        optima: how hard to look for other optima. Where starts end in different ones, there are more
+            starts, up to four times this number, until a new optimum is unlikely; the best that many
+            are kept for `cross_validate`. 0: no more than `restarts`, and only the best is kept.
         tolerance: the largest distance from stationary, in standard errors, of a stationary fit.
         max_iterations: stop each start after this many iterations and skip the Newton steps: a fit that
             stopped early, whose status says how far it is from stationary.
@@ -246,18 +250,24 @@ def fit(
         raise ValueError(f"restarts must be an integer of at least 1, got {restarts!r}")
     if not (is_number(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
+    check_optima(optima)
     if max_iterations is not None and not is_count(max_iterations):
         raise ValueError(f"max_iterations must be an integer of at least 1, got {max_iterations!r}")
     place = resolve_parallel(parallel)
     with stage("reading the data", progress):
         objective = objective_of(model, data, kernel)
         hold_point(objective)
-        starts = starting_points(objective, init, restarts, seed)
+        points = starting_points(objective, init, seed)
+        starts = list(islice(points, restarts))
     compiles = objective.traits.compiles
     with stage("compiling F and its derivatives" if compiles else "loading loops", progress):
         _prepare(objective, starts[0])
     with bar(len(starts), "starts of the fit", progress) as advance:
         runs = descend(objective, starts, max_iterations, advance)
+    if not by_products(objective):  # else every start takes long
+        more = lambda n: descend(objective, list(islice(points, n)), max_iterations)  # noqa: E731
+        with stage("more starts, which end in different optima", progress):
+            runs = explore(runs, more, optima, max(restarts, objective.traits.together))
     finite = [run for run in runs if np.isfinite(run.value)]
     best = min(finite or runs, key=lambda run: run.value)
     ending = now()
@@ -265,7 +275,7 @@ def fit(
     with stage("Newton steps to the minimum", progress):
         found = finish(objective.run_on(place), best.x, tolerance, steps)
     times = (time.perf_counter() - started, now() - ending + best.seconds)
-    return _result(objective, found, times, [run.value for run in runs])
+    return _result(objective, found, times, runs, optima)
 
 
 def _prepare(objective: Objective, theta: np.ndarray) -> None:
@@ -293,11 +303,11 @@ def fit_at(
     objective = objective_of(model, data, kernel)
     hold_point(objective)
     found = finish(objective, objective.space.to_free(params), DEFAULT_TOLERANCE, 0)
-    return _result(objective, found, (time.perf_counter() - started, float("nan")), [])
+    return _result(objective, found, (time.perf_counter() - started, float("nan")), [], 0)
 
 
 def _result(
-    objective: Objective, found: Finished, times: tuple[float, float], starts: list[float]
+    objective: Objective, found: Finished, times: tuple[float, float], runs: list[Run], optima: int
 ) -> Fit:
     return Fit(
         model=objective.model,
@@ -312,7 +322,8 @@ def _result(
         value=objective(found.theta),
         seconds=times[0],
         refit_seconds=times[1],
-        values_of_starts=starts,
+        values_of_starts=[run.value for run in runs],
+        optima=distinct(runs).at_best(found.theta, objective(found.theta), optima),
         objective=objective,
         gradient=found.gradient,
         hessian_operator=found.hessian,

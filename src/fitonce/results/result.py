@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,8 @@ from fitonce.core.writing import check_free, write_text
 from fitonce.results import plots, saving
 from fitonce.results.summary import FitSummary, Fitted, loss_in_words
 from fitonce.results.verdicts import sound
+
+Looked = Literal["searched", "partly", "local", "convex"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +44,11 @@ class CVResult:
             `error`, the estimated error of that mean; `distance` from the fold's own optimum, in
             standard errors; `rate`, the share of the gradient that remains one step ahead; `move`, the
             distance of its parameters from the full fit, in standard errors, and `away`, whether that
-            is more than ten times what is usual for its size; `verdict`, "good", "fair", "bad" or
-            "unchecked" (see `fitonce.results.verdicts`);
+            is more than ten times what is usual for its size; `optimum`, which of the fit's optima it
+            continues (0: the fit itself; -1: none, a fold found it), `gain`, by how much its objective
+            is below that of the optimum that continues the fit itself, in nats, `shift`, by how much
+            the loss differs from that there, and `ways`, how often the optimum was found; `verdict`,
+            "good", "fair", "bad" or "unchecked" (see `fitonce.results.verdicts`);
             `rung`, how its parameters were obtained; `gradients` and `hessians`, how often these were
             evaluated for the fold (a Hessian costs D more gradients; a Hessian product counts as two);
             `size`; `ok`, whether there is a usable number; `status`, a description.
@@ -59,6 +64,10 @@ class CVResult:
         about: information kept with a saved result, such as the command that made it, and versions.
         fingerprint: of the data and of what each fold drops and scores; only results with equal
             fingerprints can be compared.
+        looked: whether other optima were looked for: "searched" in every fold, "partly" in some, with
+            what they found offered to all; "local": not at all; "convex": there are none.
+        better: where a fold led to an optimum of all data that is better than the fit, its parameters:
+            `fo.fit(model, data, init=cv.better)`.
     """
 
     estimate: float
@@ -80,6 +89,8 @@ class CVResult:
     fit: Fitted = field(repr=False)
     about: dict[str, Any] = field(default_factory=dict, repr=False)
     fingerprint: str = field(default="", repr=False)
+    looked: Looked = "local"
+    better: Any = field(default=None, repr=False)
 
     @property
     def summary(self) -> FitSummary:
@@ -199,7 +210,11 @@ def _lines(cv: CVResult) -> list[str]:
         f"  control   {cv.control:.4f}            same folds, parameters not adjusted",
         f"  method    {cv.method}, scheme {cv.scheme}{damped}{_rungs(cv)}",
         f"  trust     {_trust(cv)}",
+        *_optima(cv),
     ]
+    if cv.better is not None:
+        better = "not the best optimum: a fold led to a better one, fo.fit(model, data, init=cv.better)"
+        lines.insert(1, f"  FIT       {better}")
     untrusted = cv.folds[~cv.folds["ok"] | (cv.folds["verdict"] == "bad") | cv.folds["away"]]
     if len(untrusted) or cv.n_unfinished:
         lines.append(f"  FOLDS     {cv.treatment}")
@@ -218,6 +233,22 @@ def _lines(cv: CVResult) -> list[str]:
     if not cv.fit.ok:
         lines.append(f"  FIT       {cv.fit.status}")
     return lines
+
+
+def _optima(cv: CVResult) -> list[str]:
+    """What is known about other optima of the folds."""
+    if cv.looked == "convex":
+        return []
+    if cv.looked == "local":
+        return ["            local: other optima of the folds were not looked for"]
+    moved = cv.folds["optimum"] != 0
+    some = "" if cv.looked == "searched" else " (random starts in some of the folds only)"
+    if not moved.any():
+        return [f"            other optima: no better one in any fold{some}"]
+    used = cv.folds["ok"]
+    shift = float(cv.folds.loc[used, "shift"].mean())
+    text = f"other optima: {moved.sum():,} of {counted(len(moved), 'fold')} moved"
+    return [f"            {text}, estimate {shift:+.4f}, included{some}"]
 
 
 def _rungs(cv: CVResult) -> str:

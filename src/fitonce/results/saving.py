@@ -107,8 +107,8 @@ def to_array(found: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(unpacked, dtype).reshape(shape).copy()
 
 
-FORMAT, VERSION = "fitonce result", 3
-_READABLE = (2, 3)
+FORMAT, VERSION = "fitonce result", 4
+_READABLE = (2, 3, 4)
 # Up to version 2, the rungs of refined folds had the names of methods.
 _OLD_RUNGS = {"newton": "refine-own", "exact": "refit"}
 _REFINING = ("auto", "exact", "loo")
@@ -116,11 +116,14 @@ _NUMBERS = (
     "estimate", "se", "control", "error", "tolerance", "damping", "seconds", "compiling",
     "refits_seconds",
 )  # fmt: skip
-_WORDS = ("method", "scheme", "loss", "left_out", "fingerprint")
+_WORDS = ("method", "scheme", "loss", "left_out", "fingerprint", "looked")
+_SINCE_4 = {"looked": "local"}  # what files of earlier versions do not say
+_COLUMNS_SINCE_4 = {"optimum": 0, "gain": 0.0, "shift": 0.0, "ways": 1}
 _FOLDS = {
     **dict.fromkeys(("loss", "control", "error", "distance", "rate", "move"), "f"),
     **dict.fromkeys(("ok", "away"), "b"),
-    **dict.fromkeys(("gradients", "hessians", "size"), "iu"),
+    **dict.fromkeys(("gain", "shift"), "f"),
+    **dict.fromkeys(("gradients", "hessians", "size", "optimum", "ways"), "iu"),
     **dict.fromkeys(("verdict", "rung", "status"), ""),
 }  # columns and their numpy kinds; "": strings
 _POINTWISE = {
@@ -186,16 +189,20 @@ def _document(path: Path) -> dict[str, Any]:
     if document.get("version") not in _READABLE:
         raise ValueError(
             f"{path.name} has format version {document.get('version')!r}, "
-            f"this fitonce reads {' and '.join(map(str, _READABLE))}"
+            f"this fitonce reads {', '.join(map(str, _READABLE))}"
         )
     return document
 
 
 def _fields(document: dict[str, Any]) -> dict[str, Any]:
+    if document["version"] < 4:
+        document = _SINCE_4 | document
     plain: dict[str, Any] = {name: to_word(document[name]) for name in _WORDS}
     plain |= {name: to_number(document[name]) for name in _NUMBERS}
     folds, pointwise = to_table(document["folds"]), to_table(document["pointwise"])
     folds.index.name = "fold"
+    if document["version"] < 4:
+        folds = folds.assign(**{n: v for n, v in _COLUMNS_SINCE_4.items() if n not in folds})
     if document["version"] == 2 and document["method"] in _REFINING:
         folds["rung"] = folds["rung"].replace(_OLD_RUNGS)
     theta = to_array(document["theta"])

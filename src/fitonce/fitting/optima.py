@@ -1,0 +1,116 @@
+"""The distinct optima that the starts of a fit reach.
+
+With hidden states an objective has several optima; in short data, or with many states, their values are
+close. How many are missing can be told from how often each was reached: by Good and Turing, the chance
+that the next start ends in a new one is about the share of starts that alone ended where they did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.core.numerics import is_count, is_number
+from fitonce.core.wording import counted
+from fitonce.fitting.descent import Run
+
+DEFAULT_OPTIMA = 10
+SAME = 1e-3  # nats: values of one optimum reached twice
+_ENOUGH = 0.1  # chance of a new optimum at the next start
+_STARTS = 4  # at most, for each optimum to look for
+Descend = Callable[[int], list[Run]]
+
+
+@dataclass(frozen=True, eq=False)
+class Optima:
+    """Distinct optima, the best first. Those that differ in the numbering of states count as one, since
+    their values are the same.
+
+    Attributes:
+        thetas: (M, D).
+        values: (M,) the objective.
+        found: (M,) how many starts ended in each.
+    """
+
+    thetas: np.ndarray
+    values: np.ndarray
+    found: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def starts(self) -> int:
+        """How many starts there were."""
+        return int(self.found.sum())
+
+    @property
+    def unseen(self) -> float:
+        """The estimated chance that another start ends in an optimum that is not here."""
+        return float((self.found == 1).sum() / max(self.starts, 1)) if self.starts > 1 else float("nan")
+
+    def at_best(self, theta: np.ndarray, value: float, most: int) -> Optima:
+        """With the best taken to theta (D,), where the value is lower, and at most so many others."""
+        kept = slice(1, 1 + most)
+        return Optima(
+            np.concatenate([theta[None], self.thetas[kept].reshape(-1, len(theta))]),
+            np.append(value, self.values[kept]),
+            np.append(self.found[:1] if len(self) else 0, self.found[kept]),
+        )
+
+    @property
+    def sentence(self) -> str:
+        """How often the best was found, and what that says."""
+        if self.starts < 2:
+            return "one start only: other optima were not looked for"
+        best, others = int(self.found[0]), len(self) - 1
+        text = f"found by {best} of {counted(self.starts, 'start')}"
+        if others == 0:
+            return f"{text}, no other optimum met"
+        margin = self.values[1] - self.values[0]
+        text += f"; {counted(others, 'other optimum', 'other optima')}, the next {margin:.2g} nats above"
+        return f"{text}; chance of a new one at another start about {100 * self.unseen:.0f} %"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per optimum: `value`, `above` the best in nats, `found` by how many starts."""
+        above = self.values - self.values[:1]
+        return pd.DataFrame({"value": self.values, "above": above, "found": self.found})
+
+
+def check_optima(optima: Any) -> None:
+    """Check an `optima=` argument."""
+    if not (is_count(optima) or (is_number(optima) and optima == 0)):
+        raise ValueError(f"optima must be an integer of at least 0, got {optima!r}")
+
+
+def distinct(runs: Sequence[Run]) -> Optima:
+    """The optima in which descents ended; those whose value is not finite do not count."""
+    ends = sorted((run for run in runs if np.isfinite(run.value)), key=lambda run: run.value)
+    kept: list[Run] = []
+    found: list[int] = []
+    for run in ends:
+        if kept and run.value - kept[-1].value <= SAME:
+            found[-1] += 1
+        else:
+            kept.append(run)
+            found.append(1)
+    thetas = np.array([run.x for run in kept])
+    return Optima(thetas, np.array([run.value for run in kept]), np.array(found, int))
+
+
+def explore(runs: list[Run], descend: Descend, most: int, together: int) -> list[Run]:
+    """The runs and more of them, by `descend(n)`, while they end in different optima and a new one is
+    likely: in rounds of `together`, at most four starts for each of the `most` optima to look for."""
+    while len(runs) < _STARTS * most:
+        pool = distinct(runs)
+        if len(pool) < 2 or pool.unseen <= _ENOUGH:
+            break
+        more = descend(min(together, _STARTS * most - len(runs)))
+        if not more:
+            break
+        runs = runs + more
+    return runs

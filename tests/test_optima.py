@@ -1,0 +1,234 @@
+"""Other optima: the pool of a fit, the search in the folds, and what results say of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import fitonce as fo
+from fitonce.fitting.descent import Run
+from fitonce.fitting.optima import distinct
+
+COUNTS = np.array([
+    13, 14, 8, 10, 16, 26, 32, 27, 18, 32, 36, 24, 22, 23, 22, 18, 25, 21, 21, 14,
+    8, 11, 14, 23, 18, 17, 19, 20, 22, 19, 13, 26, 13, 14, 22, 24, 21, 22, 26, 21,
+    23, 24, 27, 41, 31, 27, 35, 26, 28, 36, 39, 21, 17, 22, 17, 19, 15, 34, 10, 15,
+    22, 18, 15, 20, 15, 22, 19, 16, 30, 27, 29, 23, 20, 16, 21, 21, 25, 16, 18, 15,
+    18, 14, 10, 15, 8, 15, 6, 11, 8, 7, 18, 16, 13, 12, 13, 20, 15, 16, 12, 18,
+    15, 16, 13, 15, 16, 11, 11,
+])  # fmt: skip
+FOLDS = fo.folds.blocks(COUNTS, percent=10, n=100, seed=0)
+
+
+def runs(*values):
+    return [Run(np.array([value]), value, 0.0) for value in values]
+
+
+@pytest.fixture(scope="module")
+def two():
+    return fo.fit(fo.models.PoissonHMM(2), COUNTS)
+
+
+@pytest.fixture(scope="module")
+def four():
+    return fo.fit(fo.models.PoissonHMM(4), COUNTS)
+
+
+@pytest.fixture(scope="module")
+def searched(four):
+    return fo.cross_validate(four, FOLDS)
+
+
+def objectives(fit, cv, folds=FOLDS):
+    """(F,) at the folds' parameters, at the folds' weights."""
+    return fit.objective.values_and_gradients(cv.theta, folds.weights)[0]
+
+
+def cold(fit, weights, starts, seed):
+    """The least objective from random starts, by SciPy: nothing of the search is used."""
+    rng, best = np.random.default_rng(seed), np.inf
+
+    def value(theta):
+        values, gradients = fit.objective.values_and_gradients(theta[None], weights[None])
+        return values[0], gradients[0]
+
+    for _ in range(starts):
+        start = fit.objective.start(rng) + 0.3 * rng.normal(size=fit.objective.space.size)
+        end = minimize(value, start, jac=True, method="BFGS", options={"gtol": 1e-6})
+        best = min(best, end.fun)
+    return best
+
+
+# --- the pool of a fit ---------------------------------------------------------------------------
+
+
+def test_ends_with_one_value_are_one_optimum():
+    pool = distinct(runs(3.0, 1.0, 1.0 + 1e-6, np.inf, 2.0, 1.0, np.nan))
+    assert pool.values.tolist() == [1.0, 2.0, 3.0]
+    assert pool.found.tolist() == [3, 1, 1]
+    assert pool.starts == 5
+    assert pool.unseen == pytest.approx(2 / 5)
+
+
+def test_a_fit_starts_more_often_where_starts_disagree(four, two):
+    assert two.optima.starts == 3
+    assert len(two.optima) == 1
+    assert four.optima.starts > 3
+    assert len(four.optima) > 2
+    np.testing.assert_array_equal(four.optima.thetas[0], four.theta)
+    assert (np.diff(four.optima.values) > 0).all()
+    assert "other optima" in repr(four)
+
+
+def test_the_other_optima_are_stationary_points_of_all_data(four):
+    weights = np.tile(four.objective.base, (len(four.optima), 1))
+    gradients = four.objective.gradients(four.optima.thetas, weights)
+    hessians = four.objective.hessians(four.optima.thetas, weights)
+    for gradient, hessian in zip(gradients, hessians, strict=True):
+        assert np.sqrt(gradient @ np.linalg.solve(hessian, gradient)) < 0.01
+        assert np.linalg.eigvalsh(hessian)[0] > 0
+
+
+def test_five_states_reach_the_better_optimum():
+    """Three starts end at 335.007 or above; 334.796 exists."""
+    fit = fo.fit(fo.models.PoissonHMM(5), COUNTS)
+    assert fit.value == pytest.approx(334.7958, abs=1e-4)
+
+
+def test_without_a_search_there_are_only_the_given_starts():
+    fit = fo.fit(fo.models.PoissonHMM(4), COUNTS, optima=0)
+    assert len(fit.values_of_starts) == 3
+    assert len(fit.optima) == 1
+
+
+def test_a_given_start_is_the_only_one(four):
+    fit = fo.fit(four.model, COUNTS, init=four.params)
+    assert len(fit.optima) == 1
+    assert "one start" in fit.optima.sentence
+
+
+# --- the search in the folds ---------------------------------------------------------------------
+
+
+def test_no_fold_is_above_cold_refits_by_an_independent_minimiser(four, searched):
+    local = fo.cross_validate(four, FOLDS, optima=0)
+    found, before = objectives(four, searched), objectives(four, local)
+    assert (found <= before + 1e-6).all()
+    moved = np.flatnonzero(searched.folds["optimum"] != 0)
+    assert len(moved) == 15  # as an independent EM from many starts found, too
+    for fold in [*moved[:3], 0, 50]:
+        assert found[fold] <= cold(four, FOLDS.weights[fold], 15, fold) + 1e-3
+
+
+def test_the_estimate_is_that_of_the_better_optima(searched):
+    assert searched.estimate == pytest.approx(3.3506, abs=1e-4)  # by an independent EM
+
+
+def test_gains_and_shifts_are_differences_from_the_local_result(four, searched):
+    local = fo.cross_validate(four, FOLDS, optima=0)
+    gains = objectives(four, local) - objectives(four, searched)
+    np.testing.assert_allclose(searched.folds["gain"], gains, atol=1e-6)
+    shifts = searched.folds["loss"] - local.folds["loss"]
+    np.testing.assert_allclose(searched.folds["shift"], shifts, atol=1e-6)
+    assert set(local.folds["optimum"]) == {0}
+
+
+def test_folds_move_to_optima_that_all_data_do_not_have(two):
+    cv = fo.cross_validate(two, FOLDS)
+    moved = np.flatnonzero(cv.folds["optimum"] != 0)
+    assert moved.tolist() == [4, 65]
+    assert (cv.folds.loc[moved, "gain"] > 0.26).all()
+    assert (cv.folds.loc[moved, "status"] == "stationary").all()
+
+
+def test_moved_folds_are_certified_minima(four, searched):
+    moved = np.flatnonzero(searched.folds["optimum"] != 0)
+    hessians = four.objective.hessians(searched.theta[moved], FOLDS.weights[moved])
+    gradients = four.objective.gradients(searched.theta[moved], FOLDS.weights[moved])
+    for gradient, hessian in zip(gradients, hessians, strict=True):
+        assert np.linalg.eigvalsh(hessian)[0] > 0
+        assert np.sqrt(gradient @ np.linalg.solve(hessian, gradient)) < 1e-6
+
+
+def test_the_order_of_folds_does_not_matter(four, searched):
+    order = np.random.default_rng(0).permutation(len(FOLDS))
+    other = fo.cross_validate(four, FOLDS.some(order))
+    np.testing.assert_allclose(other.folds["loss"], searched.folds["loss"].to_numpy()[order], atol=1e-9)
+
+
+def test_exact_and_auto_find_the_same_optima(four, searched):
+    exact = fo.cross_validate(four, FOLDS, method="exact")
+    np.testing.assert_allclose(exact.folds["loss"], searched.folds["loss"], atol=1e-6)
+
+
+def test_an_optimum_found_once_is_not_called_good(searched):
+    once = searched.folds["ways"] < 2
+    assert once.any()
+    assert set(searched.folds.loc[once, "verdict"]) == {"fair"}
+    assert searched.folds.loc[once, "status"].str.contains("one start only").all()
+    assert set(searched.folds.loc[~once, "verdict"]) == {"good"}
+
+
+def test_a_worse_fit_is_told_and_the_better_one_offered(four):
+    worse = fo.fit(four.model, COUNTS, init=four.objective.space.params_at(four.optima.thetas[1]))
+    assert worse.ok
+    assert worse.value > four.value + 0.5
+    cv = fo.cross_validate(worse, FOLDS)
+    assert "not the best optimum" in repr(cv).splitlines()[1]
+    again = fo.fit(four.model, COUNTS, init=cv.better)
+    assert again.value == pytest.approx(four.value, abs=1e-6)
+
+
+# --- what results say ----------------------------------------------------------------------------
+
+
+def test_the_trust_line_says_what_moved(two, searched):
+    assert "other optima: 15 of 100 folds moved, estimate +0.0247, included" in repr(searched)
+    assert "no better one in any fold" in repr(fo.cross_validate(two, FOLDS.some(np.arange(3))))
+    for how in ({"optima": 0}, {"method": "onestep"}):
+        assert "local: other optima" in repr(fo.cross_validate(two, FOLDS, **how))
+
+
+def test_convex_models_have_one_optimum(words=6):
+    rng = np.random.default_rng(0)
+    features = [rng.normal(size=(words, 2)) for _ in range(8)]
+    tags = [rng.integers(0, 2, words) for _ in features]
+    fit = fo.fit(fo.models.LinearChainCRF(scale=1.0), fo.labelled(features, tags))
+    folds = fo.folds.structures(fit.data)
+    cv, local = (fo.cross_validate(fit, folds, optima=n) for n in (10, 0))
+    assert cv.looked == "convex"
+    assert "optima" not in repr(cv)
+    assert cv.folds["gradients"].equals(local.folds["gradients"])
+
+
+def test_saved_results_keep_it(searched, tmp_path):
+    back = fo.load(searched.save(tmp_path / "cv.json"))
+    assert back.looked == "searched"
+    columns = ["optimum", "gain", "shift", "ways"]
+    assert back.folds[columns].equals(searched.folds[columns])
+
+
+@pytest.mark.parametrize("optima", [-1, 1.5, "many", None, True])
+def test_optima_must_be_a_number_of_starts(two, optima):
+    message = "optima must be an integer of at least 0"
+    with pytest.raises(ValueError, match=message):
+        fo.cross_validate(two, FOLDS, optima=optima)
+    with pytest.raises(ValueError, match=message):
+        fo.fit(two.model, COUNTS, optima=optima)
+
+
+def test_long_data_are_searched_in_some_folds_only():
+    rng = np.random.default_rng(1)
+    states = np.cumsum(rng.random(20_000) < 0.02) % 2
+    x = rng.poisson(np.array([2.0, 9.0])[states]).astype(float)
+    fit = fo.fit(fo.models.PoissonHMM(2), x, restarts=1)
+    folds = fo.folds.blocks(x, percent=2, n=40, seed=0)
+    cv = fo.cross_validate(fit, folds, method="exact")
+    local = fo.cross_validate(fit, folds, method="exact", optima=0)
+    assert cv.looked == "partly"
+    assert "in some of the folds only" in repr(cv)
+    size = len(fit.theta)
+    work = [c.folds["gradients"].sum() + size * c.folds["hessians"].sum() for c in (local, cv)]
+    cheap = 2e7 / 20_000  # gradients that are always allowed
+    assert 0 < work[1] - work[0] <= 1.5 * max(2 * work[0], cheap)
