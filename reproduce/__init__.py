@@ -29,6 +29,8 @@ BEYOND = {
     "labels-out": "labels_out:singles",
     "labels-out-tenths": "labels_out:tenths",
     "label-audit": "label_audit:main",
+    "optima": "optima:main",
+    "coverage": "coverage:main",
 }
 """What the paper does not have."""
 
@@ -54,7 +56,7 @@ def run(names: list[str], part: str | None = None) -> None:
         module, function = NAMES[name].split(":")
         main = getattr(import_module(f"reproduce.{module}"), function)
         if part is not None and "part" not in signature(main).parameters:
-            raise ValueError(f"{name} has no parts; philadelphia and calibration have")
+            raise ValueError(f"{name} has no parts")
         print(f"== {name} ==")
         main() if part is None else main(part=part)
         print()

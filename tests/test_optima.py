@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reproduce.cases import EARTHQUAKES as COUNTS
 from scipy.optimize import minimize
 
 import fitonce as fo
 from fitonce.fitting.descent import Run
 from fitonce.fitting.optima import distinct
 
-COUNTS = np.array([
-    13, 14, 8, 10, 16, 26, 32, 27, 18, 32, 36, 24, 22, 23, 22, 18, 25, 21, 21, 14,
-    8, 11, 14, 23, 18, 17, 19, 20, 22, 19, 13, 26, 13, 14, 22, 24, 21, 22, 26, 21,
-    23, 24, 27, 41, 31, 27, 35, 26, 28, 36, 39, 21, 17, 22, 17, 19, 15, 34, 10, 15,
-    22, 18, 15, 20, 15, 22, 19, 16, 30, 27, 29, 23, 20, 16, 21, 21, 25, 16, 18, 15,
-    18, 14, 10, 15, 8, 15, 6, 11, 8, 7, 18, 16, 13, 12, 13, 20, 15, 16, 12, 18,
-    15, 16, 13, 15, 16, 11, 11,
-])  # fmt: skip
 FOLDS = fo.folds.blocks(COUNTS, percent=10, n=100, seed=0)
 
 
@@ -190,10 +183,10 @@ def test_the_trust_line_says_what_moved(two, searched):
         assert "local: other optima" in repr(fo.cross_validate(two, FOLDS, **how))
 
 
-def test_convex_models_have_one_optimum(words=6):
+def test_convex_models_have_one_optimum():
     rng = np.random.default_rng(0)
-    features = [rng.normal(size=(words, 2)) for _ in range(8)]
-    tags = [rng.integers(0, 2, words) for _ in features]
+    features = [rng.normal(size=(6, 2)) for _ in range(8)]
+    tags = [rng.integers(0, 2, 6) for _ in features]
     fit = fo.fit(fo.models.LinearChainCRF(scale=1.0), fo.labelled(features, tags))
     folds = fo.folds.structures(fit.data)
     cv, local = (fo.cross_validate(fit, folds, optima=n) for n in (10, 0))

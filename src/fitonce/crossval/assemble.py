@@ -38,8 +38,9 @@ def assemble(
     folds, curve = scoring.folds, scoring.curve
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([status.ok for status in parameters.status]) & np.isfinite(losses)
-    se = scoring.standard_error(evidence.losses, ok)
-    allowed = default_tolerance(se, losses[ok]) if tolerance is None else tolerance
+    memory = scoring.memory(evidence.losses, ok)
+    spread = scoring.spread(evidence.losses, ok)
+    allowed = default_tolerance(spread.se, losses[ok]) if tolerance is None else tolerance
     errors = np.where(ok, evidence.errors, np.nan)
     moves = curve.distances_to(parameters.thetas) if parameters.moves is None else parameters.moves
     # Folds of a fit that stopped early also move because of what the fit left.
@@ -60,7 +61,9 @@ def assemble(
     errors = errors[evidence.checked & ok]
     return CVResult(
         estimate=float(losses[ok].mean()) if ok.any() else float("nan"),
-        se=se,
+        se=spread.se,
+        stretches=spread.stretches,
+        memory=memory,
         control=float(control[ok].mean()) if ok.any() else float("nan"),
         error=float(errors.mean()) if errors.size else float("nan"),
         pointwise=_pointwise(scoring, evidence),
@@ -77,16 +80,18 @@ def assemble(
         left_out=folds.describe(),
         fit=fit,
         fingerprint=f"{folds.fingerprint} {curve.objective.collection.fingerprint}".strip(),
-        looked=_looked(fit, curve, search),
+        looked=_looked(method, curve, search),
         better=None if optima.better is None else fit.params_at(optima.better),
     )
 
 
-def _looked(fit: Fit, curve: Curvature, search: Search | None) -> Looked:
+def _looked(method: str, curve: Curvature, search: Search | None) -> Looked:
     """How other optima were looked for."""
-    if search is not None:
-        return "searched" if search.searched.all() else "partly"
-    return "convex" if curve.objective.traits.convex else "local"
+    if search is None:
+        return "convex" if curve.objective.traits.convex else "local"
+    if method == "loo":
+        return "compared"
+    return "searched" if search.searched.all() else "partly"
 
 
 def _message(status: Status, ok: bool, move: float, away: bool, doubtful: bool) -> str:
@@ -111,12 +116,10 @@ def _pointwise(scoring: Scoring, evidence: Evidence) -> pd.DataFrame:
     folds, objective = scoring.folds, scoring.batches.objective
     number = np.arange(len(folds), dtype=np.int32)
     if scoring.loss == "joint":
-        cluster, site = number, np.full_like(number, -1)
-        sequence = time = site
+        sequence = time = site = np.full_like(number, -1)
     else:
         number = np.repeat(number, scoring.sizes)
         index = np.concatenate(folds.scored).astype(np.int32)
-        cluster = np.asarray(objective.clusters)[index].astype(np.int32)
         site, time, sequence = index, index, np.zeros_like(index)
         if folds.kind == "sequences":
             sequence, site = index, np.full_like(index, -1)
@@ -132,6 +135,6 @@ def _pointwise(scoring: Scoring, evidence: Evidence) -> pd.DataFrame:
             "site": site,
             "loss": evidence.losses[scoring.counted],
             "control": evidence.control[scoring.counted],
-            "cluster": cluster,
+            "cluster": scoring.places.astype(np.int32),
         }
     )

@@ -129,6 +129,8 @@ def cross_validate(
     if optima and method in ("auto", "exact") and is_searched(fit, curve, batches):
         with stage("other optima of the folds", progress):
             found = search(scoring, parameters, evidence, fit.optima.thetas[1:], int(optima))
+        if not (found.searched.any() or len(fit.optima) > 1):
+            found = None  # nothing to offer, and no random starts, or no time for them
     seconds = watch.read()
     return assemble(fit, scoring, method, parameters, evidence, tolerance, batches.work, seconds, found)
 

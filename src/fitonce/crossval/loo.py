@@ -17,7 +17,7 @@ refitted exactly, as `reloo` does for PSIS-LOO.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -32,13 +32,16 @@ from fitonce.crossval.assemble import assemble
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.evidence import Evidence, distrust, fold_steps, gather_evidence
 from fitonce.crossval.fold_states import FoldParameters, lengths, settle
+from fitonce.crossval.loo_optima import could_move
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.methods import exact
+from fitonce.crossval.optima import Search, is_searched, search
 from fitonce.crossval.pieces import pieces_of
 from fitonce.crossval.stepped import KEPT_BYTES, Slopes, SteppedThetas, one_step
 from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import hold_point, hold_sweep
+from fitonce.fitting.optima import DEFAULT_OPTIMA, check_optima
 from fitonce.folds import Folds, points, sites
 from fitonce.results.result import CVResult
 from fitonce.results.verdicts import Verdict, sound, verdicts
@@ -54,6 +57,7 @@ def loo(
     *,
     tolerance: float = _TOLERANCE,
     refine: bool | int = True,
+    optima: int = DEFAULT_OPTIMA,
     progress: bool | None = None,
     damping: float = 0.0,
     memory_limit: float | str | None = None,
@@ -67,6 +71,8 @@ def loo(
         tolerance: the error of a point's loss, in nats, up to which it is not refitted.
         refine: refit exactly the points with a bad verdict, or where the quadratic approximation fails;
             a number: at most so many, the worst first.
+        optima: with how many other optima of the fit every point is compared, and how hard those that
+            could be in one of them look for the best; 0: not at all.
         progress: a progress bar; None: only on a terminal.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
         memory_limit: what the call may add to the memory of this process, in bytes or as text such as
@@ -74,6 +80,7 @@ def loo(
             so that less than these take is refused. See `fo.plan`.
     """
     watch = Stopwatch()
+    check_optima(optima)
     if not (is_number(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
     if not isinstance(refine, (bool, int, np.integer)) or refine < 0:
@@ -99,7 +106,11 @@ def loo(
         worst = worst[: int(refine)]
     if worst.size:
         swept.refit(worst)
-    return assemble(fit, scoring, "loo", parameters, evidence, tolerance, work, watch.read())
+    found = None
+    if optima and is_searched(fit, curve, scoring.batches):
+        with stage("other optima", progress):
+            found = swept.search(int(optima))
+    return assemble(fit, scoring, "loo", parameters, evidence, tolerance, work, watch.read(), found)
 
 
 def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:
@@ -209,6 +220,29 @@ class _Points:
         """Replace the points `which` by exact refits, as many at a time as memory allows."""
         for some in pieces_of(self.curve.objective, len(which), "exact"):
             self._refit(which[some])
+
+    def search(self, most: int) -> Search:
+        """Look for better optima of the points that could be in another one of the fit's."""
+        others, found = self.fit.optima.thetas[1 : 1 + most], Search.of(len(self.folds))
+        which = could_move(self.curve, np.concatenate(self.folds.dropped), others)
+        if which.size == 0:
+            return found
+        self.refit(which)
+        scoring, thetas = self._scoring_of(which), self.parameters.thetas
+        status, rungs = [self.parameters.status[k] for k in which], self.parameters.rungs[which]
+        chosen = FoldParameters(np.array(thetas[which]), status, rungs)
+        evidence = Evidence(*(np.array(column[which]) for column in self.evidence))
+        part = search(scoring, chosen, evidence, others, most)
+        for column, new in zip(self.evidence, evidence, strict=True):
+            column[which] = new
+        for name in ("optimum", "gain", "shift", "ways", "searched"):
+            getattr(found, name)[which] = getattr(part, name)
+        thetas[which], self.parameters.rungs[which] = chosen.thetas, chosen.rungs
+        self._moves[which] = self.curve.distances_to(chosen.thetas)
+        for point, ended in zip(which, chosen.status, strict=True):
+            self.parameters.status[point] = ended
+        self.work[:, which] += scoring.batches.work
+        return replace(found, better=part.better)
 
     def _refit(self, which: np.ndarray) -> None:
         scoring = self._scoring_of(which)

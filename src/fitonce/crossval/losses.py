@@ -25,7 +25,8 @@ from fitonce.crossval.batches import Batches
 from fitonce.fitting.curvature import Curvature
 from fitonce.folds import Folds
 from fitonce.objectives.base import Objective
-from fitonce.results.verdicts import clustered_error, loss_errors
+from fitonce.results.standard_errors import Spread, Terms, memory_of, spread_of
+from fitonce.results.verdicts import loss_errors
 
 Loss = Literal["pointwise", "joint"] | Callable[[Any, Any, Array], Array]
 LOSSES = ("pointwise", "joint")
@@ -177,22 +178,39 @@ class Scoring:
         """(F,) the mean loss of each fold; nan where one of its losses is."""
         return np.where(self.counted, losses, 0.0).sum(1) / self.sizes
 
-    def standard_error(self, losses: np.ndarray, used: np.ndarray) -> float:
-        """Cluster-robust standard error of the mean over the `used` (F,) folds of fold means.
+    def spread(self, losses: np.ndarray, used: np.ndarray) -> Spread:
+        """The standard error of the mean over the `used` (F,) folds of fold means, and how many
+        independent stretches, sequences or regions it comes from."""
+        terms = self._terms(losses, used)
+        steps = self.batches.objective.collection.n_sites
+        return spread_of(terms, self.memory(losses, used), steps)
 
-        The estimate is sum_c s_c / sum_c m_c over clusters c (stretches of sites, regions of a graph, or
-        sequences): each loss adds itself to s_c and 1 to m_c, both times 1 / (folds * size of its fold).
-        The variance is that of a ratio of sums of independent clusters. A joint loss belongs to its fold
-        as a whole, so folds are the clusters; folds that overlap are not independent, and give nan.
-        """
-        index = np.concatenate(self.folds.scored)
+    def memory(self, losses: np.ndarray, used: np.ndarray) -> float:
+        """Of the losses along time, in steps; nan where places are sequences or regions, which are taken
+        as independent. Scores of whole blocks that overlap remember for the length of a block, too."""
+        objective = self.batches.objective
+        if not objective.along_time:
+            return float("nan")
+        terms, transition = self._terms(losses, used), objective.transition(self.curve.theta)
+        known = 0.0
+        if transition is not None and terms.values.size and np.isfinite(terms.values).all():
+            known = memory_of(terms, objective.state_probabilities(self.curve.theta), transition)
+        scored = np.concatenate(self.folds.scored)
+        overlapping = self.loss == "joint" and len(np.unique(scored)) < len(scored)
+        block = float(np.mean(self.sizes)) if overlapping else 0.0
+        return float(np.hypot(known, block / np.sqrt(12.0)))
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """(rows,) the place of each loss: its site along time, its sequence, or its region. That of a
+        joint loss is the middle of its fold."""
+        clusters = np.asarray(self.batches.objective.clusters)
         if self.loss == "joint":
-            if len(np.unique(index)) < len(index):
-                return float("nan")
-            fold = cluster = np.arange(len(self.folds))
-            values, sizes = self.means(losses), np.ones(len(self.folds))
-        else:
-            fold = np.repeat(np.arange(len(self.folds)), self.sizes)
-            values, sizes = losses[self.counted], self.sizes
-            cluster = self.batches.objective.clusters[index]
-        return clustered_error(values, fold, sizes[fold], cluster, used)
+            return np.array([clusters[np.sort(part)[len(part) // 2]] for part in self.folds.scored])
+        return clusters[np.concatenate(self.folds.scored)]
+
+    def _terms(self, losses: np.ndarray, used: np.ndarray) -> Terms:
+        number = np.arange(len(self.folds))
+        if self.loss == "joint":
+            return Terms.of(self.means(losses), number, self.places, used)
+        return Terms.of(losses[self.counted], np.repeat(number, self.sizes), self.places, used)

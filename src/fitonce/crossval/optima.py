@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fitonce.core.chunks import stretches
-from fitonce.core.status import Rung
+from fitonce.core.status import Outcome, Rung
 from fitonce.crossval.batches import Batches
 from fitonce.crossval.evidence import Evidence, arrived_errors
 from fitonce.crossval.fold_states import FoldParameters, is_large
@@ -35,10 +35,11 @@ from fitonce.fitting.factor import factor_of
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.newton import minimise
 from fitonce.fitting.newton_cg import FLOOR
+from fitonce.fitting.optima import ROUNDING
 from fitonce.objectives.base import ValuesAndSlopes
 
 LOWER = 1e-3  # nats: a fold moves for no less
-_REACH = 2.0  # times the gain that a Newton step promises
+REACH = 2.0  # times the gain that a Newton step promises
 _WARM = 10  # iterations of EM
 _NEARLY = 3e-3  # standard errors: where descents end
 _SAME = 0.01  # nats: ends of descents into one optimum differ by less
@@ -46,7 +47,7 @@ _ITERATIONS = 100
 _LONGEST = 2.0  # free coordinates, relative for values above 1: of a step
 _ROUNDS = 2
 _GRADIENTS = 20  # that a descent usually takes
-_CHEAP = 2e7  # sites in all gradients of a search: a second or two
+_CHEAP = 2e7  # sites in all gradients of a search by native loops: a second or two
 _SEED = 20_201  # of the starts, others than those of fits
 _DOUBLE = 2.0  # times the work so far
 _CONTINUED = 10  # folds that moved, whose optima are followed with all data back
@@ -135,6 +136,8 @@ class _Hunt:
         self.values = self._objectives()
         self.before = self.values.copy()
         self.losses_before = scoring.means(evidence.losses)
+        self.margins = LOWER + ROUNDING * np.abs(np.where(np.isfinite(self.values), self.values, 0.0))
+        self.arrived = np.zeros(len(self.values), bool)  # whether a value is that of an optimum
         self.fresh = np.zeros(0, int)  # folds that moved since what they found was last offered
         self.ends: list[tuple[np.ndarray, np.ndarray]] = []  # of descents: folds and values
 
@@ -163,7 +166,7 @@ class _Hunt:
         values, gradients = batches.values_and_gradients(thetas, batches.every_fold)
         gains = 0.5 * np.einsum("fi,ij,fj->f", gradients, inverse, gradients) / batches.kept
         with np.errstate(invalid="ignore"):
-            could = values - _REACH * gains < self.values - LOWER
+            could = values - REACH * gains < self.values - self.margins
         return _Offer(theta, inverse, np.flatnonzero(could), number, values - gains)
 
     def start_afresh(self, starts: int) -> None:
@@ -186,7 +189,8 @@ class _Hunt:
         batches, count = self.scoring.batches, self.scoring.batches.n_folds
         work = batches.work[0].sum() + batches.work[1].sum() * batches.objective.space.size
         sites = batches.objective.collection.n_sites
-        most = max(_CHEAP / sites, _DOUBLE * float(work)) / (starts * _GRADIENTS)
+        cheap = 0.0 if batches.objective.traits.compiles else _CHEAP / sites
+        most = max(cheap, _DOUBLE * float(work)) / (starts * _GRADIENTS)
         dropped = self.scoring.folds.dropped
         order = np.lexsort([[part[0] for part in dropped], [part.mean() for part in dropped]])
         chosen = np.linspace(0, count - 1, int(np.clip(most, 1, count))).astype(int)
@@ -209,7 +213,7 @@ class _Hunt:
         self.ends.append((which, values))
         order = np.lexsort([source, values, which])  # by fold, the lowest first
         lowest = order[np.unique(which[order], return_index=True)[1]]
-        lower = lowest[values[lowest] < self.values[which[lowest]] - LOWER]
+        lower = lowest[values[lowest] < (self.values - self.margins)[which[lowest]]]
         numbers = np.array([offer.number for offer in offers])
         self._take(which[lower], thetas[lower], numbers[source[lower]])
 
@@ -272,8 +276,9 @@ class _Hunt:
     def _take(self, folds: np.ndarray, thetas: np.ndarray, numbers: np.ndarray) -> None:
         """Refit folds (n,) from thetas (n, D), and move those that end lower."""
         scoring, number_of = self.scoring, dict(zip(folds.tolist(), numbers.tolist(), strict=True))
+        self._arrive(folds)
         for fold, end, status in refitted(scoring.batches, folds, thetas, scoring.curve):
-            if not (status.ok and end.values[0] < self.values[fold] - LOWER):
+            if not (status.ok and end.values[0] < self.values[fold] - self.margins[fold]):
                 continue
             self.values[fold], self.found.optimum[fold] = end.values[0], number_of[fold]
             self.parameters.thetas[fold], self.parameters.status[fold] = end.thetas[0], status
@@ -281,10 +286,22 @@ class _Hunt:
             self.evidence.distances[fold] = end.distances[0]
             self.fresh = np.union1d(self.fresh, [fold])
 
+    def _arrive(self, folds: np.ndarray) -> None:
+        """Take the values of those folds (n,) that are a step from the full fit at their own optimum, to
+        compare it with another."""
+        status = self.parameters.status
+        short = folds[[status[fold].outcome is Outcome.APPROXIMATE for fold in folds]]
+        short = short[~self.arrived[short]]
+        thetas, scoring = self.parameters.thetas[short], self.scoring
+        for fold, end, ended in refitted(scoring.batches, short, thetas, scoring.curve):
+            if ended.ok:
+                self.values[fold] = self.before[fold] = end.values[0]
+                self.arrived[fold] = True
+
     def end(self) -> Search:
         """Losses of the folds that moved, how their optima were found, and a better fit."""
         found, evidence, scoring = self.found, self.evidence, self.scoring
-        moved = np.flatnonzero(self.values < self.before - 0.5 * LOWER)
+        moved = np.flatnonzero(self.values < self.before - 0.5 * self.margins)
         if moved.size:
             evidence.losses[moved] = scoring.losses(self.parameters.thetas[moved], moved)
             evidence.checked[moved], evidence.rates[moved] = True, np.nan

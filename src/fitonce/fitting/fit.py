@@ -27,7 +27,14 @@ from fitonce.fitting.descent import Run, descend, starting_points
 from fitonce.fitting.finish import Finished, by_products, finish
 from fitonce.fitting.footprint import hold_point
 from fitonce.fitting.hessian import HessianOperator
-from fitonce.fitting.optima import DEFAULT_OPTIMA, Optima, check_optima, distinct, explore
+from fitonce.fitting.optima import (
+    DEFAULT_OPTIMA,
+    Optima,
+    check_optima,
+    distinct,
+    explore,
+    first_of_best,
+)
 from fitonce.fitting.summarise import summary_of
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
@@ -268,8 +275,7 @@ def fit(
         more = lambda n: descend(objective, list(islice(points, n)), max_iterations)  # noqa: E731
         with stage("more starts, which end in different optima", progress):
             runs = explore(runs, more, optima, max(restarts, objective.traits.together))
-    finite = [run for run in runs if np.isfinite(run.value)]
-    best = min(finite or runs, key=lambda run: run.value)
+    best = first_of_best(runs)
     ending = now()
     steps = 50 if max_iterations is None else 0
     with stage("Newton steps to the minimum", progress):

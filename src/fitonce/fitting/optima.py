@@ -20,6 +20,7 @@ from fitonce.fitting.descent import Run
 
 DEFAULT_OPTIMA = 10
 SAME = 1e-3  # nats: values of one optimum reached twice
+ROUNDING = 1e-12  # relative, in sums over the data
 _ENOUGH = 0.1  # chance of a new optimum at the next start
 _STARTS = 4  # at most, for each optimum to look for
 Descend = Callable[[int], list[Run]]
@@ -87,13 +88,25 @@ def check_optima(optima: Any) -> None:
         raise ValueError(f"optima must be an integer of at least 0, got {optima!r}")
 
 
+def is_same(value: float, lowest: float) -> bool:
+    """Whether two values, the second the lower one, are those of one optimum."""
+    return bool(value - lowest <= SAME + ROUNDING * abs(value))
+
+
+def first_of_best(runs: Sequence[Run]) -> Run:
+    """The first run that ended in the best optimum: which of them is lowest is rounding."""
+    finite = [run for run in runs if np.isfinite(run.value)] or list(runs)
+    lowest = min(run.value for run in finite)
+    return next((run for run in finite if is_same(run.value, lowest)), finite[0])
+
+
 def distinct(runs: Sequence[Run]) -> Optima:
     """The optima in which descents ended; those whose value is not finite do not count."""
     ends = sorted((run for run in runs if np.isfinite(run.value)), key=lambda run: run.value)
     kept: list[Run] = []
     found: list[int] = []
     for run in ends:
-        if kept and run.value - kept[-1].value <= SAME:
+        if kept and is_same(run.value, kept[-1].value):
             found[-1] += 1
         else:
             kept.append(run)

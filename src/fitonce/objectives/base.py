@@ -22,7 +22,8 @@ from fitonce.core.parameters import ParameterSpace
 from fitonce.data.sequences import Collection
 from fitonce.objectives.schemes import Increments, Scheme, Structures
 
-CLUSTERS = 32  # parts of one sequence or graph that count as one observation each
+CLUSTERS = 32  # parts of a graph that count as one observation each
+MANY_SEQUENCES = 8  # from here on, sequences are the observations, not stretches of time
 ValuesAndSlopes = tuple[np.ndarray, np.ndarray]  # (n,) and their derivatives by theta, (n, D)
 LinearMap = Callable[[np.ndarray], np.ndarray]  # of columns (D, m)
 
@@ -154,7 +155,7 @@ class Objective(ABC):
     @abstractmethod
     def clusters(self) -> np.ndarray:
         """(P,) the part of the data that each weight belongs to; standard errors treat each part as one
-        observation."""
+        observation or, `along_time`, as one step after the other."""
 
     @property
     @abstractmethod
@@ -200,6 +201,15 @@ class Objective(ABC):
         """The same along the path of another scheme."""
 
     # --- with a default ------------------------------------------------------------------------------
+
+    @property
+    def along_time(self) -> bool:
+        """Whether `clusters` are steps in time, whose losses depend on their neighbours."""
+        return False
+
+    def transition(self, theta: np.ndarray) -> np.ndarray | None:
+        """(K, K) by which hidden states follow each other in time; None: there are none."""
+        return None
 
     @property
     def least_curvature(self) -> float | None:

@@ -17,7 +17,7 @@ from fitonce.core.parameters import ParameterSpace
 from fitonce.data.sequences import Collection, Points, Sequences
 from fitonce.models.custom import Custom
 from fitonce.objectives import priors
-from fitonce.objectives.base import CLUSTERS, LinearMap, Program, Traits
+from fitonce.objectives.base import LinearMap, Program, Traits
 from fitonce.objectives.derivatives import AutodiffObjective
 from fitonce.objectives.family import Family
 from fitonce.objectives.prepared import PreparedObjective
@@ -104,8 +104,12 @@ class CustomObjective(PreparedObjective, AutodiffObjective):
 
     @property
     def clusters(self) -> np.ndarray:
-        """(P,) contiguous stretches, one observation each."""
-        return np.arange(len(self.base)) // -(-len(self.base) // CLUSTERS)
+        """(P,) points, in their order."""
+        return np.arange(len(self.base))
+
+    @property
+    def along_time(self) -> bool:
+        return True
 
     def start(self, rng: np.random.Generator | None) -> np.ndarray:
         return self.space.to_free(self.model.init)

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtr
 
 from fitonce.core.status import Outcome
 from fitonce.results.plots import new_axes
 from fitonce.results.result import CVResult
-from fitonce.results.verdicts import clustered_error
+from fitonce.results.standard_errors import Spread, Terms, by_cluster, spread_of
 
 _LEVELS = ("point", "fold")
+_CLEAR = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +26,13 @@ class Comparison:
     Attributes:
         table: one row per model: `estimate` and `se`; `difference` from the first model and
             `difference_se`, paired by point (or fold), so that variation common to both models cancels;
-            `ratio` of the two; `control`; `error`, the estimated error of the estimate in its own
-            result; `worst`, the worst verdict of its folds; `failed`, the number of folds without a
-            usable number, which are left out for all models; `unfinished`, the number of folds cut
-            short by a budget or an interruption; `fit`, the outcome of the fit.
-        by: "point": standard errors from sums over stretches of the data, as for estimates; "fold":
+            `ratio` of the two, and `p`, the probability of a ratio as large by chance, by Student's t
+            with as many degrees of freedom as there are independent `stretches`; `control`; `error`,
+            the estimated error of the estimate in its own result; `worst`, the worst verdict of its
+            folds; `failed`, the number of folds without a usable number, which are left out for all
+            models; `unfinished`, the number of folds cut short by a budget or an interruption; `fit`,
+            the outcome of the fit.
+        by: "point": standard errors that know the memory of the losses, as for estimates; "fold":
             folds as independent observations, which overlapping folds are not.
         left_out: description of the folds.
     """
@@ -85,16 +89,23 @@ class Comparison:
         return "\n".join(lines)
 
     @property
+    def tied(self) -> list[str]:
+        """The best model and those that are not clearly worse, which the data cannot tell from it: their
+        `p`, times the number of models compared with the best, is at least a twentieth."""
+        clear = self.table["p"] * max(len(self.table) - 1, 1) < _CLEAR
+        return [str(name) for name in self.table.index[~clear]]
+
+    @property
     def sentence(self) -> str:
         """The conclusion in one sentence."""
         if len(self.table) < 2:
             return f"{self.best} is the only model"
         others = self.table.iloc[1:]
-        close = [str(name) for name in others.index[others["ratio"].abs() < 2.0]]
         unknown = [str(name) for name in others.index[others["difference_se"].isna()]]
+        close = [name for name in self.tied if name != self.best and name not in unknown]
         text = f"{self.best} has the lowest held-out loss"
         if close:
-            text += f"; within two standard errors of it: {', '.join(close)}"
+            text += f"; not clearly worse: {', '.join(close)}"
         if unknown:
             text += f"; no standard error of the difference from: {', '.join(unknown)}"
         return "; ".join([text, *self.doubts])
@@ -161,16 +172,18 @@ def _named(results: Any) -> dict[str, CVResult]:
 
 def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[str, Any]:
     differences = result.folds["loss"].to_numpy()[used] - best.folds["loss"].to_numpy()[used]
-    difference, spread = float(differences.mean()), _se(result, best, used, by)
+    difference, spread = float(differences.mean()), _spread(result, best, used, by)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = float(np.float64(difference) / spread) if difference else 0.0
+        ratio = float(np.float64(difference) / spread.se) if difference else 0.0
     verdicts = set(result.folds["verdict"])
     return {
         "estimate": float(result.folds["loss"].to_numpy()[used].mean()),
-        "se": _se(result, None, used, by),
+        "se": _spread(result, None, used, by).se,
         "difference": difference,
-        "difference_se": float("nan") if result is best else spread,
+        "difference_se": float("nan") if result is best else spread.se,
+        "stretches": float("nan") if result is best else spread.stretches,
         "ratio": float("nan") if result is best else ratio,
+        "p": float("nan") if result is best else _chance(ratio, spread.stretches),
         "control": float(result.folds["control"].to_numpy()[used].mean()),
         "error": result.error,
         "worst": next((v for v in ("bad", "unchecked", "fair", "good") if v in verdicts), "unchecked"),
@@ -180,16 +193,19 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[st
     }
 
 
-def _se(result: CVResult, other: CVResult | None, used: np.ndarray, by: str) -> float:
-    """Standard error of the mean loss, or of its difference from that of `other`."""
-    if by == "fold" or result.loss == "joint":  # the rows of a joint loss are folds
-        values = result.folds["loss"].to_numpy()[used]
-        values = values - (0.0 if other is None else other.folds["loss"].to_numpy()[used])
-        if len(values) < 2 or (by == "point" and not np.isfinite(result.se)):
-            return float("nan")
-        return float(values.std(ddof=1) / np.sqrt(len(values)))
-    rows = result.pointwise
-    values = rows["loss"].to_numpy() - (0.0 if other is None else other.pointwise["loss"].to_numpy())
+def _chance(ratio: float, stretches: float) -> float:
+    """Of a ratio at least as large, if models were equally good; nan where too little was scored."""
+    return float(stdtr(stretches, -ratio)) if stretches >= 1 and np.isfinite(ratio) else float("nan")
+
+
+def _spread(result: CVResult, other: CVResult | None, used: np.ndarray, by: str) -> Spread:
+    """Of the mean loss, or of its difference from that of `other`."""
+    rows, both = result.pointwise, [result] if other is None else [result, other]
+    values = [(one.folds if one.loss == "joint" else one.pointwise)["loss"].to_numpy() for one in both]
+    difference = values[0] if other is None else values[0] - values[1]
     fold = rows["fold"].to_numpy()
-    sizes = np.bincount(fold, minlength=len(used))[fold].astype(float)
-    return clustered_error(values, fold, sizes, rows["cluster"].to_numpy(), used)
+    if by == "fold":
+        return by_cluster(Terms.of(difference, fold, fold, used))
+    memory = max(one.memory for one in both)  # nan where places are independent, for both
+    terms = Terms.of(difference, fold, rows["cluster"].to_numpy(), used)
+    return spread_of(terms, memory, result.fit.n_sites)

@@ -11,14 +11,16 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from fitonce.core.numerics import is_number
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted, duration
 from fitonce.core.writing import check_free, write_text
 from fitonce.results import plots, saving
+from fitonce.results.standard_errors import FEW, Spread
 from fitonce.results.summary import FitSummary, Fitted, loss_in_words
 from fitonce.results.verdicts import sound
 
-Looked = Literal["searched", "partly", "local", "convex"]
+Looked = Literal["searched", "partly", "compared", "local", "convex"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +30,17 @@ class CVResult:
     Attributes:
         estimate: mean over folds of the fold's loss. Folds that are not ok (no certificate, no number)
             are left out; see `treatment`.
-        se: standard error of `estimate`. Folds overlap and neighbours in time are dependent, so it is
-            computed from sums over 32 parts of the data (stretches of time, connected regions of a
-            graph) or over sequences, each taken as one observation; nan when fewer than two were
-            scored, and for a joint loss on overlapping folds.
+        se: standard error of `estimate`. Folds overlap and neighbours in time are dependent, so it comes
+            from slow waves along the data, from sums over sequences where there are eight or more, or
+            over 32 connected regions of a graph (see `fitonce.results.standard_errors`); nan when
+            too little was scored.
+        stretches: how many independent stretches (sequences, regions) the standard error comes from:
+            the degrees of freedom of `interval`. Under two, the data are too short to tell.
+        memory: of the losses, in steps of time; nan where sequences or regions are independent.
         control: the same mean with the parameters of the full fit, not adjusted to any fold.
         pointwise: one row per left-out point: `fold`, `sequence`, `time` (within the sequence), `site`
-            (across all sequences), `loss`, `control`, and `cluster`, the stretch of the data (or the
-            sequence) that is one observation in standard errors. For whole sequences `time` and `site`
+            (across all sequences), `loss`, `control`, and `cluster`, its place in standard errors: the
+            site along time, the sequence, or the region. For whole sequences `time` and `site`
             are -1; a joint loss has one row per fold, with `sequence` -1 as well.
         error: estimated error of `estimate` against exact refits: the mean of the folds' errors, as if
             all had the same sign; nan when no fold was checked.
@@ -65,13 +70,16 @@ class CVResult:
         fingerprint: of the data and of what each fold drops and scores; only results with equal
             fingerprints can be compared.
         looked: whether other optima were looked for: "searched" in every fold, "partly" in some, with
-            what they found offered to all; "local": not at all; "convex": there are none.
+            what they found offered to all; "compared": every point with the fit's other optima;
+            "local": not at all; "convex": there are none.
         better: where a fold led to an optimum of all data that is better than the fit, its parameters:
             `fo.fit(model, data, init=cv.better)`.
     """
 
     estimate: float
     se: float
+    stretches: float
+    memory: float
     control: float
     error: float
     pointwise: pd.DataFrame
@@ -123,6 +131,14 @@ class CVResult:
             ended = "an interruption" if self.about.get("interrupted") else "the budget"
             parts.append(f"{ended} left {self.n_unfinished:,} of {all_folds} unfinished")
         return "; ".join(parts) or f"all {all_folds} included"
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """In which the expected loss lies with this probability, by Student's t with as many degrees of
+        freedom as there are independent `stretches`; nan where there is no standard error."""
+        if not (is_number(level) and 0 < level < 1):
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        half = Spread(self.se, self.stretches).half_width(level)
+        return self.estimate - half, self.estimate + half
 
     def params(self, fold: int) -> Any:
         """The fold's parameters, as a pytree of constrained values."""
@@ -207,6 +223,7 @@ def _lines(cv: CVResult) -> list[str]:
     lines = [
         f"Cross-validation: {cv.left_out}",
         f"  estimate  {cv.estimate:.4f} {spread}   mean over folds of {averaged}",
+        *_certainty(cv),
         f"  control   {cv.control:.4f}            same folds, parameters not adjusted",
         f"  method    {cv.method}, scheme {cv.scheme}{damped}{_rungs(cv)}",
         f"  trust     {_trust(cv)}",
@@ -235,6 +252,20 @@ def _lines(cv: CVResult) -> list[str]:
     return lines
 
 
+def _certainty(cv: CVResult) -> list[str]:
+    """Where the standard error comes from."""
+    if not np.isfinite(cv.se):
+        return []
+    if cv.stretches < 2:
+        text = f"too short to tell: losses remember about {cv.memory:.0f} steps, the se is a guess"
+        return [f"            {text}"]
+    low, high = cv.interval()
+    things = "stretches" if np.isfinite(cv.memory) else "parts"
+    few = " (few: the se itself is uncertain)" if cv.stretches < FEW else ""
+    text = f"95 %: {low:.4f} to {high:.4f}; se from about {cv.stretches:.0f} independent {things}{few}"
+    return [f"            {text}"]
+
+
 def _optima(cv: CVResult) -> list[str]:
     """What is known about other optima of the folds."""
     if cv.looked == "convex":
@@ -242,7 +273,10 @@ def _optima(cv: CVResult) -> list[str]:
     if cv.looked == "local":
         return ["            local: other optima of the folds were not looked for"]
     moved = cv.folds["optimum"] != 0
-    some = "" if cv.looked == "searched" else " (random starts in some of the folds only)"
+    some = {
+        "partly": " (random starts in some of the folds only)",
+        "compared": " (every point compared with those of the fit)",
+    }.get(cv.looked, "")
     if not moved.any():
         return [f"            other optima: no better one in any fold{some}"]
     used = cv.folds["ok"]

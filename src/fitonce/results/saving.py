@@ -113,11 +113,15 @@ _READABLE = (2, 3, 4)
 _OLD_RUNGS = {"newton": "refine-own", "exact": "refit"}
 _REFINING = ("auto", "exact", "loo")
 _NUMBERS = (
-    "estimate", "se", "control", "error", "tolerance", "damping", "seconds", "compiling",
-    "refits_seconds",
+    "estimate", "se", "stretches", "memory", "control", "error", "tolerance", "damping", "seconds",
+    "compiling", "refits_seconds",
 )  # fmt: skip
 _WORDS = ("method", "scheme", "loss", "left_out", "fingerprint", "looked")
-_SINCE_4 = {"looked": "local"}  # what files of earlier versions do not say
+_SINCE_4 = {
+    "looked": "local",
+    "stretches": 31,
+    "memory": None,
+}  # what files of earlier versions do not say
 _COLUMNS_SINCE_4 = {"optimum": 0, "gain": 0.0, "shift": 0.0, "ways": 1}
 _FOLDS = {
     **dict.fromkeys(("loss", "control", "error", "distance", "rate", "move"), "f"),
@@ -212,7 +216,7 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("it has no folds")
     if not pointwise["fold"].between(0, len(folds) - 1).all():
         raise ValueError("pointwise refers to folds that do not exist")
-    if not pointwise["cluster"].between(0, max(len(pointwise), 10**6)).all():
+    if not pointwise["cluster"].between(0, 2**31 - 1).all():
         raise ValueError("pointwise has clusters out of range")
     if theta.ndim != 2 or len(theta) != len(folds):
         raise ValueError(f"theta has shape {theta.shape} for {len(folds)} folds")

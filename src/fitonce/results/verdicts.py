@@ -67,26 +67,6 @@ def loss_errors(
     return first / (1.0 - np.minimum(rates, _SLOWEST))
 
 
-def clustered_error(
-    values: np.ndarray, fold: np.ndarray, sizes: np.ndarray, cluster: np.ndarray, used: np.ndarray
-) -> float:
-    """Cluster-robust standard error of the mean over folds of the mean of each fold's rows.
-
-    Args:
-        values, fold, sizes, cluster: (rows,) value, fold, size of that fold, and cluster of each row.
-        used: (F,) whether a fold counts.
-    """
-    kept = slice(None) if used.all() else used[fold]  # rows may be millions
-    share = 1.0 / (max(used.sum(), 1) * sizes[kept])
-    mass = np.bincount(cluster[kept], share)
-    total = np.bincount(cluster[kept], share * values[kept])
-    count = int((mass > 0).sum())
-    if count < 2:
-        return float("nan")
-    residual = total - mass * total.sum() / mass.sum()
-    return float(np.sqrt(count / (count - 1) * np.sum(residual**2)))
-
-
 def default_tolerance(se: float, losses: np.ndarray) -> float:
     """The acceptable error of a fold's loss: a tenth of the standard error of the estimate or, without
     one, a thousandth of the mean absolute value of the folds' finite `losses`."""

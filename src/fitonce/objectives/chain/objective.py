@@ -20,7 +20,7 @@ from fitonce.data.sequences import Sequences, sequences
 from fitonce.engines.chain import KERNELS, Kernel, best_path
 from fitonce.models.base import ChainModel
 from fitonce.objectives import priors
-from fitonce.objectives.base import CLUSTERS, LinearMap, Program, Traits
+from fitonce.objectives.base import MANY_SEQUENCES, LinearMap, Program, Traits
 from fitonce.objectives.chain import observed_information, programs
 from fitonce.objectives.chain.complete_information import preconditioner
 from fitonce.objectives.chain.layout import ChainLayout, chain_layout
@@ -93,9 +93,18 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
 
     @property
     def clusters(self) -> np.ndarray:
-        """(P,) contiguous stretches, or sequences, one observation each."""
-        count = len(self.base)
-        return np.arange(count) // (1 if self._whole else -(-count // CLUSTERS))
+        """(P,) sequences, one observation each, or steps along time where sequences are few."""
+        if self._whole or self.along_time:
+            return np.arange(len(self.base))
+        return np.repeat(np.arange(self.collection.n_sequences), self.collection.lengths)
+
+    @property
+    def along_time(self) -> bool:
+        return not self._whole and self.collection.n_sequences < MANY_SEQUENCES
+
+    def transition(self, theta: np.ndarray) -> np.ndarray | None:
+        found = self.space.params_at(theta).get("transition")
+        return None if found is None else np.asarray(found)
 
     def bytes_per_loss(self, touched: int) -> int:
         """Losses of sequences read these only, losses of points all of the data."""

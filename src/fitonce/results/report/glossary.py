@@ -18,9 +18,9 @@ TERMS: dict[str, str] = {
     ),
     "estimate": "The mean over folds of the fold's loss.",
     "standard error (se)": (
-        "How much the estimate would vary with other data of the same kind. The data are divided into "
-        "parts (stretches of time, regions, sequences), each taken as one observation. It does not "
-        "include the error of the approximation."
+        "How much the estimate would vary with other data of the same kind. Neighbours in time are "
+        "alike, so it counts as many independent stretches as the memory of the losses leaves, or "
+        "sequences, or regions. It does not include the error of the approximation."
     ),
     "control": (
         "The same folds with the parameters of the full fit, not adjusted. An approximation is useful "

@@ -1,0 +1,133 @@
+"""Standard errors of means of losses that depend on their neighbours in time.
+
+The estimate is a sum of terms, one for each held-out loss, placed along the data. If each term is like
+its neighbours for a while, their variances say little about that of the sum. What does is how the terms
+go along with slow waves: the products with the first B cosines over the length of the data are
+independent, with the variance of the sum, as long as the shortest wave is long against the memory of
+the losses. The root of their mean square is the standard error, and the error of the estimate over it
+has Student's t distribution with B degrees of freedom, also where B is small (Lazarus, Lewis, Stock and
+Watson, "HAR inference", 2018; equal-weighted cosines).
+
+B waves resolve as much as B independent stretches of the data would. B is as large as memory allows:
+the relative bias of the variance, (pi B / n)^2 sum_h h^2 c_h / (6 sum_h c_h) with autocovariances c_h,
+is kept below a twentieth. Autocovariances at long lags cannot be seen in the losses of one series,
+but a chain of states says what they are: losses depend on the state, and states persist as the
+transition matrix says.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+_BIAS = 0.05
+_MOST = 0.4  # times n^(2/3) waves: the usual rule, in case the fit knows too little about memory
+_NEGLIGIBLE = 1e-6  # of the variance of the losses
+FEW = 8  # stretches: below, a standard error is itself uncertain by a quarter or more
+
+
+class Spread(NamedTuple):
+    """How far a mean may be from what it estimates.
+
+    Attributes:
+        se: its standard error; nan where there is none.
+        stretches: how many independent stretches of the data, sequences or regions it comes from: the
+            degrees of freedom of Student's t.
+    """
+
+    se: float
+    stretches: float
+
+    def half_width(self, level: float) -> float:
+        """Of the interval that covers with this probability."""
+        if not (np.isfinite(self.se) and self.stretches >= 1):
+            return float("nan")
+        return float(self.se * stdtrit(self.stretches, 0.5 + 0.5 * level))
+
+
+class Terms(NamedTuple):
+    """What a mean over folds is made of, one row for each held-out loss.
+
+    Attributes:
+        values: (n,) the losses.
+        shares: (n,) their weights in the mean, which sum to one.
+        places: (n,) the site of each, or its sequence or region.
+    """
+
+    values: np.ndarray
+    shares: np.ndarray
+    places: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, fold: np.ndarray, places: np.ndarray, used: np.ndarray) -> Terms:
+        """Of rows that belong to folds (n,), of which only those `used` (F,) count."""
+        sizes = np.bincount(fold, minlength=len(used))
+        kept = slice(None) if used.all() else used[fold]  # rows may be millions
+        shares = 1.0 / (max(int(used.sum()), 1) * sizes[fold[kept]].astype(float))
+        return cls(values[kept], shares, places[kept])
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """(n,) what each row adds to the deviation of the mean; they sum to zero."""
+        return self.shares * (self.values - float(self.shares @ self.values))
+
+
+def spread_of(terms: Terms, memory: float, steps: int) -> Spread:
+    """Along time, of losses with a `memory` in steps on data of so many; nan: places are independent."""
+    return by_cluster(terms) if np.isnan(memory) else along_time(terms, memory, steps)
+
+
+def by_cluster(terms: Terms) -> Spread:
+    """From sums over independent places: sequences, or regions of a graph."""
+    sums = np.bincount(terms.places, terms.residuals)
+    count = int((np.bincount(terms.places, terms.shares) > 0).sum())
+    if count < 2:
+        return Spread(float("nan"), 0.0)
+    return Spread(float(np.sqrt(count / (count - 1) * np.sum(sums**2))), count - 1.0)
+
+
+def along_time(terms: Terms, memory: float, steps: int) -> Spread:
+    """From slow waves along the steps of the data, for losses with a `memory` in steps."""
+    sites, place = np.unique(terms.places, return_inverse=True)
+    sums = np.bincount(place, terms.residuals)
+    if len(sites) < 3 or not np.isfinite(sums).all():
+        return Spread(float("nan"), 0.0)
+    usual = max(_MOST * len(sites) ** (2 / 3), min(len(sites) - 1.0, FEW))
+    waves = min(usual, waves_for(steps, memory))
+    chosen = np.arange(1, max(round(waves), 2) + 1)
+    along = np.array([np.cos(np.pi * wave * (sites + 0.5) / steps) @ sums for wave in chosen])
+    return Spread(float(np.sqrt(2.0 * np.mean(along**2))), min(float(len(chosen)), waves))
+
+
+def waves_for(steps: int, memory: float) -> float:
+    """How many waves along so many steps are slow against a memory."""
+    return steps * np.sqrt(3.0 * _BIAS) / (np.pi * max(memory, 1e-9))
+
+
+def memory_of(terms: Terms, shares: np.ndarray, transition: np.ndarray) -> float:
+    """The memory of losses that depend on a state, in steps: sqrt(sum_h h^2 c_h / (2 sum_h c_h)), about
+    1 / (1 - a) where all of a loss depends on a state whose autocorrelations are a^h.
+
+    Args:
+        terms: the losses, with sites as places.
+        shares: (sites, K) probabilities of the states.
+        transition: (K, K).
+    """
+    sites, place = np.unique(terms.places, return_inverse=True)
+    sums, states = np.bincount(place, terms.residuals), shares[sites]
+    variance, count = float(np.mean(sums**2)), len(sites)
+    weight = states.sum(0)
+    usual = weight / max(weight.sum(), np.finfo(float).tiny)
+    levels = states.T @ sums / np.maximum(weight, np.finfo(float).tiny)
+    levels -= usual @ levels
+    ahead, total, spread = levels, variance, 0.0
+    for lag in range(1, count):
+        ahead = transition @ ahead
+        ahead = ahead - usual @ ahead
+        covariance = float(usual @ (levels * ahead))
+        total, spread = total + 2.0 * covariance, spread + 2.0 * lag**2 * covariance
+        if abs(covariance) <= _NEGLIGIBLE * variance:
+            break
+    return float(np.sqrt(max(spread, 0.0) / (2.0 * total))) if total > 0 else 0.0

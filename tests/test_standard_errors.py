@@ -1,0 +1,162 @@
+"""Standard errors of dependent losses: against simulation, closed forms, and by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fitonce as fo
+from fitonce.results.standard_errors import (
+    Spread,
+    Terms,
+    along_time,
+    by_cluster,
+    memory_of,
+    spread_of,
+    waves_for,
+)
+
+
+def points(values):
+    """Every value one fold of its own, in order."""
+    number = np.arange(len(values))
+    return Terms.of(np.asarray(values, float), number, number, np.ones(len(values), bool))
+
+
+def persistent(rng, count, stay):
+    """Losses that are a state of -1 or 1, which stays with this probability, plus noise."""
+    states = np.cumsum(rng.random(count) > stay) % 2
+    if rng.random() < 0.5:
+        states = 1 - states
+    return states, 2.0 * states - 1.0 + rng.normal(size=count)
+
+
+def test_independent_losses_have_the_usual_standard_error():
+    values = np.random.default_rng(0).normal(size=4000)
+    found = along_time(points(values), 0.0, 4000)
+    assert found.se == pytest.approx(values.std() / np.sqrt(4000), rel=0.15)
+    assert found.stretches == pytest.approx(0.4 * 4000 ** (2 / 3))
+
+
+def test_clusters_are_one_observation_each():
+    values, cluster = np.arange(12.0), np.repeat([0, 1, 2], 4)
+    means = values.reshape(3, 4).mean(1)
+    terms = points(values)._replace(places=cluster)
+    assert by_cluster(terms).se == pytest.approx(means.std(ddof=1) / np.sqrt(3))
+    assert by_cluster(terms).stretches == 2
+    assert np.isnan(by_cluster(terms._replace(places=0 * cluster)).se)
+
+
+def test_folds_that_overlap_count_a_place_once():
+    """The same folds twice say no more than once."""
+    values = np.random.default_rng(1).normal(size=200)
+    fold, site, used = np.repeat(np.arange(20), 10), np.arange(200), np.ones(20, bool)
+    once = along_time(Terms.of(values, fold, site, used), 3.0, 200)
+    doubled = Terms.of(
+        np.tile(values, 2), np.append(fold, fold + 20), np.tile(site, 2), np.ones(40, bool)
+    )
+    assert along_time(doubled, 3.0, 200) == pytest.approx(once)
+
+
+def test_folds_that_failed_do_not_count():
+    values, fold = np.arange(40.0), np.repeat(np.arange(4), 10)
+    used = np.array([True, True, False, True])
+    kept = used[fold]
+    alone = Terms.of(values[kept], np.repeat(np.arange(3), 10), np.arange(40)[kept], np.ones(3, bool))
+    everything = Terms.of(values, fold, np.arange(40), used)
+    assert along_time(everything, 0.0, 40) == along_time(alone, 0.0, 40)
+
+
+def test_the_memory_of_a_chain_in_closed_form():
+    """Losses that are the state itself: autocorrelations a^h, so that
+    sum_h h^2 a^h / (sum of all a^|h|) = 2 a / (1 - a)^2 / 2."""
+    rng, stay = np.random.default_rng(2), 0.9
+    states, _ = persistent(rng, 200_000, stay)
+    a = 2 * stay - 1
+    transition = np.array([[stay, 1 - stay], [1 - stay, stay]])
+    found = memory_of(points(2.0 * states - 1.0), np.eye(2)[states], transition)
+    assert found == pytest.approx(np.sqrt(a) / (1 - a), rel=0.01)
+    noise = memory_of(points(rng.normal(size=200_000)), np.eye(2)[states], transition)
+    assert noise < 0.2 * found
+
+
+@pytest.mark.parametrize(("stay", "count"), [(0.5, 200), (0.9, 1000), (0.95, 1000)])
+def test_intervals_cover_as_often_as_they_say(stay, count):
+    """The mean of 800 simulated series each; three standard errors of a share of 800 are 5 points."""
+    rng = np.random.default_rng(3)
+    transition = np.array([[stay, 1 - stay], [1 - stay, stay]])
+    inside, spreads, means = [], [], []
+    for _ in range(800):
+        states, values = persistent(rng, count, stay)
+        terms = points(values)
+        memory = memory_of(terms, np.eye(2)[states], transition)
+        found = spread_of(terms, memory, count)
+        inside.append([abs(values.mean()) <= found.half_width(level) for level in (0.68, 0.95)])
+        spreads.append(found)
+        means.append(values.mean())
+    assert np.median([found.stretches for found in spreads]) >= 8
+    assert np.sqrt(np.mean([s.se**2 for s in spreads])) == pytest.approx(np.std(means), rel=0.1)
+    covered = np.mean(inside, 0)
+    assert covered[0] == pytest.approx(0.68, abs=0.05)
+    assert covered[1] == pytest.approx(0.95, abs=0.03)
+
+
+def test_series_shorter_than_their_memory_say_so():
+    assert waves_for(300, 50.0) < 1
+    found = along_time(points(np.random.default_rng(4).normal(size=300)), 50.0, 300)
+    assert found.stretches < 2
+    assert np.isnan(Spread(0.1, 0.5).half_width(0.95))
+
+
+@pytest.fixture(scope="module")
+def regimes():
+    rng = np.random.default_rng(5)
+    return rng.poisson(np.repeat([2.0, 9.0, 2.0, 12.0], 100)).astype(float)
+
+
+def test_four_regimes_are_too_few_to_tell(regimes):
+    fit = fo.fit(fo.models.PoissonHMM(2), regimes)
+    cv = fo.cross_validate(fit, fo.folds.blocks(regimes, percent=10, n=20))
+    assert cv.stretches < 2
+    assert "too short to tell" in repr(cv)
+
+
+def test_results_print_an_interval():
+    x = np.random.default_rng(6).poisson(4.0, 300).astype(float)
+    fit = fo.fit(fo.models.PoissonHMM(1), x)
+    cv = fo.cross_validate(fit, fo.folds.kfold(x, 10))
+    low, high = cv.interval()
+    assert low < cv.estimate < high
+    assert high - cv.estimate == pytest.approx(cv.se * 2.1, rel=0.05)  # t with 18 degrees of freedom
+    assert f"95 %: {low:.4f} to {high:.4f}; se from about 18 independent stretches" in repr(cv)
+    with pytest.raises(ValueError, match="level must be between 0 and 1"):
+        cv.interval(95)
+
+
+def test_joint_losses_of_overlapping_blocks_have_a_standard_error():
+    x = np.random.default_rng(7).poisson(4.0, 400).astype(float)
+    fit = fo.fit(fo.models.PoissonHMM(1), x)
+    folds = fo.folds.blocks(x, percent=5, n=60, seed=0)
+    joint = fo.cross_validate(fit, folds, loss="joint")
+    apart = fo.cross_validate(fit, folds)
+    assert joint.estimate == pytest.approx(apart.estimate, rel=1e-4)  # one state: points are independent
+    assert joint.se == pytest.approx(apart.se, rel=0.35)
+    assert joint.stretches < apart.stretches
+
+
+def test_many_sequences_are_the_observations():
+    rng = np.random.default_rng(8)
+    data = [rng.poisson(4.0, 30).astype(float) for _ in range(12)]
+    fit = fo.fit(fo.models.PoissonHMM(1), data)
+    for folds in (fo.folds.structures(fit.data), fo.folds.kfold(fit.data, 5)):
+        cv = fo.cross_validate(fit, folds)
+        assert cv.stretches == 11
+        assert "11 independent parts" in repr(cv)
+
+
+def test_disjoint_blocks_without_memory_are_independent_observations():
+    """All cosines along six places are those of a t test with five degrees of freedom."""
+    values = np.array([1.0, 3.0, 2.0, 5.0, 4.0, 6.0])
+    found = along_time(points(values), 0.0, 6)
+    assert found.stretches == 5
+    assert found.se == pytest.approx(values.std(ddof=1) / np.sqrt(6))
