@@ -54,7 +54,7 @@ def _tell_failed(record: Record, reasons: list[str]) -> None:
 
 def _losses(fit: fo.Fit, folds: fo.Folds) -> tuple[np.ndarray, dict[str, np.ndarray], list[str]]:
     """Each point's loss by exact refits and by each method, where all succeeded; why others failed."""
-    every = {m: fo.cross_validate(fit, folds, method=m) for m in (*METHODS, "exact")}
+    every = {m: fo.cross_validate(fit, folds, method=m, optima=0) for m in (*METHODS, "exact")}
     sound = np.all([cv.folds["ok"].to_numpy() for cv in every.values()], axis=0)
     rows = sound[every["exact"].pointwise["fold"].to_numpy()]
     losses = {m: cv.pointwise["loss"].to_numpy()[rows] for m, cv in every.items()}

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import minimize
 
@@ -76,8 +78,41 @@ CASES: dict[str, Case] = {
 
 def main(part: str | None = None) -> None:
     print(cases.machine())
-    for name in chosen(part, CASES):
-        _show(name, *CASES[name]())
+    for name in chosen(part, [*CASES, "picture"]):
+        if name == "picture":
+            picture()
+        else:
+            _show(name, *CASES[name]())
+
+
+def picture() -> None:
+    """The two optima of one fold of the earthquakes with four states."""
+    model, data, folds, *_ = earthquakes(4)
+    fit = fo.fit(model, data)
+    before, after = (fo.cross_validate(fit, folds, optima=n) for n in (0, 10))
+    fold = int(after.folds["gain"].idxmax())
+    dropped, years = folds.dropped[fold], np.arange(1900, 2007)
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True)
+    labels = ("continued from the full fit", "found by the search")
+    for axis, cv, label in zip(axes, (before, after), labels, strict=True):
+        axis.axvspan(years[dropped[0]], years[dropped[-1]], color="0.9", label="left out")
+        axis.plot(years, data, ".", color="0.35", ms=4)
+        states = fit.objective.state_probabilities(cv.theta[fold])
+        rates = np.ravel(cv.params(fold)["rate"])
+        axis.plot(
+            years, states @ rates, color="#1b4f8a", lw=1.5, label="mean of the states, given all years"
+        )
+        for rate in rates:
+            axis.axhline(rate, color="#c2410c", lw=0.8, ls="--")
+        loss, value = cv.folds["loss"][fold], fit.objective(cv.theta[fold], folds.weights[fold])
+        axis.set_title(f"{label}\nobjective {value:.2f}, held-out loss {loss:.2f}", fontsize=10)
+    axes[0].plot([], [], color="#c2410c", lw=0.8, ls="--", label="rates of the states")
+    axes[0].set_ylabel("earthquakes")
+    axes[0].legend(fontsize=8, loc="upper right")
+    figure.tight_layout()
+    path = Path("docs") / "optima.png"
+    figure.savefig(path, dpi=110)
+    print(f"fold {fold}: {after.folds['gain'][fold]:.2f} nats; wrote {path}")
 
 
 def _show(name: str, model: Any, data: Any, folds: fo.Folds, n_cold: int, starts: int) -> None:

@@ -89,12 +89,12 @@ def _one(data: fo.datasets.MapData, kind: str, beta: float) -> dict[str, dict[st
     loo = {"sweep": fo.loo(fit, refine=False), "loo": fo.loo(fit)}
     for scheme in STYLES:
         found = {
-            name: fo.cross_validate(fit, folds, method=name, scheme=scheme, check=False)
+            name: fo.cross_validate(fit, folds, method=name, scheme=scheme, check=False, optima=0)
             for name in METHODS
         }
         found |= loo
-        found["auto"] = fo.cross_validate(fit, folds, scheme=scheme)
-        found["exact"] = fo.cross_validate(fit, folds, method="exact", scheme=scheme)
+        found["auto"] = fo.cross_validate(fit, folds, scheme=scheme, optima=0)
+        found["exact"] = fo.cross_validate(fit, folds, method="exact", scheme=scheme, optima=0)
         _table(scheme, found, hessian * len(folds))
         styles[scheme] = found
     _inference(fit)

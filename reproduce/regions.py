@@ -35,7 +35,7 @@ def _table(fit: fo.Fit, folds: fo.Folds, scheme: str, label: str) -> None:
     print(f"  {'method':>8} {'estimate':>9} {heads} {'time':>8}")
     for method in METHODS:
         options = {} if method == "auto" else {"check": "all"}
-        cv = fo.cross_validate(fit, folds, method=method, scheme=scheme, **options)
+        cv = fo.cross_validate(fit, folds, method=method, scheme=scheme, optima=0, **options)
         off = np.abs(cv.folds["loss"].to_numpy() - truth)
         counts = cv.folds["verdict"].value_counts()
         told = " ".join(f"{counts.get(name, 0):>5}" for name in ("good", "fair", "bad"))

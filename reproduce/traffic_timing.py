@@ -139,11 +139,11 @@ def measure(kind: str, steps: int, method: str, born: float) -> dict[str, float]
     fit = traffic.fit(series, restarts=1)
     folds = traffic.MAKERS[kind](series, percent=PERCENT, n=MOST, seed=0)
     start = time.perf_counter()
-    fo.cross_validate(fit, folds, method=method)
+    fo.cross_validate(fit, folds, method=method, optima=0)
     first = time.perf_counter() - start
     process = time.time() - born - fit.seconds
     start, used = time.perf_counter(), time.process_time()
-    result = fo.cross_validate(fit, folds, method=method)
+    result = fo.cross_validate(fit, folds, method=method, optima=0)
     warm = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {

@@ -46,6 +46,7 @@ _SAME = 0.01  # nats: ends of descents into one optimum differ by less
 _ITERATIONS = 100
 _LONGEST = 2.0  # free coordinates, relative for values above 1: of a step
 _ROUNDS = 2
+_AT_A_TIME = 4  # random starts
 _GRADIENTS = 20  # that a descent usually takes
 _CHEAP = 2e7  # sites in all gradients of a search by native loops: a second or two
 _SEED = 20_201  # of the starts, others than those of fits
@@ -170,18 +171,24 @@ class _Hunt:
         return _Offer(theta, inverse, np.flatnonzero(could), number, values - gains)
 
     def start_afresh(self, starts: int) -> None:
-        """Random starts with the folds' own weights."""
+        """Random starts with the folds' own weights, some at a time, until they find nothing new and
+        every optimum was found more than once."""
         folds = self._searched(starts)
         objective, rng = self.scoring.batches.objective, np.random.default_rng(_SEED)
         begun = [objective.start(rng) for _ in range(starts)]
-        if self.scoring.batches.spent() or np.array_equal(begun[0], objective.start(None)):
-            return  # no time, or only one start
-        if objective.traits.m_steps != "none":
-            begun = [expectation_maximisation(objective, theta, _WARM) for theta in begun]
-        nothing = np.zeros(0)
-        offers = [_Offer(theta, self._metric(theta), folds, -1, nothing) for theta in begun]
-        self._follow(offers)
-        self.found.searched[folds] = True
+        if np.array_equal(begun[0], objective.start(None)):
+            return  # there is only one start
+        for at in range(0, starts, _AT_A_TIME):
+            if self.scoring.batches.spent():
+                return
+            some, moved = begun[at : at + _AT_A_TIME], len(self.fresh)
+            if objective.traits.m_steps != "none":
+                some = [expectation_maximisation(objective, theta, _WARM) for theta in some]
+            nothing = np.zeros(0)
+            self._follow([_Offer(theta, self._metric(theta), folds, -1, nothing) for theta in some])
+            self.found.searched[folds] = True
+            if len(self.fresh) == moved and (self._ways()[folds] > 1).all():
+                return
 
     def _searched(self, starts: int) -> np.ndarray:
         """The folds that have random starts: all if that is cheap, or as many as double the work, spread
@@ -309,10 +316,14 @@ class _Hunt:
             evidence.errors[moved] = arrived_errors(scoring, evidence, thetas, moved)
             found.gain[moved] = (self.before - self.values)[moved]
             found.shift[moved] = (scoring.means(evidence.losses) - self.losses_before)[moved]
-        found.ways[moved] = 0  # the way from the full fit led elsewhere
+        return replace(found, ways=self._ways(), better=self._better(moved))
+
+    def _ways(self) -> np.ndarray:
+        """(F,) how often each fold's optimum was found; from the full fit, unless that led elsewhere."""
+        ways = (self.values >= self.before - 0.5 * self.margins).astype(int)
         for folds, values in self.ends:
-            np.add.at(found.ways, folds, values < self.values[folds] + _SAME)
-        return replace(found, better=self._better(moved))
+            np.add.at(ways, folds, values < self.values[folds] + _SAME)
+        return ways
 
     def _better(self, moved: np.ndarray) -> np.ndarray | None:
         """(D,) the lowest optimum of all data that folds which moved lead to, if below the fit's."""
