@@ -31,6 +31,7 @@ BEYOND = {
     "label-audit": "label_audit:main",
     "optima": "optima:main",
     "coverage": "coverage:main",
+    "selection": "selection:main",
 }
 """What the paper does not have."""
 

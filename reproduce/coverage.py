@@ -2,7 +2,8 @@
 
 Series are simulated, and each is fitted and cross-validated by one step. What an interval should cover is the
 expected loss of the procedure on fresh series: the mean of the estimates of all series of a cell, whose own
-error is printed. `none` is what taking points as independent gives.
+error is printed. Coverage is of the series that are not called too short to tell; `none` is the share that one
+standard error covers if points are taken as independent.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def chain(dwell: float, steps: int, rng: np.random.Generator) -> np.ndarray:
 def of_result(cv: fo.CVResult) -> Found:
     losses = cv.pointwise["loss"].to_numpy()
     places = len(cv.pointwise["cluster"].unique())
-    return Found(cv.estimate, Spread(cv.se, cv.stretches), float(losses.std(ddof=1) / np.sqrt(places)))
+    return Found(cv.estimate, Spread(cv.se, cv.dof), float(losses.std(ddof=1) / np.sqrt(places)))
 
 
 def validated(model: Any, data: Any, folds: fo.Folds, **how: Any) -> fo.CVResult:
@@ -65,8 +66,8 @@ def difference(dwell: float, steps: int, seed: int) -> Found:
     row = fo.compare(results).table.loc["1"]
     if np.isnan(row["difference_se"]):  # it is the better one
         other = fo.compare(results).table.loc["2"]
-        return Found(-other["difference"], Spread(other["difference_se"], other["stretches"]), np.nan)
-    return Found(row["difference"], Spread(row["difference_se"], row["stretches"]), np.nan)
+        return Found(-other["difference"], Spread(other["difference_se"], other["dof"]), np.nan)
+    return Found(row["difference"], Spread(row["difference_se"], row["dof"]), np.nan)
 
 
 def autoregression(dwell: float, steps: int, seed: int) -> Found:
@@ -126,19 +127,19 @@ def main(part: str | None = None) -> None:
 def _line(name: str, found: list[Found]) -> str:
     estimates = np.array([one.estimate for one in found])
     errors = np.abs(estimates - estimates.mean())
-    covered = [
-        [error <= one.spread.half_width(level) for one, error in zip(found, errors, strict=True)]
-        for level in LEVELS
-    ]
-    wrong = [error <= one.independent for one, error in zip(found, errors, strict=True)]
+    dof = np.array([one.spread.dof for one in found])
+    told = dof >= 2  # the others are called too short to tell
+    half = np.array([[one.spread.half_width(level) for level in LEVELS] for one in found])
+    covered = errors[:, None] <= half
+    wrong = errors <= np.array([one.independent for one in found])
+    count = max(int(told.sum()), 1)
+    shares = 100 * covered[told].sum(0) / count
+    monte_carlo = 100 * np.sqrt([0.68 * 0.32 / count, 0.95 * 0.05 / count])
     spreads = np.array([one.spread.se for one in found])
-    stretches = np.array([one.spread.stretches for one in found])
-    shares = 100 * np.mean(covered, 1)
-    monte_carlo = 100 * np.sqrt([0.68 * 0.32, 0.95 * 0.05]) / np.sqrt(len(found))
     ratio = estimates.std() / np.sqrt(np.nanmean(spreads**2))
     return (
         f"{name:>28}: {shares[0]:.0f} +- {monte_carlo[0]:.0f}, {shares[1]:.0f} +- {monte_carlo[1]:.0f}; "
-        f"sd / se {ratio:.2f}; stretches {np.median(stretches):.0f}, too short in "
-        f"{100 * np.mean(stretches < 2):.0f} %; none: {100 * np.mean(wrong):.0f}; mean of {len(found)} "
-        f"estimates {estimates.mean():.4f} +- {estimates.std() / np.sqrt(len(found)):.4f}"
+        f"sd / se {ratio:.2f}; dof {np.median(dof):.0f}, too short in {100 * np.mean(~told):.0f} %; "
+        f"none: {100 * np.mean(wrong):.0f}; mean of {len(found)} estimates {estimates.mean():.4f} "
+        f"+- {estimates.std() / np.sqrt(len(found)):.4f}"
     )

@@ -225,3 +225,49 @@ def test_long_data_are_searched_in_some_folds_only():
     work = [c.folds["gradients"].sum() + size * c.folds["hessians"].sum() for c in (local, cv)]
     cheap = 2e7 / 20_000  # gradients that are always allowed
     assert 0 < work[1] - work[0] <= 1.5 * max(2 * work[0], cheap)
+
+
+def test_points_are_compared_with_the_other_optima_of_the_fit():
+    fit = fo.fit(fo.models.PoissonHMM(5), COUNTS)
+    found, local = fo.loo(fit), fo.loo(fit, optima=0)
+    folds = fo.folds.points(fit.data)
+    before, after = (objectives(fit, cv, folds) for cv in (local, found))
+    moved = (found.folds["optimum"] != 0).to_numpy()
+    assert moved.sum() > 20
+    assert (after[moved] < before[moved] - 1e-3).all()
+    exact = objectives(fit, fo.cross_validate(fit, folds, method="exact"), folds)
+    assert (after[moved] < exact[moved] + 0.01).all()
+    assert found.looked == "compared"
+    assert fo.loo(fit, refine=3).folds["rung"].eq("other").sum() <= 3
+
+
+def test_a_fit_with_one_optimum_has_none_to_compare_points_with(two):
+    assert fo.loo(two).looked == "local"
+
+
+def test_a_budget_that_is_spent_leaves_no_search(four):
+    cv = fo.cross_validate(four, FOLDS, max_gradients=150)
+    assert cv.looked == "local"
+    assert cv.folds["gradients"].sum() < 1000
+
+
+@pytest.mark.parametrize("kernel", ["native", "scan"])
+def test_compiled_chains_are_searched_as_well(kernel):
+    fit = fo.fit(fo.models.PoissonHMM(2), COUNTS, kernel=kernel)
+    cv = fo.cross_validate(fit, FOLDS.some(np.array([3, 4, 5])), method="exact")
+    assert cv.looked in ("searched", "partly")
+    assert cv.folds["ok"].all()
+
+
+def test_sequences_and_maps_are_searched():
+    rng = np.random.default_rng(0)
+    data = [rng.poisson(rng.choice([3.0, 9.0], 25)).astype(float) for _ in range(9)]
+    fit = fo.fit(fo.models.PoissonHMM(2), data)
+    cv = fo.cross_validate(fit, fo.folds.structures(fit.data), method="exact")
+    assert cv.looked == "searched"
+    edges = [(k, k + 1) for k in range(29)]
+    model = fo.models.PottsMixture(edges, n_classes=2, emission="poisson", beta=0.5)
+    site = fo.fit(model, rng.poisson(np.repeat([3.0, 12.0], 15)))
+    cv = fo.cross_validate(site, fo.folds.regions(model, percent=10, n=5), method="exact")
+    assert cv.looked in ("searched", "partly")
+    assert cv.folds["ok"].all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -33,9 +35,9 @@ def persistent(rng, count, stay):
 
 def test_independent_losses_have_the_usual_standard_error():
     values = np.random.default_rng(0).normal(size=4000)
-    found = along_time(points(values), 0.0, 4000)
+    found = along_time(points(values), 0.0)
     assert found.se == pytest.approx(values.std() / np.sqrt(4000), rel=0.15)
-    assert found.stretches == pytest.approx(0.4 * 4000 ** (2 / 3))
+    assert found.dof == pytest.approx(0.4 * 4000 ** (2 / 3))
 
 
 def test_clusters_are_one_observation_each():
@@ -43,7 +45,7 @@ def test_clusters_are_one_observation_each():
     means = values.reshape(3, 4).mean(1)
     terms = points(values)._replace(places=cluster)
     assert by_cluster(terms).se == pytest.approx(means.std(ddof=1) / np.sqrt(3))
-    assert by_cluster(terms).stretches == 2
+    assert by_cluster(terms).dof == 2
     assert np.isnan(by_cluster(terms._replace(places=0 * cluster)).se)
 
 
@@ -51,11 +53,11 @@ def test_folds_that_overlap_count_a_place_once():
     """The same folds twice say no more than once."""
     values = np.random.default_rng(1).normal(size=200)
     fold, site, used = np.repeat(np.arange(20), 10), np.arange(200), np.ones(20, bool)
-    once = along_time(Terms.of(values, fold, site, used), 3.0, 200)
+    once = along_time(Terms.of(values, fold, site, used), 3.0)
     doubled = Terms.of(
         np.tile(values, 2), np.append(fold, fold + 20), np.tile(site, 2), np.ones(40, bool)
     )
-    assert along_time(doubled, 3.0, 200) == pytest.approx(once)
+    assert along_time(doubled, 3.0) == pytest.approx(once)
 
 
 def test_folds_that_failed_do_not_count():
@@ -64,7 +66,7 @@ def test_folds_that_failed_do_not_count():
     kept = used[fold]
     alone = Terms.of(values[kept], np.repeat(np.arange(3), 10), np.arange(40)[kept], np.ones(3, bool))
     everything = Terms.of(values, fold, np.arange(40), used)
-    assert along_time(everything, 0.0, 40) == along_time(alone, 0.0, 40)
+    assert along_time(everything, 0.0) == along_time(alone, 0.0)
 
 
 def test_the_memory_of_a_chain_in_closed_form():
@@ -90,11 +92,11 @@ def test_intervals_cover_as_often_as_they_say(stay, count):
         states, values = persistent(rng, count, stay)
         terms = points(values)
         memory = memory_of(terms, np.eye(2)[states], transition)
-        found = spread_of(terms, memory, count)
+        found = spread_of(terms, memory)
         inside.append([abs(values.mean()) <= found.half_width(level) for level in (0.68, 0.95)])
         spreads.append(found)
         means.append(values.mean())
-    assert np.median([found.stretches for found in spreads]) >= 8
+    assert np.median([found.dof for found in spreads]) >= 13
     assert np.sqrt(np.mean([s.se**2 for s in spreads])) == pytest.approx(np.std(means), rel=0.1)
     covered = np.mean(inside, 0)
     assert covered[0] == pytest.approx(0.68, abs=0.05)
@@ -102,9 +104,9 @@ def test_intervals_cover_as_often_as_they_say(stay, count):
 
 
 def test_series_shorter_than_their_memory_say_so():
-    assert waves_for(300, 50.0) < 1
-    found = along_time(points(np.random.default_rng(4).normal(size=300)), 50.0, 300)
-    assert found.stretches < 2
+    assert waves_for(300, 50.0) < 2
+    found = along_time(points(np.random.default_rng(4).normal(size=300)), 50.0)
+    assert found.dof < 2
     assert np.isnan(Spread(0.1, 0.5).half_width(0.95))
 
 
@@ -117,7 +119,7 @@ def regimes():
 def test_four_regimes_are_too_few_to_tell(regimes):
     fit = fo.fit(fo.models.PoissonHMM(2), regimes)
     cv = fo.cross_validate(fit, fo.folds.blocks(regimes, percent=10, n=20))
-    assert cv.stretches < 2
+    assert cv.stretches < 1
     assert "too short to tell" in repr(cv)
 
 
@@ -128,7 +130,7 @@ def test_results_print_an_interval():
     low, high = cv.interval()
     assert low < cv.estimate < high
     assert high - cv.estimate == pytest.approx(cv.se * 2.1, rel=0.05)  # t with 18 degrees of freedom
-    assert f"95 %: {low:.4f} to {high:.4f}; se from about 18 independent stretches" in repr(cv)
+    assert f"95 %: {low:.4f} to {high:.4f}; se from about 9 independent stretches" in repr(cv)
     with pytest.raises(ValueError, match="level must be between 0 and 1"):
         cv.interval(95)
 
@@ -150,13 +152,48 @@ def test_many_sequences_are_the_observations():
     fit = fo.fit(fo.models.PoissonHMM(1), data)
     for folds in (fo.folds.structures(fit.data), fo.folds.kfold(fit.data, 5)):
         cv = fo.cross_validate(fit, folds)
-        assert cv.stretches == 11
-        assert "11 independent parts" in repr(cv)
+        assert cv.dof == 11
+        assert "12 independent parts" in repr(cv)
 
 
 def test_disjoint_blocks_without_memory_are_independent_observations():
     """All cosines along six places are those of a t test with five degrees of freedom."""
     values = np.array([1.0, 3.0, 2.0, 5.0, 4.0, 6.0])
-    found = along_time(points(values), 0.0, 6)
-    assert found.stretches == 5
+    found = along_time(points(values), 0.0)
+    assert found.dof == 5
     assert found.se == pytest.approx(values.std(ddof=1) / np.sqrt(6))
+
+
+@pytest.mark.parametrize("memory", [0.0, 5.0])
+def test_a_window_of_the_data_is_judged_by_itself(memory):
+    """Waves over all data would be nearly constant in it."""
+    values = np.random.default_rng(9).normal(size=400)
+    early, late = (points(values)._replace(places=first + np.arange(400)) for first in (0, 9600))
+    assert along_time(late, memory) == along_time(early, memory)
+
+
+def test_joint_losses_of_scattered_folds_have_a_standard_error_only_if_they_do_not_overlap():
+    x = np.random.default_rng(11).poisson(4.0, 200).astype(float)
+    fit = fo.fit(fo.models.PoissonHMM(1), x)
+    apart = fo.cross_validate(fit, fo.folds.kfold(x, 8, blocks=False), loss="joint")
+    assert apart.se == pytest.approx(apart.folds["loss"].std(ddof=1) / np.sqrt(8))
+    assert apart.dof == 7
+    overlapping = fo.cross_validate(fit, fo.folds.iid(x, 10, 20), loss="joint")
+    assert np.isnan(overlapping.se)
+    assert "(no se)" in repr(overlapping)
+
+
+def test_two_equally_good_models_are_rarely_told_apart():
+    """Losses of both are noise: a difference is called clear in a twentieth of 400 comparisons."""
+    x = np.random.default_rng(12).poisson(4.0, 200).astype(float)
+    fit = fo.fit(fo.models.PoissonHMM(1), x)
+    cv = fo.cross_validate(fit, fo.folds.kfold(x, 10), method="none", check=False)
+    rng, clear = np.random.default_rng(13), 0
+    for _ in range(400):
+        both = []
+        for _ in range(2):
+            rows = cv.pointwise.assign(loss=rng.normal(size=len(cv.pointwise)))
+            means = cv.folds.assign(loss=rows.groupby("fold")["loss"].mean())
+            both.append(replace(cv, pointwise=rows, folds=means))
+        clear += len(fo.compare(both).tied) == 1
+    assert clear / 400 == pytest.approx(0.05, abs=0.035)  # three standard errors

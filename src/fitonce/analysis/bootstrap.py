@@ -92,6 +92,8 @@ class Bootstrap:
             failed = f" ({self.check_failed} without a certificate)" if self.check_failed else ""
             lines.append(f"check against exact refits{failed}; `largest` in standard errors")
             lines.append(self.check.to_string(index=False, float_format=lambda v: f"{v:.4g}"))
+        if not self.fit.objective.traits.convex:
+            lines.append("local: at the optimum of the fit; others were not looked for")
         if self.n_failed:
             lines.append(f"{counted(self.n_failed, 'draw')} without a usable number, left out")
         if self.damping:

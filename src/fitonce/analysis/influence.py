@@ -82,6 +82,8 @@ class Influence:
             f"Influence of {points} on {parameters}; the largest:",
             text.to_string(index=False, float_format=lambda v: f"{v:.3g}"),
         ]
+        if not self.fit.objective.traits.convex:
+            lines.append("local: at the optimum of the fit; others were not looked for")
         if self.damping:
             lines.append(f"H damped by {self.damping:g}")
         if not self.fit.ok:

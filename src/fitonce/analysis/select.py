@@ -1,4 +1,4 @@
-"""select: several models on the same folds, and the simplest that is not clearly worse than the best."""
+"""select: several models on the same folds, and the simplest that is as good as the best."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Selection:
             probability of such a difference by chance; `aic` and `bic` of the full fit; `worst`
             verdict; `failed` and `unfinished` folds; `fit`, its outcome.
         best: the model with the lowest held-out loss.
-        simplest: the first that is not clearly worse than the best (`Comparison.tied`).
+        simplest: the first whose loss is within one paired standard error of the best.
         skipped: models that could not be fitted, and why.
         comparison: of the results, the best first.
         results: by model.
@@ -50,10 +50,7 @@ class Selection:
     @property
     def sentence(self) -> str:
         """The conclusion, with caveats."""
-        parts = [f"lowest held-out loss: {self.best}; simplest not clearly worse: {self.simplest}"]
-        tied = [name for name in self.table.index if name in self.comparison.tied]
-        if len(tied) > 1:
-            parts.append(f"the data cannot tell apart {', '.join(tied)}")
+        parts = [f"lowest held-out loss: {self.best}; simplest within one paired se: {self.simplest}"]
         usual = {name: self.table[name.lower()].astype(float) for name in ("AIC", "BIC")}
         known = {name: column for name, column in usual.items() if column.notna().any()}
         parts += [f"lowest {name}: {column.idxmin()}" for name, column in known.items()]
@@ -74,7 +71,7 @@ class Selection:
         ax.plot(place, rows["control"], "x--", color="#c2410c", lw=0.8, label="control (not adjusted)")
         marks = (
             (self.best, "*", "#1b4f8a", f"best: {self.best}"),
-            (self.simplest, "o", "none", f"simplest not clearly worse: {self.simplest}"),
+            (self.simplest, "o", "none", f"simplest within one paired se: {self.simplest}"),
         )
         for name, mark, fill, label in marks:
             at = rows.index.get_loc(name)
@@ -147,7 +144,7 @@ def select(
     table = pd.DataFrame.from_dict(rows, orient="index").join(comparison.table.drop(columns="ratio"))
     table.index.name = "model"
     best = comparison.best
-    near = table.index.isin(comparison.tied)
+    near = (table["difference"] <= table["difference_se"]) | (table.index == best)
     return Selection(table, best, str(table.index[near][0]), skipped, comparison, results)
 
 

@@ -38,8 +38,7 @@ def assemble(
     folds, curve = scoring.folds, scoring.curve
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([status.ok for status in parameters.status]) & np.isfinite(losses)
-    memory = scoring.memory(evidence.losses, ok)
-    spread = scoring.spread(evidence.losses, ok)
+    spread, memory = scoring.spread(evidence.losses, ok)
     allowed = default_tolerance(spread.se, losses[ok]) if tolerance is None else tolerance
     errors = np.where(ok, evidence.errors, np.nan)
     moves = curve.distances_to(parameters.thetas) if parameters.moves is None else parameters.moves
@@ -47,7 +46,7 @@ def assemble(
     away = fit.ok & ok & (moves > _AWAY * usual_move(scoring.batches.turnover, len(curve.theta)))
     optima = Search.of(len(folds)) if search is None else search
     away &= optima.optimum == 0  # others are far from it by right
-    doubtful = away | (optima.searched & (optima.ways < 2))
+    doubtful = ok & (away | (optima.searched & (optima.ways < 2)))
     judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, allowed, doubtful)
     per_fold = zip(parameters.status, ok, moves, away, doubtful, strict=True)
     columns: dict[str, Any] = {"loss": losses, "control": control, "error": evidence.errors}
@@ -62,7 +61,7 @@ def assemble(
     return CVResult(
         estimate=float(losses[ok].mean()) if ok.any() else float("nan"),
         se=spread.se,
-        stretches=spread.stretches,
+        dof=spread.dof,
         memory=memory,
         control=float(control[ok].mean()) if ok.any() else float("nan"),
         error=float(errors.mean()) if errors.size else float("nan"),
@@ -106,9 +105,8 @@ def _message(status: Status, ok: bool, move: float, away: bool, doubtful: bool) 
             f"{status.outcome.value}, {move:.1f} standard errors from the full fit: a parameter depends "
             "mainly on the data left out, and there may be another optimum"
         )
-    if doubtful:
-        return f"{status.outcome.value}, but found by one start only: there may be a better optimum"
-    return status.outcome.value if status.outcome is Outcome.STATIONARY else str(status)
+    known = status.outcome.value if status.outcome is Outcome.STATIONARY else str(status)
+    return f"{known}, but found by one start only: there may be a better optimum" if doubtful else known
 
 
 def _pointwise(scoring: Scoring, evidence: Evidence) -> pd.DataFrame:

@@ -125,7 +125,7 @@ def _target(scoring: Scoring, control: np.ndarray, tolerance: float | None) -> f
         return tolerance / SAFETY
     means = scoring.means(control)
     usable = np.isfinite(means)
-    return _TARGET * default_tolerance(scoring.spread(control, usable).se, means[usable])
+    return _TARGET * default_tolerance(scoring.spread(control, usable)[0].se, means[usable])
 
 
 def _judge(

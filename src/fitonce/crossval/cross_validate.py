@@ -126,7 +126,8 @@ def cross_validate(
     else:
         parameters, evidence = by_method(scoring, method, which, pieces)
     found = None
-    if optima and method in ("auto", "exact") and is_searched(fit, curve, batches):
+    wanted = optima and method in ("auto", "exact") and not batches.spent()
+    if wanted and is_searched(fit, curve, batches):
         with stage("other optima of the folds", progress):
             found = search(scoring, parameters, evidence, fit.optima.thetas[1:], int(optima))
         if not (found.searched.any() or len(fit.optima) > 1):

@@ -107,9 +107,10 @@ def loo(
     if worst.size:
         swept.refit(worst)
     found = None
-    if optima and is_searched(fit, curve, scoring.batches):
+    wanted = optima and refine is not False and len(fit.optima) > 1
+    if wanted and is_searched(fit, curve, scoring.batches):
         with stage("other optima", progress):
-            found = swept.search(int(optima))
+            found = swept.search(int(optima), len(folds) if refine is True else int(refine))
     return assemble(fit, scoring, "loo", parameters, evidence, tolerance, work, watch.read(), found)
 
 
@@ -218,16 +219,19 @@ class _Points:
 
     def refit(self, which: np.ndarray) -> None:
         """Replace the points `which` by exact refits, as many at a time as memory allows."""
+        if which.size == 0:
+            return
         for some in pieces_of(self.curve.objective, len(which), "exact"):
             self._refit(which[some])
 
-    def search(self, most: int) -> Search:
+    def search(self, most: int, most_points: int) -> Search:
         """Look for better optima of the points that could be in another one of the fit's."""
         others, found = self.fit.optima.thetas[1 : 1 + most], Search.of(len(self.folds))
-        which = could_move(self.curve, np.concatenate(self.folds.dropped), others)
+        which = could_move(self.curve, np.concatenate(self.folds.dropped), others)[:most_points]
         if which.size == 0:
             return found
-        self.refit(which)
+        stationary = [self.parameters.status[k].outcome is Outcome.STATIONARY for k in which]
+        self.refit(which[~np.array(stationary)])
         scoring, thetas = self._scoring_of(which), self.parameters.thetas
         status, rungs = [self.parameters.status[k] for k in which], self.parameters.rungs[which]
         chosen = FoldParameters(np.array(thetas[which]), status, rungs)

@@ -16,13 +16,13 @@ from fitonce.fitting.factor import factor_of
 
 def could_move(curve: Curvature, observed: np.ndarray, others: np.ndarray) -> np.ndarray:
     """(m,) which of the points `observed` (n,) could be in another of the optima (M, D) of all data when
-    they are left out, as numbers of `observed`."""
-    own = _without(curve, curve.theta, observed)
-    could = np.zeros(len(observed), bool)
+    they are left out, as numbers of `observed`, those that would gain most first."""
+    own, gains = _without(curve, curve.theta, observed), np.full(len(observed), -np.inf)
     for theta in others:
         with np.errstate(invalid="ignore"):
-            could |= _without(curve, theta, observed, REACH) < own - LOWER
-    return np.flatnonzero(could)
+            gains = np.fmax(gains, own - _without(curve, theta, observed, REACH))
+    order = np.argsort(-gains, kind="stable")
+    return order[gains[order] > LOWER]
 
 
 def _without(

@@ -178,39 +178,50 @@ class Scoring:
         """(F,) the mean loss of each fold; nan where one of its losses is."""
         return np.where(self.counted, losses, 0.0).sum(1) / self.sizes
 
-    def spread(self, losses: np.ndarray, used: np.ndarray) -> Spread:
-        """The standard error of the mean over the `used` (F,) folds of fold means, and how many
-        independent stretches, sequences or regions it comes from."""
-        terms = self._terms(losses, used)
-        steps = self.batches.objective.collection.n_sites
-        return spread_of(terms, self.memory(losses, used), steps)
+    def spread(self, losses: np.ndarray, used: np.ndarray) -> tuple[Spread, float]:
+        """The standard error of the mean over the `used` (F,) folds of fold means, with how many
+        independent stretches, sequences or regions it comes from, and the memory of the losses in
+        steps; nan where places are independent."""
+        number = np.arange(len(self.folds))
+        if self.loss == "joint":
+            terms = Terms.of(self.means(losses), number, self.places, used)
+        else:
+            terms = Terms.of(losses[self.counted], np.repeat(number, self.sizes), self.places, used)
+        memory = self._memory(terms)
+        known = self.loss != "joint" or self._joint_places != "none"
+        return (spread_of(terms, memory) if known else Spread(float("nan"), 0.0)), memory
 
-    def memory(self, losses: np.ndarray, used: np.ndarray) -> float:
-        """Of the losses along time, in steps; nan where places are sequences or regions, which are taken
-        as independent. Scores of whole blocks that overlap remember for the length of a block, too."""
+    def _memory(self, terms: Terms) -> float:
+        """Blocks that overlap and are scored together remember for the length of a block, too."""
         objective = self.batches.objective
-        if not objective.along_time:
+        if not objective.along_time or (self.loss == "joint" and self._joint_places != "middle"):
             return float("nan")
-        terms, transition = self._terms(losses, used), objective.transition(self.curve.theta)
-        known = 0.0
-        if transition is not None and terms.values.size and np.isfinite(terms.values).all():
+        transition, known = objective.transition(self.curve.theta), 0.0
+        if transition is not None and terms.are_finite:
             known = memory_of(terms, objective.state_probabilities(self.curve.theta), transition)
-        scored = np.concatenate(self.folds.scored)
-        overlapping = self.loss == "joint" and len(np.unique(scored)) < len(scored)
-        block = float(np.mean(self.sizes)) if overlapping else 0.0
+        block = float(np.mean(self.sizes)) if self._overlap and self.loss == "joint" else 0.0
         return float(np.hypot(known, block / np.sqrt(12.0)))
 
     @cached_property
-    def places(self) -> np.ndarray:
-        """(rows,) the place of each loss: its site along time, its sequence, or its region. That of a
-        joint loss is the middle of its fold."""
-        clusters = np.asarray(self.batches.objective.clusters)
-        if self.loss == "joint":
-            return np.array([clusters[np.sort(part)[len(part) // 2]] for part in self.folds.scored])
-        return clusters[np.concatenate(self.folds.scored)]
+    def _overlap(self) -> bool:
+        """Whether anything is scored in two folds."""
+        scored = np.concatenate(self.folds.scored)
+        return len(np.unique(scored)) < len(scored)
 
-    def _terms(self, losses: np.ndarray, used: np.ndarray) -> Terms:
-        number = np.arange(len(self.folds))
+    @cached_property
+    def _joint_places(self) -> Literal["middle", "fold", "none"]:
+        """Where a joint loss is: at the middle of a contiguous fold along time; else it is its fold, one
+        observation, if folds do not overlap; else nowhere."""
+        together = all(np.ptp(part) < len(part) for part in self.folds.scored)
+        if together and self.batches.objective.along_time:
+            return "middle"
+        return "none" if self._overlap else "fold"
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """(rows,) the place of each loss: its site along time, its sequence, or its region."""
         if self.loss == "joint":
-            return Terms.of(self.means(losses), number, self.places, used)
-        return Terms.of(losses[self.counted], np.repeat(number, self.sizes), self.places, used)
+            if self._joint_places != "middle":
+                return np.arange(len(self.folds))
+            return np.array([int(np.median(part)) for part in self.folds.scored])
+        return np.asarray(self.batches.objective.clusters)[np.concatenate(self.folds.scored)]

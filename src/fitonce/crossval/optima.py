@@ -6,7 +6,8 @@ better optimum than the one that continues the full fit's, also one that no opti
 1. The other optima of the full fit are offered to every fold: F there, less twice what a Newton step
    promises, tells by one gradient whether the fold could move. If so it is refined from there.
 2. Random starts, some EM iterations into the fit of all data, are descended with the weights of the
-   folds, all folds side by side; of all folds if that is cheap, else of as many as double the work.
+   folds, all folds side by side; of all folds if that is cheap, else of as many as take twice the work
+   so far.
 3. What a fold finds is offered to the others as in 1. This goes in rounds, so that the result does not
    depend on the order of the folds.
 
@@ -35,7 +36,7 @@ from fitonce.fitting.factor import factor_of
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.newton import minimise
 from fitonce.fitting.newton_cg import FLOOR
-from fitonce.fitting.optima import ROUNDING
+from fitonce.fitting.optima import ROUNDING, cheap_gradients
 from fitonce.objectives.base import ValuesAndSlopes
 
 LOWER = 1e-3  # nats: a fold moves for no less
@@ -48,9 +49,8 @@ _LONGEST = 2.0  # free coordinates, relative for values above 1: of a step
 _ROUNDS = 2
 _AT_A_TIME = 4  # random starts
 _GRADIENTS = 20  # that a descent usually takes
-_CHEAP = 2e7  # sites in all gradients of a search by native loops: a second or two
 _SEED = 20_201  # of the starts, others than those of fits
-_DOUBLE = 2.0  # times the work so far
+_SEARCH_WORK = 2.0  # times the work so far
 _CONTINUED = 10  # folds that moved, whose optima are followed with all data back
 
 
@@ -63,7 +63,8 @@ class Search:
             is at; -1 for one that was found by a fold.
         gain: by how much the objective is below that at the optimum that continues the fit's, in nats.
         shift: by how much the mean loss differs from that there.
-        ways: on how many ways its optimum was found: from the full fit, its other optima, random starts.
+        ways: how often its optimum was found: from the full fit, its other optima, random starts; 0
+            where something lower was met that could not be certified.
         searched: whether the fold had random starts of its own.
         better: (D,) an optimum of all data that is better than the fit, if one was found.
     """
@@ -83,8 +84,8 @@ class Search:
 
 
 def is_searched(fit: Fit, curve: Curvature, batches: Batches) -> bool:
-    """Whether folds may have other optima that can be looked for: not where the objective is convex, has
-    too many parameters for a matrix of each fold, or is not at a certified minimum."""
+    """Whether folds may have other optima that can be looked for: not where the objective is convex, is
+    not at a certified minimum, or has too many parameters for a matrix of each fold."""
     convex = curve.objective.traits.convex or curve.objective.least_curvature is not None
     return fit.ok and not (convex or curve.damping or is_large(curve, batches))
 
@@ -148,7 +149,8 @@ class _Hunt:
         finite = np.flatnonzero(np.isfinite(thetas).all(1))
         values = np.full(len(thetas), np.inf)
         values[finite] = self.scoring.batches.values_and_gradients(thetas[finite], finite)[0]
-        return values - 0.5 * np.nan_to_num(self.evidence.distances) ** 2
+        short = np.array([one.outcome is Outcome.APPROXIMATE for one in self.parameters.status])
+        return values - np.where(short, 0.5 * np.nan_to_num(self.evidence.distances) ** 2, 0.0)
 
     def offer_all(self, others: np.ndarray) -> None:
         """Offer optima (M, D) of all data to all folds."""
@@ -181,38 +183,40 @@ class _Hunt:
         for at in range(0, starts, _AT_A_TIME):
             if self.scoring.batches.spent():
                 return
-            some, moved = begun[at : at + _AT_A_TIME], len(self.fresh)
+            some = begun[at : at + _AT_A_TIME]
             if objective.traits.m_steps != "none":
                 some = [expectation_maximisation(objective, theta, _WARM) for theta in some]
-            nothing = np.zeros(0)
-            self._follow([_Offer(theta, self._metric(theta), folds, -1, nothing) for theta in some])
-            self.found.searched[folds] = True
-            if len(self.fresh) == moved and (self._ways()[folds] > 1).all():
+            offers = [_Offer(theta, self._metric(theta), folds, -1, np.zeros(0)) for theta in some]
+            moved = self._follow([offer for offer in offers if np.isfinite(offer.inverse).all()])
+            if not self.scoring.batches.spent():
+                self.found.searched[folds] = True
+            if not moved and (self._ways()[folds] > 1).all():
                 return
 
     def _searched(self, starts: int) -> np.ndarray:
-        """The folds that have random starts: all if that is cheap, or as many as double the work, spread
-        over the data, whatever the order of the folds."""
+        """The folds that have random starts: all if that is cheap, or as many as take twice the work
+        so far, spread over the data, whatever the order of the folds."""
         batches, count = self.scoring.batches, self.scoring.batches.n_folds
         work = batches.work[0].sum() + batches.work[1].sum() * batches.objective.space.size
-        sites = batches.objective.collection.n_sites
-        cheap = 0.0 if batches.objective.traits.compiles else _CHEAP / sites
-        most = max(cheap, _DOUBLE * float(work)) / (starts * _GRADIENTS)
+        cheap = 0.0 if batches.objective.traits.compiles else cheap_gradients(batches.objective)
+        most = max(cheap, _SEARCH_WORK * float(work)) / (starts * _GRADIENTS)
         dropped = self.scoring.folds.dropped
         order = np.lexsort([[part[0] for part in dropped], [part.mean() for part in dropped]])
         chosen = np.linspace(0, count - 1, int(np.clip(most, 1, count))).astype(int)
         return np.sort(order[np.unique(chosen)])
 
-    def _follow(self, offers: list[_Offer]) -> None:
-        """Descend folds from what they are offered, and refit those that end lower, from the lowest."""
-        if not offers:
-            return
+    def _follow(self, offers: list[_Offer]) -> bool:
+        """Descend folds from what they are offered, and refit those that end lower, from the lowest.
+        Returns whether one moved."""
+        if not offers or self.scoring.batches.spent():
+            return False
         which = np.concatenate([offer.folds for offer in offers])
         source = np.repeat(np.arange(len(offers)), [len(offer.folds) for offer in offers])
         begun = np.stack([offer.theta for offer in offers])
         inverses = np.stack([offer.inverse for offer in offers])
         values, thetas = np.full(len(which), np.inf), begun[source]
-        row = 8.0 * (60 * begun.shape[1] + len(self.scoring.batches.objective.base))
+        size = begun.shape[1]
+        row = 8.0 * (60 * size + size**2 + 2 * len(self.scoring.batches.objective.base))
         for some in stretches(len(which), row, "a descent of a fold"):
             values[some], thetas[some] = self._descended(
                 thetas[some], which[some], inverses, source[some]
@@ -222,7 +226,7 @@ class _Hunt:
         lowest = order[np.unique(which[order], return_index=True)[1]]
         lower = lowest[values[lowest] < (self.values - self.margins)[which[lowest]]]
         numbers = np.array([offer.number for offer in offers])
-        self._take(which[lower], thetas[lower], numbers[source[lower]])
+        return self._take(which[lower], thetas[lower], numbers[source[lower]])
 
     def _descended(
         self, thetas: np.ndarray, which: np.ndarray, inverses: np.ndarray, source: np.ndarray
@@ -253,11 +257,14 @@ class _Hunt:
 
     def _metric(self, theta: np.ndarray) -> np.ndarray:
         """(D, D) positive definite: the complete-data information inverted, or H with absolute
-        eigenvalues."""
+        eigenvalues; not finite where H is not."""
         objective = self.scoring.batches.objective
         if objective.traits.blocks:
             return objective.preconditioner(theta)(np.eye(len(theta)))
-        values, vectors, scale = spectrum(objective.hessians(theta[None], objective.base[None])[0])
+        hessian = objective.hessians(theta[None], objective.base[None])[0]
+        if not np.isfinite(hessian).all():
+            return hessian
+        values, vectors, scale = spectrum(hessian)
         floor = 1e-3 * max(float(np.abs(values).max()), np.finfo(float).tiny)
         scaled = vectors / scale[:, None]
         return scaled / np.maximum(np.abs(values), floor) @ scaled.T
@@ -277,11 +284,11 @@ class _Hunt:
                 offers.append(offer)
                 known = offer.promised[waiting] < self.values[waiting] + _SAME
                 waiting = waiting[~known]  # those are in the same optimum
-        self._follow(offers)
-        return self.fresh.size > 0
+        return self._follow(offers)
 
-    def _take(self, folds: np.ndarray, thetas: np.ndarray, numbers: np.ndarray) -> None:
-        """Refit folds (n,) from thetas (n, D), and move those that end lower."""
+    def _take(self, folds: np.ndarray, thetas: np.ndarray, numbers: np.ndarray) -> bool:
+        """Refit folds (n,) from thetas (n, D), and move those that end lower; returns whether any do."""
+        moved = False
         scoring, number_of = self.scoring, dict(zip(folds.tolist(), numbers.tolist(), strict=True))
         self._arrive(folds)
         for fold, end, status in refitted(scoring.batches, folds, thetas, scoring.curve):
@@ -291,7 +298,8 @@ class _Hunt:
             self.parameters.thetas[fold], self.parameters.status[fold] = end.thetas[0], status
             self.parameters.rungs[fold] = Rung.OTHER
             self.evidence.distances[fold] = end.distances[0]
-            self.fresh = np.union1d(self.fresh, [fold])
+            self.fresh, moved = np.union1d(self.fresh, [fold]), True
+        return moved
 
     def _arrive(self, folds: np.ndarray) -> None:
         """Take the values of those folds (n,) that are a step from the full fit at their own optimum, to
@@ -321,9 +329,11 @@ class _Hunt:
     def _ways(self) -> np.ndarray:
         """(F,) how often each fold's optimum was found; from the full fit, unless that led elsewhere."""
         ways = (self.values >= self.before - 0.5 * self.margins).astype(int)
+        lower = np.zeros(len(ways), bool)
         for folds, values in self.ends:
-            np.add.at(ways, folds, values < self.values[folds] + _SAME)
-        return ways
+            np.add.at(ways, folds, np.abs(values - self.values[folds]) < _SAME)
+            lower[folds[values < self.values[folds] - _SAME]] = True
+        return np.where(lower, 0, ways)  # something lower was met that could not be certified
 
     def _better(self, moved: np.ndarray) -> np.ndarray | None:
         """(D,) the lowest optimum of all data that folds which moved lead to, if below the fit's."""
@@ -333,6 +343,6 @@ class _Hunt:
             return None
         everyone = np.tile(objective.base, (len(chosen), 1))
         ends = minimise(objective, self.parameters.thetas[chosen], everyone, tolerance=FLOOR)
-        lowest = int(np.nanargmin(ends.values))
+        lowest = int(np.argmin(np.where(np.isnan(ends.values), np.inf, ends.values)))
         below = ends.values[lowest] < objective(self.scoring.curve.theta) - LOWER
         return ends.thetas[lowest] if below and ends.factors[lowest] is not None else None

@@ -29,16 +29,20 @@ from fitonce.fitting.footprint import hold_point
 from fitonce.fitting.hessian import HessianOperator
 from fitonce.fitting.optima import (
     DEFAULT_OPTIMA,
+    SAME,
+    SAME_BY_EM,
     Optima,
     check_optima,
     distinct,
     explore,
     first_of_best,
+    most_starts,
 )
 from fitonce.fitting.summarise import summary_of
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 from fitonce.objectives.schemes import Structures
+from fitonce.results.standard_errors import Terms, memory_of
 from fitonce.results.summary import FitSummary
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
@@ -125,6 +129,13 @@ class Fit:
     def params_at(self, theta: np.ndarray) -> Params:
         """The pytree of constrained values at a free vector."""
         return self.objective.space.params_at(theta)
+
+    def memory_of(self, terms: Terms) -> float:
+        """The memory of losses at sites along time, in steps, as the states of the fit have it."""
+        transition = self.objective.transition(self.theta)
+        if transition is None or not terms.are_finite:
+            return 0.0
+        return memory_of(terms, self.posterior(), transition)
 
     def posterior(self) -> np.ndarray:
         """(sites, K) probabilities of the latent states given all data."""
@@ -238,8 +249,9 @@ def fit(
         restarts: number of starts when `init` is None; the first is not random.
         seed: of the random starts.
         optima: how hard to look for other optima. Where starts end in different ones, there are more
-            starts, up to four times this number, until a new optimum is unlikely; the best that many
-            are kept for `cross_validate`. 0: no more than `restarts`, and only the best is kept.
+            starts until a new optimum is unlikely, up to four times this number, or twice `restarts`
+            where a start takes long; the best that many are kept for `cross_validate`. 0: no more than
+            `restarts`, and only the best is kept.
         tolerance: the largest distance from stationary, in standard errors, of a stationary fit.
         max_iterations: stop each start after this many iterations and skip the Newton steps: a fit that
             stopped early, whose status says how far it is from stationary.
@@ -271,17 +283,21 @@ def fit(
         _prepare(objective, starts[0])
     with bar(len(starts), "starts of the fit", progress) as advance:
         runs = descend(objective, starts, max_iterations, advance)
-    if not by_products(objective):  # else every start takes long
-        more = lambda n: descend(objective, list(islice(points, n)), max_iterations)  # noqa: E731
+    same = SAME_BY_EM if compiles else SAME
+    if max_iterations is None and not by_products(objective):  # else every start takes long
+        more = lambda n: descend(objective, list(islice(points, n)))  # noqa: E731
         with stage("more starts, which end in different optima", progress):
-            runs = explore(runs, more, optima, max(restarts, objective.traits.together))
+            most = most_starts(objective, restarts, optima)
+            runs = explore(runs, more, most, max(restarts, objective.traits.together), same)
     best = first_of_best(runs)
     ending = now()
     steps = 50 if max_iterations is None else 0
     with stage("Newton steps to the minimum", progress):
         found = finish(objective.run_on(place), best.x, tolerance, steps)
     times = (time.perf_counter() - started, now() - ending + best.seconds)
-    return _result(objective, found, times, runs, optima)
+    pool = distinct(runs, same if max_iterations is None else np.inf)
+    pool = pool.at_best(found.theta, objective(found.theta), optima)
+    return _result(objective, found, times, runs, pool)
 
 
 def _prepare(objective: Objective, theta: np.ndarray) -> None:
@@ -309,11 +325,12 @@ def fit_at(
     objective = objective_of(model, data, kernel)
     hold_point(objective)
     found = finish(objective, objective.space.to_free(params), DEFAULT_TOLERANCE, 0)
-    return _result(objective, found, (time.perf_counter() - started, float("nan")), [], 0)
+    times = (time.perf_counter() - started, float("nan"))
+    return _result(objective, found, times, [], distinct([]).at_best(found.theta, np.nan, 0))
 
 
 def _result(
-    objective: Objective, found: Finished, times: tuple[float, float], runs: list[Run], optima: int
+    objective: Objective, found: Finished, times: tuple[float, float], runs: list[Run], pool: Optima
 ) -> Fit:
     return Fit(
         model=objective.model,
@@ -329,7 +346,7 @@ def _result(
         seconds=times[0],
         refit_seconds=times[1],
         values_of_starts=[run.value for run in runs],
-        optima=distinct(runs).at_best(found.theta, objective(found.theta), optima),
+        optima=pool,
         objective=objective,
         gradient=found.gradient,
         hessian_operator=found.hessian,

@@ -8,7 +8,7 @@ that the next start ends in a new one is about the share of starts that alone en
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,17 @@ import pandas as pd
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import counted
 from fitonce.fitting.descent import Run
+from fitonce.objectives.base import Objective
 
 DEFAULT_OPTIMA = 10
 SAME = 1e-3  # nats: values of one optimum reached twice
+SAME_BY_EM = 0.05  # nats: where EM alone ends a start, a little short of its optimum
 ROUNDING = 1e-12  # relative, in sums over the data
 _ENOUGH = 0.1  # chance of a new optimum at the next start
 _STARTS = 4  # at most, for each optimum to look for
+_GRADIENTS = 60  # that a start usually takes
+_CHEAP = 2e7  # sites in all gradients of a search, with few parameters: a second or two
+_FEW_PARAMETERS = 20
 Descend = Callable[[int], list[Run]]
 
 
@@ -35,32 +40,27 @@ class Optima:
         thetas: (M, D).
         values: (M,) the objective.
         found: (M,) how many starts ended in each.
+        starts: how many starts there were, also of optima that are not kept.
+        unseen: the estimated chance that another start ends in an optimum that no start has met.
     """
 
     thetas: np.ndarray
     values: np.ndarray
     found: np.ndarray
+    starts: int
+    unseen: float
 
     def __len__(self) -> int:
         return len(self.values)
 
-    @property
-    def starts(self) -> int:
-        """How many starts there were."""
-        return int(self.found.sum())
-
-    @property
-    def unseen(self) -> float:
-        """The estimated chance that another start ends in an optimum that is not here."""
-        return float((self.found == 1).sum() / max(self.starts, 1)) if self.starts > 1 else float("nan")
-
     def at_best(self, theta: np.ndarray, value: float, most: int) -> Optima:
         """With the best taken to theta (D,), where the value is lower, and at most so many others."""
         kept = slice(1, 1 + most)
-        return Optima(
-            np.concatenate([theta[None], self.thetas[kept].reshape(-1, len(theta))]),
-            np.append(value, self.values[kept]),
-            np.append(self.found[:1] if len(self) else 0, self.found[kept]),
+        return replace(
+            self,
+            thetas=np.concatenate([theta[None], self.thetas[kept].reshape(-1, len(theta))]),
+            values=np.append(value, self.values[kept]),
+            found=np.append(self.found[:1] if len(self) else 0, self.found[kept]),
         )
 
     @property
@@ -68,12 +68,13 @@ class Optima:
         """How often the best was found, and what that says."""
         if self.starts < 2:
             return "one start only: other optima were not looked for"
-        best, others = int(self.found[0]), len(self) - 1
+        best, elsewhere = int(self.found[0]), self.starts - int(self.found[0])
         text = f"found by {best} of {counted(self.starts, 'start')}"
-        if others == 0:
+        if elsewhere == 0:
             return f"{text}, no other optimum met"
-        margin = self.values[1] - self.values[0]
-        text += f"; {counted(others, 'other optimum', 'other optima')}, the next {margin:.2g} nats above"
+        if len(self) > 1:
+            others = counted(len(self) - 1, "other optimum", "other optima")
+            text += f"; {others}, the next {self.values[1] - self.values[0]:.2g} nats above"
         return f"{text}; chance of a new one at another start about {100 * self.unseen:.0f} %"
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -88,41 +89,58 @@ def check_optima(optima: Any) -> None:
         raise ValueError(f"optima must be an integer of at least 0, got {optima!r}")
 
 
-def is_same(value: float, lowest: float) -> bool:
+def cheap_gradients(objective: Objective) -> float:
+    """How many gradients take a second or two, in native loops."""
+    size = max(objective.space.size, _FEW_PARAMETERS) / _FEW_PARAMETERS
+    return _CHEAP / (objective.collection.n_sites * size)
+
+
+def most_starts(objective: Objective, restarts: int, optima: int) -> int:
+    """How many starts a fit has whose starts disagree: four for each optimum to look for if that is
+    cheap, or twice as many as were asked for."""
+    cheap = cheap_gradients(objective) / _GRADIENTS
+    return int(min(_STARTS * optima, max(cheap, 2 * restarts)))
+
+
+def is_same(value: float, lowest: float, same: float) -> bool:
     """Whether two values, the second the lower one, are those of one optimum."""
-    return bool(value - lowest <= SAME + ROUNDING * abs(value))
+    return bool(value - lowest <= same + ROUNDING * abs(value))
 
 
 def first_of_best(runs: Sequence[Run]) -> Run:
     """The first run that ended in the best optimum: which of them is lowest is rounding."""
     finite = [run for run in runs if np.isfinite(run.value)] or list(runs)
     lowest = min(run.value for run in finite)
-    return next((run for run in finite if is_same(run.value, lowest)), finite[0])
+    return next((run for run in finite if is_same(run.value, lowest, SAME)), finite[0])
 
 
-def distinct(runs: Sequence[Run]) -> Optima:
-    """The optima in which descents ended; those whose value is not finite do not count."""
+def distinct(runs: Sequence[Run], same: float = SAME) -> Optima:
+    """The optima in which descents ended, but for values that are not finite; values that differ by less
+    than `same` are of one optimum."""
     ends = sorted((run for run in runs if np.isfinite(run.value)), key=lambda run: run.value)
     kept: list[Run] = []
     found: list[int] = []
     for run in ends:
-        if kept and is_same(run.value, kept[-1].value):
+        if kept and is_same(run.value, kept[-1].value, same):
             found[-1] += 1
         else:
             kept.append(run)
             found.append(1)
-    thetas = np.array([run.x for run in kept])
-    return Optima(thetas, np.array([run.value for run in kept]), np.array(found, int))
+    thetas, values = np.array([run.x for run in kept]), np.array([run.value for run in kept])
+    unseen = found.count(1) / len(ends) if len(ends) > 1 else float("nan")
+    return Optima(thetas, values, np.array(found, int), len(ends), unseen)
 
 
-def explore(runs: list[Run], descend: Descend, most: int, together: int) -> list[Run]:
-    """The runs and more of them, by `descend(n)`, while they end in different optima and a new one is
-    likely: in rounds of `together`, at most four starts for each of the `most` optima to look for."""
-    while len(runs) < _STARTS * most:
-        pool = distinct(runs)
+def explore(
+    runs: list[Run], descend: Descend, most: int, together: int, same: float = SAME
+) -> list[Run]:
+    """The runs and more of them, by `descend(n)`, up to `most`, while they end in different optima and a
+    new one is likely: in rounds of `together`."""
+    while len(runs) < most:
+        pool = distinct(runs, same)
         if len(pool) < 2 or pool.unseen <= _ENOUGH:
             break
-        more = descend(min(together, _STARTS * most - len(runs)))
+        more = descend(min(together, most - len(runs)))
         if not more:
             break
         runs = runs + more

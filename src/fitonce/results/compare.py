@@ -16,7 +16,7 @@ from fitonce.results.result import CVResult
 from fitonce.results.standard_errors import Spread, Terms, by_cluster, spread_of
 
 _LEVELS = ("point", "fold")
-_CLEAR = 0.05
+CLEAR = 0.05  # probability of a difference by chance, below which a model is worse
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Comparison:
         table: one row per model: `estimate` and `se`; `difference` from the first model and
             `difference_se`, paired by point (or fold), so that variation common to both models cancels;
             `ratio` of the two, and `p`, the probability of a ratio as large by chance, by Student's t
-            with as many degrees of freedom as there are independent `stretches`; `control`; `error`,
+            with `dof` degrees of freedom; `control`; `error`,
             the estimated error of the estimate in its own result; `worst`, the worst verdict of its
             folds; `failed`, the number of folds without a usable number, which are left out for all
             models; `unfinished`, the number of folds cut short by a budget or an interruption; `fit`,
@@ -91,9 +91,10 @@ class Comparison:
     @property
     def tied(self) -> list[str]:
         """The best model and those that are not clearly worse, which the data cannot tell from it: their
-        `p`, times the number of models compared with the best, is at least a twentieth."""
-        clear = self.table["p"] * max(len(self.table) - 1, 1) < _CLEAR
-        return [str(name) for name in self.table.index[~clear]]
+        `p`, times the number of models compared with the best, is at least a twentieth. Where that is
+        not known, a model is not among them."""
+        close = self.table["p"] * max(len(self.table) - 1, 1) >= CLEAR
+        return [self.best, *(str(name) for name in self.table.index[close] if name != self.best)]
 
     @property
     def sentence(self) -> str:
@@ -101,13 +102,13 @@ class Comparison:
         if len(self.table) < 2:
             return f"{self.best} is the only model"
         others = self.table.iloc[1:]
-        unknown = [str(name) for name in others.index[others["difference_se"].isna()]]
-        close = [name for name in self.tied if name != self.best and name not in unknown]
+        unknown = [str(name) for name in others.index[others["p"].isna()]]
+        close = [name for name in self.tied if name != self.best]
         text = f"{self.best} has the lowest held-out loss"
         if close:
             text += f"; not clearly worse: {', '.join(close)}"
         if unknown:
-            text += f"; no standard error of the difference from: {', '.join(unknown)}"
+            text += f"; too little was scored to tell it from: {', '.join(unknown)}"
         return "; ".join([text, *self.doubts])
 
     @property
@@ -181,9 +182,9 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[st
         "se": _spread(result, None, used, by).se,
         "difference": difference,
         "difference_se": float("nan") if result is best else spread.se,
-        "stretches": float("nan") if result is best else spread.stretches,
+        "dof": float("nan") if result is best else spread.dof,
         "ratio": float("nan") if result is best else ratio,
-        "p": float("nan") if result is best else _chance(ratio, spread.stretches),
+        "p": float("nan") if result is best else _chance(difference, spread),
         "control": float(result.folds["control"].to_numpy()[used].mean()),
         "error": result.error,
         "worst": next((v for v in ("bad", "unchecked", "fair", "good") if v in verdicts), "unchecked"),
@@ -193,9 +194,14 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[st
     }
 
 
-def _chance(ratio: float, stretches: float) -> float:
-    """Of a ratio at least as large, if models were equally good; nan where too little was scored."""
-    return float(stdtr(stretches, -ratio)) if stretches >= 1 and np.isfinite(ratio) else float("nan")
+def _chance(difference: float, spread: Spread) -> float:
+    """The probability of a difference at least as large, in either direction, between models that are
+    equally good; nan where too little was scored to tell."""
+    if spread.se == 0 and difference:
+        return 0.0
+    if not (spread.dof >= 1 and spread.se > 0):
+        return float("nan")
+    return float(2.0 * stdtr(spread.dof, -abs(difference) / spread.se))
 
 
 def _spread(result: CVResult, other: CVResult | None, used: np.ndarray, by: str) -> Spread:
@@ -206,6 +212,11 @@ def _spread(result: CVResult, other: CVResult | None, used: np.ndarray, by: str)
     fold = rows["fold"].to_numpy()
     if by == "fold":
         return by_cluster(Terms.of(difference, fold, fold, used))
-    memory = max(one.memory for one in both)  # nan where places are independent, for both
+    if not np.isfinite(result.se):
+        return Spread(float("nan"), 0.0)
     terms = Terms.of(difference, fold, rows["cluster"].to_numpy(), used)
-    return spread_of(terms, memory, result.fit.n_sites)
+    memory = float(np.max([one.memory for one in both]))  # nan where places are independent
+    if np.isfinite(memory) and other is not None and result.loss != "joint":
+        own = [one.fit.memory_of(terms) for one in both]
+        memory = memory if None in own else float(np.max(own))  # type: ignore[arg-type]
+    return spread_of(terms, memory)

@@ -34,8 +34,8 @@ class CVResult:
             from slow waves along the data, from sums over sequences where there are eight or more, or
             over 32 connected regions of a graph (see `fitonce.results.standard_errors`); nan when
             too little was scored.
-        stretches: how many independent stretches (sequences, regions) the standard error comes from:
-            the degrees of freedom of `interval`. Under two, the data are too short to tell.
+        dof: degrees of freedom of the standard error, by which `interval` is wider than that of a normal
+            distribution; see `stretches`.
         memory: of the losses, in steps of time; nan where sequences or regions are independent.
         control: the same mean with the parameters of the full fit, not adjusted to any fold.
         pointwise: one row per left-out point: `fold`, `sequence`, `time` (within the sequence), `site`
@@ -78,7 +78,7 @@ class CVResult:
 
     estimate: float
     se: float
-    stretches: float
+    dof: float
     memory: float
     control: float
     error: float
@@ -132,12 +132,18 @@ class CVResult:
             parts.append(f"{ended} left {self.n_unfinished:,} of {all_folds} unfinished")
         return "; ".join(parts) or f"all {all_folds} included"
 
+    @property
+    def stretches(self) -> float:
+        """How many independent stretches of time, sequences or regions the standard error comes from;
+        with less than one stretch, or only two parts, the data are too short to tell."""
+        return self.dof + 1 if np.isnan(self.memory) else 0.5 * self.dof
+
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """In which the expected loss lies with this probability, by Student's t with as many degrees of
-        freedom as there are independent `stretches`; nan where there is no standard error."""
+        """In which the expected loss lies with this probability, by Student's t with `dof` degrees of
+        freedom; nan where there is no standard error."""
         if not (is_number(level) and 0 < level < 1):
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
-        half = Spread(self.se, self.stretches).half_width(level)
+        half = Spread(self.se, self.dof).half_width(level)
         return self.estimate - half, self.estimate + half
 
     def params(self, fold: int) -> Any:
@@ -256,9 +262,11 @@ def _certainty(cv: CVResult) -> list[str]:
     """Where the standard error comes from."""
     if not np.isfinite(cv.se):
         return []
-    if cv.stretches < 2:
-        text = f"too short to tell: losses remember about {cv.memory:.0f} steps, the se is a guess"
-        return [f"            {text}"]
+    if cv.dof < 2:
+        why = f"losses remember about {cv.memory:.0f} steps"
+        if np.isnan(cv.memory):
+            why = "there are only two sequences or regions"
+        return [f"            too short to tell: {why}, the se is a guess"]
     low, high = cv.interval()
     things = "stretches" if np.isfinite(cv.memory) else "parts"
     few = " (few: the se itself is uncertain)" if cv.stretches < FEW else ""

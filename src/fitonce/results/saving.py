@@ -113,13 +113,13 @@ _READABLE = (2, 3, 4)
 _OLD_RUNGS = {"newton": "refine-own", "exact": "refit"}
 _REFINING = ("auto", "exact", "loo")
 _NUMBERS = (
-    "estimate", "se", "stretches", "memory", "control", "error", "tolerance", "damping", "seconds",
+    "estimate", "se", "dof", "memory", "control", "error", "tolerance", "damping", "seconds",
     "compiling", "refits_seconds",
 )  # fmt: skip
 _WORDS = ("method", "scheme", "loss", "left_out", "fingerprint", "looked")
 _SINCE_4 = {
     "looked": "local",
-    "stretches": 31,
+    "dof": 31,
     "memory": None,
 }  # what files of earlier versions do not say
 _COLUMNS_SINCE_4 = {"optimum": 0, "gain": 0.0, "shift": 0.0, "ways": 1}

@@ -8,11 +8,11 @@ the losses. The root of their mean square is the standard error, and the error o
 has Student's t distribution with B degrees of freedom, also where B is small (Lazarus, Lewis, Stock and
 Watson, "HAR inference", 2018; equal-weighted cosines).
 
-B waves resolve as much as B independent stretches of the data would. B is as large as memory allows:
-the relative bias of the variance, (pi B / n)^2 sum_h h^2 c_h / (6 sum_h c_h) with autocovariances c_h,
-is kept below a twentieth. Autocovariances at long lags cannot be seen in the losses of one series,
-but a chain of states says what they are: losses depend on the state, and states persist as the
-transition matrix says.
+The shortest wave fits B / 2 times into the data: so many independent stretches there are. B is as large
+as memory allows: the relative bias of the variance, (pi B / n)^2 sum_h h^2 c_h / (6 sum_h c_h) with
+autocovariances c_h, is kept below a tenth. Autocovariances at long lags cannot be seen in the losses of
+one series, but a chain of states says what they are: losses depend on the state, and states persist as
+the transition matrix says.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-_BIAS = 0.05
+_BIAS = 0.1
 _MOST = 0.4  # times n^(2/3) waves: the usual rule, in case the fit knows too little about memory
 _NEGLIGIBLE = 1e-6  # of the variance of the losses
-FEW = 8  # stretches: below, a standard error is itself uncertain by a quarter or more
+FEW = 8  # independent stretches: below, intervals cover less often than they should
 
 
 class Spread(NamedTuple):
@@ -33,18 +33,17 @@ class Spread(NamedTuple):
 
     Attributes:
         se: its standard error; nan where there is none.
-        stretches: how many independent stretches of the data, sequences or regions it comes from: the
-            degrees of freedom of Student's t.
+        dof: degrees of freedom of Student's t: the number of waves, or of sequences or regions less one.
     """
 
     se: float
-    stretches: float
+    dof: float
 
     def half_width(self, level: float) -> float:
         """Of the interval that covers with this probability."""
-        if not (np.isfinite(self.se) and self.stretches >= 1):
+        if not (np.isfinite(self.se) and self.dof >= 1):
             return float("nan")
-        return float(self.se * stdtrit(self.stretches, 0.5 + 0.5 * level))
+        return float(self.se * stdtrit(self.dof, 0.5 + 0.5 * level))
 
 
 class Terms(NamedTuple):
@@ -69,35 +68,42 @@ class Terms(NamedTuple):
         return cls(values[kept], shares, places[kept])
 
     @property
+    def are_finite(self) -> bool:
+        """Whether there are losses, all of them numbers."""
+        return bool(self.values.size and np.isfinite(self.values).all())
+
+    @property
     def residuals(self) -> np.ndarray:
         """(n,) what each row adds to the deviation of the mean; they sum to zero."""
         return self.shares * (self.values - float(self.shares @ self.values))
 
 
-def spread_of(terms: Terms, memory: float, steps: int) -> Spread:
-    """Along time, of losses with a `memory` in steps on data of so many; nan: places are independent."""
-    return by_cluster(terms) if np.isnan(memory) else along_time(terms, memory, steps)
+def spread_of(terms: Terms, memory: float) -> Spread:
+    """Along time, of losses with a `memory` in steps; nan: places are independent."""
+    return by_cluster(terms) if np.isnan(memory) else along_time(terms, memory)
 
 
 def by_cluster(terms: Terms) -> Spread:
     """From sums over independent places: sequences, or regions of a graph."""
-    sums = np.bincount(terms.places, terms.residuals)
-    count = int((np.bincount(terms.places, terms.shares) > 0).sum())
+    places, place = np.unique(terms.places, return_inverse=True)
+    sums, count = np.bincount(place, terms.residuals), len(places)
     if count < 2:
         return Spread(float("nan"), 0.0)
     return Spread(float(np.sqrt(count / (count - 1) * np.sum(sums**2))), count - 1.0)
 
 
-def along_time(terms: Terms, memory: float, steps: int) -> Spread:
-    """From slow waves along the steps of the data, for losses with a `memory` in steps."""
+def along_time(terms: Terms, memory: float) -> Spread:
+    """From slow waves along the sites that were scored, for losses with a `memory` in steps."""
     sites, place = np.unique(terms.places, return_inverse=True)
-    sums = np.bincount(place, terms.residuals)
-    if len(sites) < 3 or not np.isfinite(sums).all():
+    sums, count = np.bincount(place, terms.residuals), len(sites)
+    if count < 3 or not np.isfinite(sums).all():
         return Spread(float("nan"), 0.0)
-    usual = max(_MOST * len(sites) ** (2 / 3), min(len(sites) - 1.0, FEW))
-    waves = min(usual, waves_for(steps, memory))
+    usual = max(_MOST * count ** (2 / 3), min(count - 1.0, FEW))
+    waves = min(usual, waves_for(int(sites[-1] - sites[0]) + 1, memory))
     chosen = np.arange(1, max(round(waves), 2) + 1)
-    along = np.array([np.cos(np.pi * wave * (sites + 0.5) / steps) @ sums for wave in chosen])
+    # Over the scored sites only: residuals sum to zero there, as all waves over them do.
+    middle = (np.arange(count) + 0.5) / count
+    along = np.array([np.cos(np.pi * wave * middle) @ sums for wave in chosen])
     return Spread(float(np.sqrt(2.0 * np.mean(along**2))), min(float(len(chosen)), waves))
 
 
@@ -128,6 +134,8 @@ def memory_of(terms: Terms, shares: np.ndarray, transition: np.ndarray) -> float
         ahead = ahead - usual @ ahead
         covariance = float(usual @ (levels * ahead))
         total, spread = total + 2.0 * covariance, spread + 2.0 * lag**2 * covariance
-        if abs(covariance) <= _NEGLIGIBLE * variance:
+        if (
+            float(usual @ ahead**2) <= _NEGLIGIBLE**2 * variance
+        ):  # not a covariance, which may cross zero
             break
     return float(np.sqrt(max(spread, 0.0) / (2.0 * total))) if total > 0 else 0.0

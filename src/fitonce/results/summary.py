@@ -12,6 +12,7 @@ import pandas as pd
 
 from fitonce.core.status import Status
 from fitonce.data.places import Names
+from fitonce.results.standard_errors import Terms
 
 
 class Fitted(Protocol):
@@ -36,6 +37,8 @@ class Fitted(Protocol):
     def n_sites(self) -> int: ...
 
     def params_at(self, theta: np.ndarray) -> Any: ...
+
+    def memory_of(self, terms: Terms) -> float | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +81,10 @@ class FitSummary:
     @property
     def n_sites(self) -> int:
         return int(self.lengths.sum())
+
+    def memory_of(self, terms: Terms) -> float | None:
+        """None: a summary has no states."""
+        return None
 
     def params_at(self, theta: np.ndarray) -> Any:
         """Raises: a summary has no model."""
