@@ -33,10 +33,13 @@ def as_document(result: CVResult) -> dict[str, Any]:
     counts = result.folds["verdict"].value_counts()
     named = {
         "estimate": result.estimate, "se": result.se, "control": result.control, "error": result.error,
+        "stretches": result.stretches,
         "tolerance": result.tolerance, "seconds": result.seconds,
     }  # fmt: skip
     return {
         **{name: _plain(value) for name, value in named.items()},
+        "interval": [_plain(end) for end in result.interval()],
+        "other_optima": {"looked": result.looked, "moved": int((result.folds["optimum"] != 0).sum())},
         "method": result.method,
         "scheme": result.scheme,
         "loss": result.loss,
