@@ -197,8 +197,8 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[st
 def _chance(difference: float, spread: Spread) -> float:
     """The probability of a difference at least as large, in either direction, between models that are
     equally good; nan where too little was scored to tell."""
-    if spread.se == 0 and difference:
-        return 0.0
+    if spread.se == 0:
+        return 0.0 if difference else 1.0
     if not (spread.dof >= 1 and spread.se > 0):
         return float("nan")
     return float(2.0 * stdtr(spread.dof, -abs(difference) / spread.se))
