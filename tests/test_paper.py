@@ -1,11 +1,8 @@
 """docs/paper.md is what the records give, with controls, figures and the paper's numbers in place."""
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1]))  # the reproductions are not installed
 
 import reproduce
 from reproduce import page, published, record
