@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 import reproduce
 from reproduce import page, published, record
 
