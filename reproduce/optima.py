@@ -150,7 +150,7 @@ def _show(name: str, model: Any, data: Any, folds: fo.Folds, n_cold: int, starts
     print(
         f"  estimate {before.estimate:.4f} before, {after.estimate:.4f} +- {after.se:.4f} after, "
         f"{(after.estimate - before.estimate) / after.se:+.2f} se (control {after.control:.4f}); "
-        f"{(after.folds['optimum'] != 0).sum()} of {len(folds)} folds moved, {after.looked}"
+        f"{(after.folds['optimum'] != 0).sum()} of {len(folds)} folds moved, {after.optima_search}"
     )
     print(
         f"  {before.seconds:.1f} s and {work[0]:,} gradients before, {after.seconds:.1f} s and {work[1]:,} after; "

@@ -190,14 +190,14 @@ def test_convex_models_have_one_optimum():
     fit = fo.fit(fo.models.LinearChainCRF(scale=1.0), fo.labelled(features, tags))
     folds = fo.folds.structures(fit.data)
     cv, local = (fo.cross_validate(fit, folds, optima=n) for n in (10, 0))
-    assert cv.looked == "convex"
+    assert cv.optima_search == "convex"
     assert "optima" not in repr(cv)
     assert cv.folds["gradients"].equals(local.folds["gradients"])
 
 
 def test_saved_results_keep_it(searched, tmp_path):
     back = fo.load(searched.save(tmp_path / "cv.json"))
-    assert back.looked == "searched"
+    assert back.optima_search == "searched"
     columns = ["optimum", "gain", "shift", "ways"]
     assert back.folds[columns].equals(searched.folds[columns])
 
@@ -219,7 +219,7 @@ def test_long_data_are_searched_in_some_folds_only():
     folds = fo.folds.blocks(x, percent=2, n=40, seed=0)
     cv = fo.cross_validate(fit, folds, method="exact")
     local = fo.cross_validate(fit, folds, method="exact", optima=0)
-    assert cv.looked == "partly"
+    assert cv.optima_search == "partly"
     assert "in some of the folds only" in repr(cv)
     size = len(fit.theta)
     work = [c.folds["gradients"].sum() + size * c.folds["hessians"].sum() for c in (local, cv)]
@@ -237,17 +237,17 @@ def test_points_are_compared_with_the_other_optima_of_the_fit():
     assert (after[moved] < before[moved] - 1e-3).all()
     exact = objectives(fit, fo.cross_validate(fit, folds, method="exact"), folds)
     assert (after[moved] < exact[moved] + 0.01).all()
-    assert found.looked == "compared"
+    assert found.optima_search == "compared"
     assert fo.loo(fit, refine=3).folds["rung"].eq("other").sum() <= 3
 
 
 def test_a_fit_with_one_optimum_has_none_to_compare_points_with(two):
-    assert fo.loo(two).looked == "local"
+    assert fo.loo(two).optima_search == "local"
 
 
 def test_a_budget_that_is_spent_leaves_no_search(four):
     cv = fo.cross_validate(four, FOLDS, max_gradients=150)
-    assert cv.looked == "local"
+    assert cv.optima_search == "local"
     assert cv.folds["gradients"].sum() < 1000
 
 
@@ -255,7 +255,7 @@ def test_a_budget_that_is_spent_leaves_no_search(four):
 def test_compiled_chains_are_searched_as_well(kernel):
     fit = fo.fit(fo.models.PoissonHMM(2), COUNTS, kernel=kernel)
     cv = fo.cross_validate(fit, FOLDS.some(np.array([3, 4, 5])), method="exact")
-    assert cv.looked in ("searched", "partly")
+    assert cv.optima_search in ("searched", "partly")
     assert cv.folds["ok"].all()
 
 
@@ -264,10 +264,10 @@ def test_sequences_and_maps_are_searched():
     data = [rng.poisson(rng.choice([3.0, 9.0], 25)).astype(float) for _ in range(9)]
     fit = fo.fit(fo.models.PoissonHMM(2), data)
     cv = fo.cross_validate(fit, fo.folds.structures(fit.data), method="exact")
-    assert cv.looked == "searched"
+    assert cv.optima_search == "searched"
     edges = [(k, k + 1) for k in range(29)]
     model = fo.models.PottsMixture(edges, n_classes=2, emission="poisson", beta=0.5)
     site = fo.fit(model, rng.poisson(np.repeat([3.0, 12.0], 15)))
     cv = fo.cross_validate(site, fo.folds.regions(model, percent=10, n=5), method="exact")
-    assert cv.looked in ("searched", "partly")
+    assert cv.optima_search in ("searched", "partly")
     assert cv.folds["ok"].all()

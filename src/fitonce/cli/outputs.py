@@ -39,7 +39,11 @@ def as_document(result: CVResult) -> dict[str, Any]:
     return {
         **{name: _plain(value) for name, value in named.items()},
         "interval": [_plain(end) for end in result.interval()],
-        "other_optima": {"looked": result.looked, "moved": int((result.folds["optimum"] != 0).sum())},
+        "other_optima": {
+            "search": result.optima_search,
+            "moved": int((result.folds["optimum"] != 0).sum()),
+            "better_fit": result.better_theta is not None,
+        },
         "method": result.method,
         "scheme": result.scheme,
         "loss": result.loss,

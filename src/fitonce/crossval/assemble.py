@@ -14,12 +14,16 @@ from fitonce.crossval.losses import Scoring
 from fitonce.crossval.optima import Search
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.fit import Fit
-from fitonce.results.result import CVResult, Looked
+from fitonce.results.result import CVResult, SearchOfOptima
 from fitonce.results.verdicts import default_tolerance, verdicts
 
 # Multiples of the usual move. Under a misspecified model, as for the traffic data, blocks move four
 # times as far as H predicts without harm; a fold that alone determines a state moves ten times that.
 _AWAY = 10.0
+_COLUMNS = (
+    "loss", "control", "error", "distance", "rate", "move", "away", "optimum", "gain", "shift", "ways",
+    "verdict", "rung", "gradients", "hessians", "size", "ok", "status",
+)  # fmt: skip
 
 
 def assemble(
@@ -40,24 +44,9 @@ def assemble(
     ok = np.array([status.ok for status in parameters.status]) & np.isfinite(losses)
     spread, memory = scoring.spread(evidence.losses, ok)
     allowed = default_tolerance(spread.se, losses[ok]) if tolerance is None else tolerance
-    errors = np.where(ok, evidence.errors, np.nan)
-    moves = curve.distances_to(parameters.thetas) if parameters.moves is None else parameters.moves
-    # Folds of a fit that stopped early also move because of what the fit left.
-    away = fit.ok & ok & (moves > _AWAY * usual_move(scoring.batches.turnover, len(curve.theta)))
     optima = Search.of(len(folds)) if search is None else search
-    away &= optima.optimum == 0  # others are far from it by right
-    doubtful = ok & (away | (optima.searched & (optima.ways < 2)))
-    judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, allowed, doubtful)
-    per_fold = zip(parameters.status, ok, moves, away, doubtful, strict=True)
-    columns: dict[str, Any] = {"loss": losses, "control": control, "error": evidence.errors}
-    columns |= {"distance": evidence.distances, "rate": evidence.rates, "move": moves, "away": away}
-    columns |= {"optimum": optima.optimum, "gain": optima.gain, "shift": optima.shift}
-    columns |= {"ways": optima.ways}
-    columns |= {"verdict": [verdict.value for verdict in judged]}
-    columns |= {"rung": [rung.value for rung in parameters.rungs]}
-    columns |= {"gradients": work[0], "hessians": work[1], "size": scoring.sizes, "ok": ok}
-    columns |= {"status": [_message(*row) for row in per_fold]}
-    errors = errors[evidence.checked & ok]
+    table = _fold_table(fit, scoring, parameters, evidence, optima, allowed, ok)
+    errors = evidence.errors[evidence.checked & ok]
     return CVResult(
         estimate=float(losses[ok].mean()) if ok.any() else float("nan"),
         se=spread.se,
@@ -66,7 +55,7 @@ def assemble(
         control=float(control[ok].mean()) if ok.any() else float("nan"),
         error=float(errors.mean()) if errors.size else float("nan"),
         pointwise=_pointwise(scoring, evidence),
-        folds=pd.DataFrame(columns).rename_axis("fold"),
+        folds=table.assign(gradients=work[0], hessians=work[1])[list(_COLUMNS)],
         theta=parameters.thetas,
         tolerance=allowed,
         method=method,
@@ -79,12 +68,52 @@ def assemble(
         left_out=folds.describe(),
         fit=fit,
         fingerprint=f"{folds.fingerprint} {curve.objective.collection.fingerprint}".strip(),
-        looked=_looked(method, curve, search),
-        better=None if optima.better is None else fit.params_at(optima.better),
+        optima_search=_kind_of_search(method, curve, search),
+        better_theta=optima.better,
     )
 
 
-def _looked(method: str, curve: Curvature, search: Search | None) -> Looked:
+def _fold_table(
+    fit: Fit,
+    scoring: Scoring,
+    parameters: FoldParameters,
+    evidence: Evidence,
+    optima: Search,
+    tolerance: float,
+    ok: np.ndarray,
+) -> pd.DataFrame:
+    """One row per fold: losses, evidence, verdicts; `ok` (F,) says which have a usable number."""
+    curve, errors = scoring.curve, np.where(ok, evidence.errors, np.nan)
+    moves = curve.distances_to(parameters.thetas) if parameters.moves is None else parameters.moves
+    # Folds of a fit that stopped early also move because of what the fit left.
+    away = fit.ok & ok & (moves > _AWAY * usual_move(scoring.batches.turnover, len(curve.theta)))
+    away &= optima.optimum == 0  # folds that moved to another optimum are expected to be far away
+    once = ok & optima.searched & (optima.ways < 2)
+    doubtful = away | once
+    judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, tolerance, doubtful)
+    per_fold = zip(parameters.status, ok, moves, away, once, optima.ways, strict=True)
+    columns: dict[str, Any] = {
+        "loss": scoring.means(evidence.losses),
+        "control": scoring.means(evidence.control),
+        "error": evidence.errors,
+        "distance": evidence.distances,
+        "rate": evidence.rates,
+        "move": moves,
+        "away": away,
+        "optimum": optima.optimum,
+        "gain": optima.gain,
+        "shift": optima.shift,
+        "ways": optima.ways,
+        "verdict": [verdict.value for verdict in judged],
+        "rung": [rung.value for rung in parameters.rungs],
+        "size": scoring.sizes,
+        "ok": ok,
+        "status": [_message(*row) for row in per_fold],
+    }
+    return pd.DataFrame(columns).rename_axis("fold")
+
+
+def _kind_of_search(method: str, curve: Curvature, search: Search | None) -> SearchOfOptima:
     """How other optima were looked for."""
     if search is None:
         return "convex" if curve.objective.traits.convex else "local"
@@ -93,7 +122,7 @@ def _looked(method: str, curve: Curvature, search: Search | None) -> Looked:
     return "searched" if search.searched.all() else "partly"
 
 
-def _message(status: Status, ok: bool, move: float, away: bool, doubtful: bool) -> str:
+def _message(status: Status, ok: bool, move: float, away: bool, once: bool, ways: int) -> str:
     """The `status` of a fold in words."""
     if status.ok and not ok:
         return (
@@ -106,7 +135,9 @@ def _message(status: Status, ok: bool, move: float, away: bool, doubtful: bool) 
             "mainly on the data left out, and there may be another optimum"
         )
     known = status.outcome.value if status.outcome is Outcome.STATIONARY else str(status)
-    return f"{known}, but found by one start only: there may be a better optimum" if doubtful else known
+    if once and ways == 0:
+        return f"{known}, but a descent went lower, to where no optimum could be certified"
+    return f"{known}, but found by one start only: there may be a better optimum" if once else known
 
 
 def _pointwise(scoring: Scoring, evidence: Evidence) -> pd.DataFrame:

@@ -131,6 +131,12 @@ class Batches:
         size = min(self.size, len(folds))
         return replace(self, weights_of=chosen, size=size, most_rows=self._rows_left, **shares)
 
+    def of_all_data(self) -> Batches:
+        """One fold that leaves nothing out, with what is left of the budget."""
+        everything = lambda which: np.tile(self.objective.base, (len(which), 1))  # noqa: E731
+        one = replace(self, weights_of=everything, kept=np.ones(1), turnover=np.zeros(1))
+        return replace(one, size=1, most_rows=self._rows_left)
+
     def without_budget(self) -> Batches:
         """The same, to repeat what was done before."""
         return replace(self, most_rows=np.inf, deadline=np.inf, stop=None)
@@ -156,6 +162,12 @@ class Batches:
     def work(self) -> np.ndarray:
         """(2, F) gradients, a product with a Hessian counted as two, and Hessians."""
         return np.stack([self.gradients_used + 2 * self.products_used, self.hessians_used])
+
+    @property
+    def work_in_gradients(self) -> float:
+        """Of all folds."""
+        gradients, hessians = self.work.sum(1)
+        return float(gradients + self.objective.gradients_per_hessian * hessians)
 
     @property
     def n_folds(self) -> int:

@@ -25,7 +25,7 @@ from fitonce.crossval.batches import Batches
 from fitonce.fitting.curvature import Curvature
 from fitonce.folds import Folds
 from fitonce.objectives.base import Objective
-from fitonce.results.standard_errors import Spread, Terms, memory_of, spread_of
+from fitonce.results.standard_errors import Spread, Terms, memory_by_states, spread_of
 from fitonce.results.verdicts import loss_errors
 
 Loss = Literal["pointwise", "joint"] | Callable[[Any, Any, Array], Array]
@@ -196,9 +196,7 @@ class Scoring:
         objective = self.batches.objective
         if not objective.along_time or (self.loss == "joint" and self._joint_places != "middle"):
             return float("nan")
-        transition, known = objective.transition(self.curve.theta), 0.0
-        if transition is not None and terms.are_finite:
-            known = memory_of(terms, objective.state_probabilities(self.curve.theta), transition)
+        known = memory_by_states(terms, objective, self.curve.theta)
         block = float(np.mean(self.sizes)) if self._overlap and self.loss == "joint" else 0.0
         return float(np.hypot(known, block / np.sqrt(12.0)))
 

@@ -6,8 +6,8 @@ better optimum than the one that continues the full fit's, also one that no opti
 1. The other optima of the full fit are offered to every fold: F there, less twice what a Newton step
    promises, tells by one gradient whether the fold could move. If so it is refined from there.
 2. Random starts, some EM iterations into the fit of all data, are descended with the weights of the
-   folds, all folds side by side; of all folds if that is cheap, else of as many as take twice the work
-   so far.
+   folds, all folds side by side; of all folds if that is cheap, else of as many as take as much work as
+   was done so far.
 3. What a fold finds is offered to the others as in 1. This goes in rounds, so that the result does not
    depend on the order of the folds.
 
@@ -16,20 +16,20 @@ A fold moves where that lowers its objective. Nothing of this runs for convex ob
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from fitonce.core.chunks import stretches
 from fitonce.core.status import Outcome, Rung
 from fitonce.crossval.batches import Batches
 from fitonce.crossval.evidence import Evidence, arrived_errors
+from fitonce.crossval.fold_descents import USUAL_GRADIENTS, fold_descents, metric
 from fitonce.crossval.fold_states import FoldParameters, is_large
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.refine import refitted
-from fitonce.fitting.batched_lbfgs import batched_lbfgs
-from fitonce.fitting.certificate import spectrum
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.descent import expectation_maximisation
 from fitonce.fitting.factor import factor_of
@@ -37,20 +37,14 @@ from fitonce.fitting.fit import Fit
 from fitonce.fitting.newton import minimise
 from fitonce.fitting.newton_cg import FLOOR
 from fitonce.fitting.optima import ROUNDING, cheap_gradients
-from fitonce.objectives.base import ValuesAndSlopes
 
 LOWER = 1e-3  # nats: a fold moves for no less
 REACH = 2.0  # times the gain that a Newton step promises
-_WARM = 10  # iterations of EM
-_NEARLY = 3e-3  # standard errors: where descents end
 _SAME = 0.01  # nats: ends of descents into one optimum differ by less
-_ITERATIONS = 100
-_LONGEST = 2.0  # free coordinates, relative for values above 1: of a step
+_WARM = 10  # iterations of EM
 _ROUNDS = 2
 _AT_A_TIME = 4  # random starts
-_GRADIENTS = 20  # that a descent usually takes
 _SEED = 20_201  # of the starts, others than those of fits
-_SEARCH_WORK = 2.0  # times the work so far
 _CONTINUED = 10  # folds that moved, whose optima are followed with all data back
 
 
@@ -60,7 +54,7 @@ class Search:
 
     Attributes:
         optimum: the number of the optimum of the full fit that it continues, 0 for the one that the fit
-            is at; -1 for one that was found by a fold.
+            is at; -1 for one that the fit has not.
         gain: by how much the objective is below that at the optimum that continues the fit's, in nats.
         shift: by how much the mean loss differs from that there.
         ways: how often its optimum was found: from the full fit, its other optima, random starts; 0
@@ -101,13 +95,13 @@ def search(
         others: (M, D) other optima of the full fit, the best first.
         starts: how many random starts a fold has, and how many optima it is offered at a time.
     """
-    hunt = _Hunt(scoring, parameters, evidence, Search.of(len(scoring.folds)))
-    hunt.offer_all(others[:starts])
-    hunt.start_afresh(starts)
+    explorer = _Explorer(scoring, parameters, evidence)
+    explorer.offer_optima_of_all_data(others[:starts])
+    explorer.start_at_random(starts)
     for _ in range(_ROUNDS):
-        if not hunt.spread(starts):
+        if not explorer.spread(starts):
             break
-    return hunt.end()
+    return explorer.end()
 
 
 class _Offer(NamedTuple):
@@ -128,19 +122,19 @@ class _Offer(NamedTuple):
     promised: np.ndarray
 
 
-class _Hunt:
+class _Explorer:
     """A search under way. `values` (F,) are the folds' objectives at their best optima so far."""
 
-    def __init__(
-        self, scoring: Scoring, parameters: FoldParameters, evidence: Evidence, found: Search
-    ) -> None:
-        self.scoring, self.parameters, self.evidence, self.found = scoring, parameters, evidence, found
+    def __init__(self, scoring: Scoring, parameters: FoldParameters, evidence: Evidence) -> None:
+        self.scoring, self.parameters, self.evidence = scoring, parameters, evidence
+        self.batches, self.objective = scoring.batches, scoring.batches.objective
+        self.found = Search.of(len(scoring.folds))
         self.values = self._objectives()
         self.before = self.values.copy()
         self.losses_before = scoring.means(evidence.losses)
         self.margins = LOWER + ROUNDING * np.abs(np.where(np.isfinite(self.values), self.values, 0.0))
         self.arrived = np.zeros(len(self.values), bool)  # whether a value is that of an optimum
-        self.fresh = np.zeros(0, int)  # folds that moved since what they found was last offered
+        self.to_offer = np.zeros(0, int)  # folds that moved since what they found was last offered
         self.ends: list[tuple[np.ndarray, np.ndarray]] = []  # of descents: folds and values
 
     def _objectives(self) -> np.ndarray:
@@ -148,20 +142,38 @@ class _Hunt:
         thetas = self.parameters.thetas
         finite = np.flatnonzero(np.isfinite(thetas).all(1))
         values = np.full(len(thetas), np.inf)
-        values[finite] = self.scoring.batches.values_and_gradients(thetas[finite], finite)[0]
+        values[finite] = self.batches.values_and_gradients(thetas[finite], finite)[0]
         short = np.array([one.outcome is Outcome.APPROXIMATE for one in self.parameters.status])
         return values - np.where(short, 0.5 * np.nan_to_num(self.evidence.distances) ** 2, 0.0)
 
-    def offer_all(self, others: np.ndarray) -> None:
-        """Offer optima (M, D) of all data to all folds."""
-        base = self.scoring.batches.objective.base
+    @cached_property
+    def _points(self) -> Iterator[np.ndarray]:
+        """Random starts, one after another; none where the model has only one start."""
+        rng, first = np.random.default_rng(_SEED), self.objective.start(None)
+        while True:
+            point = self.objective.start(rng)
+            if np.array_equal(point, first):
+                return
+            if self.objective.traits.m_steps != "none":
+                point = expectation_maximisation(self.objective, point, _WARM)
+            yield point
+
+    def _starts(self, count: int, folds: np.ndarray) -> list[_Offer]:
+        """Random starts as offers to folds (n,)."""
+        points = [point for _, point in zip(range(count), self._points, strict=False)]
+        offers = [_Offer(x, metric(self.objective, x), folds, -1, np.zeros(0)) for x in points]
+        return [offer for offer in offers if np.isfinite(offer.inverse).all()]
+
+    def offer_optima_of_all_data(self, others: np.ndarray) -> None:
+        """Offer the fit's other optima (M, D) to all folds."""
+        base = self.objective.base
         offers = [self._offer(theta, base, number) for number, theta in enumerate(others, 1)]
         self._follow([offer for offer in offers if offer is not None])
 
     def _offer(self, theta: np.ndarray, weights: np.ndarray, number: int) -> _Offer | None:
         """An optimum theta (D,) at weights (P,), to all folds; None where H is not positive definite."""
-        batches = self.scoring.batches
-        hessian = batches.objective.hessians(theta[None], weights[None])[0]
+        batches = self.batches
+        hessian = self.objective.hessians(theta[None], weights[None])[0]
         if factor_of(hessian) is None:
             return None
         inverse = np.linalg.inv(hessian)
@@ -172,55 +184,43 @@ class _Hunt:
             could = values - REACH * gains < self.values - self.margins
         return _Offer(theta, inverse, np.flatnonzero(could), number, values - gains)
 
-    def start_afresh(self, starts: int) -> None:
+    def start_at_random(self, starts: int) -> None:
         """Random starts with the folds' own weights, some at a time, until they find nothing new and
         every optimum was found more than once."""
-        folds = self._searched(starts)
-        objective, rng = self.scoring.batches.objective, np.random.default_rng(_SEED)
-        begun = [objective.start(rng) for _ in range(starts)]
-        if np.array_equal(begun[0], objective.start(None)):
-            return  # there is only one start
+        folds = self._affordable_folds(starts)
         for at in range(0, starts, _AT_A_TIME):
-            if self.scoring.batches.spent():
+            if self.batches.spent():
                 return
-            some = begun[at : at + _AT_A_TIME]
-            if objective.traits.m_steps != "none":
-                some = [expectation_maximisation(objective, theta, _WARM) for theta in some]
-            offers = [_Offer(theta, self._metric(theta), folds, -1, np.zeros(0)) for theta in some]
-            moved = self._follow([offer for offer in offers if np.isfinite(offer.inverse).all()])
-            if not self.scoring.batches.spent():
+            offers = self._starts(min(_AT_A_TIME, starts - at), folds)
+            if not offers:
+                return
+            moved = self._follow(offers)
+            if not self.batches.spent():
                 self.found.searched[folds] = True
             if not moved and (self._ways()[folds] > 1).all():
                 return
 
-    def _searched(self, starts: int) -> np.ndarray:
-        """The folds that have random starts: all if that is cheap, or as many as take twice the work
-        so far, spread over the data, whatever the order of the folds."""
-        batches, count = self.scoring.batches, self.scoring.batches.n_folds
-        work = batches.work[0].sum() + batches.work[1].sum() * batches.objective.space.size
-        cheap = 0.0 if batches.objective.traits.compiles else cheap_gradients(batches.objective)
-        most = max(cheap, _SEARCH_WORK * float(work)) / (starts * _GRADIENTS)
-        dropped = self.scoring.folds.dropped
+    def _affordable_folds(self, starts: int) -> np.ndarray:
+        """The folds that have random starts: all if that is cheap, or as many as take as much work as
+        was done so far, spread over the data, whatever the order of the folds."""
+        cheap = 0.0 if self.objective.traits.compiles else cheap_gradients(self.objective)
+        gradients = max(cheap, self.batches.work_in_gradients)
+        count, dropped = self.batches.n_folds, self.scoring.folds.dropped
+        most = int(np.clip(gradients / (starts * USUAL_GRADIENTS), 1, count))
         order = np.lexsort([[part[0] for part in dropped], [part.mean() for part in dropped]])
-        chosen = np.linspace(0, count - 1, int(np.clip(most, 1, count))).astype(int)
+        chosen = np.linspace(0, count - 1, most).astype(int)
         return np.sort(order[np.unique(chosen)])
 
     def _follow(self, offers: list[_Offer]) -> bool:
         """Descend folds from what they are offered, and refit those that end lower, from the lowest.
         Returns whether one moved."""
-        if not offers or self.scoring.batches.spent():
+        if not offers or self.batches.spent():
             return False
         which = np.concatenate([offer.folds for offer in offers])
         source = np.repeat(np.arange(len(offers)), [len(offer.folds) for offer in offers])
         begun = np.stack([offer.theta for offer in offers])
         inverses = np.stack([offer.inverse for offer in offers])
-        values, thetas = np.full(len(which), np.inf), begun[source]
-        size = begun.shape[1]
-        row = 8.0 * (60 * size + size**2 + 2 * len(self.scoring.batches.objective.base))
-        for some in stretches(len(which), row, "a descent of a fold"):
-            values[some], thetas[some] = self._descended(
-                thetas[some], which[some], inverses, source[some]
-            )
+        values, thetas = fold_descents(self.batches, begun[source], which, inverses, source)
         self.ends.append((which, values))
         order = np.lexsort([source, values, which])  # by fold, the lowest first
         lowest = order[np.unique(which[order], return_index=True)[1]]
@@ -228,57 +228,16 @@ class _Hunt:
         numbers = np.array([offer.number for offer in offers])
         return self._take(which[lower], thetas[lower], numbers[source[lower]])
 
-    def _descended(
-        self, thetas: np.ndarray, which: np.ndarray, inverses: np.ndarray, source: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Values (n,) and thetas (n, D) where the folds `which` (n,) end, from thetas (n, D), in the
-        metrics inverses[source]."""
-        batches = self.scoring.batches
-        objective, kept = batches.objective, batches.kept[which, None]
-        if objective.traits.compiles:  # chunks of one shape
-            evaluate = lambda t, rows: batches.values_and_gradients(t, which[rows])  # noqa: E731
-        else:
-            weights = batches.weights_of(which)
-
-            def evaluate(t: np.ndarray, rows: np.ndarray) -> ValuesAndSlopes:
-                np.add.at(batches.gradients_used, which[rows], 1)
-                return objective.values_and_gradients(t, weights[rows])
-
-        end = batched_lbfgs(
-            evaluate,
-            lambda g, rows: np.einsum("nij,nj->ni", inverses[source[rows]], g) / kept[rows],
-            thetas,
-            tolerance=_NEARLY,
-            most=_ITERATIONS,
-            longest=_LONGEST,
-            spent=batches.spent,
-        )
-        return np.where(np.isnan(end.values), np.inf, end.values), end.thetas
-
-    def _metric(self, theta: np.ndarray) -> np.ndarray:
-        """(D, D) positive definite: the complete-data information inverted, or H with absolute
-        eigenvalues; not finite where H is not."""
-        objective = self.scoring.batches.objective
-        if objective.traits.blocks:
-            return objective.preconditioner(theta)(np.eye(len(theta)))
-        hessian = objective.hessians(theta[None], objective.base[None])[0]
-        if not np.isfinite(hessian).all():
-            return hessian
-        values, vectors, scale = spectrum(hessian)
-        floor = 1e-3 * max(float(np.abs(values).max()), np.finfo(float).tiny)
-        scaled = vectors / scale[:, None]
-        return scaled / np.maximum(np.abs(values), floor) @ scaled.T
-
     def spread(self, most: int) -> bool:
         """Offer what folds have found since the last time to all others, the largest gains first.
         Returns whether a fold moved."""
-        gains = self.before[self.fresh] - self.values[self.fresh]
-        waiting = self.fresh[np.argsort(-gains, kind="stable")]
-        self.fresh = np.zeros(0, int)
+        gains = self.before[self.to_offer] - self.values[self.to_offer]
+        waiting = self.to_offer[np.argsort(-gains, kind="stable")]
+        self.to_offer = np.zeros(0, int)
         offers: list[_Offer] = []
-        while waiting.size and len(offers) < most and not self.scoring.batches.spent():
+        while waiting.size and len(offers) < most and not self.batches.spent():
             fold, waiting = waiting[0], waiting[1:]
-            weights = self.scoring.batches.weights_of(np.array([fold]))[0]
+            weights = self.batches.weights_of(np.array([fold]))[0]
             offer = self._offer(self.parameters.thetas[fold], weights, -1)
             if offer is not None:
                 offers.append(offer)
@@ -288,27 +247,28 @@ class _Hunt:
 
     def _take(self, folds: np.ndarray, thetas: np.ndarray, numbers: np.ndarray) -> bool:
         """Refit folds (n,) from thetas (n, D), and move those that end lower; returns whether any do."""
-        moved = False
-        scoring, number_of = self.scoring, dict(zip(folds.tolist(), numbers.tolist(), strict=True))
-        self._arrive(folds)
-        for fold, end, status in refitted(scoring.batches, folds, thetas, scoring.curve):
+        moved, number_of = False, dict(zip(folds.tolist(), numbers.tolist(), strict=True))
+        self._finish_approximate(folds)
+        for fold, end, status in refitted(self.batches, folds, thetas, self.scoring.curve):
             if not (status.ok and end.values[0] < self.values[fold] - self.margins[fold]):
                 continue
             self.values[fold], self.found.optimum[fold] = end.values[0], number_of[fold]
             self.parameters.thetas[fold], self.parameters.status[fold] = end.thetas[0], status
             self.parameters.rungs[fold] = Rung.OTHER
             self.evidence.distances[fold] = end.distances[0]
-            self.fresh, moved = np.union1d(self.fresh, [fold]), True
+            if number_of[fold] < 0:
+                self.to_offer = np.union1d(self.to_offer, [fold])
+            moved = True
         return moved
 
-    def _arrive(self, folds: np.ndarray) -> None:
+    def _finish_approximate(self, folds: np.ndarray) -> None:
         """Take the values of those folds (n,) that are a step from the full fit at their own optimum, to
         compare it with another."""
         status = self.parameters.status
         short = folds[[status[fold].outcome is Outcome.APPROXIMATE for fold in folds]]
         short = short[~self.arrived[short]]
-        thetas, scoring = self.parameters.thetas[short], self.scoring
-        for fold, end, ended in refitted(scoring.batches, short, thetas, scoring.curve):
+        starts = self.parameters.thetas[short]
+        for fold, end, ended in refitted(self.batches, short, starts, self.scoring.curve):
             if ended.ok:
                 self.values[fold] = self.before[fold] = end.values[0]
                 self.arrived[fold] = True
@@ -318,13 +278,13 @@ class _Hunt:
         found, evidence, scoring = self.found, self.evidence, self.scoring
         moved = np.flatnonzero(self.values < self.before - 0.5 * self.margins)
         if moved.size:
-            evidence.losses[moved] = scoring.losses(self.parameters.thetas[moved], moved)
-            evidence.checked[moved], evidence.rates[moved] = True, np.nan
             thetas = self.parameters.thetas[moved]
+            evidence.losses[moved] = scoring.losses(thetas, moved)
+            evidence.checked[moved], evidence.rates[moved] = True, np.nan
             evidence.errors[moved] = arrived_errors(scoring, evidence, thetas, moved)
             found.gain[moved] = (self.before - self.values)[moved]
             found.shift[moved] = (scoring.means(evidence.losses) - self.losses_before)[moved]
-        return replace(found, ways=self._ways(), better=self._better(moved))
+        return replace(found, ways=self._ways(), better=self._better_fit(moved))
 
     def _ways(self) -> np.ndarray:
         """(F,) how often each fold's optimum was found; from the full fit, unless that led elsewhere."""
@@ -335,14 +295,17 @@ class _Hunt:
             lower[folds[values < self.values[folds] - _SAME]] = True
         return np.where(lower, 0, ways)  # something lower was met that could not be certified
 
-    def _better(self, moved: np.ndarray) -> np.ndarray | None:
+    def _better_fit(self, moved: np.ndarray) -> np.ndarray | None:
         """(D,) the lowest optimum of all data that folds which moved lead to, if below the fit's."""
-        objective = self.scoring.batches.objective
-        chosen = moved[np.argsort(-self.found.gain[moved], kind="stable")][:_CONTINUED]
+        objective, own = self.objective, moved[self.found.optimum[moved] < 0]
+        chosen = own[np.argsort(-self.found.gain[own], kind="stable")][:_CONTINUED]
         if chosen.size == 0:
             return None
-        everyone = np.tile(objective.base, (len(chosen), 1))
-        ends = minimise(objective, self.parameters.thetas[chosen], everyone, tolerance=FLOOR)
-        lowest = int(np.argmin(np.where(np.isnan(ends.values), np.inf, ends.values)))
-        below = ends.values[lowest] < objective(self.scoring.curve.theta) - LOWER
-        return ends.thetas[lowest] if below and ends.factors[lowest] is not None else None
+        begun = self.parameters.thetas[chosen]
+        inverses, rows = np.stack([metric(objective, theta) for theta in begun]), np.arange(len(begun))
+        everything = self.batches.of_all_data()
+        values, thetas = fold_descents(everything, begun, np.zeros_like(rows), inverses, rows)
+        lowest = thetas[np.argmin(values)][None]
+        end = minimise(objective, lowest, objective.base[None], tolerance=FLOOR)
+        below = end.values[0] < objective(self.scoring.curve.theta) - LOWER
+        return end.thetas[0] if below and end.factors[0] is not None else None

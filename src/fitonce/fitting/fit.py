@@ -29,20 +29,18 @@ from fitonce.fitting.footprint import hold_point
 from fitonce.fitting.hessian import HessianOperator
 from fitonce.fitting.optima import (
     DEFAULT_OPTIMA,
-    SAME,
-    SAME_BY_EM,
     Optima,
     check_optima,
     distinct,
     explore,
     first_of_best,
-    most_starts,
+    same_optimum,
 )
 from fitonce.fitting.summarise import summary_of
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 from fitonce.objectives.schemes import Structures
-from fitonce.results.standard_errors import Terms, memory_of
+from fitonce.results.standard_errors import Terms, memory_by_states
 from fitonce.results.summary import FitSummary
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
@@ -132,10 +130,7 @@ class Fit:
 
     def memory_of(self, terms: Terms) -> float:
         """The memory of losses at sites along time, in steps, as the states of the fit have it."""
-        transition = self.objective.transition(self.theta)
-        if transition is None or not terms.are_finite:
-            return 0.0
-        return memory_of(terms, self.posterior(), transition)
+        return memory_by_states(terms, self.objective, self.theta)
 
     def posterior(self) -> np.ndarray:
         """(sites, K) probabilities of the latent states given all data."""
@@ -208,7 +203,7 @@ class Fit:
             f"objective {self.value:,.4f}, {self.seconds:.1f} s",
             f"  {self.status}",
         ]
-        if len(self.optima) > 1:
+        if self.optima.disagree:
             lines.append(f"  {self.optima.sentence}")
         for name, value in self.objective.space.named_leaves(self.params):
             shown = np.array2string(value, precision=4, suppress_small=True, threshold=20)
@@ -283,19 +278,16 @@ def fit(
         _prepare(objective, starts[0])
     with bar(len(starts), "starts of the fit", progress) as advance:
         runs = descend(objective, starts, max_iterations, advance)
-    same = SAME_BY_EM if compiles else SAME
     if max_iterations is None and not by_products(objective):  # else every start takes long
-        more = lambda n: descend(objective, list(islice(points, n)))  # noqa: E731
         with stage("more starts, which end in different optima", progress):
-            most = most_starts(objective, restarts, optima)
-            runs = explore(runs, more, most, max(restarts, objective.traits.together), same)
+            runs = explore(objective, runs, points, optima)
     best = first_of_best(runs)
     ending = now()
     steps = 50 if max_iterations is None else 0
     with stage("Newton steps to the minimum", progress):
         found = finish(objective.run_on(place), best.x, tolerance, steps)
     times = (time.perf_counter() - started, now() - ending + best.seconds)
-    pool = distinct(runs, same if max_iterations is None else np.inf)
+    pool = distinct(runs, same_optimum(objective) if max_iterations is None else np.inf)
     pool = pool.at_best(found.theta, objective(found.theta), optima)
     return _result(objective, found, times, runs, pool)
 

@@ -7,8 +7,9 @@ that the next start ends in a new one is about the share of starts that alone en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pandas as pd
 
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import counted
-from fitonce.fitting.descent import Run
+from fitonce.fitting.descent import Run, descend
 from fitonce.objectives.base import Objective
 
 DEFAULT_OPTIMA = 10
@@ -25,10 +26,9 @@ SAME_BY_EM = 0.05  # nats: where EM alone ends a start, a little short of its op
 ROUNDING = 1e-12  # relative, in sums over the data
 _ENOUGH = 0.1  # chance of a new optimum at the next start
 _STARTS = 4  # at most, for each optimum to look for
-_GRADIENTS = 60  # that a start usually takes
-_CHEAP = 2e7  # sites in all gradients of a search, with few parameters: a second or two
+_GRADIENTS = 100  # that a start usually takes
+_CHEAP = 4e7  # sites in all gradients of a search, with few parameters: a second or two
 _FEW_PARAMETERS = 20
-Descend = Callable[[int], list[Run]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +64,11 @@ class Optima:
         )
 
     @property
+    def disagree(self) -> bool:
+        """Whether starts ended in different optima, also in those that are not kept."""
+        return bool(self.starts > 1 and self.found[0] < self.starts)
+
+    @property
     def sentence(self) -> str:
         """How often the best was found, and what that says."""
         if self.starts < 2:
@@ -95,11 +100,9 @@ def cheap_gradients(objective: Objective) -> float:
     return _CHEAP / (objective.collection.n_sites * size)
 
 
-def most_starts(objective: Objective, restarts: int, optima: int) -> int:
-    """How many starts a fit has whose starts disagree: four for each optimum to look for if that is
-    cheap, or twice as many as were asked for."""
-    cheap = cheap_gradients(objective) / _GRADIENTS
-    return int(min(_STARTS * optima, max(cheap, 2 * restarts)))
+def same_optimum(objective: Objective) -> float:
+    """In nats: ends of starts in one optimum differ by less."""
+    return SAME_BY_EM if objective.traits.compiles else SAME
 
 
 def is_same(value: float, lowest: float, same: float) -> bool:
@@ -132,15 +135,18 @@ def distinct(runs: Sequence[Run], same: float = SAME) -> Optima:
 
 
 def explore(
-    runs: list[Run], descend: Descend, most: int, together: int, same: float = SAME
+    objective: Objective, runs: list[Run], points: Iterator[np.ndarray], optima: int
 ) -> list[Run]:
-    """The runs and more of them, by `descend(n)`, up to `most`, while they end in different optima and a
-    new one is likely: in rounds of `together`."""
+    """The runs, and more of them from `points` while they end in different optima and a new one is
+    likely: up to four for each of `optima` if that is cheap, or twice as many as there are."""
+    cheap = cheap_gradients(objective) / _GRADIENTS
+    most = int(min(_STARTS * optima, max(cheap, 2 * len(runs))))
+    together = max(len(runs), objective.traits.together)
     while len(runs) < most:
-        pool = distinct(runs, same)
+        pool = distinct(runs, same_optimum(objective))
         if len(pool) < 2 or pool.unseen <= _ENOUGH:
             break
-        more = descend(min(together, most - len(runs)))
+        more = descend(objective, list(islice(points, min(together, most - len(runs)))))
         if not more:
             break
         runs = runs + more

@@ -212,6 +212,11 @@ class Objective(ABC):
         return None
 
     @property
+    def gradients_per_hessian(self) -> float:
+        """How many gradients take as long as H of a fold: D by differences."""
+        return float(self.space.size)
+
+    @property
     def least_curvature(self) -> float | None:
         """A positive bound below all eigenvalues of H, whatever theta, at the full fit's weights; None:
         not known. With it a small gradient proves a minimum."""

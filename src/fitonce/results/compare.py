@@ -115,10 +115,12 @@ class Comparison:
     def doubts(self) -> list[str]:
         """Reasons to doubt the numbers, each with the models concerned."""
         rows = self.table
-        reasons = {
+        better = [name for name, cv in self.results.items() if cv.better_theta is not None]
+        reasons: dict[str, Any] = {
             "unreliable folds in": (rows["worst"] == "bad") | (rows["failed"] > 0),
             "unfinished folds in": rows["unfinished"] > 0,
             "fit not at a certified minimum": rows["fit"] != Outcome.STATIONARY.value,
+            "folds led to a better fit": rows.index.isin(better),
         }
         return [
             f"{reason}: {', '.join(map(str, rows.index[models]))}"

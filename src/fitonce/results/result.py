@@ -12,15 +12,14 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.numerics import is_number
-from fitonce.core.status import Rung
-from fitonce.core.wording import counted, duration
+from fitonce.core.wording import counted
 from fitonce.core.writing import check_free, write_text
 from fitonce.results import plots, saving
-from fitonce.results.standard_errors import FEW, Spread
-from fitonce.results.summary import FitSummary, Fitted, loss_in_words
-from fitonce.results.verdicts import sound
+from fitonce.results.printed import lines_of
+from fitonce.results.standard_errors import Spread
+from fitonce.results.summary import FitSummary, Fitted
 
-Looked = Literal["searched", "partly", "compared", "local", "convex"]
+SearchOfOptima = Literal["searched", "partly", "compared", "local", "convex"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +68,11 @@ class CVResult:
         about: information kept with a saved result, such as the command that made it, and versions.
         fingerprint: of the data and of what each fold drops and scores; only results with equal
             fingerprints can be compared.
-        looked: whether other optima were looked for: "searched" in every fold, "partly" in some, with
-            what they found offered to all; "compared": every point with the fit's other optima;
+        optima_search: whether other optima were looked for: "searched" in every fold, "partly" in some,
+            with what they found offered to all; "compared": every point with the fit's other optima;
             "local": not at all; "convex": there are none.
-        better: where a fold led to an optimum of all data that is better than the fit, its parameters:
-            `fo.fit(model, data, init=cv.better)`.
+        better_theta: (D,) free parameters of an optimum of all data that is better than the fit, where
+            folds led to one; see `better`.
     """
 
     estimate: float
@@ -97,8 +96,8 @@ class CVResult:
     fit: Fitted = field(repr=False)
     about: dict[str, Any] = field(default_factory=dict, repr=False)
     fingerprint: str = field(default="", repr=False)
-    looked: Looked = "local"
-    better: Any = field(default=None, repr=False)
+    optima_search: SearchOfOptima = "local"
+    better_theta: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def summary(self) -> FitSummary:
@@ -145,6 +144,30 @@ class CVResult:
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
         half = Spread(self.se, self.dof).half_width(level)
         return self.estimate - half, self.estimate + half
+
+    @property
+    def better(self) -> Any:
+        """Parameters of an optimum of all data that is better than the fit, where folds led to one, for
+        `fo.fit(model, data, init=cv.better)`; else None."""
+        return None if self.better_theta is None else self.fit.params_at(self.better_theta)
+
+    @property
+    def about_optima(self) -> str:
+        """What is known about other optima of the folds, in a sentence; empty if there can be none."""
+        if self.optima_search == "convex":
+            return ""
+        if self.optima_search == "local":
+            return "local: other optima of the folds were not looked for"
+        moved, used = self.folds["optimum"] != 0, self.folds["ok"]
+        some = {
+            "partly": " (random starts in some of the folds only)",
+            "compared": " (every point compared with those of the fit)",
+        }.get(self.optima_search, "")
+        if not moved.any():
+            return f"other optima: no better one in any fold{some}"
+        shift = float(self.folds.loc[used, "shift"].mean())
+        text = f"other optima: {moved.sum():,} of {counted(len(moved), 'fold')} moved"
+        return f"{text}, estimate {shift:+.4f}, included{some}"
 
     def params(self, fold: int) -> Any:
         """The fold's parameters, as a pytree of constrained values."""
@@ -214,112 +237,9 @@ class CVResult:
         return write_text(path, html_report(self, **(known | more)), force=force)
 
     def __repr__(self) -> str:
-        return "\n".join(_lines(self))
+        return "\n".join(lines_of(self))
 
 
 def load(path: str | os.PathLike[str]) -> CVResult:
     """Read a saved result. Its `fit` is a summary, so there is `theta` but no `params`."""
     return CVResult(**saving.read_result(path))
-
-
-def _lines(cv: CVResult) -> list[str]:
-    spread = f"+- {cv.se:.4f}" if np.isfinite(cv.se) else "(no se)  "
-    damped = f", H damped by {cv.damping:g}" if cv.damping else ""
-    averaged = loss_in_words(cv.scheme, cv.loss)
-    lines = [
-        f"Cross-validation: {cv.left_out}",
-        f"  estimate  {cv.estimate:.4f} {spread}   mean over folds of {averaged}",
-        *_certainty(cv),
-        f"  control   {cv.control:.4f}            same folds, parameters not adjusted",
-        f"  method    {cv.method}, scheme {cv.scheme}{damped}{_rungs(cv)}",
-        f"  trust     {_trust(cv)}",
-        *_optima(cv),
-    ]
-    if cv.better is not None:
-        better = "not the best optimum: a fold led to a better one, fo.fit(model, data, init=cv.better)"
-        lines.insert(1, f"  FIT       {better}")
-    untrusted = cv.folds[~cv.folds["ok"] | (cv.folds["verdict"] == "bad") | cv.folds["away"]]
-    if len(untrusted) or cv.n_unfinished:
-        lines.append(f"  FOLDS     {cv.treatment}")
-    for fold, row in untrusted.iloc[:5].iterrows():
-        error = f"; estimated loss error {row['error']:.2g}" if np.isfinite(row["error"]) else ""
-        lines.append(f"            fold {fold}: {row['status']}{error}")
-    times = f"  time      {duration(cv.seconds)}"
-    if cv.compiling > 0.2 * cv.seconds:
-        times += f", including {duration(cv.compiling)} compiling"
-    if cv.method != "exact" and np.isfinite(cv.refits_seconds):
-        times += (
-            f"; {counted(len(cv.folds), 'refit')} would take about {duration(cv.refits_seconds)} "
-            f"(the fit took {duration(cv.refits_seconds / len(cv.folds))} without compiling)"
-        )
-    lines.append(times)
-    if not cv.fit.ok:
-        lines.append(f"  FIT       {cv.fit.status}")
-    return lines
-
-
-def _certainty(cv: CVResult) -> list[str]:
-    """Where the standard error comes from."""
-    if not np.isfinite(cv.se):
-        return []
-    if cv.dof < 2:
-        why = f"losses remember about {cv.memory:.0f} steps"
-        if np.isnan(cv.memory):
-            why = "there are only two sequences or regions"
-        return [f"            too short to tell: {why}, the se is a guess"]
-    low, high = cv.interval()
-    things = "stretches" if np.isfinite(cv.memory) else "parts"
-    few = " (few: the se itself is uncertain)" if cv.stretches < FEW else ""
-    text = f"95 %: {low:.4f} to {high:.4f}; se from about {cv.stretches:.0f} independent {things}{few}"
-    return [f"            {text}"]
-
-
-def _optima(cv: CVResult) -> list[str]:
-    """What is known about other optima of the folds."""
-    if cv.looked == "convex":
-        return []
-    if cv.looked == "local":
-        return ["            local: other optima of the folds were not looked for"]
-    moved = cv.folds["optimum"] != 0
-    some = {
-        "partly": " (random starts in some of the folds only)",
-        "compared": " (every point compared with those of the fit)",
-    }.get(cv.looked, "")
-    if not moved.any():
-        return [f"            other optima: no better one in any fold{some}"]
-    used = cv.folds["ok"]
-    shift = float(cv.folds.loc[used, "shift"].mean())
-    text = f"other optima: {moved.sum():,} of {counted(len(moved), 'fold')} moved"
-    return [f"            {text}, estimate {shift:+.4f}, included{some}"]
-
-
-def _rungs(cv: CVResult) -> str:
-    if cv.method not in ("auto", "loo"):
-        return ""
-    counts = cv.folds["rung"].value_counts()
-    named = [f"{counts[rung.value]:,} {rung.value}" for rung in Rung if rung.value in counts]
-    return "; folds by rung: " + ", ".join(named)
-
-
-def _trust(cv: CVResult) -> str:
-    verdicts = cv.folds.loc[cv.folds["verdict"] != "unchecked", "verdict"]
-    if verdicts.empty and cv.damping:
-        return "not checked: steps with a damped H are too short to estimate the error"
-    if verdicts.empty and not cv.fit.ok:
-        return "not checked: H is not positive definite at the fit"
-    if verdicts.empty and cv.method == "auto":
-        return "not checked: the budget ended before any fold was checked"
-    if verdicts.empty:
-        return "not checked; pass check= for an error estimate"
-    counts = verdicts.value_counts()
-    named = ", ".join(f"{counts[name]:,} {name}" for name in ("good", "fair", "bad") if name in counts)
-    some, size = len(verdicts) < len(cv.folds), ""
-    if np.isfinite(cv.se) and cv.se > 0:
-        ratio = cv.error / cv.se
-        size = f", {100 * ratio:.2g} % of se" if ratio < 1 else f", {ratio:.1f} x se"
-    holds = sound(cv.folds["distance"].to_numpy(), cv.folds["rate"].to_numpy())[cv.folds["ok"]].all()
-    about = "about" if holds or some else "at least"  # a lower bound where the quadratic model fails
-    text = f"error of the estimate {about} {cv.error:.1e}{size}; verdicts: {named}"
-    if counts.get("bad", 0) and cv.method in ("ij", "onestep", "none", "newton"):
-        text += "; use method='auto'"
-    return text + (f" ({len(verdicts):,} of {len(cv.folds):,} folds checked)" if some else "")

@@ -116,11 +116,12 @@ _NUMBERS = (
     "estimate", "se", "dof", "memory", "control", "error", "tolerance", "damping", "seconds",
     "compiling", "refits_seconds",
 )  # fmt: skip
-_WORDS = ("method", "scheme", "loss", "left_out", "fingerprint", "looked")
+_WORDS = ("method", "scheme", "loss", "left_out", "fingerprint", "optima_search")
 _SINCE_4 = {
-    "looked": "local",
+    "optima_search": "local",
     "dof": 31,
     "memory": None,
+    "better_theta": None,
 }  # what files of earlier versions do not say
 _COLUMNS_SINCE_4 = {"optimum": 0, "gain": 0.0, "shift": 0.0, "ways": 1}
 _FOLDS = {
@@ -149,6 +150,7 @@ def write_result(
         "folds": pack_table(result.folds),
         "pointwise": pack_table(result.pointwise),
         "theta": pack_array(result.theta),
+        "better_theta": None if result.better_theta is None else pack_array(result.better_theta),
         "fit": _of_summary(result.summary),
     }
     try:
@@ -220,11 +222,15 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("pointwise has clusters out of range")
     if theta.ndim != 2 or len(theta) != len(folds):
         raise ValueError(f"theta has shape {theta.shape} for {len(folds)} folds")
+    better = None if document["better_theta"] is None else to_array(document["better_theta"])
+    if better is not None and better.shape != theta.shape[1:]:
+        raise ValueError(f"better_theta has shape {better.shape} for {theta.shape[1]} parameters")
     return {
         **plain,
         "folds": folds,
         "pointwise": pointwise,
         "theta": theta,
+        "better_theta": better,
         "fit": _to_summary(document["fit"]),
         "about": dict(document["about"]),
     }

@@ -17,10 +17,13 @@ the transition matrix says.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
+
+if TYPE_CHECKING:
+    from fitonce.objectives.base import Objective
 
 _BIAS = 0.1
 _MOST = 0.4  # times n^(2/3) waves: the usual rule, in case the fit knows too little about memory
@@ -112,6 +115,15 @@ def waves_for(steps: int, memory: float) -> float:
     return steps * np.sqrt(3.0 * _BIAS) / (np.pi * max(memory, 1e-9))
 
 
+def memory_by_states(terms: Terms, objective: Objective, theta: np.ndarray) -> float:
+    """The memory of losses at sites along time, in steps, as the states of a model have it; 0 where they
+    follow no chain."""
+    transition = objective.transition(theta)
+    if transition is None or not terms.are_finite:
+        return 0.0
+    return memory_of(terms, objective.state_probabilities(theta), transition)
+
+
 def memory_of(terms: Terms, shares: np.ndarray, transition: np.ndarray) -> float:
     """The memory of losses that depend on a state, in steps: sqrt(sum_h h^2 c_h / (2 sum_h c_h)), about
     1 / (1 - a) where all of a loss depends on a state whose autocorrelations are a^h.
@@ -134,8 +146,7 @@ def memory_of(terms: Terms, shares: np.ndarray, transition: np.ndarray) -> float
         ahead = ahead - usual @ ahead
         covariance = float(usual @ (levels * ahead))
         total, spread = total + 2.0 * covariance, spread + 2.0 * lag**2 * covariance
-        if (
-            float(usual @ ahead**2) <= _NEGLIGIBLE**2 * variance
-        ):  # not a covariance, which may cross zero
+        # Not of a covariance, which may cross zero.
+        if float(usual @ ahead**2) <= _NEGLIGIBLE**2 * variance:
             break
     return float(np.sqrt(max(spread, 0.0) / (2.0 * total))) if total > 0 else 0.0

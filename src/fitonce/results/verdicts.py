@@ -15,9 +15,9 @@ Verdicts, for a tolerance in units of the loss (by default a tenth of the standa
 estimate):
 
 * good: three times the error is within the tolerance, the step is shorter than one standard error
-  and leaves less than half of the gradient (so the quadratic model appears to hold), and the parameters
-  are no farther from the full fit than the amount of data left out explains (otherwise there may be
-  another optimum);
+  and leaves less than half of the gradient (so the quadratic model appears to hold), and there is no
+  sign of a better optimum: the parameters are no farther from the full fit than the amount of data left
+  out explains, and the optimum was found at least twice if others were looked for;
 * fair: the error is within the tolerance, but one of these fails;
 * bad: anything else, including a loss or an error that is not a number;
 * unchecked: no gradient was taken.
@@ -86,11 +86,11 @@ def verdicts(
     rates: np.ndarray,
     checked: np.ndarray,
     tolerance: float,
-    away: np.ndarray | bool = False,
+    doubtful: np.ndarray | bool = False,
 ) -> list[Verdict]:
-    """One verdict per fold; a rate is nan where no step ahead was needed; `away`: the fold's parameters
-    are more than ten times as far from the full fit as usual for its size."""
-    good = (SAFETY * errors <= tolerance) & sound(distances, rates) & ~np.asarray(away)
+    """One verdict per fold; a rate is nan where no step ahead was needed; `doubtful`: there may be a
+    better optimum."""
+    good = (SAFETY * errors <= tolerance) & sound(distances, rates) & ~np.asarray(doubtful)
     fair = errors <= tolerance  # False for nan, which is therefore bad
     chosen = np.select([~checked, good, fair], [0, 1, 2], default=3)
     order = (Verdict.UNCHECKED, Verdict.GOOD, Verdict.FAIR, Verdict.BAD)

@@ -142,12 +142,25 @@ class NativeChainObjective(ChainObjective):
 
     @cached_property
     def _tangents_pay(self) -> bool:
-        """Whether H is faster by tangents than by differences of gradients in groups of folds; in
-        nanoseconds, as measured."""
-        if isinstance(self.scheme, Increments):  # whose tangents are those of JAX
-            return False
-        of_steps, size = len(self.steps.index) * self.model.n_states, self.space.size
-        return 1e6 + of_steps * (900 + 35 * size) < size * (3e4 + 8 * self._operations)
+        """Whether H is faster by tangents than by differences of gradients in groups of folds."""
+        by_jax = isinstance(self.scheme, Increments)
+        return not by_jax and self._seconds_of_tangents < self.space.size * self._seconds_of_gradient
+
+    @property
+    def _seconds_of_gradient(self) -> float:
+        """In a group of folds, as measured."""
+        return 1e-9 * (3e4 + 8 * self._operations)
+
+    @property
+    def _seconds_of_tangents(self) -> float:
+        """Of H by tangents, as measured."""
+        of_steps = len(self.steps.index) * self.model.n_states
+        return 1e-9 * (1e6 + of_steps * (900 + 35 * self.space.size))
+
+    @property
+    def gradients_per_hessian(self) -> float:
+        ratio = self._seconds_of_tangents / self._seconds_of_gradient
+        return ratio if self._tangents_pay else super().gradients_per_hessian
 
     @cached_property
     def _group_size(self) -> int:

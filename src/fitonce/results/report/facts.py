@@ -87,8 +87,17 @@ def estimate_section(result: Result) -> Markup:
                 f"Mean over folds of {loss_in_words(result.scheme, result.loss)}. Lower is better."
             ),
             paragraph(tag("strong", "Folds in the estimate: "), result.treatment, "."),
+            *_optima(result),
         ]
     )
+
+
+def _optima(result: Result) -> list[Markup]:
+    """Other optima of the folds, and a better one of the fit."""
+    said = [result.about_optima] if result.about_optima else []
+    if result.better_theta is not None:
+        said.insert(0, "the fit is not at its best optimum: a fold led to a better one, cv.better")
+    return [paragraph(text[0].upper() + text[1:] + ".") for text in said]
 
 
 def _share(result: Result) -> str:

@@ -1,0 +1,101 @@
+"""A result of cross-validation as text, the estimate first and every doubt beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fitonce.core.status import Rung
+from fitonce.core.wording import counted, duration
+from fitonce.results.standard_errors import FEW
+from fitonce.results.summary import loss_in_words
+from fitonce.results.verdicts import sound
+
+if TYPE_CHECKING:
+    from fitonce.results.result import CVResult
+
+
+def lines_of(cv: CVResult) -> list[str]:
+    """Of the printed result."""
+    spread = f"+- {cv.se:.4f}" if np.isfinite(cv.se) else "(no se)  "
+    damped = f", H damped by {cv.damping:g}" if cv.damping else ""
+    averaged = loss_in_words(cv.scheme, cv.loss)
+    lines = [
+        f"Cross-validation: {cv.left_out}",
+        f"  estimate  {cv.estimate:.4f} {spread}   mean over folds of {averaged}",
+        *_certainty(cv),
+        f"  control   {cv.control:.4f}            same folds, parameters not adjusted",
+        f"  method    {cv.method}, scheme {cv.scheme}{damped}{_rungs(cv)}",
+        f"  trust     {_trust(cv)}",
+        *([f"            {cv.about_optima}"] if cv.about_optima else []),
+    ]
+    if cv.better_theta is not None:
+        better = "not the best optimum: a fold led to a better one, fo.fit(model, data, init=cv.better)"
+        lines.insert(1, f"  FIT       {better}")
+    untrusted = cv.folds[~cv.folds["ok"] | (cv.folds["verdict"] == "bad") | cv.folds["away"]]
+    if len(untrusted) or cv.n_unfinished:
+        lines.append(f"  FOLDS     {cv.treatment}")
+    for fold, row in untrusted.iloc[:5].iterrows():
+        error = f"; estimated loss error {row['error']:.2g}" if np.isfinite(row["error"]) else ""
+        lines.append(f"            fold {fold}: {row['status']}{error}")
+    times = f"  time      {duration(cv.seconds)}"
+    if cv.compiling > 0.2 * cv.seconds:
+        times += f", including {duration(cv.compiling)} compiling"
+    if cv.method != "exact" and np.isfinite(cv.refits_seconds):
+        times += (
+            f"; {counted(len(cv.folds), 'refit')} would take about {duration(cv.refits_seconds)} "
+            f"(the fit took {duration(cv.refits_seconds / len(cv.folds))} without compiling)"
+        )
+    lines.append(times)
+    if not cv.fit.ok:
+        lines.append(f"  FIT       {cv.fit.status}")
+    return lines
+
+
+def _certainty(cv: CVResult) -> list[str]:
+    """Where the standard error comes from."""
+    if not np.isfinite(cv.se):
+        return []
+    if cv.dof < 2:
+        why = f"losses remember about {cv.memory:.0f} steps"
+        if np.isnan(cv.memory):
+            why = "there are only two sequences or regions"
+        return [f"            too short to tell: {why}, the se is a guess"]
+    low, high = cv.interval()
+    things = "stretches" if np.isfinite(cv.memory) else "parts"
+    few = " (few: the se itself is uncertain)" if cv.stretches < FEW else ""
+    text = f"95 %: {low:.4f} to {high:.4f}; se from about {cv.stretches:.0f} independent {things}{few}"
+    return [f"            {text}"]
+
+
+def _rungs(cv: CVResult) -> str:
+    if cv.method not in ("auto", "loo"):
+        return ""
+    counts = cv.folds["rung"].value_counts()
+    named = [f"{counts[rung.value]:,} {rung.value}" for rung in Rung if rung.value in counts]
+    return "; folds by rung: " + ", ".join(named)
+
+
+def _trust(cv: CVResult) -> str:
+    verdicts = cv.folds.loc[cv.folds["verdict"] != "unchecked", "verdict"]
+    if verdicts.empty and cv.damping:
+        return "not checked: steps with a damped H are too short to estimate the error"
+    if verdicts.empty and not cv.fit.ok:
+        return "not checked: H is not positive definite at the fit"
+    if verdicts.empty and cv.method == "auto":
+        return "not checked: the budget ended before any fold was checked"
+    if verdicts.empty:
+        return "not checked; pass check= for an error estimate"
+    counts = verdicts.value_counts()
+    named = ", ".join(f"{counts[name]:,} {name}" for name in ("good", "fair", "bad") if name in counts)
+    some, size = len(verdicts) < len(cv.folds), ""
+    if np.isfinite(cv.se) and cv.se > 0:
+        ratio = cv.error / cv.se
+        size = f", {100 * ratio:.2g} % of se" if ratio < 1 else f", {ratio:.1f} x se"
+    holds = sound(cv.folds["distance"].to_numpy(), cv.folds["rate"].to_numpy())[cv.folds["ok"]].all()
+    about = "about" if holds or some else "at least"  # a lower bound where the quadratic model fails
+    text = f"error of the estimate {about} {cv.error:.1e}{size}; verdicts: {named}"
+    if counts.get("bad", 0) and cv.method in ("ij", "onestep", "none", "newton"):
+        text += "; use method='auto'"
+    return text + (f" ({len(verdicts):,} of {len(cv.folds):,} folds checked)" if some else "")
