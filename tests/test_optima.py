@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from reproduce.cases import EARTHQUAKES as COUNTS
@@ -163,14 +165,19 @@ def test_an_optimum_found_once_is_not_called_good(searched):
     assert set(searched.folds.loc[~once, "verdict"]) == {"good"}
 
 
-def test_a_worse_fit_is_told_and_the_better_one_offered(four):
+def test_a_worse_fit_is_told_and_the_better_one_offered(four, tmp_path):
     worse = fo.fit(four.model, COUNTS, init=four.objective.space.params_at(four.optima.thetas[1]))
     assert worse.ok
     assert worse.value > four.value + 0.5
     cv = fo.cross_validate(worse, FOLDS)
     assert "not the best optimum" in repr(cv).splitlines()[1]
+    assert "folds led to a better fit: worse" in fo.compare({"worse": cv}).doubts
     again = fo.fit(four.model, COUNTS, init=cv.better)
     assert again.value == pytest.approx(four.value, abs=1e-6)
+    back = fo.load(cv.save(tmp_path / "cv.json"))
+    np.testing.assert_array_equal(back.better_theta, cv.better_theta)
+    assert repr(back) == repr(cv)
+    assert "not at its best optimum" in back.to_html(tmp_path / "cv.html").read_text(encoding="utf-8")
 
 
 # --- what results say ----------------------------------------------------------------------------
@@ -221,10 +228,10 @@ def test_long_data_are_searched_in_some_folds_only():
     local = fo.cross_validate(fit, folds, method="exact", optima=0)
     assert cv.optima_search == "partly"
     assert "in some of the folds only" in repr(cv)
-    size = len(fit.theta)
-    work = [c.folds["gradients"].sum() + size * c.folds["hessians"].sum() for c in (local, cv)]
-    cheap = 2e7 / 20_000  # gradients that are always allowed
-    assert 0 < work[1] - work[0] <= 1.5 * max(2 * work[0], cheap)
+    cost = fit.objective.gradients_per_hessian
+    work = [c.folds["gradients"].sum() + cost * c.folds["hessians"].sum() for c in (local, cv)]
+    cheap = 1e9 / fit.objective.bytes_per_fold  # gradients that are always allowed
+    assert 0 < work[1] - work[0] <= 1.5 * max(work[0], cheap)
 
 
 def test_points_are_compared_with_the_other_optima_of_the_fit():
@@ -252,22 +259,78 @@ def test_a_budget_that_is_spent_leaves_no_search(four):
 
 
 @pytest.mark.parametrize("kernel", ["native", "scan"])
-def test_compiled_chains_are_searched_as_well(kernel):
-    fit = fo.fit(fo.models.PoissonHMM(2), COUNTS, kernel=kernel)
-    cv = fo.cross_validate(fit, FOLDS.some(np.array([3, 4, 5])), method="exact")
+def test_compiled_chains_find_the_same_optima(kernel, four, searched):
+    """From a fit at a worse optimum, to which folds may not stay bound."""
+    worse = four.objective.space.params_at(four.optima.thetas[1])
+    fit = fo.fit(four.model, COUNTS, init=worse, kernel=kernel)
+    some = np.arange(0, 100, 25)
+    cv = fo.cross_validate(fit, FOLDS.some(some), method="exact")
     assert cv.optima_search in ("searched", "partly")
-    assert cv.folds["ok"].all()
+    best = objectives(four, searched, FOLDS)[some]
+    np.testing.assert_allclose(objectives(four, cv, FOLDS.some(some)), best, atol=1e-6)
 
 
-def test_sequences_and_maps_are_searched():
+def two_ways(model, data, folds, worse):
+    """Folds' objectives from a fit at a worse optimum, with the search and without."""
+    fit = fo.fit(model, data, init=worse)
+    found = [fo.cross_validate(fit, folds, method="exact", optima=n) for n in (10, 0)]
+    if folds.kind == "sequences":
+        fit = replace(fit, objective=fit.objective.with_scheme(fo.schemes.Structures()))
+    return [objectives(fit, cv, folds) for cv in found]
+
+
+def test_sequences_are_searched():
     rng = np.random.default_rng(0)
-    data = [rng.poisson(rng.choice([3.0, 9.0], 25)).astype(float) for _ in range(9)]
-    fit = fo.fit(fo.models.PoissonHMM(2), data)
-    cv = fo.cross_validate(fit, fo.folds.structures(fit.data), method="exact")
-    assert cv.optima_search == "searched"
+    data = [rng.poisson(rng.choice([3.0, 9.0, 20.0], 12)).astype(float) for _ in range(9)]
+    fit = fo.fit(fo.models.PoissonHMM(4), data, restarts=20)
+    assert len(fit.optima) > 1
+    worse = fit.params_at(fit.optima.thetas[-1])
+    with_search, without = two_ways(fit.model, data, fo.folds.structures(fit.data), worse)
+    assert (without - with_search > 0.01).all()
+
+
+def test_maps_are_searched():
+    rng = np.random.default_rng(1)
     edges = [(k, k + 1) for k in range(29)]
-    model = fo.models.PottsMixture(edges, n_classes=2, emission="poisson", beta=0.5)
-    site = fo.fit(model, rng.poisson(np.repeat([3.0, 12.0], 15)))
-    cv = fo.cross_validate(site, fo.folds.regions(model, percent=10, n=5), method="exact")
-    assert cv.optima_search in ("searched", "partly")
-    assert cv.folds["ok"].all()
+    model = fo.models.PottsMixture(edges, n_classes=3, emission="poisson", beta=0.2)
+    counts = rng.poisson(rng.choice([3.0, 8.0, 20.0], 30))
+    fit = fo.fit(model, counts, restarts=10)
+    assert len(fit.optima) > 1
+    folds = fo.folds.regions(model, percent=10, n=4)
+    with_search, without = two_ways(model, counts, folds, fit.params_at(fit.optima.thetas[-1]))
+    best = objectives(fit, fo.cross_validate(fit, folds, method="exact"), folds)
+    np.testing.assert_allclose(with_search, best, atol=1e-6)
+    assert (without - best > 1.0).sum() == 2
+
+
+def test_places_where_em_slows_down_are_no_optima():
+    rng = np.random.default_rng(0)
+    edges = [(k, k + 1) for k in range(29)]
+    model = fo.models.PottsMixture(edges, n_classes=3, emission="poisson", beta=0.5)
+    fit = fo.fit(model, rng.poisson(np.repeat([3.0, 8.0, 15.0], 10)), restarts=20, optima=0)
+    assert fit.optima.found.tolist() == [20]
+    again = fo.fit(model, fit.data, restarts=1, seed=7)
+    assert again.value == pytest.approx(fit.value, abs=1e-6)
+
+
+def test_frozen_parameters_stay_where_they_are():
+    frozen = fo.models.PoissonHMM(2, frozen={"transition": [[0.9, 0.1], [0.1, 0.9]]})
+    cv = fo.cross_validate(fo.fit(frozen, COUNTS), FOLDS.some(np.arange(5)))
+    assert cv.optima_search == "searched"
+    np.testing.assert_array_equal(cv.params(3)["transition"], [[0.9, 0.1], [0.1, 0.9]])
+
+
+def test_scheme_b_is_searched(four):
+    some = FOLDS.some(np.arange(0, 100, 10))
+    cv, local = (fo.cross_validate(four, some, scheme="B", optima=n) for n in (10, 0))
+    objective = four.objective.with_scheme(fo.schemes.B())
+    values = [[objective(t, w) for t, w in zip(r.theta, some.weights, strict=True)] for r in (cv, local)]
+    moved = (cv.folds["optimum"] != 0).to_numpy()
+    assert moved.any()
+    assert (np.subtract(*values)[moved] < -1e-3).all()
+    np.testing.assert_allclose(np.subtract(*values)[~moved], 0.0, atol=1e-6)
+
+
+def test_little_memory_finds_the_same(four, searched):
+    cv = fo.cross_validate(four, FOLDS, memory_limit="70MB")
+    np.testing.assert_allclose(cv.folds["loss"], searched.folds["loss"], atol=1e-6)

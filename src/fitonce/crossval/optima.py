@@ -203,8 +203,7 @@ class _Explorer:
     def _affordable_folds(self, starts: int) -> np.ndarray:
         """The folds that have random starts: all if that is cheap, or as many as take as much work as
         was done so far, spread over the data, whatever the order of the folds."""
-        cheap = 0.0 if self.objective.traits.compiles else cheap_gradients(self.objective)
-        gradients = max(cheap, self.batches.work_in_gradients)
+        gradients = max(cheap_gradients(self.objective), self.batches.work_in_gradients)
         count, dropped = self.batches.n_folds, self.scoring.folds.dropped
         most = int(np.clip(gradients / (starts * USUAL_GRADIENTS), 1, count))
         order = np.lexsort([[part[0] for part in dropped], [part.mean() for part in dropped]])

@@ -110,9 +110,23 @@ def _alone(objective: Objective, start: np.ndarray, max_iterations: int | None) 
         theta = expectation_maximisation(objective, theta, max_iterations or _MOST_EM)
     if traits.m_steps != "all":
         theta = _lbfgs(objective, theta, max_iterations or usual)
-    elif traits.blocks and not (traits.products and traits.compiles):  # else products do as much later
+    elif not ends_in_em(objective):
         theta = _in_metric(objective, theta[None], max_iterations or usual)[0]
     return Run(theta, objective(theta), now() - started)
+
+
+def ends_in_em(objective: Objective) -> bool:
+    """Whether starts end where EM slows down, some way from an optimum: Newton's method or products with
+    H do the rest, from the best of them."""
+    traits = objective.traits
+    return traits.m_steps == "all" and not (traits.blocks and not (traits.products and traits.compiles))
+
+
+def to_optimum(objective: Objective, run: Run) -> Run:
+    """On from where EM ended, by L-BFGS."""
+    started = now()
+    theta = _lbfgs(objective, run.x, _BEFORE_NEWTON)
+    return Run(theta, objective(theta), run.seconds + now() - started)
 
 
 @in_float64

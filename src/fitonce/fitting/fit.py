@@ -29,12 +29,12 @@ from fitonce.fitting.footprint import hold_point
 from fitonce.fitting.hessian import HessianOperator
 from fitonce.fitting.optima import (
     DEFAULT_OPTIMA,
+    SAME,
     Optima,
     check_optima,
     distinct,
     explore,
     first_of_best,
-    same_optimum,
 )
 from fitonce.fitting.summarise import summary_of
 from fitonce.objectives.base import Objective
@@ -287,7 +287,7 @@ def fit(
     with stage("Newton steps to the minimum", progress):
         found = finish(objective.run_on(place), best.x, tolerance, steps)
     times = (time.perf_counter() - started, now() - ending + best.seconds)
-    pool = distinct(runs, same_optimum(objective) if max_iterations is None else np.inf)
+    pool = distinct(runs, SAME if max_iterations is None else np.inf)
     pool = pool.at_best(found.theta, objective(found.theta), optima)
     return _result(objective, found, times, runs, pool)
 

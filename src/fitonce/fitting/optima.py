@@ -17,18 +17,16 @@ import pandas as pd
 
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import counted
-from fitonce.fitting.descent import Run, descend
+from fitonce.fitting.descent import Run, descend, ends_in_em, to_optimum
 from fitonce.objectives.base import Objective
 
 DEFAULT_OPTIMA = 10
 SAME = 1e-3  # nats: values of one optimum reached twice
-SAME_BY_EM = 0.05  # nats: where EM alone ends a start, a little short of its optimum
 ROUNDING = 1e-12  # relative, in sums over the data
 _ENOUGH = 0.1  # chance of a new optimum at the next start
 _STARTS = 4  # at most, for each optimum to look for
 _GRADIENTS = 100  # that a start usually takes
-_CHEAP = 4e7  # sites in all gradients of a search, with few parameters: a second or two
-_FEW_PARAMETERS = 20
+_CHEAP = 1e9  # bytes that gradients write in about two seconds, in native loops and by JAX
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +93,8 @@ def check_optima(optima: Any) -> None:
 
 
 def cheap_gradients(objective: Objective) -> float:
-    """How many gradients take a second or two, in native loops."""
-    size = max(objective.space.size, _FEW_PARAMETERS) / _FEW_PARAMETERS
-    return _CHEAP / (objective.collection.n_sites * size)
-
-
-def same_optimum(objective: Objective) -> float:
-    """In nats: ends of starts in one optimum differ by less."""
-    return SAME_BY_EM if objective.traits.compiles else SAME
+    """How many gradients take a second or two: their time goes with the memory that a pass touches."""
+    return _CHEAP / objective.bytes_per_fold
 
 
 def is_same(value: float, lowest: float, same: float) -> bool:
@@ -138,16 +130,20 @@ def explore(
     objective: Objective, runs: list[Run], points: Iterator[np.ndarray], optima: int
 ) -> list[Run]:
     """The runs, and more of them from `points` while they end in different optima and a new one is
-    likely: up to four for each of `optima` if that is cheap, or twice as many as there are."""
+    likely: up to four for each of `optima` if that is cheap, or twice as many as there are. Where EM
+    ended them apart, they are taken on to their optima."""
     cheap = cheap_gradients(objective) / _GRADIENTS
     most = int(min(_STARTS * optima, max(cheap, 2 * len(runs))))
     together = max(len(runs), objective.traits.together)
+    by_em = ends_in_em(objective)
+    if by_em and len(distinct(runs)) > 1:
+        runs = [to_optimum(objective, run) for run in runs]
     while len(runs) < most:
-        pool = distinct(runs, same_optimum(objective))
+        pool = distinct(runs)
         if len(pool) < 2 or pool.unseen <= _ENOUGH:
             break
         more = descend(objective, list(islice(points, min(together, most - len(runs)))))
         if not more:
             break
-        runs = runs + more
+        runs = runs + ([to_optimum(objective, run) for run in more] if by_em else more)
     return runs

@@ -61,9 +61,9 @@ def loss_errors(
         sizes: (F,) how many points the fold scores, by which the sum of a row is divided.
         rates: (F,) share of the gradient that remains one step ahead.
     """
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # a step ahead may lead anywhere
         change = np.where(counted, ahead - losses, 0.0)
-    first = (np.abs(change.sum(1)) + np.sqrt(np.sum(change**2, 1))) / sizes
+        first = (np.abs(change.sum(1)) + np.sqrt(np.sum(change**2, 1))) / sizes
     return first / (1.0 - np.minimum(rates, _SLOWEST))
 
 
