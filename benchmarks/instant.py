@@ -14,7 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 from reproduce.cases import machine
+from reproduce.traffic import FOLDER
 
 import fitonce
 
@@ -31,14 +34,28 @@ fit = fo.fit(fo.models.PoissonHMM(2), counts)
 fo.cross_validate(fit, fo.folds.kfold(fit.data, 5))
 fo.loo(fit)
 """
+_IN_PYTHON = """
+import time
+began = time.perf_counter()
+import fitonce as fo
+times = [time.perf_counter()]
+fit = fo.fit(fo.models.PoissonHMM(3), counts)
+times.append(time.perf_counter())
+fo.cross_validate(fit, fo.folds.blocks(fit.data, percent=10, n=100))
+times.append(time.perf_counter())
+fo.loo(fit)
+times.append(time.perf_counter())
+print(*np.diff([began, *times]))
+"""
 _SEQUENCES = """
 import numpy as np
 rng = np.random.default_rng({seed})
 means = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 2.5]])
 data = []
 for _ in range(40):
-    z = np.cumsum(rng.random(200) < 0.1) % 3
-    data.append(means[z] + rng.normal(size=(200, 2)))
+    length = rng.integers({shortest}, {longest} + 1)
+    z = np.cumsum(rng.random(length) < 0.1) % 3
+    data.append(means[z] + rng.normal(size=(length, 2)))
 """
 _OURS = """
 import fitonce as fo
@@ -78,9 +95,19 @@ import time
 import fitonce as fo
 model = fo.models.GaussianHMM({states}, covariance="{covariance}")
 fo.fit(model, data[:5], restarts=1, max_iterations=2)  # imports, and loops read from disk
-started = time.perf_counter()
+times = [time.perf_counter()]
 fit = fo.fit(model, data, restarts=1)
-print(time.perf_counter() - started, fit.ok, len(fit.theta))
+times.append(time.perf_counter())
+H = fit.objective.hessians(fit.theta[None], fit.objective.base[None])
+times.append(time.perf_counter())
+J = fit.objective.with_scheme(fo.schemes.Structures()).cross(fit.theta)
+times.append(time.perf_counter())
+ok = [fit.ok]
+for folds in (fo.folds.structures(fit.data, k=10), fo.folds.structures(fit.data)):
+    cv = fo.cross_validate(fit, folds, optima=0)
+    times.append(time.perf_counter())
+    ok.append(int(cv.folds["ok"].sum()))
+print(*np.diff(times), *ok, len(fit.theta))
 """
 _HMMLEARN_TEXTBOOK = """
 import time
@@ -116,12 +143,37 @@ def _commands(folder: Path) -> None:
     _write(folder / "counts.csv", 1)
     select = ["select", "counts.csv", "--model", "poisson-hmm", "--states", "1..5", "--quiet"]
     _row("fitonce select, 1 to 5 states", _command(select, folder))
+    steps = map(float, _said(_COUNTS.format(seed=2) + _IN_PYTHON).split())
+    names = ("import", "fit", "cv of 100 folds", "loo")
+    print(
+        "in Python: " + ", ".join(f"{n} {t:.2f} s" for n, t in zip(names, steps, strict=True)),
+        flush=True,
+    )
+    _motion(folder)
 
 
 def _sequences() -> None:
-    data = _SEQUENCES.format(seed=0)
-    ours, theirs = _python(data + _OURS), _python(data + _HMMLEARN)
-    _row("40 sequences x 200, leave one out", ours, f"hmmlearn's loop {theirs:.1f} s", theirs)
+    for name, shortest, longest in (("200", 200, 200), ("137 to 185", 137, 185)):
+        data = _SEQUENCES.format(seed=0, shortest=shortest, longest=longest)
+        ours, theirs = _python(data + _OURS), _python(data + _HMMLEARN)
+        _row(
+            f"40 sequences of {name} steps, leave one out",
+            ours,
+            f"hmmlearn's loop {theirs:.1f} s",
+            theirs,
+        )
+
+
+def _motion(folder: Path) -> None:
+    """Six sequences of motion capture with full covariances, from a file."""
+    data = fitonce.datasets.load("mocap6", FOLDER)
+    frames = [
+        pd.DataFrame(np.asarray(x)).add_prefix("channel").assign(trial=n) for n, x in enumerate(data)
+    ]
+    pd.concat(frames).to_csv(folder / "motion.csv", index=False)
+    words = ["cv", "motion.csv", "--model", "gaussian-hmm-full", "--states", "3"]
+    seconds = _command([*words, "--group", "trial", "--quiet"], folder)
+    _row("fitonce cv, motion capture, 6 sequences, full covariances, 3 states", seconds)
 
 
 def _textbook() -> None:
@@ -137,10 +189,16 @@ def _textbook() -> None:
 
 def _beside_hmmlearn(what: str, data: str, covariance: str, states: int) -> None:
     how = {"states": states, "covariance": covariance}
-    ours = _said(data + _OUR_TEXTBOOK.format(**how)).split()
+    *times, fit_ok, of_ten, of_all, size = _said(data + _OUR_TEXTBOOK.format(**how)).split()
     theirs = float(_said(data + _HMMLEARN_TEXTBOOK.format(**how)))
-    name = f"{what}, {covariance}, {states} states, D = {ours[2]}, certified: {ours[1]}, fit"
-    _row(name, float(ours[0]), f"hmmlearn {theirs:.2f} s", theirs)
+    name = f"{what}, {covariance}, {states} states, D = {size}, certified: {fit_ok}, fit"
+    fit, hessian, cross, ten, every = map(float, times)
+    _row(name, fit, f"hmmlearn {theirs:.2f} s", theirs)
+    print(
+        f"    H {hessian:.3f} s, J {cross:.3f} s; 10-fold {ten:.2f} s, {of_ten} of 10 certified; leave one "
+        f"sequence out {every:.2f} s, {of_all} certified",
+        flush=True,
+    )
 
 
 def _row(name: str, seconds: float, peer: str = "", theirs: float | None = None) -> None:
