@@ -1,18 +1,25 @@
 """How often the number of states is found, and how well what was chosen predicts.
 
-Series of a Gaussian HMM (unit noise, means some standard deviations apart, states that last ten steps) are given
-to models with one state up to one more than the truth. Rules: the least held-out loss; the simplest within one
-paired standard error of it; the simplest that is not clearly worse (the default of `fo.select`); AIC, BIC and
-ICL. `excess` is the loss of the chosen model on a fresh long series, above that of the best candidate there.
+Series of a Gaussian HMM (unit noise, means some standard deviations apart, states that last ten steps) are
+given to models with one state up to one more than the truth; so are maps of counts with two or three
+classes, and autoregressions of order two with orders one to four. `excess` is the loss of the chosen model
+on fresh data, above that of the best candidate there.
+
+Designs: the default of `fo.select` (20 stretches, each scored as a whole), the same without the search for
+other optima in the folds, the same points one by one, blocks of 10 % and single points drawn at random,
+and the future. All but the default are without the search, which takes most of the time. Rules: the least
+loss; the simplest within one paired standard error; the simplest that predicts about as well (the
+default). AIC, BIC and ICL on the same fits.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,10 +30,17 @@ from reproduce.cases import machine
 
 SERIES, FRESH = 200, 5000
 STAY = 0.9
-SCORES = ("pointwise", "joint")
-KINDS = ("points", "blocks")
-RULES = ("least", "one se", "clear")
+LONG = 1000  # steps: from here only the default, and what was the default before
 CRITERIA = ("aic", "bic", "icl")
+
+
+class Task(NamedTuple):
+    """Candidates by name, the simplest first, data, and fresh data to judge the choice by."""
+
+    candidates: dict[str, Any]
+    data: Any
+    fresh: Any
+    along_time: bool = True
 
 
 def series(states: int, apart: float, steps: int, rng: np.random.Generator) -> np.ndarray:
@@ -35,36 +49,104 @@ def series(states: int, apart: float, steps: int, rng: np.random.Generator) -> n
     return apart * ((rng.integers(states) + moves) % states) + rng.normal(size=steps)
 
 
-def one(states: int, apart: float, steps: int, seed: int) -> list[dict[str, Any]]:
-    """What each rule chooses on one series."""
+def chain(states: int, apart: float, steps: int, seed: int) -> Task:
     rng = np.random.default_rng(seed)
-    x, fresh = series(states, apart, steps, rng), series(states, apart, FRESH, rng)
-    candidates = range(1, states + 2)
-    fits = {str(k): fo.fit(fo.models.GaussianHMM(k), x) for k in candidates}
-    ahead = {name: -fit.log_likelihood_of(fresh)[0] / FRESH for name, fit in fits.items()}
-    picks = {name: _by_criterion(fits, name) for name in CRITERIA}
-    for kind, score in product(KINDS, SCORES):
-        folds = {
-            "points": lambda: fo.folds.iid(x, percent=10, n=20, seed=seed),
-            "blocks": lambda: fo.folds.blocks(x, percent=10, n=20, seed=seed),
-        }[kind]()
-        results = {name: fo.cross_validate(fit, folds, loss=score) for name, fit in fits.items()}
-        found = fo.compare(results)
-        table = found.table.loc[list(fits)]
+    models = {str(k): fo.models.GaussianHMM(k) for k in range(1, states + 2)}
+    return Task(models, series(states, apart, steps, rng), series(states, apart, FRESH, rng))
+
+
+def autoregression(steps: int, seed: int) -> Task:
+    rng = np.random.default_rng(seed)
+
+    def made(steps: int) -> np.ndarray:
+        x = np.zeros(steps + 50)
+        for t in range(2, len(x)):
+            x[t] = 0.5 * x[t - 1] - 0.3 * x[t - 2] + rng.normal()
+        return x[50:, None]
+
+    models = {str(p): fo.models.ARHMM(1, p, noise="state") for p in (1, 2, 3, 4)}
+    return Task(models, made(steps), made(FRESH))
+
+
+def potts(classes: int, side: int, seed: int) -> Task:
+    """Counts on a narrow grid, its classes in bands with ragged edges."""
+    rng, width = np.random.default_rng(seed), 6
+    size = side * width
+    edges = [(k, k + 1) for k in range(size) if k % width < width - 1]
+    edges += [(k, k + width) for k in range(size - width)]
+    rates = np.array([3.0, 8.0, 16.0])[:classes]
+
+    def made() -> np.ndarray:
+        row = np.arange(size) // width + rng.integers(-1, 2, size)
+        return rng.poisson(rates[np.clip(row * classes // side, 0, classes - 1)]).astype(float)
+
+    models = {
+        str(k): fo.models.PottsMixture(edges, n_classes=k, emission="poisson", beta=0.6)
+        for k in range(1, classes + 2)
+    }
+    return Task(models, made(), made(), along_time=False)
+
+
+def designs(task: Task, seed: int) -> dict[str, dict[str, Any]]:
+    """Arguments of `fo.select` by name."""
+    found: dict[str, dict[str, Any]] = {"stretches joint, searched": {}}
+    if not task.along_time:
+        return found | {"joint": {"optima": 0}}
+    steps = len(task.data)
+    blocks = partial(fo.folds.blocks, percent=10, n=20, seed=seed)
+    found["blocks one by one"] = {"folds": blocks, "loss": "pointwise", "optima": 0}
+    if steps >= LONG:
+        return found
+    stretches = partial(fo.folds.kfold, k=20)
+    begin = [int(steps * share) for share in np.linspace(0.3, 0.9, 7)]
+    ahead = partial(fo.folds.future, start=begin, horizon=steps // 10)
+    points = partial(fo.folds.iid, percent=10, n=20, seed=seed)
+    return found | {
+        "stretches joint": {"optima": 0},
+        "stretches one by one": {"folds": stretches, "loss": "pointwise", "optima": 0},
+        "blocks joint": {"folds": blocks, "loss": "joint", "optima": 0},
+        "points one by one": {"folds": points, "loss": "pointwise", "optima": 0},
+        "future joint": {"folds": ahead, "loss": "joint", "optima": 0},
+    }
+
+
+def one(make: Callable[[int], Task], seed: int) -> list[dict[str, Any]]:
+    """What each rule chooses on one series."""
+    task = make(seed)
+    picks: dict[str, str] = {}
+    refused: dict[str, bool] = {}
+    fits = {name: fo.fit(model, task.data) for name, model in task.candidates.items()}
+    ahead = {name: _fresh_loss(fit, task) for name, fit in fits.items()}
+    picks |= {name: _by_criterion(fits, name) for name in CRITERIA}
+    for design, how in designs(task, seed).items():
+        found = fo.select(fits, task.data, progress=False, **how)
+        table = found.table
         near = (table["difference"] <= table["difference_se"]) | (table.index == found.best)
-        tied = [name for name in fits if name in found.tied]
-        rules = {"least": found.best, "one se": str(table.index[near][0]), "clear": tied[0]}
-        picks |= {f"{kind} {score} {rule}": name for rule, name in rules.items()}
-        picks[f"{kind} {score} tied"] = str(len(tied))
+        picks[f"{design}: least"] = found.best
+        picks[f"{design}: one se"] = str(table.index[near][0])
+        picks[f"{design}: as good"] = found.simplest
+        refused[f"{design}: as good"] = len(found.as_good) > 1
     best = min(ahead.values())
     return [
-        {"rule": rule, "pick": int(name), "excess": ahead.get(name, np.nan) - best}
+        {
+            "rule": rule,
+            "pick": int(name),
+            "excess": ahead[name] - best,
+            "refused": refused.get(rule, False),
+        }
         for rule, name in picks.items()
     ]
 
 
-def _by_criterion(fits: dict[str, fo.Fit], name: str) -> str:
-    def value(fit: fo.Fit) -> float:
+def _fresh_loss(fit: Any, task: Task) -> float:
+    """A point."""
+    if task.along_time:
+        return float(-fit.log_likelihood_of(task.fresh)[0] / len(task.fresh))
+    return -fo.fit_at(fit.model, task.fresh, fit.params).log_likelihood / len(task.fresh)
+
+
+def _by_criterion(fits: dict[str, Any], name: str) -> str:
+    def value(fit: Any) -> float:
         size, count, deviance = len(fit.theta), fit.n_sites, -2.0 * fit.log_likelihood
         if name == "aic":
             return 2.0 * size + deviance
@@ -75,34 +157,45 @@ def _by_criterion(fits: dict[str, fo.Fit], name: str) -> str:
     return min(fits, key=lambda key: value(fits[key]))
 
 
-CELLS = {
-    f"K {states} apart {apart} T {steps}": (states, float(apart), steps)
-    for states, apart, steps in product((1, 2, 3, 4), (1, 2, 3), (200, 1000, 5000))
-    if states > 1 or apart == 1
+CELLS: dict[str, tuple[int, Callable[[int], Task]]] = {
+    **{
+        f"{states} states {apart} sd T {steps}": (states, partial(chain, states, float(apart), steps))
+        for steps, states, apart in product((200, 1000, 5000), (1, 2, 3, 4), (1, 2, 3))
+        if states > 1 or apart == 1
+    },
+    "AR(2) T 200": (2, partial(autoregression, 200)),
+    "AR(2) T 1000": (2, partial(autoregression, 1000)),
+    "map of 2 classes": (2, partial(potts, 2, 14)),
+    "map of 3 classes": (3, partial(potts, 3, 14)),
 }
 
 
 def main(part: str | None = None) -> None:
-    print(f"{machine()}; {SERIES} series a cell, FITONCE_SERIES changes it; cells take minutes")
     count = int(os.environ.get("FITONCE_SERIES", SERIES))
+    print(f"{machine()}; {count} series a cell (FITONCE_SERIES); cells take minutes")
+    everything = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for name in chosen(part, CELLS):
-            states, apart, steps = CELLS[name]
-            rows = pool.map(partial(one, states, apart, steps), range(count), chunksize=1)
-            _show(name, states, pd.DataFrame([row for some in rows for row in some]), count)
+            truth, make = CELLS[name]
+            rows = pool.map(partial(one, make), range(count), chunksize=1)
+            found = pd.DataFrame([row for some in rows for row in some]).assign(truth=truth)
+            everything.append(found)
+            _show(f"{name}, {count} series", found)
+    _show("all of them", pd.concat(everything))
 
 
-def _show(name: str, states: int, found: pd.DataFrame, count: int) -> None:
-    print(f"{name}, {count} series: true, too few, too many in %; excess loss in 1e-3 nats a point")
+def _show(name: str, found: pd.DataFrame) -> None:
+    print(
+        f"{name}: true, too few, too many in %; excess loss in 1e-3 nats a point; no clear winner in %"
+    )
     for rule, rows in found.groupby("rule", sort=False):
-        if str(rule).endswith("tied"):
-            print(
-                f"  {rule:>26}: more than one model not clearly worse in {100 * (rows['pick'] > 1).mean():.0f} %"
-            )
-            continue
-        shares = [100 * (rows["pick"] == states).mean(), 100 * (rows["pick"] < states).mean()]
+        true, few = (
+            100 * share.mean() for share in (rows["pick"] == rows["truth"], rows["pick"] < rows["truth"])
+        )
+        error = rows["excess"].std() / np.sqrt(len(rows))
+        refused = f"; {100 * rows['refused'].mean():.0f}" if str(rule).endswith("as good") else ""
         print(
-            f"  {rule:>26}: {shares[0]:.0f}, {shares[1]:.0f}, {100 - sum(shares):.0f}; "
-            f"{1e3 * rows['excess'].mean():.2f}",
+            f"  {rule:>36}: {true:3.0f}, {few:3.0f}, {100 - true - few:3.0f}; "
+            f"{1e3 * rows['excess'].mean():6.2f} +- {1e3 * error:.2f}{refused}",
             flush=True,
         )

@@ -1,10 +1,23 @@
-"""select: several models on the same folds, and the simplest that is as good as the best."""
+"""select: several models on the same folds, and the simplest that predicts about as well as the best.
+
+A model predicts about as well as the best where it is within one standard error of the paired difference
+(by Student's t, where few stretches make that uncertain), or where the difference over all data is below
+six nats. Less than a few nats is small whatever its standard error, which is then not to be relied on
+(Sivula, Magnusson, Matamoros and Vehtari, "Uncertainty in Bayesian leave-one-out cross-validation based
+model comparison", 2020); six was chosen by the study of `reproduce/selection.py`, as were the folds.
+Models are judged from the simplest up and the first that is not rejected is chosen: each is tested only
+if all simpler ones were rejected, so that the probability of passing over a simpler model that is true
+does not grow with the number of candidates.
+
+By default folds are 20 stretches of time (or regions), each scored as a whole: one point at a time,
+given its neighbours, hardly tells one model from another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,12 +25,17 @@ import pandas as pd
 from fitonce.core import memory
 from fitonce.core.memory import limits_memory
 from fitonce.crossval.cross_validate import cross_validate
-from fitonce.fitting.fit import fit
+from fitonce.fitting.fit import Fit, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.folds import Folds
+from fitonce.folds.catalogue import covering
+from fitonce.objectives.families import family_of, objective_of
 from fitonce.results.compare import Comparison, compare
 from fitonce.results.plots import new_axes
 from fitonce.results.result import CVResult
+
+_NATS = 6.0  # over all data: less is no clear difference
+_CHANCE = 0.32  # of a difference beyond one standard error, in either direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +44,11 @@ class Selection:
 
     Attributes:
         table: one row per model, in the order given (simplest first): `parameters`, `estimate`, `se`,
-            `control`, `error`; `difference` from the best, its paired `difference_se`, and `p`, the
-            probability of such a difference by chance; `aic` and `bic` of the full fit; `worst`
-            verdict; `failed` and `unfinished` folds; `fit`, its outcome.
+            `control`, `error`; `difference` from the best, its paired `difference_se`, `nats`, the
+            difference over all data, and `p`, its probability by chance; `aic` and `bic` of the full
+            fit; `worst` verdict; `failed` and `unfinished` folds; `fit`, its outcome.
         best: the model with the lowest held-out loss.
-        simplest: the first whose loss is within one paired standard error of the best.
+        as_good: the best and those that predict about as well, in the order given.
         skipped: models that could not be fitted, and why.
         comparison: of the results, the best first.
         results: by model.
@@ -38,7 +56,7 @@ class Selection:
 
     table: pd.DataFrame
     best: str
-    simplest: str
+    as_good: list[str]
     skipped: dict[str, str]
     comparison: Comparison = field(repr=False)
     results: dict[str, CVResult] = field(repr=False)
@@ -48,13 +66,33 @@ class Selection:
         return self.table.copy()
 
     @property
+    def simplest(self) -> str:
+        """The choice: the simplest model of those that predict about as well as the best."""
+        return self.as_good[0]
+
+    @property
     def sentence(self) -> str:
-        """The conclusion, with caveats."""
-        parts = [f"lowest held-out loss: {self.best}; simplest within one paired se: {self.simplest}"]
+        """The choice and its reasons, with caveats."""
+        if len(self.as_good) == 1:
+            parts = [f"chosen: {self.best}, which predicts best"]
+        else:
+            parts = [
+                f"chosen: {self.simplest}, the simplest of {', '.join(self.as_good)}, which predict "
+                "about as well: there is no clear winner"
+            ]
+        worse = [str(name) for name in self.table.index if str(name) not in self.as_good]
+        if worse:
+            parts.append("worse: " + ", ".join(self._by_how_much(name) for name in worse))
         usual = {name: self.table[name.lower()].astype(float) for name in ("AIC", "BIC")}
         known = {name: column for name, column in usual.items() if column.notna().any()}
         parts += [f"lowest {name}: {column.idxmin()}" for name, column in known.items()]
         return "; ".join([*parts, *self.comparison.doubts])
+
+    def _by_how_much(self, name: str) -> str:
+        row = self.table.loc[name]
+        nats = f"{row['nats']:.1f} nats in all" if np.isfinite(row["nats"]) else ""
+        chance = f"p = {row['p']:.2g}" if np.isfinite(row["p"]) else "no standard error"
+        return f"{name} ({', '.join(filter(None, (nats, chance)))})"
 
     def plot(self, ax: Any = None) -> Any:
         """The estimates with their standard errors and those of the paired differences from the best,
@@ -71,7 +109,7 @@ class Selection:
         ax.plot(place, rows["control"], "x--", color="#c2410c", lw=0.8, label="control (not adjusted)")
         marks = (
             (self.best, "*", "#1b4f8a", f"best: {self.best}"),
-            (self.simplest, "o", "none", f"simplest within one paired se: {self.simplest}"),
+            (self.simplest, "o", "none", f"chosen: {self.simplest}"),
         )
         for name, mark, fill, label in marks:
             at = rows.index.get_loc(name)
@@ -94,8 +132,9 @@ class Selection:
 def select(
     candidates: Mapping[str, Any],
     data: Any,
-    folds: Folds | Callable[[Any], Folds],
+    folds: Folds | Callable[[Any], Folds] | None = None,
     *,
+    loss: Any = None,
     restarts: int = 3,
     seed: int = 0,
     optima: int = DEFAULT_OPTIMA,
@@ -107,9 +146,12 @@ def select(
     """Fit several models, cross-validate each on the same folds, and choose among them.
 
     Args:
-        candidates: models by name, the simplest first.
+        candidates: models by name, the simplest first, or fits of them to the data.
         data: what `fo.fit` reads.
-        folds: from `fo.folds`, or a function of a fit's data that makes them.
+        folds: from `fo.folds`, or a function that makes them from the data; None: 20 stretches of
+            time or regions that cover the data, or each labelled sequence.
+        loss: of `cross_validate`; None: "joint" for stretches and regions, "pointwise" for sequences and
+            for points that are left out one by one or at random.
         restarts, seed: of the fits.
         optima: how hard to look for other optima, in the fits and in the folds; 0: not at all.
         told: called with a model's name before it is fitted.
@@ -120,6 +162,8 @@ def select(
     """
     if not isinstance(candidates, Mapping) or not candidates:
         raise ValueError("candidates must be a dict of models by name, the simplest first")
+    if folds is None or callable(folds):
+        folds = _made(folds, candidates.values(), data)
     results: dict[str, CVResult] = {}
     rows: dict[str, dict[str, Any]] = {}
     skipped: dict[str, str] = {}
@@ -129,10 +173,12 @@ def select(
             continue
         told(name)
         try:
-            progress = how.get("progress")
-            fitted = fit(model, data, restarts=restarts, seed=seed, optima=optima, progress=progress)
-            chosen = folds(fitted.data) if callable(folds) else folds
-            results[name] = cross_validate(fitted, chosen, optima=optima, stop=stop, **how)
+            fitted = model
+            if not isinstance(model, Fit):
+                bars = how.get("progress")
+                fitted = fit(model, data, restarts=restarts, seed=seed, optima=optima, progress=bars)
+            scored = usual_loss(folds) if loss is None else loss
+            results[name] = cross_validate(fitted, folds, loss=scored, optima=optima, stop=stop, **how)
         except ValueError as error:  # the others are still compared
             skipped[name] = str(error)
         else:
@@ -144,8 +190,40 @@ def select(
     table = pd.DataFrame.from_dict(rows, orient="index").join(comparison.table.drop(columns="ratio"))
     table.index.name = "model"
     best = comparison.best
-    near = (table["difference"] <= table["difference_se"]) | (table.index == best)
-    return Selection(table, best, str(table.index[near][0]), skipped, comparison, results)
+    near = (table["nats"] < _NATS) | (table["p"] >= _CHANCE) | (table.index == best)
+    as_good = [str(name) for name in table.index[near]]
+    return Selection(table, best, as_good, skipped, comparison, results)
+
+
+def _made(make: Callable[[Any], Folds] | None, candidates: Iterable[Any], data: Any) -> Folds:
+    """Folds of the data for which every model has a density, by `make` or such that everything is scored
+    once. An autoregression conditions on its first steps, so the model of the highest order decides."""
+    found, why = [], None
+    for one in candidates:
+        try:
+            model, objective = (
+                (one.model, one.objective) if isinstance(one, Fit) else (one, objective_of(one, data))
+            )
+            found.append((model, objective.collection))
+        except ValueError as error:
+            why = why or error
+    if not found:
+        raise ValueError(f"no model could be fitted: {why}")
+    model, modelled = min(found, key=lambda pair: float(pair[1].weights.sum()))
+    if make is None:
+        return covering(family_of(model).covering_folds, model, modelled)
+    return make(modelled)
+
+
+def usual_loss(folds: Folds) -> Literal["pointwise", "joint"]:
+    """The loss that tells models apart best and has a standard error: everything that a fold scores at
+    once, if that is contiguous or scored in no other fold."""
+    scored = folds.scored
+    if folds.kind == "sequences" or all(len(part) == 1 for part in scored):
+        return "pointwise"
+    contiguous = all(np.ptp(part) < len(part) for part in scored)
+    together = np.concatenate(scored)
+    return "joint" if contiguous or len(np.unique(together)) == len(together) else "pointwise"
 
 
 def _size(result: CVResult) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from fitonce.folds import Folds
-from fitonce.folds.catalogue import FOLD_KINDS, FoldOptions
+from fitonce.folds.catalogue import FOLD_KINDS, FoldOptions, covering
 from fitonce.objectives.families import families, family_of
 from fitonce.objectives.family import Family, NamedModel, Option
 
@@ -58,10 +58,12 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class FoldChoice:
-    """A kind of folds (None: the default of the family) and its options."""
+    """A kind of folds and its options. Without a name it is the default of the family: `covering` folds,
+    which score everything once, if asked for and if no other options are given."""
 
     name: str | None = None
     options: FoldOptions = field(default_factory=FoldOptions)
+    covering: bool = False
 
     def __post_init__(self) -> None:
         if self.name is not None and self.name not in FOLD_KINDS:
@@ -69,7 +71,7 @@ class FoldChoice:
 
     def kind(self, family: Family) -> str:
         """The name, or the family's default; raises where the family or the options do not allow it."""
-        name = self.name or family.usual_folds
+        name = self.name or (family.covering_folds if self._covers else family.usual_folds)
         if name not in family.folds:
             raise ValueError(
                 f"--folds must be one of {', '.join(family.folds)} for this model, got '{name}'"
@@ -81,6 +83,13 @@ class FoldChoice:
                 raise ValueError(f"{flag(option.name)} is for {', '.join(users)}, got --folds {name}")
         return name
 
+    @property
+    def _covers(self) -> bool:
+        plain = FoldOptions(k=self.options.k, seed=self.options.seed)
+        return self.covering and self.name is None and self.options == plain
+
     def build(self, model: Any, data: Any) -> Folds:
         """The folds for `data` in the form that a fit uses."""
+        if self._covers and self.options.k is None:
+            return covering(self.kind(family_of(model)), model, data, self.options.seed)
         return FOLD_KINDS[self.kind(family_of(model))].make(model, data, self.options)

@@ -80,10 +80,15 @@ def show_models(table: pd.DataFrame, more: list[str]) -> None:
         differences.append("best" if loss == best else f"{difference:.3g} ({spread})")
     shown = table[["estimate", "se"]].assign(difference=differences, control=table["control"])
     for name in more:
-        decimals = table[name].dtype.kind == "f"
-        shown[name] = [f"{value:,.1f}" for value in table[name]] if decimals else table[name]
+        decimals = ".2g" if name == "p" else ",.1f"
+        numeric = table[name].dtype.kind == "f"
+        shown[name] = [_number(value, decimals) for value in table[name]] if numeric else table[name]
     show_table(shown.rename(columns={"parameters": "D"}))
-    print("difference from the best (paired standard error)")
+    print("difference from the best a point (paired standard error), and over all data in nats")
+
+
+def _number(value: float, decimals: str) -> str:
+    return "" if value != value else format(value, decimals)
 
 
 def show_written(paths: Iterable[Any], quiet: bool = False) -> None:

@@ -57,12 +57,12 @@ class Request:
     folds: Annotated[str | None, o.folds(_FOLDS)] = None
     percent: Annotated[float, o.folds("Percentage of the data left out in a fold")] = 10.0
     n: Annotated[int | None, o.folds("Number of folds", "--n", "-n")] = None
-    k: Annotated[int, o.folds("Number of folds for kfold and spatial-kfold", "--k")] = 10
+    k: Annotated[int | None, o.folds("Number of folds for kfold and spatial-kfold", "--k")] = None
     hops: Annotated[int | None, o.folds("Radius of regions or buffers, in edges")] = None
     horizon: Annotated[int | None, o.folds("Steps ahead that future folds score")] = None
     method: Annotated[str, o.folds(f"auto, {', '.join(METHODS)}")] = "auto"
     scheme: Annotated[str | None, o.folds("A, B or C")] = None
-    loss: Annotated[str, o.folds(" or ".join(LOSSES))] = "pointwise"
+    loss: Annotated[str | None, o.folds(" or ".join(LOSSES))] = None
     max_seconds: Annotated[float | None, o.folds("Time budget in seconds, for auto and exact")] = None
     restarts: Annotated[int, o.model("Number of starts of a fit")] = 3
     optima: Annotated[int, o.model("How hard to look for other optima; 0: not at all", min=0)] = 10
@@ -90,22 +90,24 @@ class Request:
     def how(self) -> dict[str, Any]:
         """Arguments of `cross_validate`."""
         budget = {} if self.max_seconds is None else {"max_seconds": self.max_seconds}
-        chosen = {"method": self.method, "scheme": self.scheme, "loss": self.loss, "optima": self.optima}
-        return {**chosen, **budget, "progress": self.bars, "memory_limit": self.memory_limit}
+        chosen = {"method": self.method, "scheme": self.scheme, "optima": self.optima}
+        scored = {} if self.loss is None else {"loss": self.loss}
+        return {**chosen, **scored, **budget, "progress": self.bars, "memory_limit": self.memory_limit}
 
     def choice(self) -> ModelChoice:
         return ModelChoice(self.model, self.options)
 
-    def fold_choice(self) -> FoldChoice:
+    def fold_choice(self, covering: bool = False) -> FoldChoice:
         options = FoldOptions(self.percent, self.n, self.k, self.hops, self.horizon, self.seed)
-        return FoldChoice(self.folds, options)
+        return FoldChoice(self.folds, options, covering)
 
-    def load(self) -> Loaded:
-        """Check the request, then read the file."""
+    def load(self, covering: bool = False) -> Loaded:
+        """Check the request, then read the file; `covering` as for `fold_choice`."""
         choice = self.choice()
-        self.fold_choice().kind(choice.family)  # raise now rather than after the fit
+        self.fold_choice(covering).kind(choice.family)  # raise now rather than after the fit
         resolve_method(self.method)
-        resolve_loss(self.loss)
+        if self.loss is not None:
+            resolve_loss(self.loss)
         checked_limit(self.memory_limit)
         if self.scheme is not None:
             named_scheme(self.scheme)

@@ -23,10 +23,10 @@ _MOST = 64  # models: a longer range is probably a typing error
 
 def run_select(request: Request) -> None:
     """Cross-validate a range of models on the same folds and select one. --report and --save are for the
-    simplest model within one standard error of the best."""
+    simplest model that predicts about as well as the best."""
     choices = chosen(request)
     first = next(iter(choices.values()))
-    loaded = replace(request, options=dict(first.options)).load()
+    loaded = replace(request, options=dict(first.options)).load(covering=True)
     candidates, impossible = {}, {}
     for name, choice in choices.items():
         try:
@@ -35,7 +35,7 @@ def run_select(request: Request) -> None:
             impossible[name] = str(error)
     if not candidates:
         raise ValueError(next(iter(impossible.values())))
-    folds = folds_for(request.fold_choice(), candidates.values(), loaded.data)
+    folds = folds_for(request.fold_choice(covering=True), candidates.values(), loaded.data)
     with stoppable() as stop:
         how = {"restarts": request.restarts, "seed": request.seed, "stop": stop, **request.how}
         told = _announce if request.verbose else lambda _: None
@@ -103,6 +103,7 @@ def _finish(request: Request, found: Selection, notes: list[str]) -> None:
         document = {
             "best": found.best,
             "simplest": found.simplest,
+            "as_good": found.as_good,
             "sentence": found.sentence,
             "doubts": found.comparison.doubts,
             "models": outputs.table_rows(found.table),
@@ -117,7 +118,7 @@ def _finish(request: Request, found: Selection, notes: list[str]) -> None:
             complain(doubt)
         return
     print(f"\n{found.comparison.left_out}")
-    show_models(found.table, ["parameters", "aic", "bic", "worst"])
+    show_models(found.table, ["parameters", "nats", "p", "aic", "bic", "worst"])
     print(found.sentence)
     for name, why in found.skipped.items():
         print(f"{name} was skipped: {why}")

@@ -14,7 +14,8 @@ from fitonce.folds.space import buffered, regions, spatial_kfold
 from fitonce.folds.time import blocks, future, iid, kfold
 
 PERCENT = 10.0
-_MANY, _FUTURES = 200, 20  # default numbers of folds
+_MANY, _FUTURES, _K = 200, 20, 10  # default numbers of folds
+COVERING = 20  # folds that score everything once, to choose between models
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class FoldOptions:
 
     percent: float = PERCENT
     n: int | None = None
-    k: int = 10
+    k: int | None = None
     hops: int | None = None
     horizon: int | None = None
     seed: int = 0
@@ -42,6 +43,13 @@ class FoldKind:
     title: str
     make: Callable[[Any, Any, FoldOptions], Folds]
     options: tuple[str, ...] = ()
+
+
+def covering(kind: str, model: Any, data: Any, seed: int = 0) -> Folds:
+    """Folds of a kind that score everything once, to choose between models: 20, or as many as small data
+    allow; each sequence where a fold is one."""
+    few = max(min(COVERING, len(data.weights) // 2), 2)
+    return FOLD_KINDS[kind].make(model, data, FoldOptions(k=few, seed=seed))
 
 
 def _futures(data: Any, given: FoldOptions) -> Folds:
@@ -73,7 +81,9 @@ FOLD_KINDS: dict[str, FoldKind] = {
         ("percent", "n"),
     ),
     "points": FoldKind("a single point", lambda _, data, o: points(data)),
-    "kfold": FoldKind("one of k stretches", lambda _, data, o: kfold(data, o.k, seed=o.seed), ("k",)),
+    "kfold": FoldKind(
+        "one of k stretches", lambda _, data, o: kfold(data, o.k or _K, seed=o.seed), ("k",)
+    ),
     "future": FoldKind(
         "the last steps", lambda _, data, o: _futures(data, o), ("percent", "n", "horizon")
     ),
@@ -83,7 +93,7 @@ FOLD_KINDS: dict[str, FoldKind] = {
     "regions": FoldKind("a region of a graph", _regions, ("percent", "n", "hops")),
     "spatial-kfold": FoldKind(
         "one of k regions of a graph",
-        lambda model, data, o: spatial_kfold(model, o.k, seed=o.seed, data=data),
+        lambda model, data, o: spatial_kfold(model, o.k or _K, seed=o.seed, data=data),
         ("k",),
     ),
     "buffered": FoldKind(

@@ -94,6 +94,7 @@ class Family:
         accepts: whether a model belongs to it.
         objective: builds F from a model, the user's data and a kernel (or None).
         usual_folds: the default folds, a name of `folds.catalogue`.
+        covering_folds: the default folds to choose between models by, which score everything once.
         folds: names of all folds that apply to its data.
         plan: the cost of a model, where that is known without data.
         modelled: given a model and data as read, marks the data that the model only conditions on.
@@ -106,6 +107,7 @@ class Family:
     accepts: Callable[[Any], bool]
     objective: Callable[[Any, Any, Any], Objective]
     usual_folds: str = "blocks"
+    covering_folds: str = "kfold"
     folds: tuple[str, ...] = ("blocks", "iid", "points", "kfold", "future", "sequences")
     plan: Callable[[Any], Any] | None = None
     modelled: Callable[[Any, Any], Any] = lambda model, data: data

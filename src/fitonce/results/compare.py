@@ -27,11 +27,11 @@ class Comparison:
         table: one row per model: `estimate` and `se`; `difference` from the first model and
             `difference_se`, paired by point (or fold), so that variation common to both models cancels;
             `ratio` of the two, and `p`, the probability of a ratio as large by chance, by Student's t
-            with `dof` degrees of freedom; `control`; `error`,
-            the estimated error of the estimate in its own result; `worst`, the worst verdict of its
-            folds; `failed`, the number of folds without a usable number, which are left out for all
-            models; `unfinished`, the number of folds cut short by a budget or an interruption; `fit`,
-            the outcome of the fit.
+            with `dof` degrees of freedom; `nats`, the difference over all data, if everything were
+            scored once, where losses are log-densities; `control`; `error`, the estimated error of the
+            estimate in its own result; `worst`, the worst verdict of its folds; `failed`, the number of
+            folds without a usable number, which are left out for all models; `unfinished`, the number
+            of folds cut short by a budget or an interruption; `fit`, the outcome of the fit.
         by: "point": standard errors that know the memory of the losses, as for estimates; "fold":
             folds as independent observations, which overlapping folds are not.
         left_out: description of the folds.
@@ -187,6 +187,7 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[st
         "dof": float("nan") if result is best else spread.dof,
         "ratio": float("nan") if result is best else ratio,
         "p": float("nan") if result is best else _chance(difference, spread),
+        "nats": difference * _units(result),
         "control": float(result.folds["control"].to_numpy()[used].mean()),
         "error": result.error,
         "worst": next((v for v in ("bad", "unchecked", "fair", "good") if v in verdicts), "unchecked"),
@@ -194,6 +195,14 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[st
         "unfinished": result.n_unfinished,
         "fit": result.fit.status.outcome.value,
     }
+
+
+def _units(result: CVResult) -> float:
+    """How many sites, or sequences where they are scored whole; nan for losses that are not in nats."""
+    if result.loss not in ("pointwise", "joint"):
+        return float("nan")
+    whole = result.scheme == "structures"
+    return float(len(result.summary.lengths) if whole else result.fit.n_sites)
 
 
 def _chance(difference: float, spread: Spread) -> float:

@@ -104,6 +104,7 @@ GRAPHS = Family(
     accepts=lambda model: isinstance(model, FieldModel),
     objective=field_objective,
     usual_folds="regions",
+    covering_folds="spatial-kfold",
     folds=("regions", "spatial-kfold", "buffered", "iid", "points", "kfold"),
     plan=junction_tree_of,
     models=(

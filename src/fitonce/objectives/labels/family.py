@@ -37,6 +37,7 @@ LABELS = Family(
     accepts=lambda model: isinstance(model, LabelModel),
     objective=label_objective,
     usual_folds="sequences",
+    covering_folds="sequences",
     models=(NamedModel("crf", "tags of words (CoNLL files)", _crf),),
     load=_load,
     endings=_ENDINGS,
