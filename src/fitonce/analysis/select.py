@@ -190,9 +190,13 @@ def select(
     table = pd.DataFrame.from_dict(rows, orient="index").join(comparison.table.drop(columns="ratio"))
     table.index.name = "model"
     best = comparison.best
+    return Selection(table, best, about_as_good(table, best), skipped, comparison, results)
+
+
+def about_as_good(table: pd.DataFrame, best: str) -> list[str]:
+    """Of a table with `nats` and `p`: the models that predict about as well as the best."""
     near = (table["nats"] < _NATS) | (table["p"] >= _CHANCE) | (table.index == best)
-    as_good = [str(name) for name in table.index[near]]
-    return Selection(table, best, as_good, skipped, comparison, results)
+    return [str(name) for name in table.index[near]]
 
 
 def _made(make: Callable[[Any], Folds] | None, candidates: Iterable[Any], data: Any) -> Folds:

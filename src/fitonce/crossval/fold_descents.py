@@ -10,7 +10,7 @@ from fitonce.fitting.batched_lbfgs import batched_lbfgs
 from fitonce.fitting.certificate import spectrum
 from fitonce.objectives.base import Objective, ValuesAndSlopes
 
-USUAL_GRADIENTS = 50  # that a descent takes
+USUAL_GRADIENTS = 30  # that a descent takes, before it is known
 _NEARLY = 3e-3  # standard errors: where descents end
 _ITERATIONS = 100
 _LONGEST = 2.0  # free coordinates, relative for values above 1: of a step

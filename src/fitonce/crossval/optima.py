@@ -6,7 +6,7 @@ better optimum than the one that continues the full fit's, also one that no opti
 1. The other optima of the full fit are offered to every fold: F there, less twice what a Newton step
    promises, tells by one gradient whether the fold could move. If so it is refined from there.
 2. Random starts, some EM iterations into the fit of all data, are descended with the weights of the
-   folds, all folds side by side; of all folds if that is cheap, else of as many as take as much work as
+   folds, all folds side by side; of all folds if that is cheap, else of as many as take the work that
    was done so far.
 3. What a fold finds is offered to the others as in 1. This goes in rounds, so that the result does not
    depend on the order of the folds.
@@ -186,29 +186,38 @@ class _Explorer:
 
     def start_at_random(self, starts: int) -> None:
         """Random starts with the folds' own weights, some at a time, until they find nothing new and
-        every optimum was found more than once."""
-        folds = self._affordable_folds(starts)
+        every optimum was found more than once. All folds have them as long as that is cheap, or less
+        work than was done so far; then only those whose optima were found once, as many as that
+        allows."""
+        left = max(cheap_gradients(self.objective), self.batches.work_in_gradients)
+        each = float(_AT_A_TIME * USUAL_GRADIENTS)
+        folds = self._spread_out(self.batches.every_fold, max(left / each, 1.0))
         for at in range(0, starts, _AT_A_TIME):
-            if self.batches.spent():
-                return
             offers = self._starts(min(_AT_A_TIME, starts - at), folds)
-            if not offers:
+            if not offers or self.batches.spent():
                 return
+            before = self.batches.work_in_gradients
             moved = self._follow(offers)
             if not self.batches.spent():
                 self.found.searched[folds] = True
-            if not moved and (self._ways()[folds] > 1).all():
+            again = self._ways()[folds] > 1
+            if again.all() and not moved:
+                return
+            used = self.batches.work_in_gradients - before
+            left, each = left - used, max(used / len(folds), 1.0)
+            if left < used:
+                folds = self._spread_out(folds[~again], left / each)
+            if folds.size == 0:
                 return
 
-    def _affordable_folds(self, starts: int) -> np.ndarray:
-        """The folds that have random starts: all if that is cheap, or as many as take as much work as
-        was done so far, spread over the data, whatever the order of the folds."""
-        gradients = max(cheap_gradients(self.objective), self.batches.work_in_gradients)
-        count, dropped = self.batches.n_folds, self.scoring.folds.dropped
-        most = int(np.clip(gradients / (starts * USUAL_GRADIENTS), 1, count))
+    def _spread_out(self, folds: np.ndarray, most: float) -> np.ndarray:
+        """At most so many of the folds (n,), spread over the data, whatever the order of the folds."""
+        if len(folds) <= most:
+            return folds
+        dropped = [self.scoring.folds.dropped[fold] for fold in folds]
         order = np.lexsort([[part[0] for part in dropped], [part.mean() for part in dropped]])
-        chosen = np.linspace(0, count - 1, most).astype(int)
-        return np.sort(order[np.unique(chosen)])
+        chosen = np.linspace(0, len(folds) - 1, max(int(most), 0)).astype(int)
+        return np.sort(folds[order[np.unique(chosen)]])
 
     def _follow(self, offers: list[_Offer]) -> bool:
         """Descend folds from what they are offered, and refit those that end lower, from the lowest.

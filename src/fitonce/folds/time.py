@@ -92,14 +92,14 @@ def future(
 
 
 def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0) -> Folds:
-    """Every site left out once, in `k` folds: contiguous stretches of time, or at random.
+    """Every observed site left out once, in `k` folds: contiguous stretches of time, or at random.
 
     Stretches run through all sites in order, so with several sequences one may span a boundary.
     """
     shape = shape_of(data)
-    total = len(shape.base)
-    check_k(k, total, "sites")
-    order = np.arange(total) if blocks else generator(seed).permutation(total)
+    observed = np.flatnonzero(shape.base)
+    check_k(k, len(observed), "sites")
+    order = observed if blocks else generator(seed).permutation(observed)
     label = f"{k}-fold over time, " + ("in blocks" if blocks else f"at random (seed {seed})")
     return make_folds("sites", np.array_split(order, k), shape, label)
 

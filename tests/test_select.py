@@ -1,0 +1,121 @@
+"""select: the default folds and loss, the rule, and what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitonce as fo
+from fitonce.analysis.select import about_as_good, usual_loss
+
+
+@pytest.fixture(scope="module")
+def data():
+    return np.random.default_rng(1).poisson(np.tile(np.repeat([2.0, 9.0], 10), 3)).astype(float)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {str(k): fo.models.PoissonHMM(k) for k in (1, 2, 3)}
+
+
+@pytest.fixture(scope="module")
+def found(models, data):
+    return fo.select(models, data)
+
+
+def test_by_default_stretches_cover_the_data_and_are_scored_as_a_whole(found):
+    cv = found.results["2"]
+    assert cv.loss == "joint"
+    assert cv.left_out.startswith("20 folds, 20-fold over time")
+    assert cv.folds["size"].sum() == 60
+
+
+def test_nats_are_those_of_all_data(found):
+    losses = {name: cv.folds["loss"] * cv.folds["size"] for name, cv in found.results.items()}
+    worse = (losses["1"] - losses[found.best]).sum()
+    assert found.table.loc["1", "nats"] == pytest.approx(worse, rel=1e-9)
+    assert found.table.loc[found.best, "nats"] == 0.0
+
+
+def test_the_truth_is_chosen_and_the_sentence_says_why(found):
+    assert found.simplest == "2"
+    assert "1" not in found.as_good
+    assert f"worse: 1 ({found.table.loc['1', 'nats']:.1f} nats in all, p = " in found.sentence
+    several = len(found.as_good) > 1
+    assert ("no clear winner" in found.sentence) == several
+
+
+@pytest.mark.parametrize(
+    ("nats", "p", "as_good"),
+    [
+        (5.9, 1e-6, True),  # few nats, whatever their standard error says
+        (6.1, 0.31, False),
+        (6.1, 0.33, True),  # within one standard error
+        (np.nan, 0.33, True),  # a loss that is not in nats
+        (np.nan, 0.1, False),
+        (6.1, np.nan, False),  # nothing is known about chance, and the difference is large
+    ],
+)
+def test_about_as_good_is_within_six_nats_or_one_standard_error(nats, p, as_good):
+    table = pd.DataFrame({"nats": [nats, 0.0], "p": [p, np.nan]}, index=["small", "large"])
+    expected = ["small", "large"] if as_good else ["large"]
+    assert about_as_good(table, "large") == expected
+
+
+def test_the_best_is_as_good_as_itself():
+    table = pd.DataFrame({"nats": [np.nan], "p": [np.nan]}, index=["own"])
+    assert about_as_good(table, "own") == ["own"]
+
+
+def test_fits_are_candidates_too(models, data, found):
+    fits = {name: fo.fit(model, data) for name, model in models.items()}
+    again = fo.select(fits, data)
+    pd.testing.assert_frame_equal(again.table, found.table, rtol=1e-9)
+    assert again.results["2"].fit is fits["2"]
+
+
+def test_folds_suit_the_highest_order():
+    x = np.random.default_rng(0).normal(size=(60, 1))
+    models = {str(p): fo.models.ARHMM(1, p) for p in (1, 3)}
+    for folds in (None, lambda data: fo.folds.blocks(data, percent=10, n=6)):
+        chosen = fo.select(models, x, folds, restarts=1)
+        assert not chosen.skipped
+        scored = chosen.results["1"].folds["size"]
+        assert scored.sum() == 57 if folds is None else scored.max() == 6
+
+
+def test_maps_are_left_out_in_regions():
+    edges = [(k, k + 1) for k in range(39)]
+    counts = np.random.default_rng(0).poisson(np.repeat([3.0, 12.0], 20))
+    models = {
+        str(k): fo.models.PottsMixture(edges, n_classes=k, emission="poisson", beta=0.5) for k in (1, 2)
+    }
+    chosen = fo.select(models, counts, optima=0)
+    assert chosen.results["2"].folds["size"].sum() == 40
+    assert chosen.simplest == "2"
+
+
+@pytest.mark.parametrize(
+    ("folds", "loss"),
+    [
+        (lambda x: fo.folds.blocks(x, percent=10, n=5), "joint"),  # overlapping, contiguous
+        (lambda x: fo.folds.kfold(x, 5, blocks=False), "joint"),  # scattered, disjoint
+        (lambda x: fo.folds.iid(x, percent=10, n=5), "pointwise"),  # scattered, overlapping
+        (lambda x: fo.folds.points(x), "pointwise"),
+        (lambda x: fo.folds.structures([x, x]), "pointwise"),
+    ],
+)
+def test_the_loss_is_joint_where_that_has_a_standard_error(folds, loss):
+    assert usual_loss(folds(np.arange(40.0))) == loss
+
+
+def test_short_data_have_fewer_folds(models):
+    chosen = fo.select(models, np.array([1.0, 2, 9, 8, 1, 2, 9, 9]), restarts=1, optima=0)
+    assert len(chosen.results["1"].folds) == 4
+
+
+def test_nothing_that_can_be_fitted_is_an_error_that_says_why():
+    with pytest.raises(ValueError, match=r"no model could be fitted: .*categor"):
+        fo.select({"a": fo.models.CategoricalHMM(1, 2)}, np.array([0.5, 1.5, 7.0] * 5))
