@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +89,32 @@ def sequences(count: int, seed: int) -> Found:
     return of_result(fo.cross_validate(fit, folds, method="onestep", check=False))
 
 
+def potts_map(beta: float, length: int, seed: int) -> Found:
+    """Counts of two classes on a strip of a grid, drawn from the Potts field by Gibbs sampling."""
+    rng, width = np.random.default_rng(seed), 6
+    size = width * length
+    edges = [(k, k + 1) for k in range(size) if k % width < width - 1]
+    edges += [(k, k + width) for k in range(size - width)]
+    classes = _field(beta, length, width, rng)
+    counts = rng.poisson(np.array([3.0, 9.0])[classes]).astype(float)
+    model = fo.models.PottsMixture(edges, n_classes=2, emission="poisson", beta=beta)
+    folds = fo.folds.regions(model, percent=5, n=30, seed=seed)
+    return of_result(validated(model, counts, folds))
+
+
+def _field(beta: float, length: int, width: int, rng: np.random.Generator) -> np.ndarray:
+    """(length * width,) after 200 sweeps over the black and the white squares."""
+    black = np.add.outer(np.arange(length), np.arange(width)) % 2 == 0
+    field = rng.integers(0, 2, (length, width))
+    for _ in range(200):
+        for colour in (black, ~black):
+            alike = np.pad(2 * field - 1, 1)
+            around = alike[:-2, 1:-1] + alike[2:, 1:-1] + alike[1:-1, :-2] + alike[1:-1, 2:]
+            ones = rng.random(field.shape) < 1.0 / (1.0 + np.exp(-beta * around))
+            field = np.where(colour, ones, field)
+    return field.ravel().astype(int)
+
+
 CELLS: dict[str, tuple[Callable[[int], Found], int]] = {
     **{
         f"HMM dwell {dwell} T {steps}": (
@@ -109,6 +136,10 @@ CELLS: dict[str, tuple[Callable[[int], Found], int]] = {
         f"AR(1)-HMM dwell {dwell} T {steps}": (partial(autoregression, dwell, steps), OTHER)
         for steps, dwell in ((300, 20), (1000, 20))
     },
+    **{
+        f"map beta {beta} of {6 * length} sites": (partial(potts_map, beta, length), OTHER)
+        for beta, length in ((0.3, 30), (0.6, 30), (0.6, 80), (0.8, 80))
+    },
     **{f"{count} sequences": (partial(sequences, count), OTHER) for count in (10, 40, 200)},
 }
 
@@ -118,7 +149,8 @@ def main(part: str | None = None) -> None:
     print(
         "coverage in % of intervals of 68 and 95 %, +- its Monte Carlo error; sd of the estimates / rms se"
     )
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    # Not forked: maps are compiled by JAX, whose threads a fork would lose.
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         for name in chosen(part, CELLS):
             one, series = CELLS[name]
             print(_line(name, list(pool.map(one, range(series), chunksize=10))), flush=True)

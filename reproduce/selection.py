@@ -19,6 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,7 +175,8 @@ def main(part: str | None = None) -> None:
     count = int(os.environ.get("FITONCE_SERIES", SERIES))
     print(f"{machine()}; {count} series a cell (FITONCE_SERIES); cells take minutes")
     everything = []
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    # Not forked: maps are compiled by JAX, whose threads a fork would lose.
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         for name in chosen(part, CELLS):
             truth, make = CELLS[name]
             rows = pool.map(partial(one, make), range(count), chunksize=1)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fitonce as fo
+from fitonce.results.regions import independent_regions
 from fitonce.results.standard_errors import (
     Spread,
     Terms,
@@ -197,3 +198,24 @@ def test_two_equally_good_models_are_rarely_told_apart():
             both.append(replace(cv, pointwise=rows, folds=means))
         clear += len(fo.compare(both).tied) == 1
     assert clear / 400 == pytest.approx(0.05, abs=0.035)  # three standard errors
+
+
+def test_regions_are_as_large_as_losses_are_alike():
+    """Against the share of the variance that pairs of sites in different regions have, pair by pair."""
+    grid = fo.graph([(k, k + 1) for k in range(399) if k % 20 < 19] + [(k, k + 20) for k in range(380)])
+    rng = np.random.default_rng(0)
+    hops = np.abs(np.subtract.outer(np.arange(400) // 20, np.arange(400) // 20))
+    hops = hops + np.abs(np.subtract.outer(np.arange(400) % 20, np.arange(400) % 20))
+    numbers = []
+    for length in (0.1, 1.0, 4.0):
+        losses = np.linalg.cholesky(np.exp(-hops / length) + 1e-9 * np.eye(400)) @ rng.normal(size=400)
+        losses -= losses.mean()
+        labels = independent_regions(grid, losses, None)
+        numbers.append(len(np.unique(labels)))
+        means = [np.sum((hops == h) * np.outer(losses, losses)) for h in range(39)]
+        ends = next(h for h, mean in enumerate(means) if mean <= 1e-3 * means[0])
+        near = (hops < ends) * np.outer(losses, losses)
+        across = near[labels[:, None] != labels[None]].sum() / near.sum()
+        assert across <= 0.1 or numbers[-1] == 4
+    assert numbers[0] == 32
+    assert numbers[0] > numbers[1] >= numbers[2]

@@ -28,6 +28,7 @@ from fitonce.fitting.footprint import (
     matrix_bytes,
     with_matrices,
 )
+from fitonce.fitting.optima import cheap_gradients
 from fitonce.folds import Folds
 from fitonce.objectives import schemes
 from fitonce.objectives.base import Objective
@@ -36,6 +37,7 @@ _STARTS, _EM, _SECANTS, _NEWTON = 3, 40, 100, 6  # of a fit: starts, iterations 
 _PRODUCTS = 150  # with H, where there are many parameters
 _FACTOR = 10  # operations of an eigenvalue decomposition, times D^3
 _CHECKED = 20  # folds of "ij" that are checked
+_SEARCH = 80  # gradients of a fold's search for other optima: four starts
 _DRAWS = 1000  # of a bootstrap
 _CALL = 0.08  # seconds of any call: loops that are read from disk, tables
 _COMPILED = 11.0  # seconds to compile H and J of a chain along another path
@@ -120,6 +122,8 @@ def _folds(objective: Objective, times: Times, asked: Asked, method: str) -> Pre
     if not with_matrices(objective, count):
         own = 40 * times.row  # products
     seconds = _CALL + count * (gradients * times.row + hessians * own + losses * times.loss)
+    if method in ("auto", "exact") and _is_searched(objective, count):
+        seconds += min(count * _SEARCH * times.row, max(seconds, cheap_gradients(objective) * times.row))
     held = 8.0 * count * size + count * bytes_per_refined(objective, count, method)
     if method == "ij":
         checked = min(_CHECKED, count)
@@ -129,6 +133,12 @@ def _folds(objective: Objective, times: Times, asked: Asked, method: str) -> Pre
     peak = max(working, held + bytes_of_losses(asked, method)) + _SMALL
     compiling = times.compiling / 2 if objective.traits.compiles else 0.0
     return Prediction(method, seconds + compiling, compiling, peak)
+
+
+def _is_searched(objective: Objective, count: int) -> bool:
+    """Whether folds look for other optima."""
+    convex = objective.traits.convex or objective.least_curvature is not None
+    return not convex and with_matrices(objective, count)
 
 
 def _sweeps(objective: Objective, times: Times, points: int) -> list[Prediction]:

@@ -42,7 +42,8 @@ def assemble(
     folds, curve = scoring.folds, scoring.curve
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([status.ok for status in parameters.status]) & np.isfinite(losses)
-    spread, memory = scoring.spread(evidence.losses, ok)
+    places = scoring.placed(evidence.losses, ok)
+    spread, memory = scoring.spread(evidence.losses, ok, places)
     allowed = default_tolerance(spread.se, losses[ok]) if tolerance is None else tolerance
     optima = Search.of(len(folds)) if search is None else search
     table = _fold_table(fit, scoring, parameters, evidence, optima, allowed, ok)
@@ -54,7 +55,7 @@ def assemble(
         memory=memory,
         control=float(control[ok].mean()) if ok.any() else float("nan"),
         error=float(errors.mean()) if errors.size else float("nan"),
-        pointwise=_pointwise(scoring, evidence),
+        pointwise=_pointwise(scoring, evidence, places),
         folds=table.assign(gradients=work[0], hessians=work[1])[list(_COLUMNS)],
         theta=parameters.thetas,
         tolerance=allowed,
@@ -140,7 +141,7 @@ def _message(status: Status, ok: bool, move: float, away: bool, once: bool, ways
     return f"{known}, but found by one start only: there may be a better optimum" if once else known
 
 
-def _pointwise(scoring: Scoring, evidence: Evidence) -> pd.DataFrame:
+def _pointwise(scoring: Scoring, evidence: Evidence, places: np.ndarray) -> pd.DataFrame:
     """One row per held-out loss; -1 where it belongs to no single site, time or sequence."""
     folds, objective = scoring.folds, scoring.batches.objective
     number = np.arange(len(folds), dtype=np.int32)
@@ -154,8 +155,8 @@ def _pointwise(scoring: Scoring, evidence: Evidence) -> pd.DataFrame:
             sequence, site = index, np.full_like(index, -1)
             time = site
         elif objective.collection.n_sequences > 1:
-            places = objective.collection.sites
-            sequence, time = (places[name].to_numpy(np.int32)[index] for name in ("sequence", "time"))
+            table = objective.collection.sites
+            sequence, time = (table[name].to_numpy(np.int32)[index] for name in ("sequence", "time"))
     return pd.DataFrame(
         {
             "fold": number,
@@ -164,6 +165,6 @@ def _pointwise(scoring: Scoring, evidence: Evidence) -> pd.DataFrame:
             "site": site,
             "loss": evidence.losses[scoring.counted],
             "control": evidence.control[scoring.counted],
-            "cluster": scoring.places.astype(np.int32),
+            "cluster": places.astype(np.int32),
         }
     )

@@ -22,9 +22,11 @@ from fitonce.core.deferred import jax, jit
 from fitonce.core.numerics import Array, in_float64, one_each
 from fitonce.core.parameters import ParameterSpace
 from fitonce.crossval.batches import Batches
+from fitonce.data.graph import of_pairs
 from fitonce.fitting.curvature import Curvature
 from fitonce.folds import Folds
 from fitonce.objectives.base import Objective
+from fitonce.results.regions import independent_regions
 from fitonce.results.standard_errors import Spread, Terms, memory_by_states, spread_of
 from fitonce.results.verdicts import loss_errors
 
@@ -178,18 +180,38 @@ class Scoring:
         """(F,) the mean loss of each fold; nan where one of its losses is."""
         return np.where(self.counted, losses, 0.0).sum(1) / self.sizes
 
-    def spread(self, losses: np.ndarray, used: np.ndarray) -> tuple[Spread, float]:
-        """The standard error of the mean over the `used` (F,) folds of fold means, with how many
-        independent stretches, sequences or regions it comes from, and the memory of the losses in
-        steps; nan where places are independent."""
-        number = np.arange(len(self.folds))
-        if self.loss == "joint":
-            terms = Terms.of(self.means(losses), number, self.places, used)
-        else:
-            terms = Terms.of(losses[self.counted], np.repeat(number, self.sizes), self.places, used)
+    def spread(
+        self, losses: np.ndarray, used: np.ndarray, places: np.ndarray | None = None
+    ) -> tuple[Spread, float]:
+        """The standard error of the mean over the `used` (F,) folds of fold means, with its degrees of
+        freedom, and the memory of the losses in steps; nan where places are independent. `places`
+        (rows,) are those of `placed`, if they are known."""
+        places = self.placed(losses, used) if places is None else places
+        terms = self._terms(losses, used, places)
         memory = self._memory(terms)
         known = self.loss != "joint" or self._joint_places != "none"
         return (spread_of(terms, memory) if known else Spread(float("nan"), 0.0)), memory
+
+    def _terms(self, losses: np.ndarray, used: np.ndarray, places: np.ndarray) -> Terms:
+        number = np.arange(len(self.folds))
+        if self.loss == "joint":
+            return Terms.of(self.means(losses), number, places, used)
+        return Terms.of(losses[self.counted], np.repeat(number, self.sizes), places, used)
+
+    def placed(self, losses: np.ndarray, used: np.ndarray) -> np.ndarray:
+        """(rows,) the place of each loss: its site along time, its sequence, or its region, as large as
+        the correlation of the losses of the `used` (F,) folds demands."""
+        objective = self.batches.objective
+        if self.loss == "joint" or objective.edges is None:
+            return self._usual_places
+        sites = np.concatenate(self.folds.scored)
+        terms = self._terms(losses, used, sites)
+        if not terms.are_finite:
+            return self._usual_places
+        added = np.bincount(terms.places, terms.residuals, minlength=len(objective.base))
+        hidden = objective.traits.hidden_states
+        states = objective.state_probabilities(self.curve.theta) if hidden else None
+        return independent_regions(of_pairs(objective.edges, len(added)), added, states)[sites]
 
     def _memory(self, terms: Terms) -> float:
         """Blocks that overlap and are scored together remember for the length of a block, too."""
@@ -216,8 +238,7 @@ class Scoring:
         return "none" if self._overlap else "fold"
 
     @cached_property
-    def places(self) -> np.ndarray:
-        """(rows,) the place of each loss: its site along time, its sequence, or its region."""
+    def _usual_places(self) -> np.ndarray:
         if self.loss == "joint":
             if self._joint_places != "middle":
                 return np.arange(len(self.folds))

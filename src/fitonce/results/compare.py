@@ -225,7 +225,8 @@ def _spread(result: CVResult, other: CVResult | None, used: np.ndarray, by: str)
         return by_cluster(Terms.of(difference, fold, fold, used))
     if not np.isfinite(result.se):
         return Spread(float("nan"), 0.0)
-    terms = Terms.of(difference, fold, rows["cluster"].to_numpy(), used)
+    places = min((one.pointwise["cluster"].to_numpy() for one in both), key=lambda c: len(np.unique(c)))
+    terms = Terms.of(difference, fold, places, used)
     memory = float(np.max([one.memory for one in both]))  # nan where places are independent
     if np.isfinite(memory) and other is not None and result.loss != "joint":
         own = [one.fit.memory_of(terms) for one in both]

@@ -31,7 +31,7 @@ class CVResult:
             are left out; see `treatment`.
         se: standard error of `estimate`. Folds overlap and neighbours in time are dependent, so it comes
             from slow waves along the data, from sums over sequences where there are eight or more, or
-            over 32 connected regions of a graph (see `fitonce.results.standard_errors`); nan when
+            over connected regions of a graph (see `fitonce.results.standard_errors`); nan when
             too little was scored.
         dof: degrees of freedom of the standard error, by which `interval` is wider than that of a normal
             distribution; see `stretches`.
