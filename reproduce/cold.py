@@ -1,4 +1,8 @@
-"""Folds refitted from scratch: from many random starts, by SciPy, knowing nothing of the full fit."""
+"""Folds refitted from scratch: from many random starts that know nothing of the full fit.
+
+By SciPy, one start after another, or by the library's descents, all starts of a fold side by side, which takes
+a tenth of the time.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 import fitonce as fo
+from fitonce.crossval.batches import Batches
+from fitonce.crossval.fold_descents import fold_descents, metric
 from fitonce.crossval.losses import heldout_losses
+
+_WARM = 10  # iterations of EM
 
 
 class Cold(NamedTuple):
@@ -26,8 +34,39 @@ def objective_of(fit: fo.Fit, folds: fo.Folds) -> Any:
     return fit.objective.with_scheme(scheme)
 
 
+def side_by_side(fit: fo.Fit, folds: fo.Folds, which: np.ndarray, starts: int, seed: int = 1) -> Cold:
+    """The folds `which` (n,) from so many random starts each, with some EM iterations on the fold's own data."""
+    objective = objective_of(fit, folds)
+    matched, rng = folds.rebased(objective.base), np.random.default_rng(seed)
+    batches = Batches.of_folds(objective, matched, min(64, starts))
+    thetas, values = np.zeros((len(which), len(fit.theta))), np.full(len(which), np.inf)
+    for row, fold in enumerate(which):
+        weights = matched.weights_of(np.array([fold]))[0]
+        begun = [_warmed(objective, objective.start(rng), weights) for _ in range(starts)]
+        metrics = np.stack([metric(objective, theta) for theta in begun])
+        finite = np.flatnonzero(np.isfinite(metrics).all((1, 2)))
+        same = np.full(len(finite), fold)
+        ends, found = fold_descents(
+            batches, np.stack(begun)[finite], same, metrics[finite], np.arange(len(finite))
+        )
+        best = int(np.argmin(ends))
+        thetas[row], values[row] = found[best], ends[best]
+    return Cold(thetas, values, int(batches.work_in_gradients) + starts * len(which) * _WARM)
+
+
+def _warmed(objective: Any, theta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    if objective.traits.m_steps == "none":
+        return theta
+    for _ in range(_WARM):
+        _, new = objective.m_step(theta, weights)
+        if new is None or not np.isfinite(new).all():
+            break
+        theta = new
+    return theta
+
+
 def refits(fit: fo.Fit, folds: fo.Folds, which: np.ndarray, starts: int, seed: int = 1) -> Cold:
-    """The folds `which` (n,) from so many random starts each."""
+    """The folds `which` (n,) from so many random starts each, by SciPy."""
     objective = objective_of(fit, folds)
     weights = folds.rebased(objective.base).weights_of(which)
     rng, used = np.random.default_rng(seed), 0

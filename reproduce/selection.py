@@ -92,7 +92,7 @@ def designs(task: Task, seed: int) -> dict[str, dict[str, Any]]:
     """Arguments of `fo.select` by name."""
     found: dict[str, dict[str, Any]] = {"stretches joint, searched": {}}
     if not task.along_time:
-        return found | {"joint": {"optima": 0}}
+        return found | {"stretches joint": {"optima": 0}}
     steps = len(task.data)
     blocks = partial(fo.folds.blocks, percent=10, n=20, seed=seed)
     found["blocks one by one"] = {"folds": blocks, "loss": "pointwise", "optima": 0}
@@ -140,7 +140,7 @@ def one(make: Callable[[int], Task], seed: int) -> list[dict[str, Any]]:
 
 
 def _fresh_loss(fit: Any, task: Task) -> float:
-    """A point."""
+    """The mean loss per point on fresh data."""
     if task.along_time:
         return float(-fit.log_likelihood_of(task.fresh)[0] / len(task.fresh))
     return -fo.fit_at(fit.model, task.fresh, fit.params).log_likelihood / len(task.fresh)

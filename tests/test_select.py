@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -50,18 +51,66 @@ def test_the_truth_is_chosen_and_the_sentence_says_why(found):
 @pytest.mark.parametrize(
     ("nats", "p", "as_good"),
     [
-        (5.9, 1e-6, True),  # few nats, whatever their standard error says
-        (6.1, 0.31, False),
-        (6.1, 0.33, True),  # within one standard error
+        (4.9, 1e-6, True),  # few nats, whatever their standard error says
+        (5.1, 0.31, False),
+        (5.1, 0.33, True),  # within one standard error
         (np.nan, 0.33, True),  # a loss that is not in nats
         (np.nan, 0.1, False),
-        (6.1, np.nan, False),  # nothing is known about chance, and the difference is large
+        (5.1, np.nan, False),  # nothing is known about chance: nats decide
+        (np.nan, np.nan, True),  # nothing is known
     ],
 )
-def test_about_as_good_is_within_six_nats_or_one_standard_error(nats, p, as_good):
+def test_about_as_good_is_within_five_nats_or_one_standard_error(nats, p, as_good):
     table = pd.DataFrame({"nats": [nats, 0.0], "p": [p, np.nan]}, index=["small", "large"])
     expected = ["small", "large"] if as_good else ["large"]
     assert about_as_good(table, "large") == expected
+
+
+def test_more_candidates_need_more_nats():
+    table = pd.DataFrame({"nats": [6.0, 9.0, 0.0], "p": [0.01, 0.01, np.nan]}, index=list("abc"))
+    assert about_as_good(table.iloc[[0, 2]], "c") == ["c"]
+    assert about_as_good(table, "c") == ["c"]
+    table.loc["a", "nats"] = 5.6
+    assert about_as_good(table.iloc[[0, 2]], "c") == ["c"]
+    assert about_as_good(table, "c") == ["a", "c"]  # log 2 more
+
+
+def test_nats_leave_out_what_is_missing():
+    x = np.random.default_rng(1).poisson(np.tile(np.repeat([2.0, 9.0], 10), 4)).astype(float)
+    x[30:53] = np.nan
+    found = fo.select({str(k): fo.models.PoissonHMM(k) for k in (1, 2)}, x, optima=0)
+    losses = [cv.folds["loss"] * cv.folds["size"] for cv in found.results.values()]
+    assert found.results["1"].folds["size"].sum() == 57
+    assert found.table.loc["1", "nats"] == pytest.approx((losses[0] - losses[1]).sum(), rel=1e-9)
+
+
+def test_maps_with_missing_sites_have_folds():
+    edges = [(k, k + 1) for k in range(59)]
+    counts = np.random.default_rng(0).poisson(np.repeat([3.0, 12.0], 30)).astype(float)
+    counts[10:25] = np.nan
+    models = {"1": fo.models.PottsMixture(edges, n_classes=1, emission="poisson", beta=0.5)}
+    found = fo.select(models, counts, optima=0)
+    assert found.results["1"].folds["size"].sum() == 45
+    assert found.sentence.startswith("1 is the only model")
+
+
+def test_bad_folds_and_losses_are_refused_before_anything_is_fitted(models, data):
+    from sklearn.model_selection import KFold
+
+    for folds in (KFold(3), lambda data: [1, 2]):
+        with pytest.raises(ValueError, match=r"folds must come from fo\.folds, got (KFold; wrap|list)"):
+            fo.select(models, data, folds)
+    with pytest.raises(ValueError, match="loss must be one of"):
+        fo.select(models, data, loss="nats")
+
+
+def test_a_model_without_a_usable_fold_does_not_take_the_others_with_it(data):
+    def impossible(params, x, weights):
+        return jnp.full(len(weights), jnp.nan)
+
+    models = {"1": fo.models.PoissonHMM(1)}
+    with pytest.raises(ValueError, match="no fold has a usable number: the loss is not finite"):
+        fo.select(models, data, fo.folds.kfold(data, 4), loss=impossible, optima=0)
 
 
 def test_the_best_is_as_good_as_itself():
@@ -98,17 +147,27 @@ def test_maps_are_left_out_in_regions():
 
 
 @pytest.mark.parametrize(
-    ("folds", "loss"),
+    ("folds", "n_sequences", "loss"),
     [
-        (lambda x: fo.folds.blocks(x, percent=10, n=5), "joint"),  # overlapping, contiguous
-        (lambda x: fo.folds.kfold(x, 5, blocks=False), "joint"),  # scattered, disjoint
-        (lambda x: fo.folds.iid(x, percent=10, n=5), "pointwise"),  # scattered, overlapping
-        (lambda x: fo.folds.points(x), "pointwise"),
-        (lambda x: fo.folds.structures([x, x]), "pointwise"),
+        (lambda x: fo.folds.blocks(x, percent=10, n=5), 1, "joint"),  # overlapping, contiguous
+        (lambda x: fo.folds.kfold(x, 5, blocks=False), 1, "joint"),  # scattered, disjoint
+        (lambda x: fo.folds.iid(x, percent=10, n=5), 1, "pointwise"),  # scattered, overlapping
+        (lambda x: fo.folds.points(x), 1, "pointwise"),
+        (lambda x: fo.folds.structures(x), 2, "pointwise"),
+        (lambda x: fo.folds.blocks(x, percent=10, n=30), 10, "pointwise"),  # not along one time
+        (lambda x: fo.folds.kfold(x, 20), 10, "joint"),
     ],
 )
-def test_the_loss_is_joint_where_that_has_a_standard_error(folds, loss):
-    assert usual_loss(folds(np.arange(40.0))) == loss
+@pytest.mark.parametrize("gap", [False, True])
+def test_the_loss_is_joint_where_that_has_a_standard_error(folds, n_sequences, loss, gap):
+    data = [np.random.default_rng(n).poisson(3.0, 60).astype(float) for n in range(n_sequences)]
+    if gap:
+        data[0][25:27] = np.nan
+    fit = fo.fit(fo.models.PoissonHMM(1), fo.sequences(data))
+    made = folds(fit.data)
+    assert usual_loss(fit.objective, made) == loss
+    if loss == "joint":
+        assert np.isfinite(fo.cross_validate(fit, made, loss=loss, optima=0).se)
 
 
 def test_short_data_have_fewer_folds(models):

@@ -1,16 +1,19 @@
 """select: several models on the same folds, and the simplest that predicts about as well as the best.
 
-A model predicts about as well as the best where it is within one standard error of the paired difference
-(by Student's t, where few stretches make that uncertain), or where the difference over all data is below
-six nats. Less than a few nats is small whatever its standard error, which is then not to be relied on
-(Sivula, Magnusson, Matamoros and Vehtari, "Uncertainty in Bayesian leave-one-out cross-validation based
-model comparison", 2020); six was chosen by the study of `reproduce/selection.py`, as were the folds.
-Models are judged from the simplest up and the first that is not rejected is chosen: each is tested only
-if all simpler ones were rejected, so that the probability of passing over a simpler model that is true
-does not grow with the number of candidates.
+A model predicts worse than the best if two things are true, and else about as well:
+
+* the difference over all data is at least five nats, and the logarithm of the number of other models
+  more. If the simpler model is true, another one leads by c nats with a probability of about exp(-c) at
+  most, by Markov's inequality for ratios of densities (exact for predictions of the future, and about
+  right for stretches that are left out), and any of m with m times that. Differences of a few nats have
+  standard errors that are not to be relied on (Sivula, Magnusson, Matamoros and Vehtari, "Uncertainty in
+  Bayesian leave-one-out cross-validation based model comparison", 2020);
+* it is more than one standard error of the paired difference, by Student's t where few stretches make
+  that uncertain: models are never true, and in long data five nats are little.
 
 By default folds are 20 stretches of time (or regions), each scored as a whole: one point at a time,
-given its neighbours, hardly tells one model from another.
+given its neighbours, hardly tells one model from another. Folds, loss and rule are those that did
+best in the study of `reproduce/selection.py`.
 """
 
 from __future__ import annotations
@@ -24,17 +27,19 @@ import pandas as pd
 
 from fitonce.core import memory
 from fitonce.core.memory import limits_memory
-from fitonce.crossval.cross_validate import cross_validate
+from fitonce.crossval.cross_validate import check_folds, cross_validate
+from fitonce.crossval.losses import joint_places, resolve_loss
 from fitonce.fitting.fit import Fit, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.folds import Folds
 from fitonce.folds.catalogue import covering
+from fitonce.objectives.base import Objective
 from fitonce.objectives.families import family_of, objective_of
 from fitonce.results.compare import Comparison, compare
 from fitonce.results.plots import new_axes
 from fitonce.results.result import CVResult
 
-_NATS = 6.0  # over all data: less is no clear difference
+_NATS = 5.0  # over all data: odds of 150 to one
 _CHANCE = 0.32  # of a difference beyond one standard error, in either direction
 
 
@@ -73,12 +78,14 @@ class Selection:
     @property
     def sentence(self) -> str:
         """The choice and its reasons, with caveats."""
-        if len(self.as_good) == 1:
+        if len(self.table) == 1:
+            parts = [f"{self.best} is the only model"]
+        elif len(self.as_good) == 1:
             parts = [f"chosen: {self.best}, which predicts best"]
         else:
             parts = [
                 f"chosen: {self.simplest}, the simplest of {', '.join(self.as_good)}, which predict "
-                "about as well: there is no clear winner"
+                "about equally well: there is no clear winner"
             ]
         worse = [str(name) for name in self.table.index if str(name) not in self.as_good]
         if worse:
@@ -91,12 +98,12 @@ class Selection:
     def _by_how_much(self, name: str) -> str:
         row = self.table.loc[name]
         nats = f"{row['nats']:.1f} nats in all" if np.isfinite(row["nats"]) else ""
-        chance = f"p = {row['p']:.2g}" if np.isfinite(row["p"]) else "no standard error"
+        chance = f"p = {row['p']:.2g}" if np.isfinite(row["p"]) else "too little scored for a p"
         return f"{name} ({', '.join(filter(None, (nats, chance)))})"
 
     def plot(self, ax: Any = None) -> Any:
         """The estimates with their standard errors and those of the paired differences from the best,
-        which show what is as good, and the control. Returns the matplotlib axes."""
+        and the control. Returns the matplotlib axes."""
         ax = ax or new_axes(6.5, 4.0)
         rows, place = self.table, np.arange(len(self.table))
         line = {"fmt": "o-", "color": "#1b4f8a", "capsize": 3, "label": "estimate"}
@@ -162,8 +169,11 @@ def select(
     """
     if not isinstance(candidates, Mapping) or not candidates:
         raise ValueError("candidates must be a dict of models by name, the simplest first")
+    if loss is not None:
+        resolve_loss(loss)
     if folds is None or callable(folds):
         folds = _made(folds, candidates.values(), data)
+    check_folds(folds)
     results: dict[str, CVResult] = {}
     rows: dict[str, dict[str, Any]] = {}
     skipped: dict[str, str] = {}
@@ -177,8 +187,11 @@ def select(
             if not isinstance(model, Fit):
                 bars = how.get("progress")
                 fitted = fit(model, data, restarts=restarts, seed=seed, optima=optima, progress=bars)
-            scored = usual_loss(folds) if loss is None else loss
-            results[name] = cross_validate(fitted, folds, loss=scored, optima=optima, stop=stop, **how)
+            scored = usual_loss(fitted.objective, folds) if loss is None else loss
+            found = cross_validate(fitted, folds, loss=scored, optima=optima, stop=stop, **how)
+            if not found.folds["ok"].any():
+                raise ValueError(f"no fold has a usable number: {found.folds['status'].iloc[0]}")
+            results[name] = found
         except ValueError as error:  # the others are still compared
             skipped[name] = str(error)
         else:
@@ -194,8 +207,11 @@ def select(
 
 
 def about_as_good(table: pd.DataFrame, best: str) -> list[str]:
-    """Of a table with `nats` and `p`: the models that predict about as well as the best."""
-    near = (table["nats"] < _NATS) | (table["p"] >= _CHANCE) | (table.index == best)
+    """Of a table with `nats` and `p`: the models that predict about as well as the best. Without a
+    standard error nats decide, and where losses are not in nats either, nothing is known."""
+    margin = _NATS + np.log(max(len(table) - 1, 1))
+    unknown = table["nats"].isna() & table["p"].isna()
+    near = (table["nats"] < margin) | (table["p"] >= _CHANCE) | unknown | (table.index == best)
     return [str(name) for name in table.index[near]]
 
 
@@ -219,15 +235,11 @@ def _made(make: Callable[[Any], Folds] | None, candidates: Iterable[Any], data: 
     return make(modelled)
 
 
-def usual_loss(folds: Folds) -> Literal["pointwise", "joint"]:
+def usual_loss(objective: Objective, folds: Folds) -> Literal["pointwise", "joint"]:
     """The loss that tells models apart best and has a standard error: everything that a fold scores at
-    once, if that is contiguous or scored in no other fold."""
-    scored = folds.scored
-    if folds.kind == "sequences" or all(len(part) == 1 for part in scored):
-        return "pointwise"
-    contiguous = all(np.ptp(part) < len(part) for part in scored)
-    together = np.concatenate(scored)
-    return "joint" if contiguous or len(np.unique(together)) == len(together) else "pointwise"
+    once, if it scores more than a point, and not sequences, which are scored whole anyway."""
+    single = folds.kind == "sequences" or all(len(part) == 1 for part in folds.scored)
+    return "pointwise" if single or joint_places(objective, folds) == "none" else "joint"
 
 
 def _size(result: CVResult) -> float:

@@ -84,7 +84,8 @@ def show_models(table: pd.DataFrame, more: list[str]) -> None:
         numeric = table[name].dtype.kind == "f"
         shown[name] = [_number(value, decimals) for value in table[name]] if numeric else table[name]
     show_table(shown.rename(columns={"parameters": "D"}))
-    print("difference from the best a point (paired standard error), and over all data in nats")
+    over_all = "; nats: over all data" if "nats" in more else ""
+    print(f"difference: from the best (paired standard error){over_all}")
 
 
 def _number(value: float, decimals: str) -> str:

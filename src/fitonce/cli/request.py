@@ -55,14 +55,14 @@ class Request:
     gaps: Annotated[bool, o.data("Insert absent time steps as missing", "--gaps/--no-gaps")] = True
     decimal: Annotated[str | None, o.data("Decimal mark, . or , (default: detected)")] = None
     folds: Annotated[str | None, o.folds(_FOLDS)] = None
-    percent: Annotated[float, o.folds("Percentage of the data left out in a fold")] = 10.0
+    percent: Annotated[float | None, o.folds("Percentage of the data in a fold; 10")] = None
     n: Annotated[int | None, o.folds("Number of folds", "--n", "-n")] = None
-    k: Annotated[int | None, o.folds("Number of folds for kfold and spatial-kfold", "--k")] = None
+    k: Annotated[int | None, o.folds("Folds of kfold and spatial-kfold; 10, select: 20", "--k")] = None
     hops: Annotated[int | None, o.folds("Radius of regions or buffers, in edges")] = None
     horizon: Annotated[int | None, o.folds("Steps ahead that future folds score")] = None
     method: Annotated[str, o.folds(f"auto, {', '.join(METHODS)}")] = "auto"
     scheme: Annotated[str | None, o.folds("A, B or C")] = None
-    loss: Annotated[str | None, o.folds(" or ".join(LOSSES))] = None
+    loss: Annotated[str | None, o.folds(f"{' or '.join(LOSSES)}; select: joint for stretches")] = None
     max_seconds: Annotated[float | None, o.folds("Time budget in seconds, for auto and exact")] = None
     restarts: Annotated[int, o.model("Number of starts of a fit")] = 3
     optima: Annotated[int, o.model("How hard to look for other optima; 0: not at all", min=0)] = 10

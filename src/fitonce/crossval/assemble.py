@@ -89,7 +89,7 @@ def _fold_table(
     # Folds of a fit that stopped early also move because of what the fit left.
     away = fit.ok & ok & (moves > _AWAY * usual_move(scoring.batches.turnover, len(curve.theta)))
     away &= optima.optimum == 0  # folds that moved to another optimum are expected to be far away
-    once = ok & optima.searched & (optima.ways < 2)
+    once = ok & ((optima.ways == 0) | (optima.searched & (optima.ways < 2)))
     doubtful = away | once
     judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, tolerance, doubtful)
     per_fold = zip(parameters.status, ok, moves, away, once, optima.ways, strict=True)

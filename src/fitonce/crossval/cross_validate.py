@@ -136,14 +136,19 @@ def cross_validate(
     return assemble(fit, scoring, method, parameters, evidence, tolerance, batches.work, seconds, found)
 
 
-def _matched(fit: Fit, folds: Folds) -> Folds:
-    """The folds with the data's own missing observations, after checking that they belong to it."""
-    if not isinstance(fit, Fit):
-        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
+def check_folds(folds: Any) -> None:
+    """Raise unless these are folds."""
     if not isinstance(folds, Folds):
         splitter = "; wrap a scikit-learn splitter in fo.folds.from_splitter"
         hint = splitter if hasattr(folds, "split") else ""
         raise ValueError(f"folds must come from fo.folds, got {type(folds).__name__}{hint}")
+
+
+def _matched(fit: Fit, folds: Folds) -> Folds:
+    """The folds with the data's own missing observations, after checking that they belong to it."""
+    if not isinstance(fit, Fit):
+        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
+    check_folds(folds)
     data = fit.objective.collection
     if folds.lengths is not None:
         data.require_lengths(folds.lengths)

@@ -32,6 +32,7 @@ from fitonce.results.verdicts import loss_errors
 
 Loss = Literal["pointwise", "joint"] | Callable[[Any, Any, Array], Array]
 LOSSES = ("pointwise", "joint")
+JointPlaces = Literal["middle", "fold", "none"]
 _CARRIED = 0.9  # of a latent state's sites
 _NARROW = 64  # losses of a fold
 
@@ -90,6 +91,23 @@ def _user_losses(
             f"loss must be written with jax.numpy, got {type(error).__name__}: "
             f"{str(error).splitlines()[0]}"
         ) from None
+
+
+def joint_places(objective: Objective, folds: Folds) -> JointPlaces:
+    """Where joint losses are: at the middle of a fold, if folds are stretches of observed steps along
+    time; else each is its fold, one observation, if folds do not overlap; else nowhere, and their mean
+    has no standard error."""
+    number = np.cumsum(objective.base > 0) if folds.kind == "sites" else np.arange(folds.size)
+    together = all(np.ptp(number[part]) < len(part) for part in folds.scored)
+    if together and objective.along_time:
+        return "middle"
+    return "none" if overlap(folds) else "fold"
+
+
+def overlap(folds: Folds) -> bool:
+    """Whether anything is scored in two folds."""
+    scored = np.concatenate(folds.scored)
+    return len(np.unique(scored)) < len(scored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,23 +237,12 @@ class Scoring:
         if not objective.along_time or (self.loss == "joint" and self._joint_places != "middle"):
             return float("nan")
         known = memory_by_states(terms, objective, self.curve.theta)
-        block = float(np.mean(self.sizes)) if self._overlap and self.loss == "joint" else 0.0
+        block = float(np.mean(self.sizes)) if self.loss == "joint" and overlap(self.folds) else 0.0
         return float(np.hypot(known, block / np.sqrt(12.0)))
 
     @cached_property
-    def _overlap(self) -> bool:
-        """Whether anything is scored in two folds."""
-        scored = np.concatenate(self.folds.scored)
-        return len(np.unique(scored)) < len(scored)
-
-    @cached_property
-    def _joint_places(self) -> Literal["middle", "fold", "none"]:
-        """Where a joint loss is: at the middle of a contiguous fold along time; else it is its fold, one
-        observation, if folds do not overlap; else nowhere."""
-        together = all(np.ptp(part) < len(part) for part in self.folds.scored)
-        if together and self.batches.objective.along_time:
-            return "middle"
-        return "none" if self._overlap else "fold"
+    def _joint_places(self) -> JointPlaces:
+        return joint_places(self.batches.objective, self.folds)
 
     @cached_property
     def _usual_places(self) -> np.ndarray:

@@ -6,8 +6,8 @@ better optimum than the one that continues the full fit's, also one that no opti
 1. The other optima of the full fit are offered to every fold: F there, less twice what a Newton step
    promises, tells by one gradient whether the fold could move. If so it is refined from there.
 2. Random starts, some EM iterations into the fit of all data, are descended with the weights of the
-   folds, all folds side by side; of all folds if that is cheap, else of as many as take the work that
-   was done so far.
+   folds, all folds side by side; of all folds if that is cheap, else of as many as cost no more than
+   the work done so far.
 3. What a fold finds is offered to the others as in 1. This goes in rounds, so that the result does not
    depend on the order of the folds.
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ class Search:
 
     Attributes:
         optimum: the number of the optimum of the full fit that it continues, 0 for the one that the fit
-            is at; -1 for one that the fit has not.
+            is at; -1 for another.
         gain: by how much the objective is below that at the optimum that continues the fit's, in nats.
         shift: by how much the mean loss differs from that there.
         ways: how often its optimum was found: from the full fit, its other optima, random starts; 0
@@ -158,9 +159,12 @@ class _Explorer:
                 point = expectation_maximisation(self.objective, point, _WARM)
             yield point
 
-    def _starts(self, count: int, folds: np.ndarray) -> list[_Offer]:
-        """Random starts as offers to folds (n,)."""
-        points = [point for _, point in zip(range(count), self._points, strict=False)]
+    def _starts(self, count: int, folds: np.ndarray) -> list[_Offer] | None:
+        """Random starts as offers to folds (n,), but for those where H is not finite; None where there
+        are none."""
+        points = list(islice(self._points, count))
+        if not points:
+            return None
         offers = [_Offer(x, metric(self.objective, x), folds, -1, np.zeros(0)) for x in points]
         return [offer for offer in offers if np.isfinite(offer.inverse).all()]
 
@@ -190,11 +194,11 @@ class _Explorer:
         work than was done so far; then only those whose optima were found once, as many as that
         allows."""
         left = max(cheap_gradients(self.objective), self.batches.work_in_gradients)
-        each = float(_AT_A_TIME * USUAL_GRADIENTS)
+        each = float(min(_AT_A_TIME, starts) * USUAL_GRADIENTS)
         folds = self._spread_out(self.batches.every_fold, max(left / each, 1.0))
         for at in range(0, starts, _AT_A_TIME):
             offers = self._starts(min(_AT_A_TIME, starts - at), folds)
-            if not offers or self.batches.spent():
+            if offers is None or self.batches.spent():
                 return
             before = self.batches.work_in_gradients
             moved = self._follow(offers)
@@ -307,7 +311,7 @@ class _Explorer:
         """(D,) the lowest optimum of all data that folds which moved lead to, if below the fit's."""
         objective, own = self.objective, moved[self.found.optimum[moved] < 0]
         chosen = own[np.argsort(-self.found.gain[own], kind="stable")][:_CONTINUED]
-        if chosen.size == 0:
+        if chosen.size == 0 or self.batches.spent():
             return None
         begun = self.parameters.thetas[chosen]
         inverses, rows = np.stack([metric(objective, theta) for theta in begun]), np.arange(len(begun))

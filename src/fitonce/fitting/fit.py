@@ -23,13 +23,12 @@ from fitonce.core.status import Status
 from fitonce.core.stopwatch import now
 from fitonce.core.wording import counted
 from fitonce.data.places import Names
-from fitonce.fitting.descent import Run, descend, starting_points
+from fitonce.fitting.descent import Run, descend, ends_in_em, starting_points
 from fitonce.fitting.finish import Finished, by_products, finish
 from fitonce.fitting.footprint import hold_point
 from fitonce.fitting.hessian import HessianOperator
 from fitonce.fitting.optima import (
     DEFAULT_OPTIMA,
-    SAME,
     Optima,
     check_optima,
     distinct,
@@ -287,7 +286,9 @@ def fit(
     with stage("Newton steps to the minimum", progress):
         found = finish(objective.run_on(place), best.x, tolerance, steps)
     times = (time.perf_counter() - started, now() - ending + best.seconds)
-    pool = distinct(runs, SAME if max_iterations is None else np.inf)
+    # Starts that stopped early, or where EM slows down, may be on their way to one optimum.
+    ended = max_iterations is None and not (by_products(objective) and ends_in_em(objective))
+    pool = distinct(runs if ended else [best])
     pool = pool.at_best(found.theta, objective(found.theta), optima)
     return _result(objective, found, times, runs, pool)
 

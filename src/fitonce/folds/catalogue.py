@@ -22,12 +22,21 @@ COVERING = 20  # folds that score everything once, to choose between models
 class FoldOptions:
     """Options of some kinds of folds; None: the default of the kind."""
 
-    percent: float = PERCENT
+    percent: float | None = None
     n: int | None = None
     k: int | None = None
     hops: int | None = None
     horizon: int | None = None
     seed: int = 0
+
+    @property
+    def share(self) -> float:
+        """What a fold leaves out, in percent."""
+        return PERCENT if self.percent is None else self.percent
+
+    @property
+    def parts(self) -> int:
+        return _K if self.k is None else self.k
 
 
 @dataclass(frozen=True)
@@ -48,41 +57,44 @@ class FoldKind:
 def covering(kind: str, model: Any, data: Any, seed: int = 0) -> Folds:
     """Folds of a kind that score everything once, to choose between models: 20, or as many as small data
     allow; each sequence where a fold is one."""
-    few = max(min(COVERING, len(data.weights) // 2), 2)
+    observed = int(np.count_nonzero(data.weights))
+    if observed < 2:
+        raise ValueError(f"leaving data out needs at least two observed sites, got {observed}")
+    few = max(min(COVERING, observed // 2), 2)
     return FOLD_KINDS[kind].make(model, data, FoldOptions(k=few, seed=seed))
 
 
 def _futures(data: Any, given: FoldOptions) -> Folds:
     """`n` folds that leave out increasing numbers of last steps, up to the percentage."""
-    if not 0 < given.percent < 100:
-        raise ValueError(f"--percent must be between 0 and 100, got {given.percent:g}")
-    most = max(int(np.max(data.lengths) * given.percent / 100), 1)
+    if not 0 < given.share < 100:
+        raise ValueError(f"--percent must be between 0 and 100, got {given.share:g}")
+    most = max(int(np.max(data.lengths) * given.share / 100), 1)
     count = min(most, _FUTURES if given.n is None else given.n)
     steps = np.unique(np.linspace(1, most, max(count, 1)).astype(int))
     return future(data, steps=[int(step) for step in steps], horizon=given.horizon)
 
 
 def _regions(model: Any, data: Any, given: FoldOptions) -> Folds:
-    if given.hops is not None and given.percent != PERCENT:
+    if given.hops is not None and given.percent is not None:
         raise ValueError("--percent and --hops both set the size of a region; give one of them")
-    percent = given.percent if given.hops is None else None
+    percent = given.share if given.hops is None else None
     return regions(model, hops=given.hops, percent=percent, n=given.n, seed=given.seed, data=data)
 
 
 FOLD_KINDS: dict[str, FoldKind] = {
     "blocks": FoldKind(
         "a stretch of time",
-        lambda _, data, o: blocks(data, o.percent, _MANY if o.n is None else o.n, o.seed),
+        lambda _, data, o: blocks(data, o.share, _MANY if o.n is None else o.n, o.seed),
         ("percent", "n"),
     ),
     "iid": FoldKind(
         "points at random",
-        lambda _, data, o: iid(data, o.percent, _MANY if o.n is None else o.n, o.seed),
+        lambda _, data, o: iid(data, o.share, _MANY if o.n is None else o.n, o.seed),
         ("percent", "n"),
     ),
     "points": FoldKind("a single point", lambda _, data, o: points(data)),
     "kfold": FoldKind(
-        "one of k stretches", lambda _, data, o: kfold(data, o.k or _K, seed=o.seed), ("k",)
+        "one of k stretches", lambda _, data, o: kfold(data, o.parts, seed=o.seed), ("k",)
     ),
     "future": FoldKind(
         "the last steps", lambda _, data, o: _futures(data, o), ("percent", "n", "horizon")
@@ -93,7 +105,7 @@ FOLD_KINDS: dict[str, FoldKind] = {
     "regions": FoldKind("a region of a graph", _regions, ("percent", "n", "hops")),
     "spatial-kfold": FoldKind(
         "one of k regions of a graph",
-        lambda model, data, o: spatial_kfold(model, o.k or _K, seed=o.seed, data=data),
+        lambda model, data, o: spatial_kfold(model, o.parts, seed=o.seed, data=data),
         ("k",),
     ),
     "buffered": FoldKind(

@@ -75,12 +75,14 @@ def spatial_kfold(graph: Any, k: int, *, seed: int = 0, data: Any = None) -> Fol
     """Every site left out once, in `k` connected regions of similar size.
 
     Regions grow from distant sites, the smallest first. If the graph is not connected, a region may
-    have to take in another component, and is then not connected.
+    have to take in another component, and is then not connected. Regions in which nothing was observed
+    are no folds.
     """
     found, shape = _read(graph, data)
     check_k(k, found.n_sites, "sites")
     label = partition(found, k, seed)
-    sets = [np.flatnonzero(label == part) for part in range(k)]
+    regions = [np.flatnonzero(label == part) for part in range(k)]
+    sets = [region for region in regions if shape.base[region].any()]
     return make_folds("sites", sets, shape, f"spatial {k}-fold (seed {seed})")
 
 

@@ -27,8 +27,8 @@ class Comparison:
         table: one row per model: `estimate` and `se`; `difference` from the first model and
             `difference_se`, paired by point (or fold), so that variation common to both models cancels;
             `ratio` of the two, and `p`, the probability of a ratio as large by chance, by Student's t
-            with `dof` degrees of freedom; `nats`, the difference over all data, if everything were
-            scored once, where losses are log-densities; `control`; `error`, the estimated error of the
+            with `dof` degrees of freedom; `nats`, the difference over all that is scored, each
+            point once, where losses are log-densities; `control`; `error`, the estimated error of the
             estimate in its own result; `worst`, the worst verdict of its folds; `failed`, the number of
             folds without a usable number, which are left out for all models; `unfinished`, the number
             of folds cut short by a budget or an interruption; `fit`, the outcome of the fit.
@@ -187,7 +187,7 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[st
         "dof": float("nan") if result is best else spread.dof,
         "ratio": float("nan") if result is best else ratio,
         "p": float("nan") if result is best else _chance(difference, spread),
-        "nats": difference * _units(result),
+        "nats": _total(result, differences, used),
         "control": float(result.folds["control"].to_numpy()[used].mean()),
         "error": result.error,
         "worst": next((v for v in ("bad", "unchecked", "fair", "good") if v in verdicts), "unchecked"),
@@ -197,12 +197,15 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[st
     }
 
 
-def _units(result: CVResult) -> float:
-    """How many sites, or sequences where they are scored whole; nan for losses that are not in nats."""
+def _total(result: CVResult, differences: np.ndarray, used: np.ndarray) -> float:
+    """Of differences (n,) of the `used` folds, over all that is scored, each point or sequence once; nan
+    for losses that are not in nats."""
     if result.loss not in ("pointwise", "joint"):
         return float("nan")
-    whole = result.scheme == "structures"
-    return float(len(result.summary.lengths) if whole else result.fit.n_sites)
+    sizes, shown = result.folds["size"].to_numpy()[used], result.summary
+    known = int(np.isfinite(shown.values).sum()) or shown.n_sites  # none where data are not numbers
+    most = len(shown.lengths) if result.scheme == "structures" else known
+    return float(differences @ sizes / sizes.sum() * min(result.folds["size"].sum(), most))
 
 
 def _chance(difference: float, spread: Spread) -> float:

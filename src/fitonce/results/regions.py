@@ -30,7 +30,7 @@ def independent_regions(graph: Graph, losses: np.ndarray, states: np.ndarray | N
         states: (V, K) probabilities of hidden states, through which losses of different sites depend on
             each other; None: by the losses themselves.
     """
-    alike = losses if states is None else _by_state(losses, states)
+    alike = losses if states is None or states.shape[1] < 2 else _by_state(losses, states)
     variance = float(losses @ losses)
     pairs = []
     for distance in _pairs_by_hops(graph):
@@ -39,10 +39,9 @@ def independent_regions(graph: Graph, losses: np.ndarray, states: np.ndarray | N
             break
         pairs.append((distance, alike[distance.row] * alike[distance.col]))
     total = variance + sum(float(products.sum()) for _, products in pairs)
-    labels = np.zeros(graph.n_sites, int)
-    for number in _NUMBERS:
-        if number > graph.n_sites:
-            continue
+    most = min(_NUMBERS[0], graph.n_sites)
+    labels = partition(graph, most)
+    for number in (most, *(number for number in _NUMBERS if number < most)):
         labels = partition(graph, number)
         across = sum(
             float(products[labels[distance.row] != labels[distance.col]].sum())
@@ -64,8 +63,12 @@ def _pairs_by_hops(graph: Graph) -> Iterator[sparse.coo_array]:
     """Pairs of sites one hop apart, two hops apart, ..."""
     near = graph.matrix.astype(np.int8)
     seen, reached = sparse.eye_array(graph.n_sites, format="csr", dtype=np.int8), near
+    degrees = np.asarray(near.sum(1)).ravel()
     for _ in range(_MOST_HOPS):
-        if reached.nnz == 0 or seen.nnz + reached.nnz > _MOST_PAIRS:
+        if (
+            reached.nnz == 0
+            or np.bincount(reached.indices, minlength=len(degrees)) @ degrees > _MOST_PAIRS
+        ):
             return
         yield reached.tocoo()
         seen = seen + reached

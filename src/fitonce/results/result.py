@@ -148,7 +148,8 @@ class CVResult:
     @property
     def better(self) -> Any:
         """Parameters of an optimum of all data that is better than the fit, where folds led to one, for
-        `fo.fit(model, data, init=cv.better)`; else None."""
+        `fo.fit(model, data, init=cv.better)`; else None. A result read from a file has `better_theta`,
+        which `params_at` of any fit of the model reads."""
         return None if self.better_theta is None else self.fit.params_at(self.better_theta)
 
     @property

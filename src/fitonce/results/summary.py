@@ -89,7 +89,8 @@ class FitSummary:
     def params_at(self, theta: np.ndarray) -> Any:
         """Raises: a summary has no model."""
         raise ValueError(
-            "a result read from a file has no model: use its theta, or cross-validate again for params"
+            "a result read from a file has no model: use its theta with params_at of a fit, or "
+            "cross-validate again"
         )
 
 

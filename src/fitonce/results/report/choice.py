@@ -11,15 +11,15 @@ import pandas as pd
 from fitonce.core.wording import counted
 from fitonce.results.report.markup import Markup, join, number, paragraph, table, tag
 
-_COLUMNS = ("estimate", "se", "difference", "difference_se", "control", "aic", "bic")
+_COLUMNS = ("estimate", "se", "difference", "difference_se", "nats", "p", "control", "aic", "bic")
 _ROW, _LEFT, _WIDE = 26, 150, 430
 
 
 def choice_section(models: pd.DataFrame, sentence: str) -> Markup:
     """A table of models, in the order in which they were tried, and a chart of their losses."""
     header = (
-        "model", "parameters", "loss", "se", "difference", "paired se", "control", "AIC", "BIC", "worst",
-        "fit",
+        "model", "parameters", "loss", "se", "difference", "paired se", "nats", "p", "control", "AIC",
+        "BIC", "worst", "fit",
     )  # fmt: skip
     rows = [
         (str(name), int(row["parameters"]), *(float(row[c]) for c in _COLUMNS), row["worst"], row["fit"])
@@ -27,8 +27,8 @@ def choice_section(models: pd.DataFrame, sentence: str) -> Markup:
     ]
     key = (
         "Dot and thin bar: loss and its standard error. Thick bar: paired standard error of the "
-        "difference from the best model (dashed line); a model whose thick bar reaches the line is "
-        "about as good. Diamond: control."
+        "difference from the best model (dashed line). Diamond: control. Nats: the difference over all "
+        "data; p: its probability by chance."
     )
     return join(
         [
