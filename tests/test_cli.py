@@ -106,6 +106,40 @@ def test_quiet_is_one_line(table):
     assert len(done.stdout.strip().split("\n")) == 1
 
 
+def test_select_leaves_out_stretches_that_cover_the_data(table):
+    words = ["select", table, "--model", "poisson-hmm", "--states", "1..2", "--no-cache", "--json"]
+    done = run(*words, "--restarts", "1", "--optima", "0")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert document["simplest"] == "2 states"
+    assert document["as_good"] == ["2 states"]
+    assert "nats in all, p = " in document["sentence"]
+    data = fo.sequences(np.r_[np.ones(7), np.nan, np.nan, np.ones(51)])  # days 7 and 8 are gaps
+    covered = FoldChoice(covering=True).build(fo.models.PoissonHMM(1), data)
+    assert len(covered) == 20
+    assert sum(map(len, covered.scored)) == 58
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({}, "kfold"),
+        ({"k": 5}, "kfold"),
+        ({"percent": 10.0}, "blocks"),
+        ({"n": 30}, "blocks"),
+        ({"seed": 3}, "kfold"),
+    ],
+)
+def test_options_of_other_folds_bring_those(given, kind):
+    chain = ModelChoice("poisson-hmm", {}).family
+    assert FoldChoice(None, FoldOptions(**given), covering=True).kind(chain) == kind
+    for none in (0, 1):
+        with pytest.raises(ValueError, match="k must be an integer between 2"):
+            FoldChoice("kfold", FoldOptions(k=none)).build(
+                fo.models.PoissonHMM(1), fo.sequences(np.ones(9))
+            )
+
+
 def test_select_names_a_winner(table, tmp_path):
     words = ["select", table, "--model", "poisson-hmm", "--states", "1..2", *QUICK]
     done = run(*words, "--json", "--plot", tmp_path / "p.png", "--report", tmp_path / "r.html")

@@ -218,6 +218,14 @@ def about_as_good(table: pd.DataFrame, best: str) -> list[str]:
 def _made(make: Callable[[Any], Folds] | None, candidates: Iterable[Any], data: Any) -> Folds:
     """Folds of the data for which every model has a density, by `make` or such that everything is scored
     once. An autoregression conditions on its first steps, so the model of the highest order decides."""
+    model, modelled = modelled_by_all(candidates, data)
+    if make is None:
+        return covering(family_of(model).covering_folds, model, modelled)
+    return make(modelled)
+
+
+def modelled_by_all(candidates: Iterable[Any], data: Any) -> tuple[Any, Any]:
+    """The model that has a density for the fewest points, and the data as it reads them."""
     found, why = [], None
     for one in candidates:
         try:
@@ -229,10 +237,7 @@ def _made(make: Callable[[Any], Folds] | None, candidates: Iterable[Any], data: 
             why = why or error
     if not found:
         raise ValueError(f"no model could be fitted: {why}")
-    model, modelled = min(found, key=lambda pair: float(pair[1].weights.sum()))
-    if make is None:
-        return covering(family_of(model).covering_folds, model, modelled)
-    return make(modelled)
+    return min(found, key=lambda pair: float(pair[1].weights.sum()))
 
 
 def usual_loss(objective: Objective, folds: Folds) -> Literal["pointwise", "joint"]:

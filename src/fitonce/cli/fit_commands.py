@@ -32,7 +32,7 @@ def run_cv(request: Request) -> None:
     """Cross-validate a model of the data in a file, from one fit."""
     started = time.perf_counter()
     loaded, model = request.loaded()
-    folds = folds_for(request.fold_choice(), [model], loaded.data)  # raises before the fit
+    folds = folds_for(request.fold_choice(), model, loaded.data)  # raises before the fit
     fit = fitted(request, model, loaded.data)
     result, stopped = validated(fit, folds, **request.how)
     if stopped:

@@ -8,13 +8,13 @@ from typing import Any
 
 import typer
 
-from fitonce.analysis.select import Selection, select
+from fitonce.analysis.select import Selection, modelled_by_all, select
 from fitonce.cli import outputs
 from fitonce.cli.choices import ModelChoice, flag, model_options
 from fitonce.cli.display import show_models, show_written
 from fitonce.cli.errors import STOPPED, complain, stoppable
 from fitonce.cli.request import Request
-from fitonce.cli.steps import folds_for, influence_for_report, write_outputs
+from fitonce.cli.steps import influence_for_report, write_outputs
 from fitonce.fitting.fit import Fit
 from fitonce.objectives.family import Option
 
@@ -35,7 +35,7 @@ def run_select(request: Request) -> None:
             impossible[name] = str(error)
     if not candidates:
         raise ValueError(next(iter(impossible.values())))
-    folds = folds_for(request.fold_choice(covering=True), candidates.values(), loaded.data)
+    folds = request.fold_choice(covering=True).build(*modelled_by_all(candidates.values(), loaded.data))
     with stoppable() as stop:
         how = {"restarts": request.restarts, "seed": request.seed, "stop": stop, **request.how}
         told = _announce if request.verbose else lambda _: None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,11 +37,10 @@ def fitted(request: Request, model: Any, data: Any) -> Fit:
     )
 
 
-def folds_for(choice: FoldChoice, models: Collection[Any], data: Any) -> Folds:
-    """Folds that score only points for which every model has a density: an autoregression conditions on
-    its first steps, so the model of the highest order decides."""
-    modelled = [(model, family_of(model).modelled(model, data)) for model in models]
-    return choice.build(*min(modelled, key=lambda pair: float(pair[1].weights.sum())))
+def folds_for(choice: FoldChoice, model: Any, data: Any) -> Folds:
+    """Folds that score only points for which the model has a density: an autoregression conditions on
+    its first steps."""
+    return choice.build(model, family_of(model).modelled(model, data))
 
 
 def validated(fit: Fit, folds: Folds, **how: Any) -> tuple[CVResult, bool]:

@@ -10,7 +10,7 @@ import pandas as pd
 from fitonce.core.status import Outcome, Status
 from fitonce.crossval.evidence import Evidence
 from fitonce.crossval.fold_states import FoldParameters, usual_move
-from fitonce.crossval.losses import Scoring
+from fitonce.crossval.losses import LOSSES, Loss, Scoring
 from fitonce.crossval.optima import Search
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.fit import Fit
@@ -61,7 +61,7 @@ def assemble(
         tolerance=allowed,
         method=method,
         scheme=curve.objective.scheme.name,
-        loss=scoring.loss if isinstance(scoring.loss, str) else getattr(scoring.loss, "__name__", "own"),
+        loss=_name_of(scoring.loss),
         damping=curve.damping,
         seconds=seconds[0],
         compiling=seconds[1],
@@ -112,6 +112,14 @@ def _fold_table(
         "status": [_message(*row) for row in per_fold],
     }
     return pd.DataFrame(columns).rename_axis("fold")
+
+
+def _name_of(loss: Loss) -> str:
+    """A user's function is never taken for one of ours."""
+    if isinstance(loss, str):
+        return loss
+    name = getattr(loss, "__name__", "own")
+    return f"own {name}" if name in LOSSES else name
 
 
 def _kind_of_search(method: str, curve: Curvature, search: Search | None) -> SearchOfOptima:
