@@ -1,6 +1,6 @@
 """Other optima of the folds: before and after the search, against 50 cold starts of every fold.
 
-Those of the earthquakes are by SciPy, the others by the library's own descents, side by side.
+Those of the earthquakes with two states are by SciPy, the others by the library's own descents, side by side.
 
 A fold is off where its objective is over a hundredth of a nat above the lowest that any of the three found, and
 off by more than promised where its loss then differs by more than the tolerance. The shift is that of the estimate,
@@ -127,7 +127,7 @@ def _show(name: str, model: Any, data: Any, folds: fo.Folds, n_cold: int, starts
     if len(folds) > n_cold:
         which = np.sort(np.random.default_rng(0).choice(len(folds), n_cold, replace=False))
     started = time.perf_counter()
-    by = cold.refits if name.startswith("earthquakes") else cold.side_by_side
+    by = cold.refits if name == "earthquakes 2" else cold.side_by_side
     refits = by(fit, folds, which, starts)
     cold_seconds = time.perf_counter() - started
     values = {
