@@ -185,7 +185,7 @@ def test_a_worse_fit_is_told_and_the_better_one_offered(four, tmp_path):
 
 def test_the_trust_line_says_what_moved(two, searched):
     assert "other optima: 15 of 100 folds moved, estimate +0.0247, included" in repr(searched)
-    assert "no better one in any fold" in repr(fo.cross_validate(two, FOLDS.some(np.arange(3))))
+    assert "none better was found in any fold" in repr(fo.cross_validate(two, FOLDS.some(np.arange(3))))
     for how in ({"optima": 0}, {"method": "onestep"}):
         assert "local: other optima" in repr(fo.cross_validate(two, FOLDS, **how))
 
@@ -249,7 +249,10 @@ def test_points_are_compared_with_the_other_optima_of_the_fit():
 
 
 def test_a_fit_with_one_optimum_has_none_to_compare_points_with(two):
-    assert fo.loo(two).optima_search == "local"
+    cv = fo.loo(two)
+    assert cv.optima_search == "compared"
+    assert (cv.folds["optimum"] == 0).all()
+    assert fo.loo(fo.fit(two.model, COUNTS, restarts=1)).optima_search == "local"
 
 
 def test_a_budget_that_is_spent_leaves_no_search(four):

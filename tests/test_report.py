@@ -407,6 +407,7 @@ def tried(**changed):
     columns = {
         "parameters": [1, 5, 11], "estimate": [2.4, 2.24, 2.2], "se": [0.1, 0.07, 0.06],
         "difference": [0.2, 0.04, 0.0], "difference_se": [0.05, 0.06, np.nan],
+        "nats": [30.0, 6.0, 0.0], "p": [0.001, 0.51, np.nan],
         "control": [2.39, 2.22, 2.1], "aic": [616.0, 572.0, 580.0], "bic": [618.0, 586.0, np.nan],
         "worst": ["good", "good", "bad"], "fit": ["stationary", "stationary", "not stationary"],
     }  # fmt: skip

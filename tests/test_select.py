@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import fitonce as fo
-from fitonce.analysis.select import about_as_good, usual_loss
+from fitonce.analysis.select import judged, usual_loss
 
 
 @pytest.fixture(scope="module")
@@ -44,35 +44,32 @@ def test_the_truth_is_chosen_and_the_sentence_says_why(found):
     assert found.simplest == "2"
     assert "1" not in found.as_good
     assert f"worse: 1 ({found.table.loc['1', 'nats']:.1f} nats in all, p = " in found.sentence
-    several = len(found.as_good) > 1
-    assert ("no clear winner" in found.sentence) == several
+    assert ("no clear winner" in found.sentence) == (len(found.as_good) > 1)
 
 
 @pytest.mark.parametrize(
-    ("nats", "p", "as_good"),
+    ("nats", "p", "near", "as_good"),
     [
-        (4.9, 1e-6, True),  # few nats, whatever their standard error says
-        (5.1, 0.31, False),
-        (5.1, 0.33, True),  # within one standard error
-        (np.nan, 0.33, True),  # a loss that is not in nats
-        (np.nan, 0.1, False),
-        (5.1, np.nan, False),  # nothing is known about chance: nats decide
-        (np.nan, np.nan, True),  # nothing is known
+        (4.9, 1e-6, True, True),  # few nats, whatever their standard error says
+        (5.1, 0.31, False, False),
+        (5.1, 0.33, False, True),  # within one standard error: no clear winner
+        (np.nan, 0.33, True, True),  # a loss that is not in nats
+        (np.nan, 0.1, False, False),
+        (5.1, np.nan, False, False),  # nothing is known about chance: nats decide
+        (np.nan, np.nan, True, True),  # nothing is known
     ],
 )
-def test_about_as_good_is_within_five_nats_or_one_standard_error(nats, p, as_good):
+def test_the_choice_is_by_nats_and_a_clear_winner_by_standard_errors_too(nats, p, near, as_good):
     table = pd.DataFrame({"nats": [nats, 0.0], "p": [p, np.nan]}, index=["small", "large"])
-    expected = ["small", "large"] if as_good else ["large"]
-    assert about_as_good(table, "large") == expected
+    found = judged(table, "large", 5.0)
+    assert found[0] == (["small", "large"] if near else ["large"])
+    assert found[1] == (["small", "large"] if as_good else ["large"])
 
 
-def test_more_candidates_need_more_nats():
-    table = pd.DataFrame({"nats": [6.0, 9.0, 0.0], "p": [0.01, 0.01, np.nan]}, index=list("abc"))
-    assert about_as_good(table.iloc[[0, 2]], "c") == ["c"]
-    assert about_as_good(table, "c") == ["c"]
-    table.loc["a", "nats"] = 5.6
-    assert about_as_good(table.iloc[[0, 2]], "c") == ["c"]
-    assert about_as_good(table, "c") == ["a", "c"]  # log 2 more
+def test_more_candidates_need_more_nats(models, data, found):
+    assert found.margin == pytest.approx(5.0 + np.log(2.0))
+    two = fo.select({"1": models["1"], "2": models["2"]}, data, restarts=1, optima=0)
+    assert two.margin == 5.0
 
 
 def test_nats_leave_out_what_is_missing():
@@ -111,11 +108,6 @@ def test_a_model_without_a_usable_fold_does_not_take_the_others_with_it(data):
     models = {"1": fo.models.PoissonHMM(1)}
     with pytest.raises(ValueError, match="no fold has a usable number: the loss is not finite"):
         fo.select(models, data, fo.folds.kfold(data, 4), loss=impossible, optima=0)
-
-
-def test_the_best_is_as_good_as_itself():
-    table = pd.DataFrame({"nats": [np.nan], "p": [np.nan]}, index=["own"])
-    assert about_as_good(table, "own") == ["own"]
 
 
 def test_fits_are_candidates_too(models, data, found):

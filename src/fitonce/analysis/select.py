@@ -1,19 +1,18 @@
 """select: several models on the same folds, and the simplest that predicts about as well as the best.
 
-A model predicts worse than the best if two things are true, and else about as well:
+The choice is the simplest model within a margin of the best: five nats over all data, and the logarithm
+of the number of other models more. If a simpler model is true, another one leads by c nats with a
+probability of about exp(-c) at most, by Markov's inequality for ratios of densities (exact for
+predictions of the future, and about right for stretches that are left out), and any of m with m times
+that.
 
-* the difference over all data is at least five nats, and the logarithm of the number of other models
-  more. If the simpler model is true, another one leads by c nats with a probability of about exp(-c) at
-  most, by Markov's inequality for ratios of densities (exact for predictions of the future, and about
-  right for stretches that are left out), and any of m with m times that. Differences of a few nats have
-  standard errors that are not to be relied on (Sivula, Magnusson, Matamoros and Vehtari, "Uncertainty in
-  Bayesian leave-one-out cross-validation based model comparison", 2020);
-* it is more than one standard error of the paired difference, by Student's t where few stretches make
-  that uncertain: models are never true, and in long data five nats are little.
-
-By default folds are 20 stretches of time (or regions), each scored as a whole: one point at a time,
-given its neighbours, hardly tells one model from another. Folds, loss and rule are those that did
-best in the study of `reproduce/selection.py`.
+Models are never true, and in long data five nats are little. So the result also says which models are
+within one standard error of the paired difference, by Student's t where few stretches make that
+uncertain: if there are such models, there is no clear winner. They are not chosen for that: the standard
+error is large where a model gains much in a few stretches, and in the study of `reproduce/selection.py`
+that rule gave short series too few states. Folds and loss are those that did best there, too: 20
+stretches of time (or regions), each scored as a whole. One point at a time, given its neighbours, hardly
+tells one model from another.
 """
 
 from __future__ import annotations
@@ -53,7 +52,10 @@ class Selection:
             difference over all data, and `p`, its probability by chance; `aic` and `bic` of the full
             fit; `worst` verdict; `failed` and `unfinished` folds; `fit`, its outcome.
         best: the model with the lowest held-out loss.
-        as_good: the best and those that predict about as well, in the order given.
+        simplest: the choice, the first that is within `margin` of the best.
+        as_good: the best and those that predict about as well, within the margin or within one standard
+            error, in the order given.
+        margin: in nats over all data.
         skipped: models that could not be fitted, and why.
         comparison: of the results, the best first.
         results: by model.
@@ -61,7 +63,9 @@ class Selection:
 
     table: pd.DataFrame
     best: str
+    simplest: str
     as_good: list[str]
+    margin: float
     skipped: dict[str, str]
     comparison: Comparison = field(repr=False)
     results: dict[str, CVResult] = field(repr=False)
@@ -71,22 +75,20 @@ class Selection:
         return self.table.copy()
 
     @property
-    def simplest(self) -> str:
-        """The choice: the simplest model of those that predict about as well as the best."""
-        return self.as_good[0]
-
-    @property
     def sentence(self) -> str:
         """The choice and its reasons, with caveats."""
         if len(self.table) == 1:
             parts = [f"{self.best} is the only model"]
-        elif len(self.as_good) == 1:
+        elif self.simplest == self.best:
             parts = [f"chosen: {self.best}, which predicts best"]
         else:
             parts = [
-                f"chosen: {self.simplest}, the simplest of {', '.join(self.as_good)}, which predict "
-                "about equally well: there is no clear winner"
+                f"chosen: {self.simplest}, the simplest within {self.margin:.1f} nats of the best, "
+                f"{self.best}"
             ]
+        if len(self.as_good) > 1:
+            named = f"{', '.join(self.as_good[:-1])} and {self.as_good[-1]}"
+            parts.append(f"no clear winner: {named} predict about equally well")
         worse = [str(name) for name in self.table.index if str(name) not in self.as_good]
         if worse:
             parts.append("worse: " + ", ".join(self._by_how_much(name) for name in worse))
@@ -202,17 +204,21 @@ def select(
     comparison = compare(results)
     table = pd.DataFrame.from_dict(rows, orient="index").join(comparison.table.drop(columns="ratio"))
     table.index.name = "model"
-    best = comparison.best
-    return Selection(table, best, about_as_good(table, best), skipped, comparison, results)
+    best, margin = comparison.best, _NATS + float(np.log(max(len(table) - 1, 1)))
+    near, as_good = judged(table, best, margin)
+    return Selection(table, best, near[0], as_good, margin, skipped, comparison, results)
 
 
-def about_as_good(table: pd.DataFrame, best: str) -> list[str]:
-    """Of a table with `nats` and `p`: the models that predict about as well as the best. Without a
-    standard error nats decide, and where losses are not in nats either, nothing is known."""
-    margin = _NATS + np.log(max(len(table) - 1, 1))
-    unknown = table["nats"].isna() & table["p"].isna()
-    near = (table["nats"] < margin) | (table["p"] >= _CHANCE) | unknown | (table.index == best)
-    return [str(name) for name in table.index[near]]
+def judged(table: pd.DataFrame, best: str, margin: float) -> tuple[list[str], list[str]]:
+    """Of a table with `nats` and `p`: the models within a margin of the best, from which to choose, and
+    those that predict about as well, also by their standard errors. Where losses are not in nats both
+    are by standard errors, and without those nothing is known."""
+    within_se = table["p"] >= _CHANCE
+    in_nats = table["nats"].notna()
+    near = np.where(in_nats, table["nats"] < margin, within_se | table["p"].isna())
+    near = near | (table.index == best)
+    names = table.index.map(str)
+    return list(names[near]), list(names[near | within_se])
 
 
 def _made(make: Callable[[Any], Folds] | None, candidates: Iterable[Any], data: Any) -> Folds:

@@ -104,6 +104,7 @@ def _finish(request: Request, found: Selection, notes: list[str]) -> None:
             "best": found.best,
             "simplest": found.simplest,
             "as_good": found.as_good,
+            "margin": found.margin,
             "sentence": found.sentence,
             "doubts": found.comparison.doubts,
             "models": outputs.table_rows(found.table),
@@ -119,6 +120,7 @@ def _finish(request: Request, found: Selection, notes: list[str]) -> None:
         return
     print(f"\n{found.comparison.left_out}")
     show_models(found.table, ["parameters", "nats", "p", "aic", "bic", "worst"])
+    print(found.results[found.best].about_se)
     print(found.sentence)
     for name, why in found.skipped.items():
         print(f"{name} was skipped: {why}")

@@ -53,10 +53,13 @@ def validated(fit: Fit, folds: Folds, **how: Any) -> tuple[CVResult, bool]:
 def report_extras(fit: Fit, folds: Folds, result: CVResult) -> dict[str, Any]:
     """Arguments of `html_report`: exact refits of some folds to compare with, and influence."""
     more: dict[str, Any] = {}
-    which = np.unique(np.linspace(0, len(folds) - 1, min(_EXACT, len(folds))).astype(int))
+    # Those that moved are exact, in an optimum that refits from the full fit do not lead to.
+    stayed = np.flatnonzero(result.folds["optimum"] == 0)
+    which = stayed[np.unique(np.linspace(0, len(stayed) - 1, min(_EXACT, len(stayed))).astype(int))]
     try:
-        more["scatter"] = _pairs(fit, folds, which, result)
-        more["scatter_labels"] = (result.method, f"exact refits of {counted(len(which), 'fold')}")
+        if which.size:
+            more["scatter"] = _pairs(fit, folds, which, result)
+            more["scatter_labels"] = (result.method, f"exact refits of {counted(len(which), 'fold')}")
     except ValueError as error:
         complain(f"exact refits are missing from the report: {error}")
     more["influence"] = influence_for_report(fit)
@@ -77,7 +80,7 @@ def influence_for_report(fit: Fit) -> pd.DataFrame | None:
 
 def _pairs(fit: Fit, folds: Folds, which: np.ndarray, result: CVResult) -> pd.DataFrame:
     some = folds.some(which)
-    how: dict[str, Any] = {"check": False, "progress": False, "loss": result.loss}
+    how: dict[str, Any] = {"check": False, "progress": False, "loss": result.loss, "optima": 0}
     if folds.kind == "sites" and result.scheme in ("A", "B", "C"):
         how["scheme"] = result.scheme
     exact = cross_validate(fit, some, method="exact", **how).pointwise

@@ -20,6 +20,7 @@ from fitonce.results.verdicts import default_tolerance, verdicts
 # Multiples of the usual move. Under a misspecified model, as for the traffic data, blocks move four
 # times as far as H predicts without harm; a fold that alone determines a state moves ten times that.
 _AWAY = 10.0
+_SCATTERED = 0.5  # of a fold's descents ended each in an optimum of its own
 _COLUMNS = (
     "loss", "control", "error", "distance", "rate", "move", "away", "optimum", "gain", "shift", "ways",
     "verdict", "rung", "gradients", "hessians", "size", "ok", "status",
@@ -89,10 +90,10 @@ def _fold_table(
     # Folds of a fit that stopped early also move because of what the fit left.
     away = fit.ok & ok & (moves > _AWAY * usual_move(scoring.batches.turnover, len(curve.theta)))
     away &= optima.optimum == 0  # folds that moved to another optimum are expected to be far away
-    once = ok & ((optima.ways == 0) | (optima.searched & (optima.ways < 2)))
-    doubtful = away | once
+    missed = [_missed(*row) for row in zip(optima.ways, optima.searched, optima.unseen, strict=True)]
+    doubtful = away | (ok & (np.array(missed) != ""))
     judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, tolerance, doubtful)
-    per_fold = zip(parameters.status, ok, moves, away, once, optima.ways, strict=True)
+    per_fold = zip(parameters.status, ok, moves, away, missed, strict=True)
     columns: dict[str, Any] = {
         "loss": scoring.means(evidence.losses),
         "control": scoring.means(evidence.control),
@@ -131,7 +132,18 @@ def _kind_of_search(method: str, curve: Curvature, search: Search | None) -> Sea
     return "searched" if search.searched.all() else "partly"
 
 
-def _message(status: Status, ok: bool, move: float, away: bool, once: bool, ways: int) -> str:
+def _missed(ways: int, searched: bool, unseen: float) -> str:
+    """Why there may be a better optimum, in words; empty if nothing speaks for it."""
+    if ways == 0:
+        return "but a descent went lower, to where no optimum could be certified"
+    if searched and ways < 2:
+        return "but found by one start only: there may be a better optimum"
+    if searched and unseen > _SCATTERED:
+        return "but most starts ended in an optimum of their own: there may be a better one"
+    return ""
+
+
+def _message(status: Status, ok: bool, move: float, away: bool, missed: str) -> str:
     """The `status` of a fold in words."""
     if status.ok and not ok:
         return (
@@ -144,9 +156,7 @@ def _message(status: Status, ok: bool, move: float, away: bool, once: bool, ways
             "mainly on the data left out, and there may be another optimum"
         )
     known = status.outcome.value if status.outcome is Outcome.STATIONARY else str(status)
-    if once and ways == 0:
-        return f"{known}, but a descent went lower, to where no optimum could be certified"
-    return f"{known}, but found by one start only: there may be a better optimum" if once else known
+    return f"{known}, {missed}" if missed else known
 
 
 def _pointwise(scoring: Scoring, evidence: Evidence, places: np.ndarray) -> pd.DataFrame:

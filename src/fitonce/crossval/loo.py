@@ -107,7 +107,7 @@ def loo(
     if worst.size:
         swept.refit(worst)
     found = None
-    wanted = optima and refine is not False and len(fit.optima) > 1
+    wanted = optima and refine is not False and fit.optima.starts > 1
     if wanted and is_searched(fit, curve, scoring.batches):
         with stage("other optima", progress):
             found = swept.search(int(optima), len(folds) if refine is True else int(refine))
@@ -227,6 +227,8 @@ class _Points:
     def search(self, most: int, most_points: int) -> Search:
         """Look for better optima of the points that could be in another one of the fit's."""
         others, found = self.fit.optima.thetas[1 : 1 + most], Search.of(len(self.folds))
+        if len(others) == 0:
+            return found  # all starts of the fit ended in one optimum
         which = could_move(self.curve, np.concatenate(self.folds.dropped), others)[:most_points]
         if which.size == 0:
             return found
@@ -239,7 +241,7 @@ class _Points:
         part = search(scoring, chosen, evidence, others, most)
         for column, new in zip(self.evidence, evidence, strict=True):
             column[which] = new
-        for name in ("optimum", "gain", "shift", "ways", "searched"):
+        for name in ("optimum", "gain", "shift", "ways", "searched", "unseen"):
             getattr(found, name)[which] = getattr(part, name)
         thetas[which], self.parameters.rungs[which] = chosen.thetas, chosen.rungs
         self._moves[which] = self.curve.distances_to(chosen.thetas)

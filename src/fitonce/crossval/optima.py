@@ -61,6 +61,8 @@ class Search:
         ways: how often its optimum was found: from the full fit, its other optima, random starts; 0
             where something lower was met that could not be certified.
         searched: whether the fold had random starts of its own.
+        unseen: the estimated chance that another start ends in an optimum that none has met, by Good and
+            Turing: the share of descents that alone ended where they did; 0 without descents.
         better: (D,) an optimum of all data that is better than the fit, if one was found.
     """
 
@@ -69,13 +71,15 @@ class Search:
     shift: np.ndarray
     ways: np.ndarray
     searched: np.ndarray
+    unseen: np.ndarray
     better: np.ndarray | None = None
 
     @classmethod
     def of(cls, n_folds: int) -> Search:
         """Before the search."""
         zeros = lambda kind: np.zeros(n_folds, kind)  # noqa: E731
-        return cls(zeros(int), zeros(float), zeros(float), np.ones(n_folds, int), zeros(bool))
+        ways, unseen = np.ones(n_folds, int), zeros(float)
+        return cls(zeros(int), zeros(float), zeros(float), ways, zeros(bool), unseen)
 
 
 def is_searched(fit: Fit, curve: Curvature, batches: Batches) -> bool:
@@ -296,7 +300,8 @@ class _Explorer:
             evidence.errors[moved] = arrived_errors(scoring, evidence, thetas, moved)
             found.gain[moved] = (self.before - self.values)[moved]
             found.shift[moved] = (scoring.means(evidence.losses) - self.losses_before)[moved]
-        return replace(found, ways=self._ways(), better=self._better_fit(moved))
+        better = self._better_fit(moved)
+        return replace(found, ways=self._ways(), unseen=self._unseen(), better=better)
 
     def _ways(self) -> np.ndarray:
         """(F,) how often each fold's optimum was found; from the full fit, unless that led elsewhere."""
@@ -306,6 +311,19 @@ class _Explorer:
             np.add.at(ways, folds, np.abs(values - self.values[folds]) < _SAME)
             lower[folds[values < self.values[folds] - _SAME]] = True
         return np.where(lower, 0, ways)  # something lower was met that could not be certified
+
+    def _unseen(self) -> np.ndarray:
+        """(F,) the share of descents of each fold that alone ended where they did."""
+        shares = np.zeros(len(self.values))
+        if not self.ends:
+            return shares
+        folds, values = (np.concatenate(column) for column in zip(*self.ends, strict=True))
+        order = np.lexsort([values, folds])
+        folds, values = folds[order], values[order]
+        near = (np.diff(values) < _SAME) & (np.diff(folds) == 0)
+        alone = ~(np.append(near, False) | np.append(False, near))
+        counts = np.bincount(folds, minlength=len(shares))
+        return np.bincount(folds, alone, minlength=len(shares)) / np.maximum(counts, 1)
 
     def _better_fit(self, moved: np.ndarray) -> np.ndarray | None:
         """(D,) the lowest optimum of all data that folds which moved lead to, if below the fit's."""

@@ -80,6 +80,9 @@ class Optima:
             text += f"; {others}, the next {self.values[1] - self.values[0]:.2g} nats above"
         return f"{text}; chance of a new one at another start about {100 * self.unseen:.0f} %"
 
+    def __repr__(self) -> str:
+        return f"Optima: {self.sentence}\n{self.to_dataframe().to_string()}"
+
     def to_dataframe(self) -> pd.DataFrame:
         """One row per optimum: `value`, `above` the best in nats, `found` by how many starts."""
         above = self.values - self.values[:1]

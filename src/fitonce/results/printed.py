@@ -8,7 +8,6 @@ import numpy as np
 
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted, duration
-from fitonce.results.standard_errors import FEW
 from fitonce.results.summary import loss_in_words
 from fitonce.results.verdicts import sound
 
@@ -24,7 +23,7 @@ def lines_of(cv: CVResult) -> list[str]:
     lines = [
         f"Cross-validation: {cv.left_out}",
         f"  estimate  {cv.estimate:.4f} {spread}   mean over folds of {averaged}",
-        *_certainty(cv),
+        *([f"            {cv.about_se}"] if cv.about_se else []),
         f"  control   {cv.control:.4f}            same folds, parameters not adjusted",
         f"  method    {cv.method}, scheme {cv.scheme}{damped}{_rungs(cv)}",
         f"  trust     {_trust(cv)}",
@@ -44,29 +43,14 @@ def lines_of(cv: CVResult) -> list[str]:
         times += f", including {duration(cv.compiling)} compiling"
     if cv.method != "exact" and np.isfinite(cv.refits_seconds):
         times += (
-            f"; {counted(len(cv.folds), 'refit')} would take about {duration(cv.refits_seconds)} "
+            f"; {counted(len(cv.folds), 'refit')}, one start each, would take about "
+            f"{duration(cv.refits_seconds)} "
             f"(the fit took {duration(cv.refits_seconds / len(cv.folds))} without compiling)"
         )
     lines.append(times)
     if not cv.fit.ok:
         lines.append(f"  FIT       {cv.fit.status}")
     return lines
-
-
-def _certainty(cv: CVResult) -> list[str]:
-    """Where the standard error comes from."""
-    if not np.isfinite(cv.se):
-        return []
-    if cv.dof < 2:
-        why = f"losses remember about {cv.memory:.0f} steps"
-        if np.isnan(cv.memory):
-            why = "there are only two sequences or regions"
-        return [f"            too short to tell: {why}, the se is a guess"]
-    low, high = cv.interval()
-    things = "stretches" if np.isfinite(cv.memory) else "parts"
-    few = " (few: the se itself is uncertain)" if cv.stretches < FEW else ""
-    text = f"95 %: {low:.4f} to {high:.4f}; se from about {cv.stretches:.0f} independent {things}{few}"
-    return [f"            {text}"]
 
 
 def _rungs(cv: CVResult) -> str:
@@ -89,13 +73,14 @@ def _trust(cv: CVResult) -> str:
         return "not checked; pass check= for an error estimate"
     counts = verdicts.value_counts()
     named = ", ".join(f"{counts[name]:,} {name}" for name in ("good", "fair", "bad") if name in counts)
+    local = " (local)" if cv.optima_search == "local" else ""
     some, size = len(verdicts) < len(cv.folds), ""
     if np.isfinite(cv.se) and cv.se > 0:
         ratio = cv.error / cv.se
         size = f", {100 * ratio:.2g} % of se" if ratio < 1 else f", {ratio:.1f} x se"
     holds = sound(cv.folds["distance"].to_numpy(), cv.folds["rate"].to_numpy())[cv.folds["ok"]].all()
     about = "about" if holds or some else "at least"  # a lower bound where the quadratic model fails
-    text = f"error of the estimate {about} {cv.error:.1e}{size}; verdicts: {named}"
+    text = f"error of the estimate {about} {cv.error:.1e}{size}; verdicts{local}: {named}"
     if counts.get("bad", 0) and cv.method in ("ij", "onestep", "none", "newton"):
         text += "; use method='auto'"
     return text + (f" ({len(verdicts):,} of {len(cv.folds):,} folds checked)" if some else "")

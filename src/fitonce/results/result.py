@@ -16,7 +16,7 @@ from fitonce.core.wording import counted
 from fitonce.core.writing import check_free, write_text
 from fitonce.results import plots, saving
 from fitonce.results.printed import lines_of
-from fitonce.results.standard_errors import Spread
+from fitonce.results.standard_errors import FEW, Spread
 from fitonce.results.summary import FitSummary, Fitted
 
 SearchOfOptima = Literal["searched", "partly", "compared", "local", "convex"]
@@ -139,7 +139,7 @@ class CVResult:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """In which the expected loss lies with this probability, by Student's t with `dof` degrees of
-        freedom; nan where there is no standard error."""
+        freedom; nan where there is no standard error, or no degree of freedom."""
         if not (is_number(level) and 0 < level < 1):
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
         half = Spread(self.se, self.dof).half_width(level)
@@ -164,11 +164,30 @@ class CVResult:
             "partly": " (random starts in some of the folds only)",
             "compared": " (every point compared with those of the fit)",
         }.get(self.optima_search, "")
+        doubtful = int(self.folds["status"].str.contains("there may be a better").sum())
+        more = f"; {counted(doubtful, 'fold')} may have a better one" if doubtful else ""
         if not moved.any():
-            return f"other optima: no better one in any fold{some}"
+            return f"other optima: none better was found in any fold{some}{more}"
         shift = float(self.folds.loc[used, "shift"].mean())
         text = f"other optima: {moved.sum():,} of {counted(len(moved), 'fold')} moved"
-        return f"{text}, estimate {shift:+.4f}, included{some}"
+        return f"{text}, estimate {shift:+.4f}, included{some}{more}"
+
+    @property
+    def about_se(self) -> str:
+        """Where the standard error comes from, with the interval of 95 %; empty without one."""
+        if not np.isfinite(self.se):
+            return ""
+        if self.dof < 2:
+            why = f"losses remember about {self.memory:.0f} steps"
+            if np.isnan(self.memory):
+                why = "there are only two sequences or regions"
+            return f"too short to tell: {why}, the se is a guess"
+        low, high = self.interval()
+        number = round(self.stretches)
+        what = "independent stretch" if np.isfinite(self.memory) else "independent part"
+        things = counted(number, what, f"{what}es" if what.endswith("ch") else f"{what}s")
+        few = " (few: the se itself is uncertain)" if self.stretches < FEW else ""
+        return f"95 %: {low:.4f} to {high:.4f}; se from about {things}{few}"
 
     def params(self, fold: int) -> Any:
         """The fold's parameters, as a pytree of constrained values."""

@@ -17,7 +17,8 @@ estimate):
 * good: three times the error is within the tolerance, the step is shorter than one standard error
   and leaves less than half of the gradient (so the quadratic model appears to hold), and there is no
   sign of a better optimum: the parameters are no farther from the full fit than the amount of data left
-  out explains, and the optimum was found at least twice if others were looked for;
+  out explains, and if others were looked for, the optimum was found at least twice, and most starts
+  did not end each in an optimum of its own;
 * fair: the error is within the tolerance, but one of these fails;
 * bad: anything else, including a loss or an error that is not a number;
 * unchecked: no gradient was taken.

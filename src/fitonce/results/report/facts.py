@@ -87,14 +87,14 @@ def estimate_section(result: Result) -> Markup:
                 f"Mean over folds of {loss_in_words(result.scheme, result.loss)}. Lower is better."
             ),
             paragraph(tag("strong", "Folds in the estimate: "), result.treatment, "."),
-            *_optima(result),
+            *_certainty(result),
         ]
     )
 
 
-def _optima(result: Result) -> list[Markup]:
-    """Other optima of the folds, and a better one of the fit."""
-    said = [result.about_optima] if result.about_optima else []
+def _certainty(result: Result) -> list[Markup]:
+    """Where the standard error comes from, other optima of the folds, and a better one of the fit."""
+    said = [text for text in (result.about_se, result.about_optima) if text]
     if result.better_theta is not None:
         said.insert(0, "the fit is not at its best optimum: a fold led to a better one, cv.better")
     return [paragraph(text[0].upper() + text[1:] + ".") for text in said]
