@@ -1,12 +1,12 @@
 """select: several models on the same folds, and the simplest that predicts about as well as the best.
 
-The choice is the simplest model within a margin of the best: five nats over all data, and the logarithm
-of the number of other models more. If a simpler model is true, another one leads by c nats with a
+The choice is the simplest model within a margin of the best, over all data: log(m / 0.05) nats for m
+other models, 3.0 for one and 4.4 for four. If a simpler model is true, another one leads by c nats with a
 probability of about exp(-c) at most, by Markov's inequality for ratios of densities (exact for
 predictions of the future, and about right for stretches that are left out), and any of m with m times
-that.
+that: so it is passed over once in twenty times at most.
 
-Models are never true, and in long data five nats are little. So the result also says which models are
+Models are never true, and in long data a few nats are little. So the result also says which models are
 within one standard error of the paired difference, by Student's t where few stretches make that
 uncertain: if there are such models, there is no clear winner. They are not chosen for that: the standard
 error is large where a model gains much in a few stretches, and in the study of `reproduce/selection.py`
@@ -38,7 +38,7 @@ from fitonce.results.compare import Comparison, compare
 from fitonce.results.plots import new_axes
 from fitonce.results.result import CVResult
 
-_NATS = 5.0  # over all data: odds of 150 to one
+_LEVEL = 0.05  # the probability of passing over a simpler model that is true
 _CHANCE = 0.32  # of a difference beyond one standard error, in either direction
 
 
@@ -204,7 +204,7 @@ def select(
     comparison = compare(results)
     table = pd.DataFrame.from_dict(rows, orient="index").join(comparison.table.drop(columns="ratio"))
     table.index.name = "model"
-    best, margin = comparison.best, _NATS + float(np.log(max(len(table) - 1, 1)))
+    best, margin = comparison.best, float(np.log(max(len(table) - 1, 1) / _LEVEL))
     near, as_good = judged(table, best, margin)
     return Selection(table, best, near[0], as_good, margin, skipped, comparison, results)
 
