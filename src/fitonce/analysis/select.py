@@ -1,8 +1,8 @@
 """select: several models on the same folds, and the simplest that predicts about as well as the best.
 
 The choice is the simplest model within a margin of the best, over all data: log(m / 0.05) nats for m
-other models, 3.0 for one and 4.4 for four. If a simpler model is true, another one leads by c nats with a
-probability of about exp(-c) at most, by Markov's inequality for ratios of densities (exact for
+other models, 3.0 for one and 4.4 for four. If a simpler model is true, another one leads by c nats with
+a probability of about exp(-c) at most, by Markov's inequality for ratios of densities (exact for
 predictions of the future, and about right for stretches that are left out), and any of m with m times
 that: so it is passed over once in twenty times at most.
 
