@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import fitonce as fo
 from fitonce.analysis.select import judged, usual_loss
@@ -125,6 +126,23 @@ def test_folds_suit_the_highest_order():
         assert not chosen.skipped
         scored = chosen.results["1"].folds["size"]
         assert scored.sum() == 57 if folds is None else scored.max() == 6
+
+
+def test_criteria_of_autoregressions_are_of_the_same_points():
+    rng, x = np.random.default_rng(3), np.zeros(400)
+    for t in range(2, 400):
+        x[t] = 0.5 * x[t - 1] - 0.3 * x[t - 2] + rng.normal()
+    fits = {str(p): fo.fit(fo.models.ARHMM(1, p), x[:, None]) for p in (1, 2, 4)}
+    table = fo.select(fits, x[:, None], optima=0).table
+    for order in (1, 2, 4):
+        params = fits[str(order)].params
+        weights, shift = np.ravel(params["weight"]), float(np.ravel(params["bias"])[0])
+        scale = np.sqrt(float(np.ravel(params["variance"])[0]))
+        past = np.stack([x[4 - lag : 400 - lag] for lag in range(1, order + 1)], 1)
+        likelihood = stats.norm.logpdf(x[4:], past @ weights + shift, scale).sum()
+        size = len(fits[str(order)].theta)
+        assert table.loc[str(order), "aic"] == pytest.approx(2 * size - 2 * likelihood)
+    assert table["aic"].idxmin() == "2"
 
 
 def test_maps_are_left_out_in_regions():

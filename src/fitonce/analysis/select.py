@@ -177,7 +177,6 @@ def select(
         folds = _made(folds, candidates.values(), data)
     check_folds(folds)
     results: dict[str, CVResult] = {}
-    rows: dict[str, dict[str, Any]] = {}
     skipped: dict[str, str] = {}
     for name, model in ((str(key), model) for key, model in candidates.items()):
         if results and stop is not None and stop():
@@ -197,11 +196,11 @@ def select(
         except ValueError as error:  # the others are still compared
             skipped[name] = str(error)
         else:
-            rows[name] = _criteria(fitted)
             memory.hold(_size(results[name]), "the results of other models")
     if not results:
         raise ValueError(f"no model could be fitted: {next(iter(skipped.values()))}")
     comparison = compare(results)
+    rows = _criteria({name: result.fit for name, result in results.items()})
     table = pd.DataFrame.from_dict(rows, orient="index").join(comparison.table.drop(columns="ratio"))
     table.index.name = "model"
     best, margin = comparison.best, float(np.log(max(len(table) - 1, 1) / _LEVEL))
@@ -259,8 +258,16 @@ def _size(result: CVResult) -> float:
     return float(result.theta.nbytes + sum(table.memory_usage(deep=True).sum() for table in tables))
 
 
-def _criteria(fitted: Any) -> dict[str, Any]:
-    """The number of parameters, AIC, and BIC with observed sites as observations."""
-    size, deviance = len(fitted.theta), -2.0 * fitted.log_likelihood
-    count = float(fitted.objective.base.sum())
-    return {"parameters": size, "aic": 2.0 * size + deviance, "bic": np.log(count) * size + deviance}
+def _criteria(fits: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The number of parameters, AIC, and BIC with observed sites as observations. They are of the sites
+    for which every model has a density: autoregressions condition on their first steps."""
+    common = np.minimum.reduce([fitted.objective.base for fitted in fits.values()])
+    count, rows = float(common.sum()), {}
+    for name, fitted in fits.items():
+        deviance, size = -2.0 * fitted.log_likelihood, len(fitted.theta)
+        if not np.array_equal(common, fitted.objective.base):
+            theta = fitted.theta[None]
+            deviance = -2.0 * float(fitted.objective.log_likelihoods(theta, common[None])[0])
+        aic, bic = 2.0 * size + deviance, np.log(count) * size + deviance
+        rows[name] = {"parameters": size, "aic": aic, "bic": bic}
+    return rows
