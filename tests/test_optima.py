@@ -337,3 +337,34 @@ def test_scheme_b_is_searched(four):
 def test_little_memory_finds_the_same(four, searched):
     cv = fo.cross_validate(four, FOLDS, memory_limit="70MB")
     np.testing.assert_allclose(cv.folds["loss"], searched.folds["loss"], atol=1e-6)
+
+
+def test_starts_that_equal_the_first_are_passed_over():
+    """k-means may give the first start again, by chance."""
+    edges = [(k, k + 1) for k in range(29)]
+    model = fo.models.PottsMixture(edges, n_classes=3, emission="gaussian", beta=0.3)
+    y = np.random.default_rng(0).normal(np.repeat([0, 4.0], 15))
+    for seed in range(3):
+        assert len(fo.fit(model, y, restarts=6, seed=seed, optima=0).values_of_starts) == 6
+    frozen = fo.models.PoissonHMM(1)
+    assert len(fo.fit(frozen, COUNTS, restarts=6).values_of_starts) == 1
+
+
+def test_a_fold_whose_optimum_needs_starts_that_have_not_seen_it():
+    rng = np.random.default_rng(4)
+    z = np.cumsum(rng.random(80) < 0.1) % 2
+    chances = [[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]]
+    x = np.array([rng.choice(3, p=chances[k]) for k in z]).astype(float)
+    model, folds = fo.models.CategoricalHMM(2, 3), fo.folds.kfold(x, 5)
+    fit = fo.fit(model, x)
+    cv = fo.cross_validate(fit, folds)
+    without = x.copy()
+    without[folds.dropped[0]] = np.nan
+    assert objectives(fit, cv, folds)[0] == pytest.approx(fo.fit(model, without).value, abs=1e-6)
+
+
+def test_good_needs_a_search_where_starts_of_the_fit_disagree(four, two):
+    for cv in (fo.cross_validate(four, FOLDS.some(np.arange(5)), optima=0), fo.loo(four)):
+        assert "good" not in set(cv.folds["verdict"])
+        assert cv.folds["status"].str.contains("starts of the fit disagree").any()
+    assert set(fo.cross_validate(two, FOLDS, optima=0).folds["verdict"]) == {"good"}

@@ -102,12 +102,44 @@ def test_bad_folds_and_losses_are_refused_before_anything_is_fitted(models, data
         fo.select(models, data, loss="nats")
 
 
+def test_unfinished_models_are_not_compared(models, data):
+    begun = []
+    stop = lambda: begun[-1] == "3"  # noqa: E731
+    found = fo.select(models, data, told=begun.append, stop=stop)
+    assert list(found.results) == ["1", "2"]
+    assert found.skipped["3"].startswith("unfinished: the budget left 20 of 20 folds unfinished")
+
+
+def test_names_must_differ_and_fits_be_of_the_data(models, data):
+    with pytest.raises(ValueError, match="candidates must have different names, got 1, 1"):
+        fo.select({1: models["1"], "1": models["2"]}, data)
+    with pytest.raises(ValueError, match="'a' must be a fit of the data given"):
+        fo.select({"a": fo.fit(models["1"], data)}, data[::-1] + 3)
+
+
+def test_nats_count_each_point_once_whichever_channel_is_missing():
+    rng, z = np.random.default_rng(0), np.repeat([0, 1, 0, 1], 15)
+    x = rng.normal(np.stack([z * 0.0, z * 3.0], 1))
+    x[np.arange(60) % 6 != 0, 0] = np.nan
+    models = {str(k): fo.models.GaussianHMM(k) for k in (1, 2)}
+    a, b = (fo.select(models, y, optima=0).table.loc["1", "nats"] for y in (x, x[:, ::-1]))
+    assert a == pytest.approx(b, rel=1e-9)
+    future = fo.folds.future(x, steps=[4, 8])
+    found = fo.select(models, x, future, loss="pointwise", optima=0)
+    assert found.results["1"].n_scored == 8
+    losses = [cv.folds["loss"] * cv.folds["size"] for cv in found.results.values()]
+    expected = (losses[0] - losses[1]).sum() * 8 / 12
+    assert abs(found.table["nats"]).max() == pytest.approx(abs(expected), rel=1e-9)
+
+
 def test_a_model_without_a_usable_fold_does_not_take_the_others_with_it(data):
     def impossible(params, x, weights):
         return jnp.full(len(weights), jnp.nan)
 
     models = {"1": fo.models.PoissonHMM(1)}
-    with pytest.raises(ValueError, match="no fold has a usable number: the loss is not finite"):
+    with pytest.raises(
+        ValueError, match="only 0 of 4 folds have a usable number: the loss is not finite"
+    ):
         fo.select(models, data, fo.folds.kfold(data, 4), loss=impossible, optima=0)
 
 

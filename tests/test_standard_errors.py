@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import fitonce as fo
 from fitonce.results.regions import independent_regions
@@ -219,3 +220,40 @@ def test_regions_are_as_large_as_losses_are_alike():
         assert across <= 0.1 or numbers[-1] == 4
     assert numbers[0] == 32
     assert numbers[0] > numbers[1] >= numbers[2]
+
+
+def test_one_long_sequence_among_short_ones_is_not_an_independent_sample():
+    """Coverage of 95 % intervals of independent counts, whose losses have a known mean."""
+    covered = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        data = [rng.poisson(4.0, n).astype(float) for n in (400, 3, 1, 2, 1, 1, 5, 3, 2)]
+        fit = fo.fit(fo.models.PoissonHMM(1), data, restarts=1)
+        cv = fo.cross_validate(fit, fo.folds.kfold(data, 20), method="none", check=False)
+        low, high = cv.interval()
+        counts = np.arange(60)
+        expected = -np.sum(stats.poisson.pmf(counts, 4.0) * stats.poisson.logpmf(counts, 4.0))
+        covered.append(low <= expected <= high)
+    assert np.mean(covered) > 0.85
+
+
+def test_parts_of_unequal_size_count_for_less():
+    sizes = np.array([50, 10, 10, 10])
+    places = np.repeat(np.arange(4), sizes)
+    values = np.random.default_rng(0).normal(size=80)
+    terms = Terms(values, np.full(80, 1 / 80), places)
+    count = 80**2 / np.sum(sizes**2)
+    found = by_cluster(terms)
+    assert found.dof == pytest.approx(count - 1)
+    sums = np.bincount(places, (values - values.mean()) / 80)
+    assert found.se == pytest.approx(np.sqrt(count / (count - 1) * np.sum(sums**2)))
+
+
+def test_what_does_not_vary_has_no_chance_and_a_report(tmp_path):
+    x = np.full(20, 4.0)
+    fits = {str(k): fo.fit(fo.models.PoissonHMM(k), x) for k in (1, 2)}
+    folds = fo.folds.kfold(x, 5)
+    results = {name: fo.cross_validate(fit, folds) for name, fit in fits.items()}
+    assert fo.compare(results).table["p"].iloc[1] == 1.0
+    results["1"].to_html(tmp_path / "x.html")
+    assert fo.compare([results["1"], results["1"]]).tied == ["A", "B"]

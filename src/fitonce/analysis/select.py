@@ -171,6 +171,10 @@ def select(
     """
     if not isinstance(candidates, Mapping) or not candidates:
         raise ValueError("candidates must be a dict of models by name, the simplest first")
+    names = [str(name) for name in candidates]
+    if len(set(names)) < len(names):
+        raise ValueError(f"candidates must have different names, got {', '.join(names)}")
+    _check_fits(candidates, data)
     if loss is not None:
         resolve_loss(loss)
     if folds is None or callable(folds):
@@ -190,8 +194,7 @@ def select(
                 fitted = fit(model, data, restarts=restarts, seed=seed, optima=optima, progress=bars)
             scored = usual_loss(fitted.objective, folds) if loss is None else loss
             found = cross_validate(fitted, folds, loss=scored, optima=optima, stop=stop, **how)
-            if not found.folds["ok"].any():
-                raise ValueError(f"no fold has a usable number: {found.folds['status'].iloc[0]}")
+            _require_most(found)
             results[name] = found
         except ValueError as error:  # the others are still compared
             skipped[name] = str(error)
@@ -199,6 +202,9 @@ def select(
             memory.hold(_size(results[name]), "the results of other models")
     if not results:
         raise ValueError(f"no model could be fitted: {next(iter(skipped.values()))}")
+    unfinished = [name for name, result in results.items() if result.n_unfinished]
+    for name in unfinished if len(unfinished) < len(results) else []:  # their losses are not held out
+        skipped[name] = f"unfinished: {results.pop(name).treatment}"
     comparison = compare(results)
     rows = _criteria({name: result.fit for name, result in results.items()})
     table = pd.DataFrame.from_dict(rows, orient="index").join(comparison.table.drop(columns="ratio"))
@@ -206,6 +212,24 @@ def select(
     best, margin = comparison.best, float(np.log(max(len(table) - 1, 1) / _LEVEL))
     near, as_good = judged(table, best, margin)
     return Selection(table, best, near[0], as_good, margin, skipped, comparison, results)
+
+
+def _check_fits(candidates: Mapping[str, Any], data: Any) -> None:
+    """Raise where a candidate is a fit of other data."""
+    for name, one in candidates.items():
+        if isinstance(one, Fit):
+            expected = objective_of(one.model, data).collection.fingerprint
+            if one.objective.collection.fingerprint != expected:
+                raise ValueError(f"'{name}' must be a fit of the data given, got one of other data")
+
+
+def _require_most(found: CVResult) -> None:
+    """Raise unless most folds have a usable number: those of one model would decide on which folds all
+    are compared."""
+    ok = found.folds["ok"]
+    if 2 * ok.sum() <= len(ok):
+        why = found.folds.loc[~ok, "status"].iloc[0]
+        raise ValueError(f"only {ok.sum()} of {len(ok)} folds have a usable number: {why}")
 
 
 def judged(table: pd.DataFrame, best: str, margin: float) -> tuple[list[str], list[str]]:

@@ -47,7 +47,11 @@ def assemble(
     spread, memory = scoring.spread(evidence.losses, ok, places)
     allowed = default_tolerance(spread.se, losses[ok]) if tolerance is None else tolerance
     optima = Search.of(len(folds)) if search is None else search
-    table = _fold_table(fit, scoring, parameters, evidence, optima, allowed, ok)
+    kind = _kind_of_search(method, curve, search)
+    # A step from the fit is judged as that; optima that were refined are those of the procedure.
+    refined = method in ("auto", "exact", "loo")
+    unsure = refined and kind in ("local", "compared") and fit.optima.disagree
+    table = _fold_table(fit, scoring, parameters, evidence, optima, allowed, ok, unsure)
     errors = evidence.errors[evidence.checked & ok]
     return CVResult(
         estimate=float(losses[ok].mean()) if ok.any() else float("nan"),
@@ -70,7 +74,8 @@ def assemble(
         left_out=folds.describe(),
         fit=fit,
         fingerprint=f"{folds.fingerprint} {curve.objective.collection.fingerprint}".strip(),
-        optima_search=_kind_of_search(method, curve, search),
+        optima_search=kind,
+        n_scored=len(np.unique(np.concatenate(folds.scored))),
         better_theta=optima.better,
     )
 
@@ -83,14 +88,17 @@ def _fold_table(
     optima: Search,
     tolerance: float,
     ok: np.ndarray,
+    unsure: bool,
 ) -> pd.DataFrame:
-    """One row per fold: losses, evidence, verdicts; `ok` (F,) says which have a usable number."""
+    """One row per fold: losses, evidence, verdicts; `ok` (F,) says which have a usable number, `unsure`
+    whether folds that had no random starts may be in the wrong optimum."""
     curve, errors = scoring.curve, np.where(ok, evidence.errors, np.nan)
     moves = curve.distances_to(parameters.thetas) if parameters.moves is None else parameters.moves
     # Folds of a fit that stopped early also move because of what the fit left.
     away = fit.ok & ok & (moves > _AWAY * usual_move(scoring.batches.turnover, len(curve.theta)))
     away &= optima.optimum == 0  # folds that moved to another optimum are expected to be far away
-    missed = [_missed(*row) for row in zip(optima.ways, optima.searched, optima.unseen, strict=True)]
+    found = zip(optima.ways, optima.searched, optima.unseen, strict=True)
+    missed = [_missed(*row, unsure) for row in found]
     doubtful = away | (ok & (np.array(missed) != ""))
     judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, tolerance, doubtful)
     per_fold = zip(parameters.status, ok, moves, away, missed, strict=True)
@@ -127,17 +135,19 @@ def _kind_of_search(method: str, curve: Curvature, search: Search | None) -> Sea
     """How other optima were looked for."""
     if search is None:
         return "convex" if curve.objective.traits.convex else "local"
-    if method == "loo":
+    if method == "loo" or not search.searched.any():
         return "compared"
     return "searched" if search.searched.all() else "partly"
 
 
-def _missed(ways: int, searched: bool, unseen: float) -> str:
+def _missed(ways: int, searched: bool, unseen: float, unsure: bool) -> str:
     """Why there may be a better optimum, in words; empty if nothing speaks for it."""
     if ways == 0:
         return "but a descent went lower, to where no optimum could be certified"
     if searched and ways < 2:
         return "but found by one start only: there may be a better optimum"
+    if unsure and not searched:
+        return "but not searched, and starts of the fit disagree: there may be a better optimum"
     if searched and unseen > _SCATTERED:
         return "but most starts ended in an optimum of their own: there may be a better one"
     return ""

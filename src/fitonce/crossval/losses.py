@@ -99,7 +99,8 @@ def joint_places(objective: Objective, folds: Folds) -> JointPlaces:
     has no standard error."""
     number = np.cumsum(objective.base > 0) if folds.kind == "sites" else np.arange(folds.size)
     together = all(np.ptp(number[part]) < len(part) for part in folds.scored)
-    if together and objective.along_time:
+    steps = folds.kind == "sites" and objective.traits.site == "time" and not objective.traits.labels
+    if together and steps:  # also of many sequences, one after another
         return "middle"
     return "none" if overlap(folds) else "fold"
 
@@ -234,7 +235,8 @@ class Scoring:
     def _memory(self, terms: Terms) -> float:
         """Blocks that overlap and are scored together remember for the length of a block, too."""
         objective = self.batches.objective
-        if not objective.along_time or (self.loss == "joint" and self._joint_places != "middle"):
+        along = self._joint_places == "middle" if self.loss == "joint" else objective.along_time
+        if not along:
             return float("nan")
         known = memory_by_states(terms, objective, self.curve.theta)
         block = float(np.mean(self.sizes)) if self.loss == "joint" and overlap(self.folds) else 0.0

@@ -5,9 +5,9 @@ better optimum than the one that continues the full fit's, also one that no opti
 
 1. The other optima of the full fit are offered to every fold: F there, less twice what a Newton step
    promises, tells by one gradient whether the fold could move. If so it is refined from there.
-2. Random starts, some EM iterations into the fit of all data, are descended with the weights of the
-   folds, all folds side by side; of all folds if that is cheap, else of as many as cost no more than
-   the work done so far.
+2. Random starts, half of them some EM iterations into the fit of all data, are descended with the
+   weights of the folds, all folds side by side; of all folds if that is cheap, else of as many as cost
+   no more than the work done so far.
 3. What a fold finds is offered to the others as in 1. This goes in rounds, so that the result does not
    depend on the order of the folds.
 
@@ -32,7 +32,7 @@ from fitonce.crossval.fold_states import FoldParameters, is_large
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.refine import refitted
 from fitonce.fitting.curvature import Curvature
-from fitonce.fitting.descent import expectation_maximisation
+from fitonce.fitting.descent import expectation_maximisation, random_starts
 from fitonce.fitting.factor import factor_of
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.newton import minimise
@@ -155,11 +155,9 @@ class _Explorer:
     def _points(self) -> Iterator[np.ndarray]:
         """Random starts, one after another; none where the model has only one start."""
         rng, first = np.random.default_rng(_SEED), self.objective.start(None)
-        while True:
-            point = self.objective.start(rng)
-            if np.array_equal(point, first):
-                return
-            if self.objective.traits.m_steps != "none":
+        for number, point in enumerate(random_starts(self.objective, rng, first)):
+            cold = number // _AT_A_TIME % 2  # every other time, not drawn towards all data first
+            if self.objective.traits.m_steps != "none" and not cold:
                 point = expectation_maximisation(self.objective, point, _WARM)
             yield point
 
@@ -209,7 +207,7 @@ class _Explorer:
             if not self.batches.spent():
                 self.found.searched[folds] = True
             again = self._ways()[folds] > 1
-            if again.all() and not moved:
+            if again.all() and not moved and at > 0:
                 return
             used = self.batches.work_in_gradients - before
             left, each = left - used, max(used / len(folds), 1.0)

@@ -25,6 +25,7 @@ _GAIN = 0.1  # nats: EM stops at an iteration that gains less
 _ITERATIONS_OF_METRIC = 60
 _STALLED = 1e-3  # nats in that many iterations: Newton's method does better
 _LONGEST = 2.0  # free coordinates, relative for values above 1: of a step in the metric
+_SAME_STARTS = 20
 _NEARLY = 1e-5  # standard errors, if all states were known: from here Newton's method needs H once
 
 
@@ -42,13 +43,22 @@ def starting_points(objective: Objective, init: Params | None, seed: int) -> Ite
     if init is not None:
         yield objective.space.to_free(init)
         return
-    rng, first = generator(seed), objective.start(None)
+    first = objective.start(None)
     yield first
-    while True:
+    yield from random_starts(objective, generator(seed), first)
+
+
+def random_starts(
+    objective: Objective, rng: np.random.Generator, first: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Free vectors (D,) other than the first one; none where the model has no random starts, which shows
+    if many in a row are the same (a few may be, as where clusters are found by k-means)."""
+    same = 0
+    while same < _SAME_STARTS:
         start = objective.start(rng)
-        if np.array_equal(first, start):
-            return
-        yield start
+        same = same + 1 if np.array_equal(first, start) else 0
+        if same == 0:
+            yield start
 
 
 def descend(

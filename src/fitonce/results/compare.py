@@ -16,6 +16,7 @@ from fitonce.results.result import CVResult
 from fitonce.results.standard_errors import Spread, Terms, by_cluster, spread_of
 
 _LEVELS = ("point", "fold")
+_ROUNDING = 1e-12  # of the loss: models that differ by less are the same
 CLEAR = 0.05  # probability of a difference by chance, below which a model is worse
 
 
@@ -153,7 +154,8 @@ def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "
         raise ValueError("no fold has a usable number in every result")
     means = {name: float(result.folds["loss"].to_numpy()[used].mean()) for name, result in named.items()}
     order = sorted(named, key=lambda name: means[name])
-    rows = [_row(named[name], named[order[0]], used, by) for name in order]
+    best = order[0]
+    rows = [_row(named[name], named[best], used, by, name == best) for name in order]
     table = pd.DataFrame(rows, index=pd.Index(order, name="model"))
     return Comparison(table, by, first.left_out, named)
 
@@ -173,20 +175,23 @@ def _named(results: Any) -> dict[str, CVResult]:
     return named
 
 
-def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str) -> dict[str, Any]:
+def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str, is_best: bool) -> dict[str, Any]:
     differences = result.folds["loss"].to_numpy()[used] - best.folds["loss"].to_numpy()[used]
     difference, spread = float(differences.mean()), _spread(result, best, used, by)
+    estimate = float(result.folds["loss"].to_numpy()[used].mean())
+    if abs(difference) <= _ROUNDING * abs(estimate):
+        difference, spread = 0.0, Spread(0.0, spread.dof)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = float(np.float64(difference) / spread.se) if difference else 0.0
     verdicts = set(result.folds["verdict"])
     return {
-        "estimate": float(result.folds["loss"].to_numpy()[used].mean()),
+        "estimate": estimate,
         "se": _spread(result, None, used, by).se,
         "difference": difference,
-        "difference_se": float("nan") if result is best else spread.se,
-        "dof": float("nan") if result is best else spread.dof,
-        "ratio": float("nan") if result is best else ratio,
-        "p": float("nan") if result is best else _chance(difference, spread),
+        "difference_se": float("nan") if is_best else spread.se,
+        "dof": float("nan") if is_best else spread.dof,
+        "ratio": float("nan") if is_best else ratio,
+        "p": float("nan") if is_best else _chance(difference, spread),
         "nats": _total(result, differences, used),
         "control": float(result.folds["control"].to_numpy()[used].mean()),
         "error": result.error,
@@ -202,10 +207,9 @@ def _total(result: CVResult, differences: np.ndarray, used: np.ndarray) -> float
     for losses that are not in nats."""
     if result.loss not in ("pointwise", "joint"):
         return float("nan")
-    sizes, shown = result.folds["size"].to_numpy()[used], result.summary
-    known = int(np.isfinite(shown.values).sum()) or shown.n_sites  # none where data are not numbers
-    most = len(shown.lengths) if result.scheme == "structures" else known
-    return float(differences @ sizes / sizes.sum() * min(result.folds["size"].sum(), most))
+    sizes = result.folds["size"].to_numpy()[used]
+    count = result.n_scored or len(result.pointwise)  # results of earlier versions do not say
+    return float(differences @ sizes / sizes.sum() * count)
 
 
 def _chance(difference: float, spread: Spread) -> float:

@@ -69,8 +69,9 @@ class CVResult:
         fingerprint: of the data and of what each fold drops and scores; only results with equal
             fingerprints can be compared.
         optima_search: whether other optima were looked for: "searched" in every fold, "partly" in some,
-            with what they found offered to all; "compared": every point with the fit's other optima;
+            with what they found offered to all; "compared": with the fit's other optima only;
             "local": not at all; "convex": there are none.
+        n_scored: how many different points, or sequences, the folds score.
         better_theta: (D,) free parameters of an optimum of all data that is better than the fit, where
             folds led to one; see `better`.
     """
@@ -97,6 +98,7 @@ class CVResult:
     about: dict[str, Any] = field(default_factory=dict, repr=False)
     fingerprint: str = field(default="", repr=False)
     optima_search: SearchOfOptima = "local"
+    n_scored: int = 0
     better_theta: np.ndarray | None = field(default=None, repr=False)
 
     @property
@@ -162,7 +164,7 @@ class CVResult:
         moved, used = self.folds["optimum"] != 0, self.folds["ok"]
         some = {
             "partly": " (random starts in some of the folds only)",
-            "compared": " (every point compared with those of the fit)",
+            "compared": " (compared with those of the fit only)",
         }.get(self.optima_search, "")
         doubtful = int(self.folds["status"].str.contains("there may be a better").sum())
         more = f"; {counted(doubtful, 'fold')} may have a better one" if doubtful else ""

@@ -114,7 +114,7 @@ _OLD_RUNGS = {"newton": "refine-own", "exact": "refit"}
 _REFINING = ("auto", "exact", "loo")
 _NUMBERS = (
     "estimate", "se", "dof", "memory", "control", "error", "tolerance", "damping", "seconds",
-    "compiling", "refits_seconds",
+    "compiling", "refits_seconds", "n_scored",
 )  # fmt: skip
 _WORDS = ("method", "scheme", "loss", "left_out", "fingerprint", "optima_search")
 _SINCE_4 = {
@@ -122,6 +122,7 @@ _SINCE_4 = {
     "dof": 31,
     "memory": None,
     "better_theta": None,
+    "n_scored": 0,
 }  # what files of earlier versions do not say
 _COLUMNS_SINCE_4 = {"optimum": 0, "gain": 0.0, "shift": 0.0, "ways": 1}
 _FOLDS = {

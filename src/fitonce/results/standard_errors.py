@@ -89,10 +89,11 @@ def spread_of(terms: Terms, memory: float) -> Spread:
 def by_cluster(terms: Terms) -> Spread:
     """From sums over independent places: sequences, or regions of a graph."""
     places, place = np.unique(terms.places, return_inverse=True)
-    sums, count = np.bincount(place, terms.residuals), len(places)
-    if count < 2:
+    if len(places) < 2:
         return Spread(float("nan"), 0.0)
-    return Spread(float(np.sqrt(count / (count - 1) * np.sum(sums**2))), count - 1.0)
+    sums, weight = np.bincount(place, terms.residuals), np.bincount(place, terms.shares)
+    count = float(weight.sum() ** 2 / np.sum(weight**2))  # as many of equal size have as little noise
+    return Spread(float(np.sqrt(count / (count - 1.0) * np.sum(sums**2))), count - 1.0)
 
 
 def along_time(terms: Terms, memory: float) -> Spread:

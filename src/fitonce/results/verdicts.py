@@ -17,8 +17,8 @@ estimate):
 * good: three times the error is within the tolerance, the step is shorter than one standard error
   and leaves less than half of the gradient (so the quadratic model appears to hold), and there is no
   sign of a better optimum: the parameters are no farther from the full fit than the amount of data left
-  out explains, and if others were looked for, the optimum was found at least twice, and most starts
-  did not end each in an optimum of its own;
+  out explains, others were looked for where the fit's starts disagree, the optimum was then found at
+  least twice, and most starts did not end each in an optimum of its own;
 * fair: the error is within the tolerance, but one of these fails;
 * bad: anything else, including a loss or an error that is not a number;
 * unchecked: no gradient was taken.
@@ -35,6 +35,7 @@ FAR = 1.0  # standard errors; a longer step is beyond the range of a quadratic m
 SLOW = 0.5  # a step that leaves a larger share of the gradient contradicts the quadratic model
 _SLOWEST = 0.9
 SHARE_OF_SE = 0.1
+_ROUNDING = 1e-12  # of the loss: a standard error that is smaller is none
 _SHARE_OF_LOSS = 1e-3  # where there is no standard error
 
 
@@ -71,9 +72,10 @@ def loss_errors(
 def default_tolerance(se: float, losses: np.ndarray) -> float:
     """The acceptable error of a fold's loss: a tenth of the standard error of the estimate or, without
     one, a thousandth of the mean absolute value of the folds' finite `losses`."""
-    if np.isfinite(se) and se > 0:
+    size = float(np.abs(losses).sum()) / max(len(losses), 1)
+    if np.isfinite(se) and se > _ROUNDING * size:
         return SHARE_OF_SE * se
-    return _SHARE_OF_LOSS * float(np.abs(losses).sum()) / max(len(losses), 1)
+    return _SHARE_OF_LOSS * size
 
 
 def sound(distances: np.ndarray, rates: np.ndarray) -> np.ndarray:

@@ -100,7 +100,9 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
 
     @property
     def along_time(self) -> bool:
-        return not self._whole and self.collection.n_sequences < MANY_SEQUENCES
+        lengths = np.asarray(self.collection.lengths, float)
+        alike = lengths.sum() ** 2 / np.sum(lengths**2)  # as many of equal length
+        return not self._whole and bool(alike < MANY_SEQUENCES - 0.5)
 
     def transition(self, theta: np.ndarray) -> np.ndarray | None:
         found = self.space.params_at(theta).get("transition")

@@ -117,6 +117,8 @@ def _interval(result: Result) -> Markup:
     ends = (result.estimate - result.se, result.estimate + result.se)
     low = min(ends[0], result.control)
     wide = max(ends[1], result.control) - low
+    if wide <= 1e-12 * max(abs(low), 1e-300):  # nothing varies
+        return Markup("")
 
     def place(value: float) -> str:
         return f"{30 + 540 * (value - low) / wide:.1f}"
