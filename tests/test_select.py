@@ -196,7 +196,7 @@ def test_maps_are_left_out_in_regions():
         (lambda x: fo.folds.iid(x, percent=10, n=5), 1, "pointwise"),  # scattered, overlapping
         (lambda x: fo.folds.points(x), 1, "pointwise"),
         (lambda x: fo.folds.structures(x), 2, "pointwise"),
-        (lambda x: fo.folds.blocks(x, percent=10, n=30), 10, "pointwise"),  # not along one time
+        (lambda x: fo.folds.blocks(x, percent=10, n=30), 10, "joint"),  # one sequence after another
         (lambda x: fo.folds.kfold(x, 20), 10, "joint"),
     ],
 )
