@@ -168,7 +168,8 @@ def _motion(folder: Path) -> None:
     """Six sequences of motion capture with full covariances, from a file."""
     data = fitonce.datasets.load("mocap6", FOLDER)
     frames = [
-        pd.DataFrame(np.asarray(x)).add_prefix("channel").assign(trial=n) for n, x in enumerate(data)
+        pd.DataFrame(data.values[n, :length]).add_prefix("channel").assign(trial=n)
+        for n, length in enumerate(data.lengths)
     ]
     pd.concat(frames).to_csv(folder / "motion.csv", index=False)
     words = ["cv", "motion.csv", "--model", "gaussian-hmm-full", "--states", "3"]
