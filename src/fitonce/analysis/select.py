@@ -1,16 +1,17 @@
 """select: several models on the same folds, and the simplest that predicts about as well as the best.
 
 The choice is the simplest model within a margin of the best, over all data: log(m / 0.05) nats for m
-other models, 3.0 for one and 4.4 for four. If a simpler model is true, another one leads by c nats with
-a probability of about exp(-c) at most, by Markov's inequality for ratios of densities (exact for
-predictions of the future, and about right for stretches that are left out), and any of m with m times
-that: so it is passed over once in twenty times at most.
+other models, 3.0 for one and 4.4 for four. If a simpler model were true and its parameters known,
+another one would lead by c nats in its predictions of the future with a probability of exp(-c) at most,
+by Markov's inequality for ratios of densities, and any of m with m times that: once in twenty times at
+this margin. Here parameters are estimated and stretches left out, so that this is a guide and no bound;
+the study of `reproduce/selection.py` counts how often it fails.
 
 Models are never true, and in long data a few nats are little. So the result also says which models are
 within one standard error of the paired difference, by Student's t where few stretches make that
 uncertain: if there are such models, there is no clear winner. They are not chosen for that: the standard
-error is large where a model gains much in a few stretches, and in the study of `reproduce/selection.py`
-that rule gave short series too few states. Folds and loss are those that did best there, too: 20
+error is large where a model gains much in a few stretches, and in the study that rule gave short series
+too few states. Folds and loss are those that did best there, too: 20
 stretches of time (or regions), each scored as a whole. One point at a time, given its neighbours, hardly
 tells one model from another.
 """
@@ -38,7 +39,7 @@ from fitonce.results.compare import Comparison, compare
 from fitonce.results.plots import new_axes
 from fitonce.results.result import CVResult
 
-_LEVEL = 0.05  # the probability of passing over a simpler model that is true
+_LEVEL = 0.05  # of passing over a simpler model that is true
 _CHANCE = 0.32  # of a difference beyond one standard error, in either direction
 
 
@@ -144,7 +145,7 @@ def select(
     folds: Folds | Callable[[Any], Folds] | None = None,
     *,
     loss: Any = None,
-    restarts: int = 3,
+    restarts: int | None = None,
     seed: int = 0,
     optima: int = DEFAULT_OPTIMA,
     told: Callable[[str], None] = lambda name: None,

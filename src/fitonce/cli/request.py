@@ -64,7 +64,9 @@ class Request:
     scheme: Annotated[str | None, o.folds("A, B or C")] = None
     loss: Annotated[str | None, o.folds(f"{' or '.join(LOSSES)}; select: joint for stretches")] = None
     max_seconds: Annotated[float | None, o.folds("Time budget in seconds, for auto and exact")] = None
-    restarts: Annotated[int, o.model("Number of starts of a fit")] = 3
+    restarts: Annotated[
+        int | None, o.model("Number of starts of a fit (default: 8 in short data, 3 in long)")
+    ] = None
     optima: Annotated[int, o.model("How hard to look for other optima; 0: not at all", min=0)] = 10
     seed: Annotated[int, o.out("Seed for starts and folds", min=0)] = 0
     report: Annotated[Path | None, o.out("Write an HTML report")] = None

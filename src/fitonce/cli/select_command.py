@@ -23,7 +23,7 @@ _MOST = 64  # models: a longer range is probably a typing error
 
 def run_select(request: Request) -> None:
     """Cross-validate a range of models on the same folds and select one. --report and --save are for the
-    simplest model that predicts about as well as the best."""
+    model that is chosen, the simplest within a margin of the best."""
     choices = chosen(request)
     first = next(iter(choices.values()))
     loaded = replace(request, options=dict(first.options)).load(covering=True)

@@ -20,6 +20,7 @@ from fitonce.results.verdicts import default_tolerance, verdicts
 # Multiples of the usual move. Under a misspecified model, as for the traffic data, blocks move four
 # times as far as H predicts without harm; a fold that alone determines a state moves ten times that.
 _AWAY = 10.0
+_WAYS = 3  # of finding an optimum: of those found twice in small data, one in twelve was not the best
 _SCATTERED = 0.5  # of a fold's descents ended each in an optimum of its own
 _COLUMNS = (
     "loss", "control", "error", "distance", "rate", "move", "away", "optimum", "gain", "shift", "ways",
@@ -48,7 +49,7 @@ def assemble(
     allowed = default_tolerance(spread.se, losses[ok]) if tolerance is None else tolerance
     optima = Search.of(len(folds)) if search is None else search
     kind = _kind_of_search(method, curve, search)
-    # A step from the fit is judged as that; optima that were refined are those of the procedure.
+    # Single steps only claim to continue the fit, and are judged by that.
     refined = method in ("auto", "exact", "loo")
     unsure = refined and kind in ("local", "compared") and fit.optima.disagree
     table = _fold_table(fit, scoring, parameters, evidence, optima, allowed, ok, unsure)
@@ -143,13 +144,13 @@ def _kind_of_search(method: str, curve: Curvature, search: Search | None) -> Sea
 def _missed(ways: int, searched: bool, unseen: float, unsure: bool) -> str:
     """Why there may be a better optimum, in words; empty if nothing speaks for it."""
     if ways == 0:
-        return "but a descent went lower, to where no optimum could be certified"
-    if searched and ways < 2:
-        return "but found by one start only: there may be a better optimum"
+        return "but a descent went lower, where none was certified: there may be a better optimum"
+    if searched and ways < _WAYS:
+        return f"but found {'twice' if ways == 2 else 'once'} only: there may be a better optimum"
     if unsure and not searched:
         return "but not searched, and starts of the fit disagree: there may be a better optimum"
     if searched and unseen > _SCATTERED:
-        return "but most starts ended in an optimum of their own: there may be a better one"
+        return "but most starts ended in optima of their own: there may be a better optimum"
     return ""
 
 

@@ -134,8 +134,14 @@ class Batches:
     def of_all_data(self) -> Batches:
         """One fold that leaves nothing out, with what is left of the budget."""
         everything = lambda which: np.tile(self.objective.base, (len(which), 1))  # noqa: E731
-        one = replace(self, weights_of=everything, kept=np.ones(1), turnover=np.zeros(1))
-        return replace(one, size=1, most_rows=self._rows_left)
+        return replace(
+            self,
+            weights_of=everything,
+            kept=np.ones(1),
+            turnover=np.zeros(1),
+            size=1,
+            most_rows=self._rows_left,
+        )
 
     def without_budget(self) -> Batches:
         """The same, to repeat what was done before."""
@@ -165,7 +171,7 @@ class Batches:
 
     @property
     def work_in_gradients(self) -> float:
-        """Of all folds."""
+        """The work of all folds, a Hessian counted as the gradients that take as long."""
         gradients, hessians = self.work.sum(1)
         return float(gradients + self.objective.gradients_per_hessian * hessians)
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -45,6 +44,7 @@ _SAME = 0.01  # nats: ends of descents into one optimum differ by less
 _WARM = 10  # iterations of EM
 _ROUNDS = 2
 _AT_A_TIME = 4  # random starts
+_SETS = 8  # of them, so that folds have different ones
 _SEED = 20_201  # of the starts, others than those of fits
 _CONTINUED = 10  # folds that moved, whose optima are followed with all data back
 
@@ -141,6 +141,7 @@ class _Explorer:
         self.arrived = np.zeros(len(self.values), bool)  # whether a value is that of an optimum
         self.to_offer = np.zeros(0, int)  # folds that moved since what they found was last offered
         self.ends: list[tuple[np.ndarray, np.ndarray]] = []  # of descents: folds and values
+        self.points = self._random_points()
 
     def _objectives(self) -> np.ndarray:
         """(F,) at the folds' parameters, less what the next step promises; inf without parameters."""
@@ -151,23 +152,25 @@ class _Explorer:
         short = np.array([one.outcome is Outcome.APPROXIMATE for one in self.parameters.status])
         return values - np.where(short, 0.5 * np.nan_to_num(self.evidence.distances) ** 2, 0.0)
 
-    @cached_property
-    def _points(self) -> Iterator[np.ndarray]:
+    def _random_points(self) -> Iterator[np.ndarray]:
         """Random starts, one after another; none where the model has only one start."""
         rng, first = np.random.default_rng(_SEED), self.objective.start(None)
         for number, point in enumerate(random_starts(self.objective, rng, first)):
-            cold = number // _AT_A_TIME % 2  # every other time, not drawn towards all data first
+            cold = number % 2  # every other one is not drawn towards all data first
             if self.objective.traits.m_steps != "none" and not cold:
                 point = expectation_maximisation(self.objective, point, _WARM)
             yield point
 
-    def _starts(self, count: int, folds: np.ndarray) -> list[_Offer] | None:
-        """Random starts as offers to folds (n,), but for those where H is not finite; None where there
-        are none."""
-        points = list(islice(self._points, count))
-        if not points:
+    def _starts(self, count: int, folds: np.ndarray, sets: int) -> list[_Offer] | None:
+        """So many random starts for each of the folds (n,), which have so many sets of them between
+        them; but for those where H is not finite. None where there are none."""
+        offers, order = [], self._in_order(folds)
+        for begin in range(sets):
+            some = np.sort(folds[order[begin::sets]])
+            points = islice(self.points, count)
+            offers += [_Offer(x, metric(self.objective, x), some, -1, np.zeros(0)) for x in points]
+        if not offers:
             return None
-        offers = [_Offer(x, metric(self.objective, x), folds, -1, np.zeros(0)) for x in points]
         return [offer for offer in offers if np.isfinite(offer.inverse).all()]
 
     def offer_optima_of_all_data(self, others: np.ndarray) -> None:
@@ -195,11 +198,13 @@ class _Explorer:
         every optimum was found more than once. All folds have them as long as that is cheap, or less
         work than was done so far; then only those whose optima were found once, as many as that
         allows."""
-        left = max(cheap_gradients(self.objective), self.batches.work_in_gradients)
+        cheap = cheap_gradients(self.objective)
+        left = max(cheap, self.batches.work_in_gradients)
         each = float(min(_AT_A_TIME, starts) * USUAL_GRADIENTS)
         folds = self._spread_out(self.batches.every_fold, max(left / each, 1.0))
+        sets = int(np.clip(cheap / (4 * each), 1, min(_SETS, len(folds))))
         for at in range(0, starts, _AT_A_TIME):
-            offers = self._starts(min(_AT_A_TIME, starts - at), folds)
+            offers = self._starts(min(_AT_A_TIME, starts - at), folds, min(sets, len(folds)))
             if offers is None or self.batches.spent():
                 return
             before = self.batches.work_in_gradients
@@ -220,10 +225,13 @@ class _Explorer:
         """At most so many of the folds (n,), spread over the data, whatever the order of the folds."""
         if len(folds) <= most:
             return folds
-        dropped = [self.scoring.folds.dropped[fold] for fold in folds]
-        order = np.lexsort([[part[0] for part in dropped], [part.mean() for part in dropped]])
         chosen = np.linspace(0, len(folds) - 1, max(int(most), 0)).astype(int)
-        return np.sort(folds[order[np.unique(chosen)]])
+        return np.sort(folds[self._in_order(folds)[np.unique(chosen)]])
+
+    def _in_order(self, folds: np.ndarray) -> np.ndarray:
+        """(n,) an order of the folds (n,) by the places that they leave out."""
+        dropped = [self.scoring.folds.dropped[fold] for fold in folds]
+        return np.lexsort([[part[0] for part in dropped], [part.mean() for part in dropped]])
 
     def _follow(self, offers: list[_Offer]) -> bool:
         """Descend folds from what they are offered, and refit those that end lower, from the lowest.

@@ -129,7 +129,7 @@ def ends_in_em(objective: Objective) -> bool:
     """Whether starts end where EM slows down, some way from an optimum: Newton's method or products with
     H do the rest, from the best of them."""
     traits = objective.traits
-    return traits.m_steps == "all" and not (traits.blocks and not (traits.products and traits.compiles))
+    return traits.m_steps == "all" and (not traits.blocks or (traits.products and traits.compiles))
 
 
 def to_optimum(objective: Objective, run: Run) -> Run:

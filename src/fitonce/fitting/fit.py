@@ -34,6 +34,7 @@ from fitonce.fitting.optima import (
     distinct,
     explore,
     first_of_best,
+    usual_starts,
 )
 from fitonce.fitting.summarise import summary_of
 from fitonce.objectives.base import Objective
@@ -222,7 +223,7 @@ def fit(
     data: Any,
     *,
     init: Params | None = None,
-    restarts: int = 3,
+    restarts: int | None = None,
     seed: int = 0,
     optima: int = DEFAULT_OPTIMA,
     tolerance: float = DEFAULT_TOLERANCE,
@@ -240,7 +241,8 @@ def fit(
         data: what the model reads: `fo.sequences` for chains and graphs, `fo.labelled` for labels, a
             pytree of arrays for `Custom`.
         init: pytree of starting values; None: from the data.
-        restarts: number of starts when `init` is None; the first is not random.
+        restarts: number of starts when `init` is None; the first is not random. None: 8 where starts are
+            cheap, as in short data, and 3 otherwise.
         seed: of the random starts.
         optima: how hard to look for other optima. Where starts end in different ones, there are more
             starts until a new optimum is unlikely, up to four times this number, or twice `restarts`
@@ -259,7 +261,7 @@ def fit(
             `fo.Workers`; None: threads of this process.
     """
     started = time.perf_counter()
-    if not is_count(restarts):
+    if not (restarts is None or is_count(restarts)):
         raise ValueError(f"restarts must be an integer of at least 1, got {restarts!r}")
     if not (is_number(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
@@ -271,7 +273,7 @@ def fit(
         objective = objective_of(model, data, kernel)
         hold_point(objective)
         points = starting_points(objective, init, seed)
-        starts = list(islice(points, restarts))
+        starts = list(islice(points, restarts or usual_starts(objective)))
     compiles = objective.traits.compiles
     with stage("compiling F and its derivatives" if compiles else "loading loops", progress):
         _prepare(objective, starts[0])

@@ -25,6 +25,7 @@ SAME = 1e-3  # nats: values of one optimum reached twice
 ROUNDING = 1e-12  # relative, in sums over the data
 _ENOUGH = 0.1  # chance of a new optimum at the next start
 _STARTS = 4  # at most, for each optimum to look for
+_FIRST, _FIRST_IF_CHEAP = 3, 8  # starts, before it is known whether they agree
 _GRADIENTS = 100  # that a start usually takes
 _CHEAP = 1e9  # bytes that gradients write in about two seconds, in native loops and by JAX
 
@@ -70,7 +71,7 @@ class Optima:
     def sentence(self) -> str:
         """How often the best was found, and what that says."""
         if self.starts < 2:
-            return "one start only: other optima were not looked for"
+            return "other optima were not looked for"
         best, elsewhere = int(self.found[0]), self.starts - int(self.found[0])
         text = f"found by {best} of {counted(self.starts, 'start')}"
         if elsewhere == 0:
@@ -100,26 +101,32 @@ def cheap_gradients(objective: Objective) -> float:
     return _CHEAP / objective.bytes_per_fold
 
 
-def is_same(value: float, lowest: float, same: float) -> bool:
+def usual_starts(objective: Objective) -> int:
+    """How many starts a fit has where the user has not said it: in short data, which has the more optima
+    and the cheaper starts, more than in long data."""
+    cheap = cheap_gradients(objective) > _STARTS * DEFAULT_OPTIMA * _GRADIENTS
+    return _FIRST_IF_CHEAP if cheap else _FIRST
+
+
+def is_same(value: float, lowest: float) -> bool:
     """Whether two values, the second the lower one, are those of one optimum."""
-    return bool(value - lowest <= same + ROUNDING * abs(value))
+    return bool(value - lowest <= SAME + ROUNDING * abs(value))
 
 
 def first_of_best(runs: Sequence[Run]) -> Run:
     """The first run that ended in the best optimum: which of them is lowest is rounding."""
     finite = [run for run in runs if np.isfinite(run.value)] or list(runs)
     lowest = min(run.value for run in finite)
-    return next((run for run in finite if is_same(run.value, lowest, SAME)), finite[0])
+    return next((run for run in finite if is_same(run.value, lowest)), finite[0])
 
 
-def distinct(runs: Sequence[Run], same: float = SAME) -> Optima:
-    """The optima in which descents ended, but for values that are not finite; values that differ by less
-    than `same` are of one optimum."""
+def distinct(runs: Sequence[Run]) -> Optima:
+    """The optima in which descents ended, but for values that are not finite."""
     ends = sorted((run for run in runs if np.isfinite(run.value)), key=lambda run: run.value)
     kept: list[Run] = []
     found: list[int] = []
     for run in ends:
-        if kept and is_same(run.value, kept[-1].value, same):
+        if kept and is_same(run.value, kept[-1].value):
             found[-1] += 1
         else:
             kept.append(run)
@@ -143,7 +150,8 @@ def explore(
         runs = [to_optimum(objective, run) for run in runs]
     while len(runs) < most:
         pool = distinct(runs)
-        if len(pool) < 2 or pool.unseen <= _ENOUGH:
+        surely = (pool.unseen * pool.starts + 1) / (pool.starts + 1)  # few starts tell little
+        if len(pool) < 2 or surely <= _ENOUGH:
             break
         more = descend(objective, list(islice(points, min(together, most - len(runs)))))
         if not more:

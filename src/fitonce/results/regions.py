@@ -8,6 +8,7 @@ as leave no more than a tenth of the variance of the sum to pairs in different r
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 import numpy as np
@@ -39,17 +40,18 @@ def independent_regions(graph: Graph, losses: np.ndarray, states: np.ndarray | N
             break
         pairs.append((distance, alike[distance.row] * alike[distance.col]))
     total = variance + sum(float(products.sum()) for _, products in pairs)
-    most = min(_NUMBERS[0], graph.n_sites)
-    labels = partition(graph, most)
-    for number in (most, *(number for number in _NUMBERS if number < most)):
+    numbers = [min(_NUMBERS[0], graph.n_sites), *(n for n in _NUMBERS[1:] if n < graph.n_sites)]
+
+    def nearly_independent(number: int) -> bool:
         labels = partition(graph, number)
         across = sum(
             float(products[labels[distance.row] != labels[distance.col]].sum())
             for distance, products in pairs
         )
-        if across <= _BIAS * total:
-            break
-    return labels
+        return across <= _BIAS * total
+
+    first = bisect_left(numbers, True, hi=len(numbers) - 1, key=nearly_independent)
+    return partition(graph, numbers[first])
 
 
 def _by_state(losses: np.ndarray, states: np.ndarray) -> np.ndarray:

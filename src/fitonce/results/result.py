@@ -166,7 +166,7 @@ class CVResult:
             "partly": " (random starts in some of the folds only)",
             "compared": " (compared with those of the fit only)",
         }.get(self.optima_search, "")
-        doubtful = int(self.folds["status"].str.contains("there may be a better").sum())
+        doubtful = int(self.folds["status"].str.contains("there may be a better optimum").sum())
         more = f"; {counted(doubtful, 'fold')} may have a better one" if doubtful else ""
         if not moved.any():
             return f"other optima: none better was found in any fold{some}{more}"

@@ -206,6 +206,7 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         document = _SINCE_4 | document
     plain: dict[str, Any] = {name: to_word(document[name]) for name in _WORDS}
     plain |= {name: to_number(document[name]) for name in _NUMBERS}
+    plain["n_scored"] = int(plain["n_scored"])
     folds, pointwise = to_table(document["folds"]), to_table(document["pointwise"])
     folds.index.name = "fold"
     if document["version"] < 4:

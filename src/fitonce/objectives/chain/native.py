@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
+from scipy.special import logsumexp
 
 from fitonce.core.constraints import Frozen, Simplex
 from fitonce.core.devices import on_cpu
@@ -26,6 +27,7 @@ from fitonce.models.hmm import HMM
 from fitonce.objectives.base import LinearMap, Traits, ValuesAndSlopes
 from fitonce.objectives.chain import native_curvature as curvature
 from fitonce.objectives.chain.complete_information import definite_factor
+from fitonce.objectives.chain.costs import Costs
 from fitonce.objectives.chain.fold_groups import group_size, in_groups
 from fitonce.objectives.chain.native_parts import Parts, closed_forms, has_closed_forms
 from fitonce.objectives.chain.objective import ChainObjective, unplaced
@@ -134,41 +136,33 @@ class NativeChainObjective(ChainObjective):
             return -found.values - self.parts.log_prior(values), -self.parts.pulled_back(values, found)
 
     @cached_property
-    def _operations(self) -> int:
-        """About those of a pass over the data."""
+    def _costs(self) -> Costs:
         states, rows, closed = self.model.n_states, self.steps.rows, self.parts.closed
         densities = states * rows.x.size if closed is None else closed.operations(states, rows)
-        return len(self.steps.index) * states**2 + densities
+        steps = len(self.steps.index)
+        return Costs(steps * states**2 + densities, steps * states, self.space.size)
 
-    @cached_property
+    @property
     def _tangents_pay(self) -> bool:
-        """Whether H is faster by tangents than by differences of gradients in groups of folds."""
-        by_jax = isinstance(self.scheme, Increments)
-        return not by_jax and self._seconds_of_tangents < self.space.size * self._seconds_of_gradient
-
-    @property
-    def _seconds_of_gradient(self) -> float:
-        """In a group of folds, as measured."""
-        return 1e-9 * (3e4 + 8 * self._operations)
-
-    @property
-    def _seconds_of_tangents(self) -> float:
-        """Of H by tangents, as measured."""
-        of_steps = len(self.steps.index) * self.model.n_states
-        return 1e-9 * (1e6 + of_steps * (900 + 35 * self.space.size))
+        """Not where tangents are those of JAX."""
+        return self._costs.tangents_pay and not isinstance(self.scheme, Increments)
 
     @property
     def gradients_per_hessian(self) -> float:
-        ratio = self._seconds_of_tangents / self._seconds_of_gradient
-        return ratio if self._tangents_pay else super().gradients_per_hessian
+        costs = self._costs
+        return costs.tangents / costs.gradient if self._tangents_pay else super().gradients_per_hessian
 
     @cached_property
     def _group_size(self) -> int:
         # Programs of JAX are compiled for every size.
-        return LANES if self.parts.closed is None else group_size(self._operations, self.bytes_per_fold)
+        return (
+            LANES
+            if self.parts.closed is None
+            else group_size(self._costs.operations, self.bytes_per_fold)
+        )
 
     def _in_groups(self, work: Callable[[slice], Any], folds: int) -> list[Any]:
-        return in_groups(work, folds, self._group_size, self._operations)
+        return in_groups(work, folds, self._group_size, self._costs.operations)
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         def work(some: slice) -> np.ndarray:
@@ -217,7 +211,7 @@ class NativeChainObjective(ChainObjective):
             found = curvature.products(self.parts, self.parts.point(thetas[fold], weights[fold]))
             return 0.5 * (found + found.T)
 
-        return np.stack(THREADS.run(one, range(len(thetas)), self._operations * self.space.size))
+        return np.stack(THREADS.run(one, range(len(thetas)), self._costs.operations * self.space.size))
 
     def cross(self, theta: np.ndarray) -> np.ndarray:
         """J, (D, coordinates)."""
@@ -236,7 +230,7 @@ class NativeChainObjective(ChainObjective):
             point = self.parts.point(thetas[fold], weights[fold])
             return curvature.products(self.parts, point, directions[fold][None])
 
-        return np.concatenate(THREADS.run(one, range(len(thetas)), self._operations))
+        return np.concatenate(THREADS.run(one, range(len(thetas)), self._costs.operations))
 
     def products_at(self, theta: np.ndarray, directions: np.ndarray) -> np.ndarray:
         here = self._by_site if isinstance(self.scheme, Increments) else self
@@ -270,8 +264,8 @@ class NativeChainObjective(ChainObjective):
         before = np.empty(density.shape)
         logs_engine.reached(known.ahead, *chain, steps.starts, before)
         others = before + known.behind
-        others = others - _log_sum(others)
-        values = np.where(steps.seen > 0, _log_sum(others + emitted)[:, 0], 0.0)
+        others = others - logsumexp(others, axis=-1, keepdims=True)
+        values = np.where(steps.seen > 0, logsumexp(others + emitted, axis=-1), 0.0)
         cavity, slopes = np.exp(others), np.empty((self.space.size, len(values)))
         for some, moved in self.parts.directions(point):
             reach = curvature.tangents(point, moved).reach
@@ -353,11 +347,3 @@ class NativeChainObjective(ChainObjective):
         complete = self.parts.complete(point, point.counted(), roughly=True)
         factor = definite_factor(-complete)
         return lambda columns: linalg.cho_solve(factor, columns)
-
-
-def _log_sum(logs: np.ndarray) -> np.ndarray:
-    """log sum exp along the last axis, which is kept; minus infinity where nothing is possible."""
-    peak = logs.max(-1, keepdims=True)
-    peak = np.where(np.isfinite(peak), peak, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.log(np.exp(logs - peak).sum(-1, keepdims=True)) + peak
