@@ -58,12 +58,14 @@ def counts(dwell: float, steps: int, seed: int, loss: str = "pointwise") -> Foun
     return of_result(validated(fo.models.PoissonHMM(2), x, folds, loss=loss))
 
 
-def difference(dwell: float, steps: int, seed: int) -> Found:
-    """Of one state from two."""
+def difference(dwell: float, steps: int, seed: int, loss: str = "pointwise") -> Found:
+    """Of one state from two: of points in random blocks, or of the stretches that `select` scores."""
     rng = np.random.default_rng(seed)
     x = rng.poisson(np.array([3.0, 9.0])[chain(dwell, steps, rng)]).astype(float)
     folds = fo.folds.blocks(x, percent=10, n=30, seed=seed)
-    results = {k: validated(fo.models.PoissonHMM(k), x, folds) for k in (2, 1)}
+    if loss == "joint":
+        folds = fo.folds.kfold(x, 20)
+    results = {k: validated(fo.models.PoissonHMM(k), x, folds, loss=loss) for k in (2, 1)}
     row = fo.compare(results).table.loc["1"]
     if np.isnan(row["difference_se"]):  # it is the better one
         other = fo.compare(results).table.loc["2"]
@@ -130,6 +132,13 @@ CELLS: dict[str, tuple[Callable[[int], Found], int]] = {
     },
     **{
         f"difference dwell {dwell} T {steps}": (partial(difference, dwell, steps), OTHER)
+        for steps, dwell in ((300, 2), (300, 20), (1000, 20))
+    },
+    **{
+        f"joint difference dwell {dwell} T {steps}": (
+            partial(difference, dwell, steps, loss="joint"),
+            OTHER,
+        )
         for steps, dwell in ((300, 2), (300, 20), (1000, 20))
     },
     **{

@@ -66,6 +66,49 @@ def _trials(steps=90, seed=9):
     return x
 
 
+def _univariate():
+    """Name, emission, and how to draw data: two channels, some missing; and whether it is slow."""
+
+    def draw(sample, steps=90, seed=10):
+        def made():
+            rng = np.random.default_rng(seed)
+            z = _states(rng, steps, 2)
+            x = np.stack([sample(rng, z), sample(rng, z)], 1).astype(float)
+            x[[4, 5]], x[20, 0] = np.nan, np.nan
+            return x
+
+        return made
+
+    m, pick = fo.models, lambda z, a, b: np.array([a, b])[z]
+    return [
+        ("student-t", m.StudentT(spread=0.1), draw(
+            lambda rng, z: pick(z, 0.0, 3.0) + pick(z, 1.0, 0.5) * rng.standard_t(4, len(z))), False),
+        ("log-normal", m.LogNormal(scale=0.1), draw(
+            lambda rng, z: np.exp(rng.normal(pick(z, 0, 2), 0.5))), True),
+        ("gamma", m.Gamma(), draw(lambda rng, z: rng.gamma(pick(z, 2, 6), pick(z, 1, 2)), 240), True),
+        ("exponential", m.Exponential(), draw(lambda rng, z: rng.exponential(pick(z, 1, 9))), True),
+        ("beta", m.Beta(), draw(lambda rng, z: rng.beta(pick(z, 2, 6), pick(z, 6, 2))), True),
+        ("von-mises", m.VonMises(), draw(lambda rng, z: rng.vonmises(pick(z, -1, 2), 3.0)), True),
+        ("negative-binomial", m.NegativeBinomial(), draw(
+            lambda rng, z: rng.negative_binomial(3, 3 / (3 + pick(z, 2.0, 15.0))), 240), False),
+        ("zero-inflated-poisson", m.ZeroInflatedPoisson(), draw(
+            lambda rng, z: (rng.random(len(z)) > 0.3) * rng.poisson(pick(z, 2, 11))), True),
+        ("bernoulli", "bernoulli", draw(
+            lambda rng, z: rng.random(len(z)) < pick(z, 0.2, 0.8), 200), True),
+    ]  # fmt: skip
+
+
+def _regression(sample, steps=90, positive=False, seed=11):
+    """One channel that follows two covariates, in two states."""
+    rng = np.random.default_rng(seed)
+    u = rng.normal(size=(steps, 2)) * np.array([1.0, 0.5])
+    u = np.abs(u) + 0.5 if positive else u
+    eta = np.array([0.5, 2.0])[_states(rng, steps, 2)] + u @ np.array([0.4, -0.3])
+    x = sample(rng, eta).astype(float)
+    x[[7, 8, 40]] = np.nan
+    return fo.sequences(x, covariates=u)
+
+
 def _unequal(seed=3):
     return [
         _gaussian(steps, 1, seed + n, missing=False) for n, steps in enumerate([30, 12, 41, 1, 25, 18])
@@ -128,6 +171,22 @@ def entries() -> list[Entry]:
         Entry("poisson", fo.models.PoissonHMM(2), _counts()),
         Entry("categorical", fo.models.CategoricalHMM(2, 3), _categories(), slow=True),
         Entry("binomial", fo.models.HMM(2, fo.models.Binomial(trials=20)), _trials(), slow=True),
+        *(Entry(name, fo.models.HMM(2, emission), draw(), slow=slow)
+          for name, emission, draw, slow in _univariate()),
+        Entry("poisson-regression", fo.models.HMM(2, fo.models.PoissonRegression(["u0", "u1"])),
+              _regression(lambda rng, eta: rng.poisson(np.exp(eta)))),
+        Entry("negative-binomial-exposure", fo.models.HMM(
+            2, fo.models.NegativeBinomial(["u0"], exposure="u1")),
+              _regression(lambda rng, eta: rng.poisson(np.exp(eta)), 240, positive=True), slow=True),
+        Entry("bernoulli-regression", fo.models.HMM(2, fo.models.BinomialRegression(["u0", "u1"])),
+              _regression(lambda rng, eta: rng.random(len(eta)) < 1 / (1 + np.exp(3 - 2 * eta)), 900),
+              slow=True),
+        Entry("gaussian-regression", fo.models.HMM(2, fo.models.GaussianRegression(
+            ["u0", "u1"], scale=0.3, coefficient_scale=None)),
+              _regression(lambda rng, eta: rng.normal(5 * eta, 0.7)), slow=True),
+        Entry("potts-regression", fo.models.PottsMixture(
+            _grid(), emission=fo.models.PoissonRegression(["u0"]), beta=0.5),
+              fo.sequences(_field("poisson"), covariates=np.sin(np.arange(48.0))), slow=True),
         Entry("frozen-transition", fo.models.PoissonHMM(
             2, frozen={"transition": [[0.9, 0.1], [0.1, 0.9]]}), _counts(), slow=True),
         Entry("events", fo.models.EventCounts(steps_per_day=6), _events()),

@@ -294,6 +294,11 @@ DATA = {
     "graph": fo.sequences(np.arange(6.0) % 3),
     "labels": fo.labelled([np.eye(3), np.eye(3)], [["O", "B-X", "I-X"], ["B-X", "I-X", "O"]]),
 }
+SHARES = fo.sequences([(1.0 + np.arange(40.0) % 3) / 5, (1.0 + np.arange(30.0) % 3) / 5])
+DATA_OF = {
+    **dict.fromkeys(("gamma-hmm", "log-normal-hmm", "beta-hmm", "exponential-hmm"), SHARES),
+    "bernoulli-hmm": fo.sequences([np.arange(40.0) % 2, np.arange(30.0) % 2]),
+}
 FOUND = {"edges": GRAPH, "exposure": np.full(6, 5.0)}
 OTHER = {"states": 3, "order": 2, "beta": "0.5", "steps_per_day": 12}
 NAMED = [(family, model) for family in families() for model in family.models if family.name in DATA]
@@ -301,7 +306,8 @@ NAMED = [(family, model) for family in families() for model in family.models if 
 
 @pytest.mark.parametrize(("family", "model"), NAMED, ids=[model.name for _, model in NAMED])
 def test_every_model_that_is_listed_is_made_as_its_options_say(family, model):
-    data, taken = DATA[family.name], {option.name for option in model.options}
+    data = DATA_OF.get(model.name, DATA[family.name])
+    taken = {option.name for option in model.options}
     found = {name: value for name, value in FOUND.items() if name in taken}
     assert model.name in run("models").stdout
     usual = ModelChoice(model.name).build(data, found)

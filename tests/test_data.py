@@ -140,8 +140,16 @@ GROUPED = Frame({"g": ["a", None], "x": [1.0, 2.0]})
     ("data", "options", "sentence"),
     [
         ([1.0], {"missing": "-1"}, "missing must be a number, got '-1'"),
-        (fo.sequences([1.0]), {"missing": -1}, "data has been read already; pass missing and group"),
-        (fo.sequences([1.0]), {"group": "g"}, "data has been read already; pass missing and group"),
+        (
+            fo.sequences([1.0]),
+            {"missing": -1},
+            "data has been read already; pass missing, group and covariates",
+        ),
+        (
+            fo.sequences([1.0]),
+            {"group": "g"},
+            "data has been read already; pass missing, group and covariates",
+        ),
         ([], {}, "data must hold at least one sequence, got none"),
         (np.ones((0, 3, 1)), {}, "data must hold at least one sequence, got none"),
         ([np.ones((2, 1)), np.ones((2, 3))], {}, "must have the same channels, got widths [1, 3]"),

@@ -9,6 +9,7 @@ from documents import ROOT, Example, differences, examples, run, updated
 QUICK = ["README.md", "docs/tutorial.md"]
 PAGES = [
     "docs/own-model.md",
+    "docs/models.md",
     "docs/how-it-works.md",
     "docs/index.md",
     "docs/folds.md",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -253,6 +253,18 @@ def test_increments_add_up_to_the_objective(name):
     np.testing.assert_allclose(*both, atol=1e-8)
 
 
+def _replaced(data, dropped):
+    """One sequence, with observations of other steps at those that are dropped."""
+    if isinstance(data, fo.Sequences):
+        values, observed = data.values.copy(), data.observed.copy()
+        for array in (values, observed):
+            array[:, dropped] = np.roll(array, 7, axis=1)[:, dropped]
+        return replace(data, values=values, observed=observed)
+    data = np.array(data, float)
+    data[dropped] = np.roll(data, 7, axis=0)[dropped]
+    return data
+
+
 @pytest.mark.parametrize(
     "name",
     parameters(lambda e: not e.sequences and leaves_no_regressors_behind(e), slow=("events",)),
@@ -261,8 +273,7 @@ def test_left_out_data_has_no_influence_on_the_exact_refit(name):
     """Replacing what a fold leaves out by something else changes nothing."""
     entry = ENTRIES[name]
     fit, folds = fitted(name), folds_of(name)
-    data = np.array(entry.data, float)
-    data[folds.dropped[0]] = np.roll(data, 7, axis=0)[folds.dropped[0]]
+    data = _replaced(entry.data, folds.dropped[0])
     other = fo.fit_at(entry.model, data, fit.params)
     weights = folds.weights[:1] * other.objective.base
     ends = [

@@ -530,3 +530,11 @@ def test_losses_of_impossible_and_unknown_densities():
     assert losses[0, 1] == np.inf
     assert np.isnan(losses[0, 2])
     assert losses[0, 3] == pytest.approx(-np.log(1e-320), rel=1e-12)  # 1e-320 has few digits of its own
+
+
+def test_counts_that_all_differ_have_the_hessian_of_the_scan():
+    """Equal rows are one; where none are equal, rows are still in another order than the steps."""
+    x = np.array([3.0, 14.0, 1.0, 9.0, 5.0, 0.0, 22.0, 7.0, 11.0, 2.0, 17.0, 4.0])
+    fit = fo.fit(fo.models.PoissonHMM(2), x, restarts=1)
+    other = fo.fit_at(fo.models.PoissonHMM(2), x, fit.params, kernel="scan")
+    np.testing.assert_allclose(fit.H, other.H, rtol=1e-9, atol=1e-10)

@@ -70,8 +70,9 @@ def models(json: JsonOption = False) -> None:
     if json:
         print_json(titles)
         return
+    width = max(map(len, titles))
     for name, title in titles.items():
-        print(f"{name:18} {title}")
+        print(f"{name:{width}} {title}")
 
 
 def reproduce(

@@ -53,6 +53,9 @@ class Request:
     first: Annotated[str | None, o.data("Keep rows from this time on", "--from")] = None
     last: Annotated[str | None, o.data("Keep rows up to this time", "--to")] = None
     gaps: Annotated[bool, o.data("Insert absent time steps as missing", "--gaps/--no-gaps")] = True
+    covariates: Annotated[
+        str | None, o.data("Columns that observations depend on, separated by commas")
+    ] = None
     decimal: Annotated[str | None, o.data("Decimal mark, . or , (default: detected)")] = None
     folds: Annotated[str | None, o.folds(_FOLDS)] = None
     percent: Annotated[float | None, o.folds("Percentage of the data in a fold; 10")] = None
@@ -116,12 +119,13 @@ class Request:
         check_outputs([self.report, self.save], self.plot, self.force)
         if not self.cache:
             compile_cache.turn_off()
-        names = None if self.columns is None else tuple(c.strip() for c in self.columns.split(","))
+        names, known = _listed(self.columns), _listed(self.covariates)
         if self.decimal not in (None, ".", ","):
             raise ValueError(f"--decimal must be '.' or ',', got '{self.decimal}'")
         columns = Columns(
-            names, self.time, self.group, self.missing, self.first, self.last, self.gaps, self.decimal
-        )
+            names, self.time, self.group, self.missing, self.first, self.last, self.gaps, self.decimal,
+            covariates=known or (),
+        )  # fmt: skip
         for family in families():
             if self.file.suffix.lower() in family.endings and family is not choice.family:
                 users = ", ".join(model.name for model in family.models)
@@ -147,8 +151,8 @@ class Request:
         the file was read; `more`: further settings."""
         asked = {
             "file": self.file.name, "model": self.model, "columns": self.columns, "time": self.time,
-            "group": self.group, "missing": self.missing, "decimal": self.decimal, "from": self.first,
-            "to": self.last, "seed": self.seed,
+            "group": self.group, "covariates": self.covariates, "missing": self.missing,
+            "decimal": self.decimal, "from": self.first, "to": self.last, "seed": self.seed,
         }  # fmt: skip
         asked |= {
             name: getattr(self.options.get(name), "name", self.options.get(name))  # paths: the file name
@@ -159,6 +163,11 @@ class Request:
         asked = {name: str(value) for name, value in asked.items() if value is not None}
         line = shlex.join(["fitonce", *sys.argv[1:]])
         return {"command": line, "seed": self.seed, "asked": asked}
+
+
+def _listed(text: str | None) -> tuple[str, ...] | None:
+    """Names separated by commas."""
+    return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
 FOLDS = (

@@ -44,6 +44,7 @@ class Columns:
         gaps: whether to insert the steps that a regular time lacks, as missing.
         decimal: the decimal mark of a text file; None: detected.
         ordered: whether to look for a time; sites of a graph must stay in the order that edges refer to.
+        covariates: names of known quantities of every step.
     """
 
     modelled: tuple[str, ...] | None = None
@@ -55,11 +56,13 @@ class Columns:
     gaps: bool = True
     decimal: str | None = None
     ordered: bool = True
+    covariates: tuple[str, ...] = ()
 
     @property
     def named(self) -> list[str]:
         """All columns that were given a role."""
-        return [name for name in (self.time, self.group, *(self.modelled or ())) if name is not None]
+        given = (self.time, self.group, *(self.modelled or ()), *self.covariates)
+        return [name for name in given if name is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +112,14 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
     if not parts:
         raise ValueError(f"no row has a '{time}' between {columns.first} and {columns.last}")
     whole = pd.concat(list(parts.values()), ignore_index=True)
-    used = _modelled(whole, columns, time, notes)
-    kept = {name: part[used] for name, part in parts.items()}
-    data = sequences(list(kept.values()) if columns.group is None else kept, missing=columns.missing)
+    known = list(columns.covariates)
+    used = _modelled(whole.drop(columns=known), columns, time, notes)
+    kept = {name: part[used + known] for name, part in parts.items()}
+    data = sequences(
+        list(kept.values()) if columns.group is None else kept,
+        missing=columns.missing,
+        covariates=known or None,
+    )
     return Reading(data, whole, list(dict.fromkeys(notes)))
 
 

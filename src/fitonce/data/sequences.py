@@ -18,6 +18,7 @@ import pandas as pd
 from fitonce.core.deferred import pytree
 from fitonce.core.numerics import squares_overflow
 from fitonce.core.wording import counted, span
+from fitonce.data.covariates import padded, split_covariates
 from fitonce.data.places import Names, names_of
 
 
@@ -128,6 +129,8 @@ class Sequences(Collection):
         conditioned: (N, T, C) bools, values that the model only conditions on, such as the first steps
             of an autoregression; they count as not observed. None: no such values.
         names: of sequences and sites, from keys, groups and indices; None: numbers only.
+        covariates: (N, T, Q) known quantities of every step; padding repeats the first step's.
+        covariate_names: Q names.
     """
 
     values: np.ndarray
@@ -136,6 +139,28 @@ class Sequences(Collection):
     channels: tuple[str, ...]
     conditioned: np.ndarray | None = None
     names: Names | None = None
+    covariates: np.ndarray | None = None
+    covariate_names: tuple[str, ...] = ()
+
+    def covariates_of(self, names: tuple[str, ...]) -> np.ndarray:
+        """(N, T, len(names)) the covariates of these names."""
+        for name in names:
+            if name not in self.covariate_names:
+                have = f"it has {list(self.covariate_names)}" if self.covariate_names else "it has none"
+                raise ValueError(
+                    f"the model needs a covariate '{name}' in the data, but {have}; read it with "
+                    "fo.sequences(data, covariates=)"
+                )
+        assert self.covariates is not None
+        return self.covariates[..., [self.covariate_names.index(name) for name in names]]
+
+    def part(self, where: tuple[slice, slice], observed: np.ndarray, lengths: np.ndarray) -> Sequences:
+        """Some sequences and steps, without names; `observed` (N, T, C) is of all."""
+        known = None if self.covariates is None else self.covariates[where]
+        return Sequences(
+            self.values[where], observed[where], lengths, self.channels, covariates=known,
+            covariate_names=self.covariate_names,
+        )  # fmt: skip
 
     @property
     def channel_names(self) -> tuple[str, ...]:
@@ -156,7 +181,8 @@ class Sequences(Collection):
         """A hash of all values, including those only conditioned on, and of which are missing."""
         digest = hashlib.sha256(np.asarray(self.lengths, np.int64).tobytes())
         known = self.observed if self.conditioned is None else self.observed | self.conditioned
-        content = hashlib.sha256(self.values.tobytes() + known.tobytes())
+        beside = b"" if self.covariates is None else self.covariates.tobytes()
+        content = hashlib.sha256(self.values.tobytes() + known.tobytes() + beside)
         return digest.hexdigest()[:16] + content.hexdigest()[:16]
 
     @property
@@ -167,22 +193,26 @@ class Sequences(Collection):
     def __repr__(self) -> str:
         given = np.zeros(1) if self.conditioned is None else self.conditioned.any(-1)
         missing = int((self.weights == 0).sum() - given.sum())
+        beside = counted(len(self.covariate_names), "covariate") + ", " if self.covariate_names else ""
         return (
             f"Sequences({counted(self.n_sequences, 'sequence')} of {span(self.lengths, 'step')}, "
-            f"{counted(len(self.channels), 'channel')}, {missing:,} of {self.n_sites:,} sites missing)"
+            f"{counted(len(self.channels), 'channel')}, {beside}"
+            f"{missing:,} of {self.n_sites:,} sites missing)"
         )
 
 
 # So that a user's own loss can take the data inside a compiled program.
 pytree(
     Sequences,
-    data_fields=["values", "observed", "lengths", "conditioned"],
-    meta_fields=["channels"],
+    data_fields=["values", "observed", "lengths", "conditioned", "covariates"],
+    meta_fields=["channels", "covariate_names"],
     drop_fields=["names"],
 )
 
 
-def sequences(data: Any, *, missing: float | None = None, group: str | None = None) -> Sequences:
+def sequences(
+    data: Any, *, missing: float | None = None, group: str | None = None, covariates: Any = None
+) -> Sequences:
     """Read an array, a DataFrame or a list of arrays as sequences.
 
     Args:
@@ -192,12 +222,17 @@ def sequences(data: Any, *, missing: float | None = None, group: str | None = No
             tables and reports.
         missing: a number that also means missing, such as -1.
         group: the column of a DataFrame that says which sequence a row belongs to.
+        covariates: known quantities of every step, for models that use them: names of columns of the
+            DataFrames, or arrays beside the data: (T,) or (T, Q), a DataFrame, a dict of names and
+            arrays (T,), or a list of these, one for each sequence. None of them may be missing.
     """
     if missing is not None and not isinstance(missing, Real):
         raise ValueError(f"missing must be a number, got {missing!r}")
     if isinstance(data, Sequences):
-        if missing is not None or group is not None:
-            raise ValueError("data has been read already; pass missing and group when first reading it")
+        if missing is not None or group is not None or covariates is not None:
+            raise ValueError(
+                "data has been read already; pass missing, group and covariates when first reading it"
+            )
         return data
     if isinstance(data, Collection):
         raise ValueError(
@@ -210,6 +245,7 @@ def sequences(data: Any, *, missing: float | None = None, group: str | None = No
     parts = _as_list(data)
     if not parts:
         raise ValueError("data must hold at least one sequence, got none")
+    parts, beside = split_covariates(parts, covariates)
     arrays = [_as_matrix(part, number, len(parts)) for number, part in enumerate(parts)]
     widths = {array.shape[1] for array in arrays}
     if len(widths) > 1:
@@ -235,7 +271,11 @@ def sequences(data: Any, *, missing: float | None = None, group: str | None = No
                 f"values must be zero or between 1e-100 and 1e100 in size, got "
                 f"{np.abs(values[..., channel]).max():.1e} in channel '{name}'; use other units"
             )
-    return Sequences(values, observed, lengths, channels, names=names_of(parts, keys))
+    names = names_of(parts, keys)
+    known, known_names = padded(beside, lengths)
+    return Sequences(
+        values, observed, lengths, channels, names=names, covariates=known, covariate_names=known_names
+    )
 
 
 def split_groups(table: Any, group: str) -> dict[Any, pd.DataFrame]:

@@ -8,6 +8,21 @@ from fitonce.models.custom import Custom
 from fitonce.models.custom_field import CustomField
 from fitonce.models.emissions.autoregression import LinearAutoregression, NeuralAutoregression
 from fitonce.models.emissions.base import Emission, EmissionTraits
+from fitonce.models.emissions.continuous import (
+    Beta,
+    Exponential,
+    Gamma,
+    GaussianRegression,
+    LogNormal,
+    StudentT,
+    VonMises,
+)
+from fitonce.models.emissions.count_regressions import (
+    BinomialRegression,
+    NegativeBinomial,
+    PoissonRegression,
+    ZeroInflatedPoisson,
+)
 from fitonce.models.emissions.counts import Binomial, Categorical, Poisson
 from fitonce.models.emissions.gaussian import Gaussian
 from fitonce.models.hmm import HMM
@@ -27,7 +42,9 @@ from fitonce.models.potts import PottsMixture
 __all__ = [
     "ARHMM",
     "HMM",
+    "Beta",
     "Binomial",
+    "BinomialRegression",
     "BinomialSites",
     "Categorical",
     "CategoricalHMM",
@@ -36,15 +53,24 @@ __all__ = [
     "Emission",
     "EmissionTraits",
     "EventCounts",
+    "Exponential",
+    "Gamma",
     "Gaussian",
     "GaussianHMM",
+    "GaussianRegression",
     "GaussianSites",
     "LinearAutoregression",
     "LinearChainCRF",
+    "LogNormal",
+    "NegativeBinomial",
     "NeuralARHMM",
     "NeuralAutoregression",
     "Poisson",
     "PoissonHMM",
+    "PoissonRegression",
     "PoissonSites",
     "PottsMixture",
+    "StudentT",
+    "VonMises",
+    "ZeroInflatedPoisson",
 ]

@@ -15,15 +15,14 @@ from fitonce.core.parameters import Params, freeze
 from fitonce.core.small_factors import without_lapack
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
-from fitonce.models.emissions.adapted import as_emission
 from fitonce.models.emissions.base import (
-    Emission,
     Rows,
     constant_of,
     dirichlet_log_prior,
     freeze_value,
     observations,
 )
+from fitonce.models.emissions.by_name import read_emission
 from fitonce.models.potentials import Chain
 
 
@@ -58,7 +57,8 @@ class HMM:
 
     Args:
         n_states: K.
-        emission: one of `fo.models`, or your own, see `fo.models.Emission`.
+        emission: one of `fo.models`, or its name, such as "gamma"; or your own, derived from
+            `fo.models.Emission`.
         initial_concentration, transition_concentration: Dirichlet priors, a number or one for each
             entry; 1 is flat. The initial distribution of a single sequence has no maximum
             likelihood estimate inside the simplex, hence defaults just above 1.
@@ -67,7 +67,7 @@ class HMM:
     """
 
     n_states: int
-    emission: Emission
+    emission: Any
     initial_concentration: Any = 1.1
     transition_concentration: Any = 1.1
     support: Any = None
@@ -95,7 +95,7 @@ class HMM:
                     f"each row, got {support.tolist()}"
                 )
             object.__setattr__(self, "support", tuple(map(tuple, support.tolist())))
-        object.__setattr__(self, "emission", as_emission(self.emission))
+        object.__setattr__(self, "emission", read_emission(self.emission))
         if not isinstance(self.frozen, (dict, tuple)):
             raise ValueError(f"frozen must be a dict of names and values, got {self.frozen!r}")
         frozen = dict(self.frozen).items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -9,6 +10,8 @@ from fitonce.core.numerics import is_count, is_number
 from fitonce.core.renamed import deprecated
 from fitonce.models.emissions.autoregression import LinearAutoregression, NeuralAutoregression
 from fitonce.models.emissions.base import Emission, is_pair, require_gamma
+from fitonce.models.emissions.continuous import GaussianRegression
+from fitonce.models.emissions.count_regressions import PoissonRegression
 from fitonce.models.emissions.counts import Binomial, Categorical, Poisson
 from fitonce.models.emissions.events import EventEmission
 from fitonce.models.emissions.gaussian import CovarianceShape, Gaussian
@@ -134,6 +137,7 @@ def GaussianHMM(  # noqa: N802 - reads as the model it makes
     mean_scale: float | None = None,
     strength: float = 1.0,
     scale: float | None = None,
+    covariates: Sequence[str] = (),
     **chain: Any,
 ) -> HMM:
     """An HMM with Gaussian emissions.
@@ -144,15 +148,42 @@ def GaussianHMM(  # noqa: N802 - reads as the model it makes
             "tied": one full covariance that all states share.
         variance: the fixed variance, if covariance="fixed".
         mean_scale, strength, scale: priors, see `fo.models.Gaussian`.
+        covariates: names of covariates of the data on which means depend, see
+            `fo.models.GaussianRegression`.
         **chain: priors, support and frozen parameters, see `HMM`.
     """
+    if len(covariates):
+        if covariance != "diag" or mean_scale is not None:
+            raise ValueError("covariates= needs covariance='diag' and no mean_scale")
+        regression = GaussianRegression(tuple(covariates), strength=strength, scale=scale)
+        return _hmm(n_states, regression, chain)
     return _hmm(n_states, Gaussian(covariance, variance, mean_scale, strength, scale), chain)
 
 
 def PoissonHMM(  # noqa: N802
-    n_states: int, *, shape: float = 1.0, rate: float = 0.0, **chain: Any
+    n_states: int,
+    *,
+    shape: float = 1.0,
+    rate: float = 0.0,
+    covariates: Sequence[str] = (),
+    exposure: str | None = None,
+    **chain: Any,
 ) -> HMM:
-    """An HMM with Poisson counts in each channel; Gamma(shape, rate) prior on the rates (1, 0: flat)."""
+    """An HMM with Poisson counts in each channel.
+
+    Args:
+        n_states: K.
+        shape, rate: Gamma prior on the rates; 1 and 0 make it flat.
+        covariates, exposure: names of covariates of the data, see `fo.models.PoissonRegression`.
+        **chain: priors, support and frozen parameters, see `HMM`.
+    """
+    if len(covariates) or exposure is not None:
+        names = covariates if isinstance(covariates, str) else tuple(covariates)
+        return _hmm(
+            n_states,
+            PoissonRegression(names, exposure=exposure, shape=shape, inverse_scale=rate),  # type: ignore[arg-type]
+            chain,
+        )
     return _hmm(n_states, Poisson(shape, rate), chain)
 
 

@@ -18,8 +18,8 @@ from fitonce.data.graph import graph as read_graph
 from fitonce.data.sequences import Sequences
 from fitonce.models.base import MEMORY_LIMIT
 from fitonce.models.emissions.base import Emission, Rows, constant_of, observations
-from fitonce.models.emissions.counts import Binomial, Poisson
-from fitonce.models.emissions.gaussian import Gaussian
+from fitonce.models.emissions.by_name import read_emission
+from fitonce.models.emissions.counts import Binomial
 from fitonce.models.potentials import Field
 
 LEARNED = "learned"
@@ -46,8 +46,9 @@ class PottsMixture:
         adjacency: anything `fo.graph` reads: an edge list, a dense or sparse matrix, a networkx graph,
             libpysal weights.
         n_classes: K.
-        emission: "poisson", "gaussian", "binomial", or any emission that does not depend on time, such
-            as `fo.models.Categorical(3)` or `fo.models.Poisson(shape=2.0, rate=0.1)`.
+        emission: "poisson", "gaussian", "binomial" or another name that `HMM` takes, or any emission
+            that does not depend on time, such as `fo.models.Categorical(3)` or
+            `fo.models.Poisson(shape=2.0, rate=0.1)`.
         beta: the coupling, a number, or "learned" with the other parameters.
         exposure: (sites,) or one number; Poisson rates are per unit of exposure, and binomial counts are
             out of it ("binomial" requires it).
@@ -142,12 +143,12 @@ class PottsMixture:
     def prepare(self, data: Sequences) -> FieldData:
         _require_one_value_per_site(data, self.graph)
         exposure = None if self.exposure is None else np.asarray(self.exposure)
-        x, observed, _ = observations(self._emission, data, exposure)
+        x, observed, covariates = observations(self._emission, data, exposure)
         constant = constant_of(self._emission, x[:, 0], observed[:, 0], exposure)
         rows = Rows(
             x=jax.device_put(x[:, 0]),
             observed=None,
-            covariates=jnp.zeros((len(x), 0)),
+            covariates=jax.device_put(covariates),
             counts=jax.device_put(observed[:, 0].astype(float)),
             exposure=None if exposure is None else jax.device_put(exposure),
             constant=constant,
@@ -186,20 +187,11 @@ class PottsMixture:
         return Field(self._emission.log_density(params, prepared.rows), factors)
 
 
-_EMISSIONS: dict[str, type[Emission]] = {"poisson": Poisson, "gaussian": Gaussian, "binomial": Binomial}
-
-
 def _read_emission(given: Any) -> Emission:
-    if isinstance(given, str) and given in _EMISSIONS:
-        return _EMISSIONS[given]()
-    if not isinstance(given, Emission):
-        names = sorted(_EMISSIONS)
-        raise ValueError(
-            f"emission must be one of {names} or an emission such as Poisson(), got {given!r}"
-        )
-    if given.traits.along_time:
-        raise ValueError(f"a {given.name} emission needs steps in time, which a graph does not have")
-    return given
+    found = read_emission(given, {"binomial": Binomial})
+    if found.traits.along_time:
+        raise ValueError(f"a {found.name} emission needs steps in time, which a graph does not have")
+    return found
 
 
 def _require_one_value_per_site(data: Sequences, graph: Graph) -> None:

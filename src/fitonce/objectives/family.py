@@ -57,12 +57,14 @@ class NamedModel:
         title: what it is for, in one line.
         make: builds the model from the options (with `Loaded.found`) and the data.
         options: those that it takes.
+        covariates: whether it uses covariates of the data.
     """
 
     name: str
     title: str
     make: Callable[[Mapping[str, Any], Any], Any]
     options: tuple[Option, ...] = ()
+    covariates: bool = False
 
 
 class Loaded(NamedTuple):

@@ -31,7 +31,7 @@ from fitonce.models.emissions.base import (
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
 
 
-def _rates(n_states: int, rows: Rows, rng: np.random.Generator | None) -> np.ndarray:
+def rising_rates(n_states: int, rows: Rows, rng: np.random.Generator | None) -> np.ndarray:
     """Increasing starting rates per unit of exposure, away from zero, whose logarithm is infinite."""
     rising = upright(1.0 + 0.01 * np.arange(n_states), rows.x)
     lowest: Any = 0.1
@@ -69,7 +69,7 @@ class Poisson(Emission):
         return {"rate": Positive((n_states, *rows.x.shape[1:]))}
 
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
-        return {"rate": _rates(n_states, rows, rng)}
+        return {"rate": rising_rates(n_states, rows, rng)}
 
     def log_prior(self, params: Params, rows: Rows) -> Array:
         return gamma_log_prior(params["rate"], self.shape, self.rate)
@@ -154,7 +154,7 @@ class Binomial(Emission):
         if rows.exposure is None:
             rates = spread_levels(n_states, rows, rng) / float(self.trials or 1)
         else:
-            rates = _rates(n_states, rows, rng)
+            rates = rising_rates(n_states, rows, rng)
         # Away from 0 and 1, whose log-odds are infinite, and still increasing.
         place = upright(np.arange(n_states) / n_states, rows.x)
         return {"rate": np.clip(rates, 1e-4 * (1.0 + place), 0.98 + 0.02 * place)}

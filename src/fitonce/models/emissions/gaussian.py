@@ -123,7 +123,7 @@ class Gaussian(Emission):
         seen = rows.mask().reshape(x.shape) & (np.asarray(rows.counts) > 0)[:, None]
         spread = np.array([x[seen[:, c], c].var() for c in range(x.shape[1])])
         spread = np.where(spread > 0, spread, (self.scale or 1.0) ** 2)
-        centres = _kmeans(x, seen, np.sqrt(spread), n_states, rng)
+        centres = kmeans_centres(x, seen, np.sqrt(spread), n_states, rng)
         variance = spread / n_states
         start: dict[str, np.ndarray] = {"mean": centres.reshape(n_states, *rows.x.shape[1:])}
         if self.covariance == "spherical":
@@ -237,7 +237,7 @@ def _full_log_density(residual: Array, covariance: Array, observed: Array | None
     return -0.5 * (square + log_det + count * LOG_2PI)
 
 
-def _kmeans(
+def kmeans_centres(
     x: np.ndarray,
     seen: np.ndarray,
     spread: np.ndarray,

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fitonce.data.reading import Columns, read_file
 from fitonce.models.base import ChainModel
+from fitonce.models.emissions.continuous import (
+    Beta,
+    Exponential,
+    Gamma,
+    GaussianRegression,
+    LogNormal,
+    StudentT,
+    VonMises,
+)
+from fitonce.models.emissions.count_regressions import (
+    BinomialRegression,
+    NegativeBinomial,
+    PoissonRegression,
+    ZeroInflatedPoisson,
+)
 from fitonce.models.emissions.counts import n_categories
+from fitonce.models.hmm import HMM
 from fitonce.models.named import ARHMM, CategoricalHMM, EventCounts, GaussianHMM, NeuralARHMM, PoissonHMM
 from fitonce.objectives.chain.native import best_objective
 from fitonce.objectives.family import STATES, Family, Loaded, NamedModel, Option
@@ -22,11 +38,33 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
     return Loaded(found.data, found.notes, str(found.data))
 
 
+def _regression(
+    name: str, title: str, emission: Callable[..., Any], plain: Callable[[int], Any] | None = None
+) -> NamedModel:
+    """An HMM whose observations may depend on covariates; `plain`: the model without them."""
+
+    def make(options: Mapping[str, Any], data: Any) -> HMM:
+        states, known = options["states"], data.covariate_names
+        return plain(states) if plain and not known else HMM(states, emission(regressors=known))
+
+    return NamedModel(f"{name}-hmm", title, make, (STATES,), covariates=True)
+
+
 _MODELS = (
-    NamedModel("poisson-hmm", "counts, one rate for each hidden state",
-               lambda o, _: PoissonHMM(o["states"]), (STATES,)),
-    NamedModel("gaussian-hmm", "numbers, a mean and variances for each hidden state",
-               lambda o, _: GaussianHMM(o["states"]), (STATES,)),
+    _regression("poisson", "counts, one rate for each hidden state", PoissonRegression, PoissonHMM),
+    _regression("negative-binomial", "counts that vary more than Poisson counts", NegativeBinomial),
+    _regression("zero-inflated-poisson", "counts with more zeros than Poisson counts",
+                ZeroInflatedPoisson),
+    _regression("bernoulli", "zeros and ones", BinomialRegression,
+                lambda states: HMM(states, "bernoulli")),
+    _regression("gaussian", "numbers, a mean and variances for each hidden state", GaussianRegression,
+                GaussianHMM),
+    _regression("student-t", "numbers with outliers", StudentT),
+    _regression("log-normal", "positive numbers, normal on a logarithmic scale", LogNormal),
+    _regression("gamma", "positive numbers, such as amounts and durations", Gamma),
+    _regression("exponential", "waiting times", Exponential),
+    _regression("beta", "numbers between 0 and 1", Beta),
+    _regression("von-mises", "angles in radians", VonMises),
     NamedModel("gaussian-hmm-full", "numbers, with full covariances",
                lambda o, _: GaussianHMM(o["states"], covariance="full"), (STATES,)),
     NamedModel("gaussian-hmm-tied", "numbers, with one full covariance that all states share",

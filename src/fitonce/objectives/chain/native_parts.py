@@ -275,10 +275,8 @@ class Parts:
         approximation, that of `ClosedForms.metric`."""
         found = np.zeros((self.program.space.size, self.program.space.size))
         rows, known = self.steps.rows, point.known
-        shares = counted
-        if len(rows.x) != len(counted):
-            shares = np.zeros((len(rows.x), counted.shape[1]))
-            np.add.at(shares, self.steps.index, counted)
+        of_rows = [np.bincount(self.steps.index, column, len(rows.x)) for column in counted.T]
+        shares = np.stack(of_rows, 1)
         second = self.forms.metric if roughly else self.forms.curvature
         own = second(point.values, shares, rows)
         own = own + self.forms.prior_curvature(point.values, rows)

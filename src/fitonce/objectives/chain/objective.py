@@ -268,7 +268,7 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         lengths = np.minimum(data.lengths[:count], sites)
         part = (slice(count), slice(int(lengths.max())))
         try:
-            other = self._of(Sequences(data.values[part], known[part], lengths, data.channels))
+            other = self._of(data.part(part, known, lengths))
         except ValueError:
             return self
         if other.space.size != self.space.size:

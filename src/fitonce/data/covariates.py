@@ -1,0 +1,95 @@
+"""Covariates: known quantities of every step, beside the observations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.DataFrame] | None]:
+    """The parts without the columns that are covariates, and a table of covariates of each part.
+
+    Args:
+        parts: arrays or DataFrames, one for each sequence.
+        given: names of columns, or arrays beside the parts, see `fo.sequences`.
+    """
+    if given is None:
+        return parts, None
+    names = [given] if isinstance(given, str) else given
+    if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
+        return _columns(parts, list(names))
+    several = isinstance(given, (list, tuple))
+    tables = [_table(table) for table in (given if several else [given])]
+    if len(tables) != len(parts):
+        raise ValueError(
+            f"covariates must be given for each of the {len(parts)} sequences, got {len(tables)}"
+        )
+    for number, (part, table) in enumerate(zip(parts, tables, strict=True)):
+        if len(table) != len(part):
+            raise ValueError(
+                f"covariates must have one row for each step: sequence {number} has {len(part)} steps, "
+                f"its covariates {len(table)}"
+            )
+        if list(table.columns) != list(tables[0].columns):
+            raise ValueError(
+                f"all sequences must have the same covariates, got {list(tables[0].columns)} and "
+                f"{list(table.columns)}"
+            )
+    return parts, tables
+
+
+def _columns(parts: list[Any], names: list[str]) -> tuple[list[Any], list[pd.DataFrame]]:
+    for part in parts:
+        if not isinstance(part, pd.DataFrame):
+            raise ValueError(
+                f"covariates={names} are names of columns and need a DataFrame, got "
+                f"{type(part).__name__}; beside arrays, give arrays"
+            )
+        for name in names:
+            if name not in part.columns:
+                raise ValueError(f"covariate '{name}' is not a column; columns are {list(part.columns)}")
+        if len(names) == part.shape[1]:
+            raise ValueError(f"covariates={names} leave no column to model")
+    return [part.drop(columns=names) for part in parts], [part[names] for part in parts]
+
+
+def _table(given: Any) -> pd.DataFrame:
+    if isinstance(given, Mapping):
+        return pd.DataFrame({str(name): np.asarray(column) for name, column in given.items()})
+    if isinstance(given, (pd.DataFrame, pd.Series)):
+        table = pd.DataFrame(given)
+        return table.set_axis([str(name) for name in table.columns], axis=1)
+    array = np.asarray(given)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"covariates must have shape (T,) or (T, Q), got {array.shape}")
+    array = array[:, None] if array.ndim == 1 else array
+    return pd.DataFrame(array, columns=[f"u{number}" for number in range(array.shape[1])])
+
+
+def padded(
+    tables: list[pd.DataFrame] | None, lengths: np.ndarray
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """(N, T, Q) covariates, padded with the first step's, and their names."""
+    if tables is None:
+        return None, ()
+    names = tuple(tables[0].columns)
+    found = np.empty((len(tables), lengths.max(), len(names)))
+    for number, table in enumerate(tables):
+        for column, dtype in table.dtypes.items():
+            if dtype.kind not in "biuf":
+                raise ValueError(f"covariates must be numeric, but '{column}' is {dtype}")
+        values = table.to_numpy(dtype=float, na_value=np.nan)
+        bad = np.argwhere(~np.isfinite(values))
+        if len(bad):
+            step, which = bad[0]
+            raise ValueError(
+                f"covariates must be known at every step, but '{names[which]}' is "
+                f"{values[step, which]} at step {step} of sequence {number}; fill it in, for example by "
+                "the last known value"
+            )
+        found[number] = values[0]
+        found[number, : len(values)] = values
+    return found, names

@@ -1,0 +1,163 @@
+"""Emissions whose channels are independent, each with a density of a few coordinates.
+
+A subclass says what the density is, what its parameters are called and what their priors are, and how
+fits start. Covariates and exposures add to the first coordinate, the location.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fitonce.core.constraints import Constraint, Free
+from fitonce.core.deferred import jnp
+from fitonce.core.numerics import Array, is_number
+from fitonce.core.parameters import Params
+from fitonce.core.units import Units, in_units
+from fitonce.data.sequences import Sequences
+from fitonce.models.emissions.base import (
+    Emission,
+    EmissionTraits,
+    Rows,
+    channel_moments,
+    sum_channels,
+    upright,
+)
+from fitonce.models.emissions.closed_channels import (
+    COEFFICIENTS,
+    CentredPrior,
+    ClosedChannels,
+    Coordinate,
+    Prior,
+)
+from fitonce.models.emissions.closed_forms import ClosedForms, Observations
+from fitonce.models.emissions.densities import Density, Maths, jax_maths
+
+Random = np.random.Generator | None  # of random starts; None for the first
+
+
+def in_every_state(value: Any, n_states: int, rows: Rows) -> np.ndarray:
+    """The same value in all states."""
+    return np.broadcast_to(value, (n_states, *rows.x.shape[1:])).copy()
+
+
+@dataclass(frozen=True)
+class Channelwise(Emission):
+    """Args:
+    regressors: names of covariates of the data (`fo.sequences(..., covariates=)`) that add to the
+        location, on the scale of its link: `coefficients` (K, C, Q). The location itself is then that
+        where they are zero.
+    coefficient_scale: prior standard deviation of coefficients for covariates of unit spread, in
+        units of the link (of the channel, if that is the identity); None: flat.
+    """
+
+    regressors: tuple[str, ...] = ()
+    coefficient_scale: float | None = 10.0
+
+    density: ClassVar[Density]
+    coordinates: ClassVar[tuple[Coordinate, ...]]  # of the density, the location first
+    identity_link: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        given: Any = self.regressors
+        if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+            raise ValueError(f"regressors must be a list of names of covariates, got {given!r}")
+        object.__setattr__(self, "regressors", tuple(given))
+        if self.coefficient_scale is not None and not (
+            is_number(self.coefficient_scale) and self.coefficient_scale > 0
+        ):
+            raise ValueError(
+                f"coefficient_scale must be a positive number or None, got {self.coefficient_scale!r}"
+            )
+
+    @property
+    def traits(self) -> EmissionTraits:
+        return EmissionTraits()
+
+    @abstractmethod
+    def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
+        """Of the coordinates; x and how often each value occurs among the observed ones, both (R, C), in
+        NumPy or JAX, are for those that depend on the spread of the data."""
+
+    @abstractmethod
+    def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
+        """Starting values of all but the coefficients, which start at zero."""
+
+    def known(self) -> tuple[str, ...]:
+        """Names of the covariates that it reads: regressors, then others."""
+        return self.regressors
+
+    def argument(self, x: Any, covariates: Any, maths: Maths) -> tuple[Any, Any]:
+        """What the density calls x, and what is added to the location, from x (R, 1, C, ...) and the
+        covariates (R, Q)."""
+        return x, 0.0
+
+    def covariates(self, data: Sequences) -> np.ndarray | None:
+        return data.covariates_of(self.known()) if self.known() else None
+
+    def _coefficient_prior(self, x: Any, weights: Any, covariates: Any, counts: Any) -> CentredPrior:
+        size = len(self.regressors)
+        if self.coefficient_scale is None or size == 0:
+            return CentredPrior(np.zeros((*x.shape[1:], size)))
+        spread = channel_moments(covariates[:, :size], counts[:, None])[1]
+        of_channel = channel_moments(x, weights)[1] if self.identity_link else np.ones(x.shape[1:])
+        return CentredPrior(spread / (of_channel[..., None] * self.coefficient_scale**2))
+
+    def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
+        shape = (n_states, *rows.x.shape[1:])
+        location, *others = self.coordinates
+        names: dict[str, Constraint] = {one.name: one.constraint(shape) for one in others}
+        names[location.name] = location.constraint(shape)
+        unit: Any = np.ones(rows.x.shape[1:])
+        if self.identity_link:
+            unit, origin = Units.of(*channel_moments(np.asarray(rows.x), rows.weights()))
+            names[location.name] = in_units(names[location.name], unit, origin)
+        if self.regressors:
+            size = len(self.regressors)
+            known = np.asarray(rows.covariates)[:, :size]
+            of_covariates = Units.of(*channel_moments(known, np.asarray(rows.counts)[:, None])).unit
+            free = Free((*shape, size))
+            names[COEFFICIENTS] = in_units(free, np.asarray(unit)[..., None] / of_covariates)
+        return names
+
+    def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        found = self.levels(n_states, rows, rng)
+        if self.regressors:
+            found[COEFFICIENTS] = np.zeros((n_states, *rows.x.shape[1:], len(self.regressors)))
+        return found
+
+    def log_prior(self, params: Params, rows: Rows) -> Array:
+        maths, value = jax_maths(), jnp.zeros(())
+        weights = jnp.ones_like(rows.x) if rows.observed is None else rows.observed.astype(float)
+        weights = weights * upright(rows.counts, rows.x)
+        for one, prior in zip(self.coordinates, self.priors(rows.x, weights), strict=True):
+            value += jnp.sum(prior.log(one.free(params[one.name], maths), maths))
+        if self.regressors:
+            prior = self._coefficient_prior(rows.x, weights, rows.covariates, rows.counts)
+            value += jnp.sum(prior.log(params[COEFFICIENTS], maths))
+        return value
+
+    def log_density(self, params: Params, rows: Rows) -> Array:
+        maths = jax_maths()
+        at = [one.free(params[one.name], maths)[None] for one in self.coordinates]
+        x, offset = self.argument(rows.x[:, None], rows.covariates, maths)
+        if self.regressors:
+            known = rows.covariates[:, : len(self.regressors)]
+            at[0] = at[0] + jnp.tensordot(known, params[COEFFICIENTS], (1, -1))
+        if rows.exposure is not None:
+            offset = offset + upright(jnp.log(rows.exposure), at[0])
+        return sum_channels(self.density.log(x, (at[0] + offset, *at[1:]), maths), rows)
+
+    def closed_forms(self, rows: Observations) -> ClosedForms:
+        weights = rows.seen * rows.counts[:, None]
+        return ClosedChannels(
+            self.density,
+            self.coordinates,
+            self.priors(rows.x, weights),
+            len(self.regressors),
+            self._coefficient_prior(rows.x, weights, rows.covariates, rows.counts),
+            self.argument,
+        )

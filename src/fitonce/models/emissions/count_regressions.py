@@ -1,0 +1,206 @@
+"""Negative binomial and zero-inflated Poisson emissions, and regressions of counts on covariates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import gammaln
+
+from fitonce.core.numerics import is_number
+from fitonce.data.sequences import Sequences
+from fitonce.models.emissions import densities
+from fitonce.models.emissions.base import (
+    EmissionTraits,
+    Rows,
+    is_pair,
+    require_counts_of,
+    require_gamma,
+    spread_levels,
+    upright,
+)
+from fitonce.models.emissions.channelwise import Channelwise, Random, in_every_state
+from fitonce.models.emissions.closed_channels import FLAT, BetaPrior, Coordinate, GammaPrior, Prior
+from fitonce.models.emissions.counts import rising_rates
+from fitonce.models.emissions.densities import Density, Maths
+
+
+@dataclass(frozen=True)
+class _Counts(Channelwise):
+    """Counts with a mean, by its logarithm.
+
+    Args:
+        exposure: the name of a covariate, the exposure: means are per unit of it.
+    """
+
+    exposure: str | None = None
+
+    def known(self) -> tuple[str, ...]:
+        return self.regressors if self.exposure is None else (*self.regressors, self.exposure)
+
+    @property
+    def traits(self) -> EmissionTraits:
+        return EmissionTraits(exposure=True)
+
+    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        require_counts_of(data, f"a {self.name} emission")
+        if self.exposure is not None:
+            known = data.covariates_of((self.exposure,))
+            if not (known > 0).all():
+                raise ValueError(f"the exposure '{self.exposure}' must be positive, got {known.min():g}")
+
+    def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
+        return -gammaln(x + 1.0)
+
+    def argument(self, x: Any, covariates: Any, maths: Maths) -> tuple[Any, Any]:
+        if self.exposure is None:
+            return x, 0.0
+        return x, upright(maths.np.log(covariates[:, -1]), x)
+
+    def rates(self, n_states: int, rows: Rows, rng: Random) -> np.ndarray:
+        """Increasing starting rates per unit of exposure."""
+        if self.exposure is None:
+            return rising_rates(n_states, rows, rng)
+        exposure = np.asarray(rows.covariates)[:, -1]
+        with_it = Rows(rows.x, rows.observed, rows.covariates, rows.counts, exposure)
+        return rising_rates(n_states, with_it, rng)
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(_Counts):
+    """Counts that vary more than Poisson counts: `mean` and `size`, both (K, C); the variance is
+    mean + mean^2 / size.
+
+    Args:
+        size_prior: Gamma prior of the size, which keeps it from the infinity that Poisson counts have.
+    """
+
+    size_prior: tuple[float, float] = (2.0, 0.1)
+
+    density: ClassVar[Density] = densities.NegativeBinomialDensity()
+    coordinates: ClassVar[Any] = (
+        Coordinate("mean", "positive"),
+        Coordinate("size", "positive"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_gamma("size_prior", self.size_prior)
+
+    def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
+        return FLAT, GammaPrior(*self.size_prior)
+
+    def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
+        return {"mean": self.rates(n_states, rows, rng), "size": in_every_state(5.0, n_states, rows)}
+
+
+@dataclass(frozen=True)
+class ZeroInflatedPoisson(_Counts):
+    """Poisson counts with `rate`, and with probability `zeros` a zero instead; both (K, C).
+
+    Args:
+        zeros_prior: Beta prior of `zeros`; above one, so that a state without any has an optimum.
+    """
+
+    zeros_prior: tuple[float, float] = (1.1, 1.1)
+
+    density: ClassVar[Density] = densities.ZeroInflatedDensity()
+    coordinates: ClassVar[Any] = (
+        Coordinate("rate", "positive"),
+        Coordinate("zeros", "proportion"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (is_pair(self.zeros_prior) and min(self.zeros_prior) > 0):
+            raise ValueError(f"zeros_prior must be two positive numbers, got {self.zeros_prior!r}")
+
+    def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
+        return GammaPrior(), BetaPrior(*self.zeros_prior)
+
+    def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
+        return {"rate": self.rates(n_states, rows, rng), "zeros": in_every_state(0.2, n_states, rows)}
+
+
+@dataclass(frozen=True)
+class PoissonRegression(_Counts):
+    """Poisson counts with log mean = log `rate` + coefficients . covariates (+ log exposure).
+
+    Args:
+        shape, inverse_scale: Gamma prior on the rates; 1 and 0 make it flat.
+    """
+
+    shape: float = 1.0
+    inverse_scale: float = 0.0
+
+    density: ClassVar[Density] = densities.PoissonDensity()
+    coordinates: ClassVar[Any] = (Coordinate("rate", "positive"),)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_gamma("the Poisson prior", (self.shape, self.inverse_scale))
+
+    def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
+        return (GammaPrior(self.shape, self.inverse_scale),)
+
+    def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
+        return {"rate": self.rates(n_states, rows, rng)}
+
+
+@dataclass(frozen=True)
+class BinomialRegression(Channelwise):
+    """Counts of successes: log-odds = log-odds of `rate` + coefficients . covariates.
+
+    Args:
+        trials: their number, or the name of a covariate that has it; 1 for yes or no.
+        rate_prior: Beta prior of the rate.
+    """
+
+    trials: int | str = 1
+    rate_prior: tuple[float, float] = (1.1, 1.1)
+
+    density: ClassVar[Density] = densities.BinomialDensity()
+    coordinates: ClassVar[Any] = (Coordinate("rate", "proportion"),)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        trials: Any = self.trials
+        if not isinstance(trials, str) and not (
+            is_number(trials) and trials >= 1 and trials == int(trials)
+        ):
+            raise ValueError(
+                f"trials must be an integer of at least 1 or the name of a covariate, got {trials!r}"
+            )
+        if not (is_pair(self.rate_prior) and min(self.rate_prior) > 0):
+            raise ValueError(f"rate_prior must be two positive numbers, got {self.rate_prior!r}")
+
+    def known(self) -> tuple[str, ...]:
+        return (*self.regressors, self.trials) if isinstance(self.trials, str) else self.regressors
+
+    def _trials(self, x: Any, covariates: Any) -> Any:
+        return upright(covariates[:, -1], x) if isinstance(self.trials, str) else float(self.trials)
+
+    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        require_counts_of(data, "a binomial emission")
+        trials = data.covariates_of((self.trials,)) if isinstance(self.trials, str) else self.trials
+        over = data.observed & (data.values > trials)
+        if over.any():
+            most = np.broadcast_to(trials, data.values.shape)[over][0]
+            raise ValueError(
+                f"a binomial count cannot exceed its trials, got {data.values[over][0]:g} of {most:g}"
+            )
+
+    def argument(self, x: Any, covariates: Any, maths: Maths) -> tuple[Any, Any]:
+        return (x, self._trials(x, covariates)), 0.0
+
+    def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
+        return (BetaPrior(*self.rate_prior),)
+
+    def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
+        x = np.asarray(rows.x, float)
+        share = x / self._trials(x, np.asarray(rows.covariates))
+        wrapped = Rows(share, rows.observed, rows.covariates, rows.counts)
+        place = upright((np.arange(n_states) + 0.5) / n_states, x)
+        levels = 0.5 * spread_levels(n_states, wrapped, rng) + 0.5 * place
+        return {"rate": np.clip(levels, 0.02, 0.98)}

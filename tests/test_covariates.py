@@ -1,0 +1,101 @@
+"""Covariates: how they are read, and what regressions on them do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import fitonce as fo
+from fitonce.cli import app
+
+RNG = np.random.default_rng(0)
+HEAT = RNG.normal(size=60)
+COUNTS = RNG.poisson(np.exp(np.repeat([0.5, 2.0], 30) + 0.4 * HEAT))
+TABLE = pd.DataFrame({"calls": COUNTS, "heat": HEAT, "day": np.repeat(["a", "b", "c"], 20)})
+
+
+def test_columns_and_arrays_are_read_alike():
+    by_name = fo.sequences(TABLE[["calls", "heat"]], covariates="heat")
+    by_array = fo.sequences(pd.DataFrame(TABLE["calls"]), covariates={"heat": HEAT})
+    assert by_name.covariate_names == by_array.covariate_names == ("heat",)
+    np.testing.assert_array_equal(by_name.covariates, by_array.covariates)
+    assert by_name.channels == ("calls",)
+    assert by_name.fingerprint == by_array.fingerprint
+    assert by_name.fingerprint != fo.sequences(TABLE["calls"]).fingerprint
+    assert "1 covariate" in repr(by_name)
+
+
+def test_groups_and_lists_have_their_own():
+    by_group = fo.sequences(TABLE, group="day", covariates=["heat"])
+    parts = [slice(0, 20), slice(20, 40), slice(40, 60)]
+    by_list = fo.sequences([COUNTS[p] for p in parts], covariates=[HEAT[p] for p in parts])
+    np.testing.assert_array_equal(by_group.covariates, by_list.covariates)
+    assert by_list.covariate_names == ("u0",)
+
+
+def test_sequences_of_unequal_length_are_fitted_by_every_kernel():
+    parts = [slice(0, 25), slice(25, 60)]
+    data = fo.sequences([COUNTS[p].astype(float) for p in parts], covariates=[HEAT[p] for p in parts])
+    model = fo.models.PoissonHMM(2, covariates=["u0"])
+    fit = fo.fit(model, data)
+    other = fo.fit_at(model, data, fit.params, kernel="scan")
+    assert fit.value == pytest.approx(other.value, rel=1e-12)
+    np.testing.assert_allclose(fit.H, other.H, rtol=1e-8, atol=1e-9)
+
+
+def test_units_of_covariates_do_not_matter():
+    fits = [
+        fo.fit(
+            fo.models.PoissonHMM(2, covariates=["u0"]),
+            fo.sequences(COUNTS.astype(float), covariates=scale * HEAT),
+        )
+        for scale in (1.0, 1e6, 1e-6)
+    ]
+    for fit, scale in zip(fits, (1.0, 1e6, 1e-6), strict=True):
+        assert fit.ok, fit.status
+        assert fit.value == pytest.approx(fits[0].value, abs=1e-8)
+        found = scale * fit.params["coefficients"]
+        np.testing.assert_allclose(found, fits[0].params["coefficients"], rtol=1e-6)
+
+
+def test_a_regression_without_covariates_is_the_plain_model():
+    x = COUNTS.astype(float)
+    plain, regression = fo.models.PoissonHMM(2), fo.models.HMM(2, fo.models.PoissonRegression())
+    one, other = fo.fit(plain, x), fo.fit(regression, x)
+    assert one.value == pytest.approx(other.value, rel=1e-10)
+    folds = fo.folds.blocks(x, percent=10, n=10, seed=0)
+    losses = [fo.cross_validate(fit, folds, method="exact").estimate for fit in (one, other)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("data", "covariates", "sentence"),
+    [
+        (TABLE[["calls", "heat"]], ["cold"], "covariate 'cold' is not a column; columns are"),
+        (TABLE[["calls"]], ["calls"], "leave no column to model"),
+        (COUNTS, ["heat"], "are names of columns and need a DataFrame, got ndarray"),
+        (COUNTS, HEAT[:50], "sequence 0 has 60 steps, its covariates 50"),
+        ([COUNTS, COUNTS], [HEAT], "for each of the 2 sequences, got 1"),
+        (COUNTS, np.where(np.arange(60) == 3, np.nan, HEAT), "'u0' is nan at step 3 of sequence 0"),
+        (COUNTS, {"heat": ["warm"] * 60}, "covariates must be numeric, but 'heat' is"),
+        (COUNTS, np.zeros((2, 3, 4)), r"shape \(T,\) or \(T, Q\), got \(2, 3, 4\)"),
+        (fo.sequences(COUNTS), HEAT, "pass missing, group and covariates when first reading it"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(data, covariates, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fo.sequences(data, covariates=covariates)
+
+
+def test_the_command_line_takes_covariates(tmp_path):
+    path = tmp_path / "calls.csv"
+    TABLE.to_csv(path, index=False)
+    words = ["cv", path, "--group", "day", "--covariates", "heat", "--n", "6", "--folds", "blocks"]
+    done = CliRunner().invoke(app, [str(word) for word in [*words, "--model", "poisson-hmm"]])
+    assert done.exit_code == 0, done.output
+    assert "1 covariate" in done.output
+    refused = CliRunner().invoke(app, [str(word) for word in [*words, "--model", "ar-hmm"]])
+    assert refused.exit_code == 2
+    assert "--covariates is for poisson-hmm" in refused.output.replace("\n", " ")
