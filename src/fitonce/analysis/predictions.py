@@ -28,12 +28,12 @@ from fitonce.fitting.footprint import (
     matrix_bytes,
     with_matrices,
 )
-from fitonce.fitting.optima import cheap_gradients
+from fitonce.fitting.optima import cheap_gradients, usual_starts
 from fitonce.folds import Folds
 from fitonce.objectives import schemes
 from fitonce.objectives.base import Objective
 
-_STARTS, _EM, _SECANTS, _NEWTON = 3, 40, 100, 6  # of a fit: starts, iterations of each, last steps
+_EM, _SECANTS, _NEWTON = 40, 100, 6  # of a fit: iterations of each start, last steps
 _PRODUCTS = 150  # with H, where there are many parameters
 _FACTOR = 10  # operations of an eigenvalue decomposition, times D^3
 _CHECKED = 20  # folds of "ij" that are checked
@@ -89,7 +89,7 @@ def _fit(objective: Objective, times: Times, fit: Fit | None, programs: float) -
     size, traits = objective.space.size, objective.traits
     cubes = _FACTOR * size**3 * seconds_per_operation()
     steps = _EM if traits.m_steps == "all" else _SECANTS
-    seconds = _STARTS * steps * times.gradient
+    seconds = usual_starts(objective) * steps * times.gradient
     if by_products(objective):
         seconds += _PRODUCTS * 2 * times.gradient + times.hessian + cubes
     else:

@@ -23,6 +23,7 @@ from fitonce.core.status import Status
 from fitonce.core.stopwatch import now
 from fitonce.core.wording import counted
 from fitonce.data.places import Names
+from fitonce.data.sequences import Sequences
 from fitonce.fitting.descent import Run, descend, ends_in_em, starting_points
 from fitonce.fitting.finish import Finished, by_products, finish
 from fitonce.fitting.footprint import hold_point
@@ -36,10 +37,12 @@ from fitonce.fitting.optima import (
     first_of_best,
     usual_starts,
 )
+from fitonce.fitting.simulation import Drawn, FittedHMM
 from fitonce.fitting.summarise import summary_of
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 from fitonce.objectives.schemes import Structures
+from fitonce.results.forecast import Forecast
 from fitonce.results.standard_errors import Terms, memory_by_states
 from fitonce.results.summary import FitSummary
 
@@ -153,6 +156,48 @@ class Fit:
         same = objective.space == self.objective.space  # else its coordinates are in other units
         theta = self.theta if same else objective.space.to_free(self.params)
         return -along.pointwise_losses(theta[None], along.base[None], everyone)[0]
+
+    def score(self, data: Any = None) -> float:
+        """The total log-likelihood of data, those of the fit if None; higher is better."""
+        return self.log_likelihood if data is None else float(self.log_likelihood_of(data).sum())
+
+    def decode(self, data: Any = None) -> list[Any]:
+        """The jointly most probable states of each sequence (Viterbi), see `fo.predict`."""
+        return self.objective.for_prediction(data).decode(self.theta)
+
+    def sample(self, n: int = 1, *, seed: int = 0, covariates: Any = None) -> Drawn:
+        """A random sequence of n steps from an HMM: `states` (n,) and `values` (n, C).
+
+        Args:
+            n: number of steps.
+            seed: of the draws.
+            covariates: of the n steps, as for `fo.sequences`, if the model depends on some.
+        """
+        return FittedHMM.of(self, "sample").sample(n, seed, covariates)
+
+    def simulate(self, seed: int = 0) -> Sequences:
+        """A random data set like that of the fit of an HMM: as many sequences, of the same lengths and
+        covariates, with the same values missing; for a parametric bootstrap."""
+        return FittedHMM.of(self, "simulate").simulate(seed)
+
+    def forecast(
+        self, steps: int, *, sequence: int = -1, n: int = 4000, seed: int = 0, covariates: Any = None
+    ) -> Forecast:
+        """The steps after a sequence of an HMM, at the parameters of the fit.
+
+        Args:
+            steps: how many.
+            sequence: which; the last one by default.
+            n: number of random paths, from which means and quantiles come.
+            seed: of the paths.
+            covariates: of the steps, as for `fo.sequences`, if the model depends on some.
+        """
+        return FittedHMM.of(self, "forecast").forecast(steps, sequence, n, seed, covariates)
+
+    def states(self) -> pd.DataFrame:
+        """One row per hidden state of an HMM: its `share` of the steps of the data, that in the long run
+        (`stationary`), its mean `dwell` time in steps, and its parameters."""
+        return FittedHMM.of(self, "states").states()
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per free coordinate: `name`, `value` and its standard error `se` (delta method), and

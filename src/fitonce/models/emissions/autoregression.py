@@ -89,6 +89,21 @@ class Autoregression(Emission):
             lags[:, lag:, lag - 1] = data.values[:, :-lag]
         return lags.reshape(count, steps, self.order * channels)
 
+    @property
+    def lags(self) -> int:
+        return self.order
+
+    @abstractmethod
+    def means(self, params: Params, known: np.ndarray) -> np.ndarray:
+        """(m, K, C) of the next step, given lagged values (m, order * C)."""
+
+    def draw(
+        self, params: Params, states: np.ndarray, known: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        means = self.means(params, known)[np.arange(len(states)), states]
+        spread = np.sqrt(self.noise.per_state(params, len(params["initial"])))
+        return means + spread[states][:, None] * rng.normal(size=means.shape)
+
     @abstractmethod
     def _closed(self, spread: float) -> ClosedRegression:
         """Closed forms for data of variance `spread`, which only the prior needs."""
@@ -152,6 +167,11 @@ class LinearAutoregression(Autoregression):
         coefficients, squares, counts = ridge(rows, shares, variance, mean, 1.0 / scales**2)
         best = {"bias": coefficients[:, :, -1]} | self.noise.best(squares, counts, rows)
         return best | {"weight": coefficients[:, :, :-1]} if self.order else best
+
+    def means(self, params: Params, known: np.ndarray) -> np.ndarray:
+        if not self.order:
+            return np.broadcast_to(params["bias"], (len(known), *params["bias"].shape))
+        return params["bias"] + np.einsum("kcl,ml->mkc", params["weight"], known)
 
     def information(self, params: Params, shares: np.ndarray, rows: Rows) -> Blocks:
         return self._blocks(self._closed(np.nan).curvature, params, shares, rows)
@@ -243,6 +263,10 @@ class NeuralAutoregression(Autoregression):
             counts.append(float(problem.shares @ problem.observed.sum(1)))
         stacked = {name: np.stack([getattr(net, name) for net in networks]) for name in Layers._fields}
         return stacked | self.noise.best(np.array(squares), np.array(counts), rows)
+
+    def means(self, params: Params, known: np.ndarray) -> np.ndarray:
+        inner = np.einsum("khl,ml->mkh", params["weight_in"], known) + params["bias_in"]
+        return np.einsum("kch,mkh->mkc", params["weight_out"], np.tanh(inner)) + params["bias_out"]
 
     def metric(self, params: Params, shares: np.ndarray, rows: Rows) -> Blocks:
         return self._blocks(self._closed(np.nan).metric, params, shares, rows)

@@ -139,6 +139,22 @@ class Emission(ABC):
         compiled program; None: `log_density` is complete."""
         return None
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of covariates of the data that it depends on."""
+        return ()
+
+    @property
+    def lags(self) -> int:
+        """How many steps before it an observation depends on: `covariates` are then their values."""
+        return 0
+
+    def draw(
+        self, params: Params, states: np.ndarray, known: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """(m, C) random observations of steps in states (m,), given covariates (m, Q)."""
+        raise ValueError(f"a {self.name} emission cannot be sampled from: it has no draw()")
+
     def closed_forms(self, rows: Observations) -> ClosedForms | None:
         """Densities and derivatives in closed form, of chains with these rows; None: by JAX. An emission
         that has this may see equal observations as one row, with how often it occurs in `counts`."""

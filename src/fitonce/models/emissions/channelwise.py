@@ -34,7 +34,7 @@ from fitonce.models.emissions.closed_channels import (
     Prior,
 )
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
-from fitonce.models.emissions.densities import Density, Maths, jax_maths
+from fitonce.models.emissions.densities import Density, Maths, jax_maths, numpy_maths
 
 Random = np.random.Generator | None  # of random starts; None for the first
 
@@ -86,8 +86,9 @@ class Channelwise(Emission):
     def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
         """Starting values of all but the coefficients, which start at zero."""
 
-    def known(self) -> tuple[str, ...]:
-        """Names of the covariates that it reads: regressors, then others."""
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Regressors, then others."""
         return self.regressors
 
     def argument(self, x: Any, covariates: Any, maths: Maths) -> tuple[Any, Any]:
@@ -96,7 +97,7 @@ class Channelwise(Emission):
         return x, 0.0
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
-        return data.covariates_of(self.known()) if self.known() else None
+        return data.covariates_of(self.reads) if self.reads else None
 
     def _coefficient_prior(self, x: Any, weights: Any, covariates: Any, counts: Any) -> CentredPrior:
         size = len(self.regressors)
@@ -150,6 +151,20 @@ class Channelwise(Emission):
         if rows.exposure is not None:
             offset = offset + upright(jnp.log(rows.exposure), at[0])
         return sum_channels(self.density.log(x, (at[0] + offset, *at[1:]), maths), rows)
+
+    def draw(
+        self, params: Params, states: np.ndarray, known: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        at = [one.free(params[one.name], numpy_maths())[states] for one in self.coordinates]
+        if self.regressors:
+            used = known[:, : len(self.regressors)]
+            at[0] = at[0] + np.einsum("mcq,mq->mc", params[COEFFICIENTS][states], used)
+        offset = self.argument(np.ones((len(states), 1)), known, numpy_maths())[1]
+        return self.drawn((at[0] + offset, *at[1:]), known, rng)
+
+    def drawn(self, at: Any, known: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Random observations (m, C) at coordinates (m, C)."""
+        return np.asarray(self.density.draw(at, rng), float)
 
     def closed_forms(self, rows: Observations) -> ClosedForms:
         weights = rows.seen * rows.counts[:, None]

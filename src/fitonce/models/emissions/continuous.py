@@ -113,6 +113,9 @@ class LogNormal(Channelwise):
     def argument(self, x: Any, covariates: Any, maths: Maths) -> tuple[Any, Any]:
         return maths.np.log(x), 0.0
 
+    def drawn(self, at: Any, known: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.exp(super().drawn(at, known, rng))
+
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
         return -np.log(x)
 

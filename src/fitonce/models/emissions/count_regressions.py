@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import expit, gammaln
 
 from fitonce.core.numerics import is_number
 from fitonce.data.sequences import Sequences
@@ -36,7 +36,8 @@ class _Counts(Channelwise):
 
     exposure: str | None = None
 
-    def known(self) -> tuple[str, ...]:
+    @property
+    def reads(self) -> tuple[str, ...]:
         return self.regressors if self.exposure is None else (*self.regressors, self.exposure)
 
     @property
@@ -175,7 +176,8 @@ class BinomialRegression(Channelwise):
         if not (is_pair(self.rate_prior) and min(self.rate_prior) > 0):
             raise ValueError(f"rate_prior must be two positive numbers, got {self.rate_prior!r}")
 
-    def known(self) -> tuple[str, ...]:
+    @property
+    def reads(self) -> tuple[str, ...]:
         return (*self.regressors, self.trials) if isinstance(self.trials, str) else self.regressors
 
     def _trials(self, x: Any, covariates: Any) -> Any:
@@ -193,6 +195,10 @@ class BinomialRegression(Channelwise):
 
     def argument(self, x: Any, covariates: Any, maths: Maths) -> tuple[Any, Any]:
         return (x, self._trials(x, covariates)), 0.0
+
+    def drawn(self, at: Any, known: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        trials = np.broadcast_to(self._trials(at[0], known), at[0].shape).astype(int)
+        return rng.binomial(trials, expit(at[0])).astype(float)
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return (BetaPrior(*self.rate_prior),)

@@ -82,6 +82,9 @@ class Poisson(Emission):
     def closed_forms(self, rows: Observations) -> ClosedForms:
         return closed.ClosedPoisson(self.shape, self.rate)
 
+    def draw(self, params: Params, states: np.ndarray, known: np.ndarray, rng: Any) -> np.ndarray:
+        return rng.poisson(params["rate"][states]).astype(float)
+
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         exposure = 1.0 if rows.exposure is None else upright(rows.exposure, rows.x)
         counts = weighted_sums(rows.x, shares, rows) + self.shape - 1.0
@@ -173,6 +176,9 @@ class Binomial(Emission):
     def closed_forms(self, rows: Observations) -> ClosedForms:
         return closed.ClosedBinomial(self.a, self.b, float(self.trials or 0))
 
+    def draw(self, params: Params, states: np.ndarray, known: np.ndarray, rng: Any) -> np.ndarray:
+        return rng.binomial(int(self.trials or 0), params["rate"][states]).astype(float)
+
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         counts = weighted_sums(rows.x, shares, rows) + self.a - 1.0
         trials = weighted_sums(self._trials(rows.x, rows.exposure), shares, rows)
@@ -237,6 +243,10 @@ class Categorical(Emission):
 
     def closed_forms(self, rows: Observations) -> ClosedForms:
         return closed.ClosedCategorical(self.n_categories, self.concentration)
+
+    def draw(self, params: Params, states: np.ndarray, known: np.ndarray, rng: Any) -> np.ndarray:
+        below = np.cumsum(params["probability"], -1)[states]  # (m, C, M)
+        return (rng.random(below.shape[:-1])[..., None] > below[..., :-1]).sum(-1).astype(float)
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         counts = np.tensordot(shares, self._indicators(rows), (0, 0)) + self.concentration - 1.0

@@ -43,6 +43,10 @@ class Density(ABC):
         """At coordinates `at`, a tuple of arrays."""
 
     @abstractmethod
+    def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
+        """Random numbers at coordinates of one shape."""
+
+    @abstractmethod
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         """By each coordinate."""
 
@@ -57,6 +61,9 @@ class PoissonDensity(Density):
     def log(self, x: Any, at: Any, maths: Maths) -> Any:
         return x * at[0] - maths.np.exp(at[0])
 
+    def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
+        return rng.poisson(np.exp(at[0]))
+
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         return (x - np.exp(at[0]),)
 
@@ -69,6 +76,9 @@ class BinomialDensity(Density):
 
     def log(self, x: Any, at: Any, maths: Maths) -> Any:
         return x[0] * at[0] - x[1] * maths.np.logaddexp(0.0, at[0])
+
+    def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
+        return (rng.random(at[0].shape) < special.expit(at[0])).astype(float)
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         return (x[0] - x[1] * special.expit(at[0]),)
@@ -83,6 +93,9 @@ class NormalDensity(Density):
 
     def log(self, x: Any, at: Any, maths: Maths) -> Any:
         return -0.5 * ((x - at[0]) ** 2 * maths.np.exp(-at[1]) + at[1] + LOG_2PI)
+
+    def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
+        return rng.normal(at[0], np.exp(0.5 * at[1]))
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         scaled = (x - at[0]) * np.exp(-at[1])
@@ -106,6 +119,9 @@ class NegativeBinomialDensity(Density):
         odds = at[0] - at[1]
         ratio = lgamma(x + size) - lgamma(size)
         return ratio + x * odds - (x + size) * maths.np.logaddexp(0.0, odds)
+
+    def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
+        return rng.poisson(np.exp(at[0] - at[1]) * rng.gamma(np.exp(at[1])))
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         size, share = np.exp(at[1]), special.expit(at[0] - at[1])
@@ -138,6 +154,9 @@ class ZeroInflatedDensity(Density):
         """The probability that an x is such a zero."""
         return np.where(x == 0, special.expit(at[1] + np.exp(at[0])), 0.0)
 
+    def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
+        return rng.poisson(np.exp(at[0])) * (rng.random(at[0].shape) >= special.expit(at[1]))
+
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         rate, zero = np.exp(at[0]), self._zeros(x, at)
         return x - rate * (1.0 - zero), zero - special.expit(at[1])
@@ -158,6 +177,9 @@ class ExponentialDensity(Density):
     def log(self, x: Any, at: Any, maths: Maths) -> Any:
         return -at[0] - x * maths.np.exp(-at[0])
 
+    def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
+        return rng.exponential(np.exp(at[0]))
+
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         return (x * np.exp(-at[0]) - 1.0,)
 
@@ -172,6 +194,9 @@ class GammaDensity(Density):
         m, shape = maths.np, maths.np.exp(at[1])
         relative = m.log(x) - at[0]
         return shape * (at[1] + relative - m.exp(relative)) - maths.special.gammaln(shape)
+
+    def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
+        return rng.gamma(np.exp(at[1]), np.exp(at[0] - at[1]))
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         shape, relative = np.exp(at[1]), np.log(x) - at[0]
@@ -204,6 +229,10 @@ class BetaDensity(Density):
         below = np.log1p(-x) - special.digamma(rest * precision)
         return mean, rest, precision, above, below
 
+    def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
+        precision = np.exp(at[1])
+        return rng.beta(special.expit(at[0]) * precision, special.expit(-at[0]) * precision)
+
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         mean, rest, precision, above, below = self._parts(x, at)
         by_precision = special.digamma(precision) + mean * above + rest * below
@@ -235,6 +264,9 @@ class VonMisesDensity(Density):
         """Of the mean of unit vectors."""
         return special.i1e(concentration) / special.i0e(concentration)
 
+    def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
+        return rng.vonmises(at[0], np.exp(at[1]))
+
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         concentration = np.exp(at[1])
         length = self._length(concentration)
@@ -262,6 +294,9 @@ class StudentTDensity(Density):
         """Standardised residuals, degrees of freedom, and weights of observations."""
         residual, df = (x - at[0]) * np.exp(-at[1]), np.exp(at[2])
         return residual, df, (df + 1.0) / (df + residual**2)
+
+    def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
+        return at[0] + np.exp(at[1]) * rng.standard_t(np.exp(at[2]))
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         z, df, weight = self._parts(x, at)

@@ -103,6 +103,13 @@ class EventEmission(Emission):
         joint = jnp.where(possible, log_rest + log_excess, -jnp.inf)
         return jnp.stack([log_rest[:, 0], logsumexp(joint, 1)], 1)
 
+    def draw(
+        self, params: Params, states: np.ndarray, known: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        rate = params["rate"] * DAYS * params["day_share"][known[:, 0].astype(int)]
+        excess = rng.poisson(rng.gamma(params["a"], 1.0 / params["b"], len(states)))
+        return (rng.poisson(rate) + np.where(states == 1, excess, 0)).astype(float)[:, None]
+
     def closed_forms(self, rows: Observations) -> ClosedForms:
         return ClosedEvents(self.rate_prior, self.a_prior, self.b_prior, self.day_concentration)
 

@@ -195,6 +195,20 @@ class Gaussian(Emission):
             square,
         )
 
+    def draw(
+        self, params: Params, states: np.ndarray, known: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        mean = params["mean"]
+        noise = rng.normal(size=(len(states), mean.shape[1]))
+        if self.covariance in _MATRICES:
+            shape = (*mean.shape, mean.shape[1])
+            factors = np.linalg.cholesky(np.broadcast_to(params["covariance"], shape))
+            return mean[states] + np.einsum("mij,mj->mi", factors[states], noise)
+        fixed = self.covariance == "fixed"
+        variance = np.asarray(self.fixed_variance if fixed else params["variance"], float)
+        variance = upright(variance, mean) if self.covariance == "spherical" else variance
+        return mean[states] + np.sqrt(np.broadcast_to(variance, mean.shape))[states] * noise
+
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         """The best means at the current covariances, and then the best covariances."""
         mean = np.asarray(params["mean"])

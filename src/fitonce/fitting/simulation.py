@@ -1,0 +1,179 @@
+"""Random data from a fitted HMM: samples, data sets like that of the fit, and the future; its states."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fitonce.core.numerics import is_count
+from fitonce.core.parameters import Params
+from fitonce.data.covariates import padded, split_covariates
+from fitonce.data.sequences import Sequences
+from fitonce.models.hmm import HMM
+from fitonce.results.forecast import Forecast
+
+if TYPE_CHECKING:
+    from fitonce.fitting.fit import Fit
+
+
+class Drawn(NamedTuple):
+    """Random paths: hidden states (..., h), and observations (..., h, C)."""
+
+    states: np.ndarray
+    values: np.ndarray
+
+
+class FittedHMM(NamedTuple):
+    """An HMM with the values of its parameters, the data, and p(z_t = k | data) at their steps."""
+
+    model: HMM
+    params: Params
+    data: Sequences
+    posterior: np.ndarray
+
+    @classmethod
+    def of(cls, fit: Fit, verb: str) -> FittedHMM:
+        """Raises unless the model is an HMM."""
+        if not isinstance(fit.model, HMM):
+            raise ValueError(f"{verb} needs an HMM, got {type(fit.model).__name__}")
+        params = {name: np.asarray(value) for name, value in fit.params.items()}
+        return cls(fit.model, params, fit.data, fit.posterior())
+
+    def sample(self, n: int, seed: int, covariates: Any) -> Drawn:
+        _require_count("n", n)
+        known = self._beyond(covariates, n)
+        drawn = self._paths(1, self.params["initial"], known, self._first_steps(0), seed)
+        return Drawn(*(part[0] for part in drawn))
+
+    def simulate(self, seed: int) -> Sequences:
+        data, lags = self.data, self.model.emission.lags
+        values, known = np.zeros_like(data.values), self.model.emission.covariates(data)
+        for number, length in enumerate(data.lengths):
+            plain = known is None or lags
+            beside = np.zeros((length - lags, 0)) if plain else known[number, :length]
+            past = self._first_steps(number)
+            drawn = self._paths(1, self.params["initial"], beside, past, (seed, number))
+            values[number, :length] = np.concatenate([past, drawn[1][0]])
+        known_values = self._known
+        return replace(
+            data, values=np.where(known_values, values, 0.0), observed=known_values, conditioned=None
+        )
+
+    def forecast(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
+        _require_count("steps", steps)
+        _require_count("n", n)
+        data = self.data
+        if not (isinstance(sequence, int) and -data.n_sequences <= sequence < data.n_sequences):
+            raise ValueError(
+                f"sequence must be the number of one of {data.n_sequences}, got {sequence!r}"
+            )
+        sequence %= data.n_sequences
+        end = int(data.lengths[sequence])
+        known = self._beyond(covariates, steps, end)
+        shares = np.empty((steps, self.model.n_states))
+        now = self.posterior[data.offsets[sequence] + end - 1]
+        for step in range(steps):
+            now = shares[step] = now @ self.params["transition"]
+        drawn = self._paths(n, shares[0], known, self._last_steps(sequence), seed)
+        observed = np.where(self._known, data.values, np.nan)[sequence, :end]
+        return Forecast(drawn[1], drawn[0], shares, data.channels, observed)
+
+    def states(self) -> pd.DataFrame:
+        stay = np.diag(self.params["transition"])
+        with np.errstate(divide="ignore"):
+            columns = {
+                "share": self.posterior.mean(0),
+                "stationary": self._stationary(),
+                "dwell": 1.0 / (1.0 - stay),
+            }
+        for name, value in self.params.items():
+            if name in ("initial", "transition") or value.shape[:1] != stay.shape:
+                continue
+            for place in np.ndindex(value.shape[1:]):
+                several = f"[{','.join(map(str, place))}]" if value[0].size > 1 else ""
+                columns[name + several] = value[(slice(None), *place)]
+        return pd.DataFrame(columns).rename_axis("state")
+
+    def _stationary(self) -> np.ndarray:
+        """(K,) the distribution of states in the long run, from the initial one; the mean over a cycle,
+        where they follow each other in one."""
+        lazy = 0.5 * (np.eye(self.model.n_states) + self.params["transition"])
+        return self.params["initial"] @ np.linalg.matrix_power(lazy, 2**40)
+
+    @property
+    def _known(self) -> np.ndarray:
+        """(N, T, C) which values are known, also those that are only conditioned on."""
+        data = self.data
+        return data.observed if data.conditioned is None else data.observed | data.conditioned
+
+    def _first_steps(self, sequence: int) -> np.ndarray:
+        """(L, C) those that an autoregression begins with."""
+        values: np.ndarray = self.data.values  # noqa: PD011 - not of pandas
+        return values[sequence, : self.model.emission.lags]
+
+    def _last_steps(self, sequence: int) -> np.ndarray:
+        """(L, C) those that an autoregression depends on."""
+        lags, end = self.model.emission.lags, self.data.lengths[sequence]
+        if not self._known[sequence, end - lags : end].all():
+            raise ValueError(
+                f"a forecast needs the last {lags} steps of the sequence, some of which are missing"
+            )
+        values: np.ndarray = self.data.values  # noqa: PD011
+        return values[sequence, end - lags : end]
+
+    def _beyond(self, given: Any, steps: int, start: int = 0) -> np.ndarray:
+        """(h, Q) what the emission depends on besides states and earlier steps, from a step on."""
+        emission, data = self.model.emission, self.data
+        if given is not None and not emission.reads:
+            raise ValueError("covariates were given, but the model depends on none")
+        if emission.reads and given is None:
+            raise ValueError(
+                f"the model depends on {list(emission.reads)}: give covariates= for each step"
+            )
+        if emission.lags:
+            return np.zeros((steps, 0))
+        total = start + steps
+        every = np.ones((1, total, len(data.channels)))
+        longer = Sequences(every, every > 0, np.array([total]), data.channels)
+        if given is not None:
+            tables = split_covariates([np.zeros(steps)], given)[1]
+            known, names = padded(tables, np.array([steps]))
+            assert known is not None
+            if names == tuple(f"u{number}" for number in range(len(data.covariate_names))):
+                names = data.covariate_names  # an array has no names: they are in the order of the data
+            whole = np.concatenate([np.repeat(known[:, :1], start, 1), known], 1)
+            longer = replace(longer, covariates=whole, covariate_names=names)
+        found = emission.covariates(longer)
+        return np.zeros((steps, 0)) if found is None else found[0, start:]
+
+    def _paths(
+        self, count: int, firsts: np.ndarray, known: np.ndarray, past: np.ndarray, seed: Any
+    ) -> Drawn:
+        """So many random paths, given probabilities of the first state (K,), covariates of the steps
+        (h, Q) and, if observations depend on those before them, the steps before the first (L, C)."""
+        rng, emission, steps = np.random.default_rng(seed), self.model.emission, len(known)
+        states = np.empty((count, steps), int)
+        probabilities = np.broadcast_to(firsts, (count, len(firsts)))
+        for step in range(steps):
+            below = np.cumsum(probabilities, -1)[:, :-1]
+            states[:, step] = (rng.random(count)[:, None] >= below).sum(-1)
+            probabilities = self.params["transition"][states[:, step]]
+        if not emission.lags:
+            every = np.broadcast_to(known, (count, *known.shape)).reshape(count * steps, -1)
+            values = emission.draw(self.params, states.ravel(), every, rng)
+            return Drawn(states, values.reshape(count, steps, -1))
+        recent = np.repeat(past[None, ::-1], count, 0)  # the latest first
+        values = np.empty((count, steps, past.shape[1]))
+        for step in range(steps):
+            lagged = recent.reshape(count, -1)
+            values[:, step] = emission.draw(self.params, states[:, step], lagged, rng)
+            recent = np.concatenate([values[:, step, None], recent[:, :-1]], 1)
+        return Drawn(states, values)
+
+
+def _require_count(name: str, value: Any) -> None:
+    if not is_count(value):
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")

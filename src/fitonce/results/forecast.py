@@ -1,0 +1,89 @@
+"""Forecast: the future of a sequence, as samples of paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.core.numerics import is_number
+from fitonce.core.wording import counted
+from fitonce.results.plots import new_axes
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Predictive distributions of the steps after a sequence, parameters taken as known.
+
+    Attributes:
+        samples: (n, h, C) random paths of observations.
+        states: (n, h) their hidden states.
+        state_probabilities: (h, K), exact.
+        channels: C names.
+        observed: (T, C) the sequence, nan where missing.
+    """
+
+    samples: np.ndarray
+    states: np.ndarray
+    state_probabilities: np.ndarray
+    channels: tuple[str, ...]
+    observed: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """(h, C)."""
+        return self.samples.mean(0)
+
+    def quantile(self, probability: float) -> np.ndarray:
+        """(h, C)."""
+        if not (is_number(probability) and 0 < probability < 1):
+            raise ValueError(f"a quantile needs a probability between 0 and 1, got {probability!r}")
+        return np.quantile(self.samples, probability, axis=0)
+
+    def interval(self, level: float = 90) -> tuple[np.ndarray, np.ndarray]:
+        """(h, C) lower and upper ends of the central interval of `level` percent."""
+        if not (is_number(level) and 0 < level < 100):
+            raise ValueError(f"level must be a percentage between 0 and 100, got {level!r}")
+        tail = 0.5 * (1.0 - level / 100.0)
+        return self.quantile(tail), self.quantile(1.0 - tail)
+
+    def to_dataframe(self, level: float = 90) -> pd.DataFrame:
+        """One row per step and channel: `step` (from 1), `channel`, `mean`, `median`, and the ends of
+        the interval, `lower` and `upper`."""
+        steps, channels = self.mean.shape
+        lower, upper = self.interval(level)
+        return pd.DataFrame(
+            {
+                "step": np.repeat(np.arange(1, steps + 1), channels),
+                "channel": np.tile(self.channels, steps),
+                "mean": self.mean.ravel(),
+                "median": self.quantile(0.5).ravel(),
+                "lower": lower.ravel(),
+                "upper": upper.ravel(),
+            }
+        )
+
+    def plot(self, channel: int = 0, level: float = 90, last: int = 100, ax: Any = None) -> Any:
+        """The end of the sequence, the mean of its future, and the interval."""
+        ax = new_axes(7, 3.2) if ax is None else ax
+        seen, (lower, upper) = self.observed[-last:, channel], self.interval(level)
+        ahead = np.arange(1, len(self.mean) + 1)
+        ax.plot(np.arange(1 - len(seen), 1), seen, ".-", color="0.3", ms=3, lw=0.7, label="observed")
+        band = {"color": "#9ecae1", "alpha": 0.7, "lw": 0}
+        label = f"{level:g} % interval"
+        ax.fill_between(ahead, lower[:, channel], upper[:, channel], label=label, **band)
+        ax.plot(ahead, self.mean[:, channel], color="#1b4f8a", label="mean")
+        ax.set_xlabel("steps from the last one")
+        ax.set_ylabel(self.channels[channel])
+        ax.legend()
+        return ax
+
+    def __repr__(self) -> str:
+        shown = self.to_dataframe().round(4).head(10).to_string(index=False)
+        more = "" if len(self.mean) * len(self.channels) <= 10 else "\n..."
+        head = (
+            f"Forecast of {counted(len(self.mean), 'step')}, {len(self.samples):,} paths, 90 % interval"
+        )
+        return f"{head}\n{shown}{more}"
