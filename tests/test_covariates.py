@@ -99,3 +99,53 @@ def test_the_command_line_takes_covariates(tmp_path):
     refused = CliRunner().invoke(app, [str(word) for word in [*words, "--model", "ar-hmm"]])
     assert refused.exit_code == 2
     assert "--covariates is for poisson-hmm" in refused.output.replace("\n", " ")
+
+
+def test_waves_have_their_period():
+    hours = np.arange(48.0)
+    waves = fo.basis.fourier(hours, 24, 2, name="day")
+    assert list(waves.columns) == ["day_sin1", "day_cos1", "day_sin2", "day_cos2"]
+    np.testing.assert_allclose(waves.iloc[:24], waves.iloc[24:], atol=1e-12)
+    np.testing.assert_allclose(waves["day_cos2"], np.cos(4 * np.pi * hours / 24), atol=1e-12)
+    dates = pd.date_range("2024-03-01", periods=48, freq="h")
+    np.testing.assert_allclose(fo.basis.fourier(dates, "1D", 2, name="day"), waves, atol=1e-9)
+
+
+def test_splines_span_smooth_curves():
+    x = np.sort(RNG.uniform(0.0, 10.0, 200))
+    columns = fo.basis.spline(x, df=5)
+    assert columns.shape == (200, 5)
+    np.testing.assert_allclose(columns.mean(), 0.0, atol=1e-12)
+    cubic = 1.0 + x - 0.3 * x**2 + 0.02 * x**3
+    design = np.column_stack([np.ones(200), columns])
+    fitted = design @ np.linalg.lstsq(design, cubic, rcond=None)[0]
+    np.testing.assert_allclose(fitted, cubic, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: fo.basis.fourier(HEAT, 0), "period must be a positive number, got 0"),
+        (lambda: fo.basis.fourier(HEAT, 7, 0), "order must be an integer of at least 1, got 0"),
+        (lambda: fo.basis.fourier(pd.date_range("2024", periods=3), "week"), "text such as '1D'"),
+        (lambda: fo.basis.spline(HEAT, df=2), "df must be an integer of at least the degree 3, got 2"),
+        (lambda: fo.basis.spline([1.0, 2.0, np.nan]), "x must be a column of finite numbers"),
+        (lambda: fo.basis.spline([1.0, 1.0, 2.0], df=6), "too few distinct values for df=6"),
+    ],
+)
+def test_bases_that_make_no_sense_are_refused(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_a_season_is_a_covariate():
+    hours = np.arange(200) % 24
+    x = (
+        np.random.default_rng(2)
+        .poisson(np.exp(1.0 + 0.8 * np.sin(2 * np.pi * hours / 24)))
+        .astype(float)
+    )
+    waves = fo.basis.fourier(hours, 24)
+    data = fo.sequences(x, covariates=waves)
+    fit = fo.fit(fo.models.PoissonHMM(1, covariates=list(waves.columns)), data)
+    assert fit.params["coefficients"].ravel() == pytest.approx([0.8, 0.0], abs=0.15)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fitonce.core.status import Outcome, Status
     from fitonce.crossval.cross_validate import cross_validate
     from fitonce.crossval.loo import loo
-    from fitonce.data import datasets
+    from fitonce.data import basis, datasets
     from fitonce.data.conll import Tagged, read_conll
     from fitonce.data.graph import Graph, graph
     from fitonce.data.labelled import Labelled, labelled
@@ -65,6 +65,7 @@ __all__ = [
     "UnsolvedError",
     "WordVectors",
     "Workers",
+    "basis",
     "bootstrap",
     "compare",
     "cross_validate",
@@ -92,7 +93,7 @@ __all__ = [
     "word_features",
 ]
 
-_MODULES = ("datasets", "folds", "models", "schemes")
+_MODULES = ("basis", "datasets", "folds", "models", "schemes")
 # The module of each name, which for `_MODULES` is the name itself.
 _WHERE = {
     "Bootstrap": "fitonce.analysis.bootstrap",
@@ -117,6 +118,7 @@ _WHERE = {
     "UnsolvedError": "fitonce.fitting.hessian",
     "WordVectors": "fitonce.data.word_features",
     "Workers": "fitonce.core.parallel",
+    "basis": "fitonce.data.basis",
     "bootstrap": "fitonce.analysis.bootstrap",
     "compare": "fitonce.results.compare",
     "cross_validate": "fitonce.crossval.cross_validate",

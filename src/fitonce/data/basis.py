@@ -1,0 +1,81 @@
+"""Bases of covariates: seasons as waves, and smooth curves as splines.
+
+Each gives a DataFrame of columns with names, one row per step, for `fo.sequences(..., covariates=)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.core.numerics import as_numbers, is_count, is_number
+
+__all__ = ["fourier", "spline"]
+
+
+def fourier(time: Any, period: Any, order: int = 1, *, name: str = "season") -> pd.DataFrame:
+    """Sines and cosines of a season: two columns for each multiple of its frequency.
+
+    Args:
+        time: (T,) numbers, or dates (a DatetimeIndex, or a column of them).
+        period: its length, in the units of `time`; for dates text such as "1D" or "365.25D".
+        order: how many multiples of the frequency.
+        name: of the columns, "season_sin1", "season_cos1" and so on.
+    """
+    if not is_count(order):
+        raise ValueError(f"order must be an integer of at least 1, got {order!r}")
+    phase = 2.0 * np.pi * _in_periods(time, period)
+    columns = {}
+    for multiple in range(1, order + 1):
+        columns[f"{name}_sin{multiple}"] = np.sin(multiple * phase)
+        columns[f"{name}_cos{multiple}"] = np.cos(multiple * phase)
+    return pd.DataFrame(columns)
+
+
+def _in_periods(time: Any, period: Any) -> np.ndarray:
+    """(T,) time in periods."""
+    series = pd.Series(np.asarray(time) if not isinstance(time, pd.Series) else time.to_numpy())
+    if series.dtype.kind == "M":
+        try:
+            length = pd.Timedelta(period)
+        except (TypeError, ValueError):
+            raise ValueError(f"the period of dates must be text such as '1D', got {period!r}") from None
+        return ((series - pd.Timestamp(0)) / length).to_numpy()
+    if not (is_number(period) and period > 0):
+        raise ValueError(f"period must be a positive number, got {period!r}")
+    return _numbers(series, "time") / period
+
+
+def spline(x: Any, df: int = 4, *, degree: int = 3, name: str = "spline") -> pd.DataFrame:
+    """Columns whose sums are smooth curves: B-splines with knots at quantiles, less the first, and each
+    with mean zero, so that intercepts keep their meaning.
+
+    Args:
+        x: (T,) numbers.
+        df: number of columns, at least `degree`.
+        degree: of the polynomials.
+        name: of the columns, "spline_1" and so on.
+    """
+    from scipy.interpolate import BSpline
+
+    if not is_count(degree):
+        raise ValueError(f"degree must be an integer of at least 1, got {degree!r}")
+    if not is_count(df, degree):
+        raise ValueError(f"df must be an integer of at least the degree {degree}, got {df!r}")
+    values = _numbers(x, "x")
+    inner = np.quantile(values, np.linspace(0.0, 1.0, df - degree + 2))
+    if len(np.unique(inner)) < len(inner):
+        raise ValueError(f"x has too few distinct values for df={df}; use fewer columns")
+    knots = np.concatenate([np.repeat(inner[0], degree), inner, np.repeat(inner[-1], degree)])
+    columns = BSpline.design_matrix(values, knots, degree).toarray()[:, 1:]
+    names = [f"{name}_{number}" for number in range(1, columns.shape[1] + 1)]
+    return pd.DataFrame(columns - columns.mean(0), columns=names)
+
+
+def _numbers(given: Any, what: str) -> np.ndarray:
+    values = as_numbers(given)
+    if values is None or values.ndim != 1 or not np.isfinite(values).all():
+        raise ValueError(f"{what} must be a column of finite numbers, got {given!r:.60}")
+    return values
