@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jax.scipy.special import logsumexp
 
 import fitonce as fo
@@ -109,6 +110,20 @@ def _regression(sample, steps=90, positive=False, seed=11):
     return fo.sequences(x, covariates=u)
 
 
+def _mixed(steps, columns=("calls", "x", "y", "turn"), seed=12):
+    """Two numbers, an angle and a count that depends on a covariate; angles are missing now and then."""
+    rng = np.random.default_rng(seed)
+    z, heat = _states(rng, steps, 2), rng.normal(size=steps)
+    table = pd.DataFrame({
+        "calls": rng.poisson(np.exp(np.array([0.5, 1.8])[z] + 0.3 * heat)).astype(float),
+        "x": rng.normal(1.5 * z, 0.8), "y": rng.normal(-z, 0.8),
+        "turn": rng.vonmises(np.array([-1.0, 1.5])[z], 3.0), "heat": heat,
+    })  # fmt: skip
+    table.loc[[4, 30], "turn"] = np.nan
+    table.loc[[50, 51], ["calls", "x", "y", "turn"]] = np.nan
+    return fo.sequences(table[[*columns, "heat"]], covariates="heat")
+
+
 def _unequal(seed=3):
     return [
         _gaussian(steps, 1, seed + n, missing=False) for n, steps in enumerate([30, 12, 41, 1, 25, 18])
@@ -187,6 +202,12 @@ def entries() -> list[Entry]:
         Entry("potts-regression", fo.models.PottsMixture(
             _grid(), emission=fo.models.PoissonRegression(["u0"]), beta=0.5),
               fo.sequences(_field("poisson"), covariates=np.sin(np.arange(48.0))), slow=True),
+        Entry("product", fo.models.HMM(2, fo.models.Product(
+            {("x", "y"): fo.models.Gaussian("full", scale=0.3), "turn": "von-mises",
+             "calls": fo.models.PoissonRegression(["heat"])})), _mixed(120)),
+        Entry("product-em", fo.models.HMM(2, fo.models.Product(
+            {"calls": "poisson", ("x", "y"): fo.models.Gaussian("tied", scale=0.3)})),
+              _mixed(90, ["calls", "x", "y"]), slow=True),
         Entry("frozen-transition", fo.models.PoissonHMM(
             2, frozen={"transition": [[0.9, 0.1], [0.1, 0.9]]}), _counts(), slow=True),
         Entry("events", fo.models.EventCounts(steps_per_day=6), _events()),
@@ -252,8 +273,8 @@ def _triples():
         for scope in scopes:
             z = jnp.indices([int(states[v]) for v in scope])
             same = jnp.mean((z[0] == z[1:]).astype(float), 0)
-            table = params["pull"] * same
-            made.append(table if len(scope) == 2 else table.at[0, -1, 0].set(-jnp.inf))
+            factor = params["pull"] * same
+            made.append(factor if len(scope) == 2 else factor.at[0, -1, 0].set(-jnp.inf))  # noqa: PD008
         return made
 
     def emission(params, x):

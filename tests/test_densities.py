@@ -176,3 +176,32 @@ def test_data_that_do_not_fit_are_refused(emission, x, sentence):
 def test_arguments_that_make_no_sense_are_refused(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: m.Product([]), "parts must be a dict of names of channels and emissions"),
+        (lambda: m.Product({"x": "gamma", ("x", "y"): "gaussian"}), "a channel can be in one part only"),
+        (lambda: m.Product({"x": m.ARHMM(2).emission}), "cannot be part of a product"),
+        (
+            lambda: fo.fit(m.HMM(2, m.Product({"x": "gamma"})), POSITIVE),
+            r"channels of the data, \['x0'\]",
+        ),
+        (
+            lambda: fo.fit(m.HMM(2, m.Product({"x0": "gamma"})), NUMBERS),
+            "a gamma emission needs positive numbers",
+        ),
+    ],
+)
+def test_products_that_make_no_sense_are_refused(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_a_product_of_poisson_channels_is_the_poisson_model():
+    x = np.random.default_rng(5).poisson(np.repeat([[2.0, 8.0], [7.0, 1.0]], 40, 0)).astype(float)
+    plain = fo.fit(m.PoissonHMM(2), x)
+    product = fo.fit(m.HMM(2, m.Product({"x1": "poisson", "x0": "poisson"})), x)
+    assert product.value == pytest.approx(plain.value, rel=1e-10)
+    np.testing.assert_allclose(product.params["x1.rate"], plain.params["rate"][:, 1:], rtol=1e-6)

@@ -25,6 +25,7 @@ from fitonce.models.emissions.count_regressions import (
 )
 from fitonce.models.emissions.counts import Binomial, Categorical, Poisson
 from fitonce.models.emissions.gaussian import Gaussian
+from fitonce.models.emissions.product import Product
 from fitonce.models.hmm import HMM
 from fitonce.models.named import (
     ARHMM,
@@ -70,6 +71,7 @@ __all__ = [
     "PoissonRegression",
     "PoissonSites",
     "PottsMixture",
+    "Product",
     "StudentT",
     "VonMises",
     "ZeroInflatedPoisson",
