@@ -10,6 +10,7 @@ QUICK = ["README.md", "docs/tutorial.md"]
 PAGES = [
     "docs/own-model.md",
     "docs/models.md",
+    "docs/peers.md",
     "docs/how-it-works.md",
     "docs/index.md",
     "docs/folds.md",

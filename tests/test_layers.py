@@ -17,7 +17,7 @@ FLOORS = [
     ("objectives",),
     ("fitting", "neural"),
     ("crossval",),
-    ("analysis",),
+    ("analysis", "bridges"),
     ("__init__",),
     ("cli",),
     ("__main__",),

@@ -157,6 +157,10 @@ class Fit:
         theta = self.theta if same else objective.space.to_free(self.params)
         return -along.pointwise_losses(theta[None], along.base[None], everyone)[0]
 
+    def polish(self) -> Fit:
+        """The minimum that these parameters lead to: another `Fit` of the same model and data."""
+        return fit(self.model, self.data, init=self.params)
+
     def score(self, data: Any = None) -> float:
         """The total log-likelihood of data, those of the fit if None; higher is better."""
         return self.log_likelihood if data is None else float(self.log_likelihood_of(data).sum())

@@ -63,6 +63,7 @@ class HMM:
             entry; 1 is flat. The initial distribution of a single sequence has no maximum
             likelihood estimate inside the simplex, hence defaults just above 1.
         support: (K, K) bools, false for impossible transitions, whose probability is exactly zero.
+        initial_support: (K,) bools, false for states in which no sequence begins.
         frozen: a dict of parameter names and the values at which they are fixed.
     """
 
@@ -72,6 +73,7 @@ class HMM:
     transition_concentration: Any = 1.1
     support: Any = None
     frozen: Any = ()
+    initial_support: Any = None
 
     def __post_init__(self) -> None:
         if not is_count(self.n_states):
@@ -95,6 +97,14 @@ class HMM:
                     f"each row, got {support.tolist()}"
                 )
             object.__setattr__(self, "support", tuple(map(tuple, support.tolist())))
+        if self.initial_support is not None:
+            first = np.asarray(self.initial_support, bool)
+            if first.shape != (self.n_states,) or not first.any():
+                raise ValueError(
+                    f"initial_support must be {self.n_states} bools, one of them true, "
+                    f"got {first.tolist()}"
+                )
+            object.__setattr__(self, "initial_support", tuple(first.tolist()))
         object.__setattr__(self, "emission", read_emission(self.emission))
         if not isinstance(self.frozen, (dict, tuple)):
             raise ValueError(f"frozen must be a dict of names and values, got {self.frozen!r}")
@@ -120,13 +130,20 @@ class HMM:
         self, params: Params, firsts: Any, pairs: Any, shares: np.ndarray, rows: Rows
     ) -> Params:
         """The M step, given expected first states (K,), transitions (K, K) and states of rows (R, K)."""
-        support = True if self.support is None else np.asarray(self.support)
         new = {
-            "initial": _most_likely(firsts, self.initial_concentration, True),
-            "transition": _most_likely(pairs, self.transition_concentration, support),
+            "initial": _most_likely(firsts, self.initial_concentration, self.possible("initial")),
+            "transition": _most_likely(
+                pairs, self.transition_concentration, self.possible("transition")
+            ),
             **self.emission.maximise(params, shares, rows),
         }
         return new | {name: np.asarray(value) for name, value in self.frozen}
+
+    def possible(self, name: str) -> np.ndarray:
+        """Which entries of the initial or transition probabilities may be positive."""
+        given = self.initial_support if name == "initial" else self.support
+        shape = (self.n_states,) * (1 if name == "initial" else 2)
+        return np.ones(shape, bool) if given is None else np.asarray(given)
 
     @property
     def starts_with_em(self) -> bool:
@@ -158,7 +175,7 @@ class HMM:
     def parameters(self, prepared: Prepared) -> dict[str, Constraint]:
         k = self.n_states
         constraints: dict[str, Constraint] = {
-            "initial": Simplex((k,)),
+            "initial": Simplex((k,), self.initial_support),
             "transition": Simplex((k, k), self.support),
             **self.emission.parameters(k, prepared.rows),
         }
@@ -169,10 +186,9 @@ class HMM:
         stay = 0.9 if rng is None else rng.uniform(0.5, 0.98)
         moves = np.full((k, k), (1.0 - stay) / max(k - 1, 1))
         np.fill_diagonal(moves, stay)
-        if self.support is not None:
-            moves = moves * np.asarray(self.support)
+        moves, first = moves * self.possible("transition"), self.possible("initial").astype(float)
         params = {
-            "initial": np.full(k, 1.0 / k),
+            "initial": first / first.sum(),
             "transition": moves / moves.sum(1, keepdims=True),
             **self.emission.start(k, prepared.rows, rng),
         }
@@ -182,10 +198,11 @@ class HMM:
         value = without_lapack(self.emission.log_prior)(params, prepared.rows)
         fixed = dict(self.frozen)
         if "initial" not in fixed:
-            value += dirichlet_log_prior(params["initial"], self.initial_concentration, True)
+            possible = self.possible("initial")
+            value += dirichlet_log_prior(params["initial"], self.initial_concentration, possible)
         if "transition" not in fixed:
-            support = True if self.support is None else np.asarray(self.support)
-            value += dirichlet_log_prior(params["transition"], self.transition_concentration, support)
+            possible = self.possible("transition")
+            value += dirichlet_log_prior(params["transition"], self.transition_concentration, possible)
         return value
 
     def bytes_per_fold(self, prepared: Prepared) -> int:

@@ -23,11 +23,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class ClosedFullGaussian(ClosedForms):
-    """Priors as `ClosedGaussian`; `tied`: whether all states share one covariance."""
+    """Priors as `ClosedGaussian`, with squares (C, C); `tied`: whether all states share a covariance."""
 
     mean_scale: float | None
     strength: float
-    prior_variance: np.ndarray
+    squares: np.ndarray
     tied: bool = False
 
     @property
@@ -102,10 +102,8 @@ class ClosedFullGaussian(ClosedForms):
             total -= 0.5 * np.sum((mean / self.mean_scale) ** 2, (0, 1))
         for pairs in self._learned(self._factors(values)):
             for f, (factor, inverse) in enumerate(pairs):
-                spread = 2.0 * np.log(np.diagonal(factor)).sum() + np.sum(
-                    inverse**2 * self.prior_variance
-                )
-                total[f] -= 0.5 * self.strength * spread
+                log_det = 2.0 * np.log(np.diagonal(factor)).sum()
+                total[f] -= 0.5 * (self.strength * log_det + np.sum((inverse @ self.squares) * inverse))
         return total
 
     def _learned(self, of_states: list[_T]) -> list[_T]:
@@ -118,20 +116,18 @@ class ClosedFullGaussian(ClosedForms):
         pull = np.zeros_like(mean) if self.mean_scale is None else -mean / self.mean_scale**2
         found = np.zeros((states, _width(channels) + channels, folds))
         found[:, _width(channels) :] = pull
-        square = self.strength * np.diag(self.prior_variance)
         for k, pairs in enumerate(self._learned(self._factors(values))):
             for f, (factor, inverse) in enumerate(pairs):
-                slope = _slope(factor, inverse, self.strength, square)
+                slope = _slope(factor, inverse, self.strength, self.squares)
                 found[k, : _width(channels), f] = slope
         return found
 
     def prior_curvature(self, values: Values, rows: Observations) -> np.ndarray:
         states, channels = values["mean"].shape
-        square, nothing = self.strength * np.diag(self.prior_variance), np.zeros(channels)
-        size = _width(channels) + channels
+        nothing, size = np.zeros(channels), _width(channels) + channels
         found = np.zeros((states, size, size))
         for k, (factor, inverse) in enumerate(self._learned(self._factors_alone(values))):
-            found[k] = _matrix(factor, inverse, self.strength, nothing, square)
+            found[k] = _matrix(factor, inverse, self.strength, nothing, self.squares)
         own = slice(_width(channels), None)
         pull = 0.0 if self.mean_scale is None else -(self.mean_scale**-2.0)
         found[:, own, own] = np.eye(channels) * pull

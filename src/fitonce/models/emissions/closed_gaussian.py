@@ -64,7 +64,7 @@ class ClosedGaussian(ClosedForms):
         spherical: whether they are shared by the channels of a state.
         fixed_variance: a number or (C,), used where they are not learned.
         mean_scale: the prior standard deviation of means, or None.
-        strength, prior_variance: of the prior of variances, see `Gaussian`; prior_variance is (C,).
+        strength, squares: of the prior of variances, see `Gaussian`; squares are (C,).
     """
 
     learned: bool
@@ -72,7 +72,7 @@ class ClosedGaussian(ClosedForms):
     fixed_variance: Any
     mean_scale: float | None
     strength: float
-    prior_variance: np.ndarray
+    squares: np.ndarray
 
     def _variance(self, values: Values) -> np.ndarray:
         mean = values["mean"]
@@ -123,8 +123,8 @@ class ClosedGaussian(ClosedForms):
         return np.block([[diagonal(means), across], [across, diagonal(variances)]])
 
     def _at_prior(self, mean: np.ndarray) -> np.ndarray:
-        """The prior variance of each channel, to broadcast against the means."""
-        return self.prior_variance.reshape(1, -1, *(1,) * (mean.ndim - 2))
+        """The squares of each channel, to broadcast against the means."""
+        return self.squares.reshape(1, -1, *(1,) * (mean.ndim - 2))
 
     def log_prior(self, values: Values, rows: Observations) -> np.ndarray:
         mean, variance = values["mean"], self._variance(values)
@@ -132,17 +132,17 @@ class ClosedGaussian(ClosedForms):
         if self.mean_scale is not None:
             total -= 0.5 * np.sum((mean / self.mean_scale) ** 2, (0, 1))
         if self.learned:
-            ratio = np.log(variance) + self._at_prior(mean) / variance
-            total -= 0.5 * self.strength * np.sum(ratio, (0, 1))
+            spread = self.strength * np.log(variance) + self._at_prior(mean) / variance
+            total -= 0.5 * np.sum(spread, (0, 1))
         return total
 
     def prior_slopes(self, values: Values, rows: Observations) -> np.ndarray:
         mean, variance = values["mean"], self._variance(values)
         pull = np.zeros_like(mean) if self.mean_scale is None else -mean / self.mean_scale**2
-        return self._joined(pull, 0.5 * self.strength * (self._at_prior(mean) / variance - 1.0), 1)
+        return self._joined(pull, 0.5 * (self._at_prior(mean) / variance - self.strength), 1)
 
     def prior_curvature(self, values: Values, rows: Observations) -> np.ndarray:
         mean, variance = values["mean"], self._variance(values)
         pull = np.full_like(mean, 0.0 if self.mean_scale is None else -(self.mean_scale**-2.0))
-        bend = -0.5 * self.strength * self._at_prior(mean) / variance
+        bend = -0.5 * self._at_prior(mean) / variance
         return self._matrix(pull, np.zeros_like(mean), bend)

@@ -44,13 +44,15 @@ class Gaussian(Emission):
     -(strength / 2) (log det S + trace(S^-1 scale^2)): `strength` pseudo-observations of spread
     `scale`, which keeps a state from collapsing onto one point. `scale=None` is a tenth of each
     channel's standard deviation in the whole data set, so that units do not matter; left-out data
-    contribute to it, so give a number to rule that out. `strength=0` is maximum likelihood.
+    contribute to it, so give a number to rule that out. `strength=0` is maximum likelihood. `squares`
+    gives the sum of squares of the pseudo-observations itself, in place of strength scale^2: a number,
+    or one for each channel, or a matrix (C, C) for a full or tied covariance.
 
     Args:
         covariance: "fixed" (at `fixed_variance`), "spherical", "diag", "full", or "tied": one full
             covariance that all states share.
         fixed_variance: a number, or one per channel, used with "fixed".
-        mean_scale, strength, scale: priors, as above.
+        mean_scale, strength, scale, squares: priors, as above.
     """
 
     covariance: CovarianceShape = "diag"
@@ -58,6 +60,7 @@ class Gaussian(Emission):
     mean_scale: float | None = None
     strength: float = 1.0
     scale: float | None = None
+    squares: Any = None
 
     def __post_init__(self) -> None:
         if self.covariance not in SHAPES:
@@ -72,6 +75,12 @@ class Gaussian(Emission):
             if value is not None and not (is_number(value) and value > 0):
                 raise ValueError(f"{name} must be a positive number or None, got {value!r}")
         object.__setattr__(self, "fixed_variance", freeze_value(self.fixed_variance))
+        if self.squares is not None:
+            if as_numbers(self.squares) is None or self.scale is not None:
+                raise ValueError(
+                    f"squares must be numbers, given without a scale, got {self.squares!r:.60}"
+                )
+            object.__setattr__(self, "squares", freeze_value(self.squares))
 
     @property
     def traits(self) -> EmissionTraits:
@@ -88,7 +97,8 @@ class Gaussian(Emission):
             return
         for number, name in enumerate(data.channels):
             values = data.values[..., number][data.observed[..., number]]
-            if np.ptp(values) == 0 and (self.strength == 0 or self.scale is None):
+            known = self.squares is not None or (self.strength > 0 and self.scale is not None)
+            if np.ptp(values) == 0 and not known:
                 raise ValueError(
                     f"channel '{name}' is constant ({values[0]:g}), so its variance has no estimate; "
                     "drop the channel, or set its prior spread with scale="
@@ -149,29 +159,32 @@ class Gaussian(Emission):
         if self.mean_scale is not None:
             value -= 0.5 * jnp.sum((params["mean"] / self.mean_scale) ** 2)
         if self.covariance in ("spherical", "diag"):
-            variance, square = self._variances(params), self._prior_variance(rows)
-            value -= 0.5 * self.strength * jnp.sum(jnp.log(variance) + square / variance)
+            variance, squares = self._variances(params), self._squares_of(rows)
+            value -= 0.5 * jnp.sum(self.strength * jnp.log(variance) + squares / variance)
         elif self.covariance in _MATRICES:
             factor = cholesky(params["covariance"])
             identity = jnp.broadcast_to(jnp.eye(factor.shape[-1]), factor.shape)
             inverse = solve_lower(factor, identity)
             log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)))
-            trace = jnp.sum(inverse**2 * self._prior_variance(rows))
-            value -= 0.5 * self.strength * (log_det + trace)
+            trace = jnp.sum((inverse @ self._squares_of(rows)) * inverse)
+            value -= 0.5 * (self.strength * log_det + trace)
         return value
 
-    def _prior_variance(self, rows: Rows) -> Array:
-        """(C,) or (): scale^2, or a hundredth of each channel's variance."""
-        if self.scale is not None:
-            return jnp.full(rows.x.shape[1:], self.scale**2)
+    def _squares_of(self, rows: Rows) -> Array:
+        """Those of the prior: (C,) or (), or (C, C) of matrices; by default of a tenth of each channel's
+        standard deviation."""
         weight = jnp.ones_like(rows.x) if rows.observed is None else rows.observed.astype(float)
-        return 0.01 * channel_moments(rows.x, weight * upright(rows.counts, rows.x))[1]
+        return self._squares(jnp, rows.x, weight * upright(rows.counts, rows.x))
 
-    def _prior_variance_of(self, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """The same in NumPy."""
-        if self.scale is not None:
-            return np.full(x.shape[1:], self.scale**2)
-        return 0.01 * channel_moments(x, weight)[1]
+    def _squares(self, maths: Any, x: Any, weight: Any) -> Any:
+        """The same in NumPy or JAX, from x and how often each value occurs among the observed ones."""
+        if self.squares is not None:
+            matrices = self.covariance in _MATRICES
+            shape = (*x.shape[1:], *x.shape[1:]) if matrices else x.shape[1:]
+            return maths.broadcast_to(maths.asarray(self.squares), shape)
+        square = 0.01 * channel_moments(x, weight)[1] if self.scale is None else self.scale**2
+        found = self.strength * maths.broadcast_to(maths.asarray(square), x.shape[1:])
+        return maths.diag(found) if self.covariance in _MATRICES else found
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         residual = rows.x[:, None] - params["mean"]  # (R, K, C) or (R, K)
@@ -181,18 +194,18 @@ class Gaussian(Emission):
         return sum_channels(-0.5 * (residual**2 / variance + jnp.log(variance) + LOG_2PI), rows)
 
     def closed_forms(self, rows: Observations) -> ClosedForms | None:
-        square = self._prior_variance_of(rows.x, rows.seen * rows.counts[:, None])
+        squares = self._squares(np, rows.x, rows.seen * rows.counts[:, None])
         if self.covariance in _MATRICES:
             if not rows.seen.all():  # every pattern of missing channels has a factor of its own
                 return None
-            return ClosedFullGaussian(self.mean_scale, self.strength, square, self.covariance == "tied")
+            return ClosedFullGaussian(self.mean_scale, self.strength, squares, self.covariance == "tied")
         return ClosedGaussian(
             self.covariance != "fixed",
             self.covariance == "spherical",
             self.fixed_variance,
             self.mean_scale,
             self.strength,
-            square,
+            squares,
         )
 
     def draw(
@@ -212,8 +225,8 @@ class Gaussian(Emission):
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         """The best means at the current covariances, and then the best covariances."""
         mean = np.asarray(params["mean"])
-        square = self._prior_variance_of(np.asarray(rows.x), rows.weights())
-        prior = NormalPrior(self.mean_scale, self.strength, square)
+        squares = self._squares(np, np.asarray(rows.x), rows.weights())
+        prior = NormalPrior(self.mean_scale, self.strength, squares)
         if self.covariance in _MATRICES:
             current = np.broadcast_to(np.asarray(params["covariance"]), (*mean.shape, mean.shape[1]))
             tied = self.covariance == "tied"

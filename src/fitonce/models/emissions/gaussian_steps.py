@@ -10,11 +10,11 @@ from fitonce.models.emissions.base import Rows, weighted_sums
 
 
 class NormalPrior(NamedTuple):
-    """See `Gaussian`: `mean_scale`, `strength`, and `variance` (C,) or (), the square of `scale`."""
+    """See `Gaussian`: `mean_scale`, `strength`, and `squares` (C,) or (), or (C, C) of matrices."""
 
     mean_scale: float | None
     strength: float
-    variance: np.ndarray
+    squares: np.ndarray
 
 
 class Moments(NamedTuple):
@@ -44,7 +44,7 @@ def best_diagonal(
     square = np.stack([
         weighted_sums((x - centre) ** 2, shares[:, k : k + 1], rows)[0] for k, centre in enumerate(mean)
     ])  # fmt: skip
-    return mean, square + prior.strength * prior.variance, total + prior.strength
+    return mean, square + prior.squares, total + prior.strength
 
 
 def best_full(
@@ -67,7 +67,7 @@ def best_full(
     square, mass = np.stack(squares), np.array(masses)
     if tied:
         square, mass = square.sum(0), mass.sum()
-    square = square + prior.strength * np.diag(prior.variance)
+    square = square + prior.squares
     best = square / (mass + prior.strength)[..., None, None]
     return np.stack(means), 0.5 * (best + np.swapaxes(best, -1, -2))
 

@@ -197,8 +197,7 @@ class Parts:
             concentration = np.asarray(getattr(model, f"{name}_concentration"), float)
             shape = (model.n_states,) * (1 if name == "initial" else 2)
             excess = np.broadcast_to(concentration - 1.0, shape)
-            support = True if name == "initial" or model.support is None else np.asarray(model.support)
-            found[name] = np.where(support, excess, 0.0)
+            found[name] = np.where(model.possible(name), excess, 0.0)
         return found
 
     def pulled_back(self, values: Values, found: Posterior) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""Fits brought from other libraries."""

@@ -1,0 +1,138 @@
+"""Fits of hmmlearn: the same log-likelihood, objective and folds."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import fitonce as fo
+from hmmlearn_cases import LENGTHS, NAMES, data, fitted, stored
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stored_fit_has_its_log_likelihood_and_is_where_its_em_ends(name):
+    model, score = stored(name)
+    fit = fo.from_hmmlearn(model, data(name.split()[0]), LENGTHS)
+    assert fit.log_likelihood == pytest.approx(score, abs=1e-8)
+    # EM to 1e-9 nats is this near to the minimum of the same objective, priors included.
+    assert fit.distance < 1e-2
+    polished = fit.polish()
+    assert polished.ok, polished.status
+    assert -1e-9 <= fit.value - polished.value < 1e-5  # the lower end is rounding
+
+
+def test_zeros_stay_exact_zeros():
+    model, _ = stored("PoissonHMM")
+    assert min(model.startprob_.min(), model.transmat_.min()) >= 0
+    model.startprob_ = np.array([1.0, 0.0])
+    model.transmat_ = np.array([[1.0 - 1e-30, 1e-30], [0.2, 0.8]])
+    fit = fo.from_hmmlearn(model, data("PoissonHMM"), LENGTHS)
+    assert fit.params["transition"][0, 1] == 0
+    assert fit.params["initial"][1] == 0
+    assert fit.polish().params["transition"][0, 1] == 0
+
+
+def test_letters_that_were_not_learned_are_frozen():
+    model, _ = stored("GaussianHMM diag")
+    model.params = "mc"
+    fit = fo.from_hmmlearn(model, data("GaussianHMM"), LENGTHS)
+    assert not [name for name in fit.names if name.startswith(("initial", "transition"))]
+
+
+class GMMHMM:
+    """As if of hmmlearn."""
+
+
+class PoissonHMM:
+    """Not fitted."""
+
+
+def _changed(name, **attributes):
+    model, _ = stored(name)
+    for key, value in attributes.items():
+        setattr(model, key, value)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "lengths", "sentence"),
+    [
+        (GMMHMM(), LENGTHS, "reads GaussianHMM, PoissonHMM, CategoricalHMM, got GMMHMM"),
+        (PoissonHMM(), LENGTHS, "the PoissonHMM must be fitted first"),
+        (stored("PoissonHMM")[0], [10, 20], "lengths must sum to the number of rows, 345, got 30"),
+        (_changed("PoissonHMM", lambdas_weight=1.0), LENGTHS, "lambdas_prior and lambdas_weight must"),
+        (_changed("GaussianHMM full", means_weight=1.0), LENGTHS, "means_weight must be 0"),
+        (_changed("CategoricalHMM", emissionprob_=np.array([[1.0, 0.0, 0.0], [0.2, 0.2, 0.6]])), LENGTHS,
+         "emissionprob_ has zeros"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_mapped_is_refused_by_name(model, lengths, sentence):
+    kind = {"GMMHMM": "GaussianHMM"}.get(type(model).__name__, type(model).__name__)
+    with pytest.raises(ValueError, match=sentence):
+        fo.from_hmmlearn(model, data(kind), lengths)
+
+
+def _write(model, params):
+    """Put our parameters into their model."""
+    model.startprob_, model.transmat_ = params["initial"], params["transition"]
+    if "rate" in params:
+        model.lambdas_ = params["rate"]
+    elif "probability" in params:
+        model.emissionprob_ = params["probability"][:, 0]
+    else:
+        model.means_ = params["mean"]
+        spread = params["covariance"] if "covariance" in params else params["variance"]
+        spherical = model.covariance_type == "spherical"
+        model._covars_ = np.tile(spread[:, None], (1, 2)) if spherical else spread
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives_are_differences_of_their_log_likelihood(name):
+    model, x = fitted(name), data(name.split()[0])
+    fit = fo.from_hmmlearn(model, x, LENGTHS).polish()
+    objective, size, step = fit.objective, len(fit.theta), 1e-4
+
+    def score(theta):
+        _write(model, fit.params_at(theta))
+        return model.score(x, LENGTHS)
+
+    units, nothing = step * np.eye(size), np.zeros((1, len(objective.base)))
+    slopes = [(score(fit.theta + u) - score(fit.theta - u)) / (2 * step) for u in units]
+    ours = objective.gradients(fit.theta[None], nothing) - objective.gradients(
+        fit.theta[None], objective.base[None]
+    )
+    np.testing.assert_allclose(ours[0], slopes, atol=2e-5)
+    of_prior = objective.hessians(fit.theta[None], nothing)[0]
+    corners = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
+    around = [
+        [sum(a * b * score(fit.theta + a * u + b * v) for a, b in corners) for u in units] for v in units
+    ]
+    second = np.array(around) / (4 * step**2)
+    np.testing.assert_allclose(of_prior - fit.H, second, atol=2e-3 * np.abs(fit.H).max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_folds_are_those_of_their_refits(name):
+    """Leave-one-sequence-out, each refit of theirs from their full fit."""
+    model = fitted(name, 2000)
+    x = data(name.split()[0])
+    fit = fo.from_hmmlearn(model, x, LENGTHS)
+    assert fit.log_likelihood == pytest.approx(model.score(x, LENGTHS), abs=1e-8)
+    exact = fo.cross_validate(fit.polish(), fo.folds.structures(fit.data), method="exact", optima=0)
+    ends = np.cumsum(LENGTHS)
+    parts = np.split(x, ends[:-1])
+    for number in range(len(LENGTHS)):
+        others = np.concatenate([part for n, part in enumerate(parts) if n != number])
+        lengths = [length for n, length in enumerate(LENGTHS) if n != number]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            again = fitted(name, 2000)
+            again.init_params = ""
+            again.n_iter, again.tol = 3000, 1e-10
+            again.fit(others, lengths)
+        loss = exact.folds["loss"][number]
+        assert loss == pytest.approx(-again.score(parts[number]), abs=2e-3)
