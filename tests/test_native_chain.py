@@ -308,12 +308,13 @@ MODELS |= {
     "known rate": (fo.models.HMM(2, Poisson(), frozen={"rate": [[2.0], [9.0]]}), counts()),
 }
 every_model = pytest.mark.parametrize("name", MODELS)
-# Programs of JAX take most of the time here: the fast tests have every model once, and one twice.
+# Programs of JAX take most of the time here: the fast tests have one model of each kind.
+_FAST = ("poisson", "diag", "full", "zeros", "autoregression", "known rate")
 combinations = [
     pytest.param(name, scheme, id=f"{name}-{scheme}", marks=[pytest.mark.slow] if slow else [])
     for name in MODELS
     for scheme, slow in (
-        (schemes.A(), False),
+        (schemes.A(), name not in _FAST),
         (schemes.Structures(), name != "diag"),
         (schemes.B(), name not in ("diag", "zeros")),
         (schemes.B(per_transition=True), name != "poisson"),

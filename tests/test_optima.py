@@ -263,7 +263,7 @@ def test_a_budget_that_is_spent_leaves_no_search(four):
     assert cv.folds["gradients"].sum() < 1000
 
 
-@pytest.mark.parametrize("kernel", ["native", "scan"])
+@pytest.mark.parametrize("kernel", ["native", pytest.param("scan", marks=pytest.mark.slow)])
 def test_compiled_chains_find_the_same_optima(kernel, four, searched):
     """From a fit at a worse optimum, to which folds may not stay bound."""
     worse = four.objective.space.params_at(four.optima.thetas[1])

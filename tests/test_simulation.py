@@ -18,7 +18,10 @@ def fit():
     return fo.fit(fo.models.PoissonHMM(2), COUNTS)
 
 
-@pytest.mark.parametrize("name", HMMS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if entry.slow else []) for n, entry in HMMS.items()],
+)
 def test_a_simulated_data_set_can_be_read_and_has_the_likelihood_that_it_should(name):
     """The log-likelihood of simulated data at the parameters that made them is as that of other such
     data: the mean over the data sets does not depend on their seeds."""

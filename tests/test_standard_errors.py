@@ -138,9 +138,9 @@ def test_results_print_an_interval():
 
 
 def test_standard_errors_of_joint_losses_of_overlapping_blocks_are_those_of_estimates():
-    """The spread of estimates of 300 series of independent counts, against their standard errors."""
+    """The spread of estimates of 150 series of independent counts, against their standard errors."""
     estimates, squares = [], []
-    for seed in range(300):
+    for seed in range(150):
         x = np.random.default_rng(seed).poisson(4.0, 400).astype(float)
         fit = fo.fit(fo.models.PoissonHMM(1), x, restarts=1)
         folds = fo.folds.blocks(x, percent=5, n=60, seed=seed)
@@ -150,7 +150,7 @@ def test_standard_errors_of_joint_losses_of_overlapping_blocks_are_those_of_esti
         assert joint.stretches < apart.stretches
         estimates.append(joint.estimate)
         squares.append(joint.se**2)
-    # Both known to about 4 %.
+    # Known to about 6 %.
     assert np.std(estimates) / np.sqrt(np.mean(squares)) == pytest.approx(1.0, abs=0.15)
 
 
