@@ -23,7 +23,7 @@ def test_columns_and_arrays_are_read_alike():
     np.testing.assert_array_equal(by_name.covariates, by_array.covariates)
     assert by_name.channels == ("calls",)
     assert by_name.fingerprint == by_array.fingerprint
-    assert by_name.fingerprint != fo.sequences(TABLE["calls"]).fingerprint
+    assert by_name.fingerprint == fo.sequences(TABLE["calls"]).fingerprint  # they can be compared
     assert "1 covariate" in repr(by_name)
 
 
@@ -71,6 +71,20 @@ def test_a_regression_without_covariates_is_the_plain_model():
 
 
 @pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: fo.models.PoissonHMM(2, covariates=["u0"]), "covariate 'u0' is constant"),
+        (lambda: fo.models.GaussianHMM(2, covariates="u0"), "must be a list of names, got 'u0'"),
+        (lambda: fo.models.HMM(2, fo.models.BinomialRegression(trials="u0")), "of at least 1, got 0.5"),
+    ],
+)
+def test_models_refuse_covariates_that_make_no_sense(make, sentence):
+    data = fo.sequences(np.minimum(COUNTS, 1).astype(float), covariates=np.full(60, 0.5))
+    with pytest.raises(ValueError, match=sentence):
+        fo.fit(make(), data)
+
+
+@pytest.mark.parametrize(
     ("data", "covariates", "sentence"),
     [
         (TABLE[["calls", "heat"]], ["cold"], "covariate 'cold' is not a column; columns are"),
@@ -108,7 +122,8 @@ def test_waves_have_their_period():
     np.testing.assert_allclose(waves.iloc[:24], waves.iloc[24:], atol=1e-12)
     np.testing.assert_allclose(waves["day_cos2"], np.cos(4 * np.pi * hours / 24), atol=1e-12)
     dates = pd.date_range("2024-03-01", periods=48, freq="h")
-    np.testing.assert_allclose(fo.basis.fourier(dates, "1D", 2, name="day"), waves, atol=1e-9)
+    for given in (dates, dates.tz_localize("Europe/Berlin"), pd.Series(dates)):
+        np.testing.assert_allclose(fo.basis.fourier(given, "1D", 2, name="day"), waves, atol=1e-9)
 
 
 def test_splines_span_smooth_curves():
@@ -128,6 +143,8 @@ def test_splines_span_smooth_curves():
         (lambda: fo.basis.fourier(HEAT, 0), "period must be a positive number, got 0"),
         (lambda: fo.basis.fourier(HEAT, 7, 0), "order must be an integer of at least 1, got 0"),
         (lambda: fo.basis.fourier(pd.date_range("2024", periods=3), "week"), "text such as '1D'"),
+        (lambda: fo.basis.fourier(pd.date_range("2024", periods=3), 24), "such as '1D', got 24"),
+        (lambda: fo.basis.fourier(pd.date_range("2024", periods=3), "0D"), "such as '1D', got '0D'"),
         (lambda: fo.basis.spline(HEAT, df=2), "df must be an integer of at least the degree 3, got 2"),
         (lambda: fo.basis.spline([1.0, 2.0, np.nan]), "x must be a column of finite numbers"),
         (lambda: fo.basis.spline([1.0, 1.0, 2.0], df=6), "too few distinct values for df=6"),

@@ -60,6 +60,7 @@ SCIPY = {
                   stats.t(5.0, 0.3, 1.4).logpdf),
     "log-normal": (m.LogNormal(), POSITIVE, {"mean": 0.4, "variance": 0.49},
                    stats.lognorm(0.7, scale=np.exp(0.4)).logpdf),
+    "binomial": (m.BinomialRegression(trials=30), COUNTS, {"rate": 0.2}, stats.binom(30, 0.2).logpmf),
     "gamma": (m.Gamma(), POSITIVE, {"mean": 3.0, "shape": 2.5}, stats.gamma(2.5, scale=1.2).logpdf),
     "exponential": (m.Exponential(), POSITIVE, {"mean": 3.0}, stats.expon(scale=3.0).logpdf),
     "beta": (m.Beta(), SHARES, {"mean": 0.3, "precision": 8.0}, stats.beta(2.4, 5.6).logpdf),
@@ -82,6 +83,20 @@ def test_log_likelihoods_are_those_of_scipy(name):
     fit = fo.fit_at(model, x, {"initial": np.ones(1), "transition": np.ones((1, 1)), **params})
     found = fit.objective.log_likelihoods(fit.theta[None], fit.objective.base[None])[0]
     assert found == pytest.approx(log_density(x).sum(), rel=1e-11)
+
+
+@pytest.mark.parametrize("name", SCIPY)
+def test_every_emission_serves_a_graph(name):
+    emission, x, values, log_density = SCIPY[name]
+    model = fo.models.PottsMixture([(k, k + 1) for k in range(19)], 1, emission, beta=0.0)
+    fit = fo.fit_at(model, x[:20], {key: np.full(1, value) for key, value in values.items()})
+    assert fit.log_likelihood == pytest.approx(log_density(x[:20]).sum(), rel=1e-11)
+
+
+@pytest.mark.parametrize("name", ["student-t", "log-normal"])
+def test_constant_channels_are_refused(name):
+    with pytest.raises(ValueError, match="channel 'x0' is constant"):
+        fo.fit(fo.models.HMM(2, name), np.full(20, 2.0))
 
 
 STATES = np.cumsum(np.random.default_rng(2).random(3000) < 0.04) % 2
@@ -184,6 +199,7 @@ def test_arguments_that_make_no_sense_are_refused(make, sentence):
         (lambda: m.Product([]), "parts must be a dict of names of channels and emissions"),
         (lambda: m.Product({"x": "gamma", ("x", "y"): "gaussian"}), "a channel can be in one part only"),
         (lambda: m.Product({"x": m.ARHMM(2).emission}), "cannot be part of a product"),
+        (lambda: m.Product({"x": "gamma", "x.1": "gamma"}), "begins with the name of another part, 'x'"),
         (
             lambda: fo.fit(m.HMM(2, m.Product({"x": "gamma"})), POSITIVE),
             r"channels of the data, \['x0'\]",

@@ -138,8 +138,15 @@ def test_states_are_a_table(fit):
     assert list(table.columns) == ["share", "stationary", "dwell", "rate"]
     np.testing.assert_allclose(table["share"], fit.posterior().mean(0))
     shares = table["stationary"].to_numpy()
+    assert shares.sum() == pytest.approx(1.0, abs=1e-12)
     np.testing.assert_allclose(shares @ fit.params["transition"], shares, atol=1e-9)
     np.testing.assert_allclose(table["dwell"], 1 / (1 - np.diag(fit.params["transition"])))
+
+
+def test_shared_parameters_are_not_those_of_states():
+    x = np.random.default_rng(2).normal(np.repeat([[0.0, 0.0], [3.0, 2.0]], 40, 0), 1.0)
+    table = fo.fit(fo.models.GaussianHMM(2, covariance="tied"), x).states()
+    assert list(table.columns) == ["share", "stationary", "dwell", "mean[0]", "mean[1]"]
 
 
 def test_decode_and_score_are_those_of_the_data(fit):

@@ -31,7 +31,7 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None) -> Fit:
     log-likelihood, and the priors that its EM has by default.
 
     The status says how far EM stopped from a minimum, in standard errors; `fit.polish()` goes on to it.
-    Probabilities that are zero (below 1e-10) stay exact zeros, in folds too.
+    Initial and transition probabilities that are zero (below 1e-10) stay exact zeros, in folds too.
 
     Args:
         model: a `GaussianHMM` (all four covariance types), `PoissonHMM` or `CategoricalHMM`.
@@ -90,7 +90,7 @@ def _gaussian(model: Any, data: Sequences) -> tuple[Emission, dict[str, np.ndarr
     spread = np.asarray(model._covars_, float)  # `covars_` is expanded, and wrong if spherical
     strength = max(float(model.covars_weight) - (channels if shape in ("full", "tied") else 1), 0.0)
     squares = np.asarray(model.covars_prior, float)
-    if squares.ndim > 2:
+    if squares.ndim > (2 if shape in ("full", "tied") else 1):
         raise ValueError(f"covars_prior must be one for all states, got shape {squares.shape}")
     name = "covariance" if shape in ("full", "tied") else "variance"
     spread = spread[:, 0] if shape == "spherical" and spread.ndim == 2 else spread

@@ -11,7 +11,7 @@ from fitonce.core.status import Outcome, Status
 from fitonce.crossval.evidence import Evidence
 from fitonce.crossval.fold_states import FoldParameters, usual_move
 from fitonce.crossval.losses import LOSSES, Loss, Scoring
-from fitonce.crossval.optima import Search
+from fitonce.crossval.optima import WAYS, Search
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.fit import Fit
 from fitonce.results.result import CVResult, SearchOfOptima
@@ -20,7 +20,6 @@ from fitonce.results.verdicts import default_tolerance, verdicts
 # Multiples of the usual move. Under a misspecified model, as for the traffic data, blocks move four
 # times as far as H predicts without harm; a fold that alone determines a state moves ten times that.
 _AWAY = 10.0
-_WAYS = 3  # of finding an optimum: of those found twice in small data, one in twelve was not the best
 _SCATTERED = 0.5  # of a fold's descents ended each in an optimum of its own
 _COLUMNS = (
     "loss", "control", "error", "distance", "rate", "move", "away", "optimum", "gain", "shift", "ways",
@@ -145,7 +144,7 @@ def _missed(ways: int, searched: bool, unseen: float, unsure: bool) -> str:
     """Why there may be a better optimum, in words; empty if nothing speaks for it."""
     if ways == 0:
         return "but a descent went lower, where none was certified: there may be a better optimum"
-    if searched and ways < _WAYS:
+    if searched and ways < WAYS:
         return f"but found {'twice' if ways == 2 else 'once'} only: there may be a better optimum"
     if unsure and not searched:
         return "but not searched, and starts of the fit disagree: there may be a better optimum"

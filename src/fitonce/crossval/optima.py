@@ -44,6 +44,7 @@ _SAME = 0.01  # nats: ends of descents into one optimum differ by less
 _WARM = 10  # iterations of EM
 _ROUNDS = 2
 _AT_A_TIME = 4  # random starts
+WAYS = 3  # of finding an optimum: of those found twice in small data, one in twelve was not the best
 _SETS = 8  # of them, so that folds have different ones
 _SEED = 20_201  # of the starts, others than those of fits
 _CONTINUED = 10  # folds that moved, whose optima are followed with all data back
@@ -162,8 +163,8 @@ class _Explorer:
             yield point
 
     def _starts(self, count: int, folds: np.ndarray, sets: int) -> list[_Offer] | None:
-        """So many random starts for each of the folds (n,), which have so many sets of them between
-        them; but for those where H is not finite. None where there are none."""
+        """`count` random starts for each of the folds (n,), which are dealt into `sets` groups with
+        starts of their own; but for those where H is not finite. None where there are none."""
         offers, order = [], self._in_order(folds)
         for begin in range(sets):
             some = np.sort(folds[order[begin::sets]])
@@ -195,8 +196,8 @@ class _Explorer:
 
     def start_at_random(self, starts: int) -> None:
         """Random starts with the folds' own weights, some at a time, until they find nothing new and
-        every optimum was found more than once. All folds have them as long as that is cheap, or less
-        work than was done so far; then only those whose optima were found once, as many as that
+        every optimum was found often enough. All folds have them as long as that is cheap, or less work
+        than was done so far; then only those whose optima were found more seldom, as many as that
         allows."""
         cheap = cheap_gradients(self.objective)
         left = max(cheap, self.batches.work_in_gradients)
@@ -211,7 +212,7 @@ class _Explorer:
             moved = self._follow(offers)
             if not self.batches.spent():
                 self.found.searched[folds] = True
-            again = self._ways()[folds] > 1
+            again = self._ways()[folds] >= WAYS
             if again.all() and not moved and at > 0:
                 return
             used = self.batches.work_in_gradients - before

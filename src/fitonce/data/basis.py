@@ -36,12 +36,13 @@ def fourier(time: Any, period: Any, order: int = 1, *, name: str = "season") -> 
 
 def _in_periods(time: Any, period: Any) -> np.ndarray:
     """(T,) time in periods."""
-    series = pd.Series(np.asarray(time) if not isinstance(time, pd.Series) else time.to_numpy())
+    series = pd.Series(time).reset_index(drop=True)
     if series.dtype.kind == "M":
-        try:
-            length = pd.Timedelta(period)
-        except (TypeError, ValueError):
-            raise ValueError(f"the period of dates must be text such as '1D', got {period!r}") from None
+        if series.dt.tz is not None:
+            series = series.dt.tz_localize(None)  # the season of the clock on the wall
+        length = pd.to_timedelta("" if is_number(period) else period, errors="coerce")
+        if pd.isna(length) or length <= pd.Timedelta(0):
+            raise ValueError(f"the period of dates must be text such as '1D', got {period!r}")
         return ((series - pd.Timestamp(0)) / length).to_numpy()
     if not (is_number(period) and period > 0):
         raise ValueError(f"period must be a positive number, got {period!r}")
@@ -50,7 +51,8 @@ def _in_periods(time: Any, period: Any) -> np.ndarray:
 
 def spline(x: Any, df: int = 4, *, degree: int = 3, name: str = "spline") -> pd.DataFrame:
     """Columns whose sums are smooth curves: B-splines with knots at quantiles, less the first, and each
-    with mean zero, so that intercepts keep their meaning.
+    with mean zero, so that intercepts keep their meaning. Knots and means are those of the x given: for
+    forecasts, make the columns of the past and of the future in one call.
 
     Args:
         x: (T,) numbers.

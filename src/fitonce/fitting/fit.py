@@ -170,7 +170,8 @@ class Fit:
         return self.objective.for_prediction(data).decode(self.theta)
 
     def sample(self, n: int = 1, *, seed: int = 0, covariates: Any = None) -> Drawn:
-        """A random sequence of n steps from an HMM: `states` (n,) and `values` (n, C).
+        """A random sequence of n steps from an HMM: `states` (n,) and `values` (n, C). Autoregressions
+        go on from the first steps of the data.
 
         Args:
             n: number of steps.

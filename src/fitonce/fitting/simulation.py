@@ -53,8 +53,8 @@ class FittedHMM(NamedTuple):
         values, known = np.zeros_like(data.values), self.model.emission.covariates(data)
         for number, length in enumerate(data.lengths):
             plain = known is None or lags
-            beside = np.zeros((length - lags, 0)) if plain else known[number, :length]
-            past = self._first_steps(number)
+            beside = np.zeros((max(length - lags, 0), 0)) if plain else known[number, :length]
+            past = self._first_steps(number)[:length]
             drawn = self._paths(1, self.params["initial"], beside, past, (seed, number))
             values[number, :length] = np.concatenate([past, drawn[1][0]])
         known_values = self._known
@@ -89,8 +89,12 @@ class FittedHMM(NamedTuple):
                 "stationary": self._stationary(),
                 "dwell": 1.0 / (1.0 - stay),
             }
+        rows = self.model.prepare(self.data).rows
+        one = self.model.emission.parameters(1, rows)
+        two = self.model.emission.parameters(2, rows)
+        own = {name for name in one if one[name].shape != two[name].shape}  # others are shared
         for name, value in self.params.items():
-            if name in ("initial", "transition") or value.shape[:1] != stay.shape:
+            if name in ("initial", "transition") or name not in own:
                 continue
             for place in np.ndindex(value.shape[1:]):
                 several = f"[{','.join(map(str, place))}]" if value[0].size > 1 else ""
@@ -101,7 +105,8 @@ class FittedHMM(NamedTuple):
         """(K,) the distribution of states in the long run, from the initial one; the mean over a cycle,
         where they follow each other in one."""
         lazy = 0.5 * (np.eye(self.model.n_states) + self.params["transition"])
-        return self.params["initial"] @ np.linalg.matrix_power(lazy, 2**40)
+        found = self.params["initial"] @ np.linalg.matrix_power(lazy, 2**40)
+        return found / found.sum()  # rounding adds up in so many products
 
     @property
     def _known(self) -> np.ndarray:
@@ -111,8 +116,13 @@ class FittedHMM(NamedTuple):
 
     def _first_steps(self, sequence: int) -> np.ndarray:
         """(L, C) those that an autoregression begins with."""
-        values: np.ndarray = self.data.values  # noqa: PD011 - not of pandas
-        return values[sequence, : self.model.emission.lags]
+        lags, values = self.model.emission.lags, self.data.values  # noqa: PD011 - not of pandas
+        if not self._known[sequence, :lags].all():
+            raise ValueError(
+                f"an autoregression starts from the first {lags} steps of sequence {sequence}, some of "
+                "which are missing"
+            )
+        return values[sequence, :lags]
 
     def _last_steps(self, sequence: int) -> np.ndarray:
         """(L, C) those that an autoregression depends on."""

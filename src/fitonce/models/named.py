@@ -153,6 +153,7 @@ def GaussianHMM(  # noqa: N802 - reads as the model it makes
         **chain: priors, support and frozen parameters, see `HMM`.
     """
     if len(covariates):
+        _require_names(covariates)
         if covariance != "diag" or mean_scale is not None:
             raise ValueError("covariates= needs covariance='diag' and no mean_scale")
         regression = GaussianRegression(tuple(covariates), strength=strength, scale=scale)
@@ -178,12 +179,11 @@ def PoissonHMM(  # noqa: N802
         **chain: priors, support and frozen parameters, see `HMM`.
     """
     if len(covariates) or exposure is not None:
-        names = covariates if isinstance(covariates, str) else tuple(covariates)
-        return _hmm(
-            n_states,
-            PoissonRegression(names, exposure=exposure, shape=shape, inverse_scale=rate),  # type: ignore[arg-type]
-            chain,
+        _require_names(covariates)
+        regression = PoissonRegression(
+            tuple(covariates), exposure=exposure, shape=shape, inverse_scale=rate
         )
+        return _hmm(n_states, regression, chain)
     return _hmm(n_states, Poisson(shape, rate), chain)
 
 
@@ -192,6 +192,11 @@ def CategoricalHMM(  # noqa: N802
 ) -> HMM:
     """An HMM with categories 0 .. n_categories - 1 in each channel; Dirichlet(concentration) prior."""
     return _hmm(n_states, Categorical(n_categories, concentration), chain)
+
+
+def _require_names(covariates: Sequence[str]) -> None:
+    if isinstance(covariates, str):
+        raise ValueError(f"covariates must be a list of names, got '{covariates}'")
 
 
 # What hmmlearn calls arguments that are here under another name, or elsewhere.

@@ -20,6 +20,7 @@ from fitonce.models.base import MEMORY_LIMIT
 from fitonce.models.emissions.base import Emission, Rows, constant_of, observations
 from fitonce.models.emissions.by_name import read_emission
 from fitonce.models.emissions.counts import Binomial
+from fitonce.models.emissions.product import Product
 from fitonce.models.potentials import Field
 
 LEARNED = "learned"
@@ -191,6 +192,8 @@ def _read_emission(given: Any) -> Emission:
     found = read_emission(given, {"binomial": Binomial})
     if found.traits.along_time:
         raise ValueError(f"a {found.name} emission needs steps in time, which a graph does not have")
+    if isinstance(found, Product):
+        raise ValueError("a product of emissions needs several channels, and a graph has one")
     return found
 
 

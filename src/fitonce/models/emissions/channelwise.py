@@ -96,6 +96,14 @@ class Channelwise(Emission):
         covariates (R, Q)."""
         return x, 0.0
 
+    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        for name in self.regressors:
+            values = data.covariates_of((name,))[data.valid]
+            if np.ptp(values) == 0:
+                raise ValueError(
+                    f"covariate '{name}' is constant ({values[0, 0]:g}), which the location is already"
+                )
+
     def covariates(self, data: Sequences) -> np.ndarray | None:
         return data.covariates_of(self.reads) if self.reads else None
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fitonce.core.constraints import Constraint, Free, Positive, Proportion
-from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values
+from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values, diagonal
 from fitonce.models.emissions.densities import Density, Maths, numpy_maths
 
 COEFFICIENTS = "coefficients"
@@ -75,7 +75,7 @@ class BetaPrior(Prior):
 
 def _beside(array: np.ndarray, at: Any) -> np.ndarray:
     """An array that begins with channels, to broadcast against coordinates that begin with states."""
-    return array.reshape(*array.shape, *(1,) * (np.ndim(at) - 1 - array.ndim))
+    return array.reshape((*array.shape, *(1,) * (np.ndim(at) - 1 - array.ndim)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,5 +264,4 @@ class ClosedChannels(ClosedForms):
 
     def prior_curvature(self, values: Values, rows: Observations) -> np.ndarray:
         parts = {name: prior.second(at) for name, prior, at in self._priors(values.lifted())}
-        entries = self._joined(parts)[..., 0]
-        return entries[..., None] * np.eye(entries.shape[-1])
+        return diagonal(self._joined(parts)[..., 0])

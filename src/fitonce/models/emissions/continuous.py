@@ -42,6 +42,17 @@ def _require_within(data: Sequences, what: str, low: float, high: float, words: 
             raise ValueError(f"{what}{column} needs {words}, got {bad[0]:g}")
 
 
+def _require_spread_of(data: Sequences, given: bool) -> None:
+    """Raise where a channel does not vary and the prior of its spread is not given either."""
+    for channel, name in enumerate(data.channels):
+        values = data.values[..., channel][data.observed[..., channel]]
+        if np.ptp(values) == 0 and not given:
+            raise ValueError(
+                f"channel '{name}' is constant ({values[0]:g}), so its spread has no estimate; drop the "
+                "channel, or set the spread of its prior"
+            )
+
+
 def _centres(values: np.ndarray, rows: Rows, n_states: int, rng: Any) -> tuple[np.ndarray, np.ndarray]:
     """Starting centres of values on the scale of a link, shaped as parameters, and variances (C,)."""
     flat = values.reshape(len(values), -1)
@@ -79,6 +90,10 @@ class StudentT(Channelwise):
         _require_spread(self.strength, self.spread)
         require_gamma("df_prior", self.df_prior)
 
+    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        super().check(data)
+        _require_spread_of(data, self.spread is not None and self.strength > 0)
+
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         spread = SpreadPrior(2, self.strength, _square(self.spread, x, weights))
         return FLAT, spread, GammaPrior(*self.df_prior)
@@ -108,7 +123,9 @@ class LogNormal(Channelwise):
         _require_spread(self.strength, self.scale)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        super().check(data)
         _require_within(data, "a log-normal emission", 0.0, np.inf, "positive numbers")
+        _require_spread_of(data, self.scale is not None and self.strength > 0)
 
     def argument(self, x: Any, covariates: Any, maths: Maths) -> tuple[Any, Any]:
         return maths.np.log(x), 0.0
@@ -146,6 +163,7 @@ class Gamma(Channelwise):
         require_gamma("shape_prior", self.shape_prior)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        super().check(data)
         _require_within(data, "a gamma emission", 0.0, np.inf, "positive numbers")
 
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
@@ -168,6 +186,7 @@ class Exponential(Channelwise):
     coordinates: ClassVar[Any] = (_MEAN,)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        super().check(data)
         _require_within(data, "an exponential emission", 0.0, np.inf, "positive numbers")
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
@@ -199,6 +218,7 @@ class Beta(Channelwise):
         require_gamma("precision_prior", self.precision_prior)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        super().check(data)
         _require_within(data, "a beta emission", 0.0, 1.0, "numbers between 0 and 1")
 
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
@@ -234,6 +254,7 @@ class VonMises(Channelwise):
         require_gamma("concentration_prior", self.concentration_prior)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        super().check(data)
         low, high = -2.0 * np.pi, 2.0 * np.pi + 1e-6
         _require_within(data, "a von Mises emission", low, high, "angles in radians, -2 pi to 2 pi")
 
@@ -265,6 +286,10 @@ class GaussianRegression(Channelwise):
     def __post_init__(self) -> None:
         super().__post_init__()
         _require_spread(self.strength, self.scale)
+
+    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        super().check(data)
+        _require_spread_of(data, self.scale is not None and self.strength > 0)
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return FLAT, SpreadPrior(1, self.strength, _square(self.scale, x, weights))

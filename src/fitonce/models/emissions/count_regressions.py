@@ -45,6 +45,7 @@ class _Counts(Channelwise):
         return EmissionTraits(exposure=True)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        super().check(data)
         require_counts_of(data, f"a {self.name} emission")
         if self.exposure is not None:
             known = data.covariates_of((self.exposure,))
@@ -184,8 +185,16 @@ class BinomialRegression(Channelwise):
         return upright(covariates[:, -1], x) if isinstance(self.trials, str) else float(self.trials)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        super().check(data)
         require_counts_of(data, "a binomial emission")
-        trials = data.covariates_of((self.trials,)) if isinstance(self.trials, str) else self.trials
+        trials: Any = self.trials
+        if isinstance(trials, str):
+            trials = data.covariates_of((trials,))
+            bad = trials[(trials < 1) | (trials != np.floor(trials))]
+            if bad.size:
+                raise ValueError(
+                    f"the trials '{self.trials}' must be integers of at least 1, got {bad[0]:g}"
+                )
         over = data.observed & (data.values > trials)
         if over.any():
             most = np.broadcast_to(trials, data.values.shape)[over][0]

@@ -75,7 +75,10 @@ class BinomialDensity(Density):
     """By the log-odds; x is a pair of arrays, successes and trials."""
 
     def log(self, x: Any, at: Any, maths: Maths) -> Any:
-        return x[0] * at[0] - x[1] * maths.np.logaddexp(0.0, at[0])
+        lgamma, (wins, trials) = maths.special.gammaln, x
+        losses = maths.np.maximum(trials - wins, 0.0)  # not where something fills in for a missing x
+        ways = lgamma(trials + 1.0) - lgamma(wins + 1.0) - lgamma(losses + 1.0)
+        return ways + wins * at[0] - trials * maths.np.logaddexp(0.0, at[0])
 
     def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
         return (rng.random(at[0].shape) < special.expit(at[0])).astype(float)

@@ -14,6 +14,7 @@ from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import Emission, EmissionTraits, Rows
+from fitonce.models.emissions.by_name import read_emission
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
 from fitonce.models.emissions.closed_product import ClosedProduct, Part
 
@@ -70,8 +71,6 @@ class Product(Emission):
     parts: Any
 
     def __post_init__(self) -> None:
-        from fitonce.models.emissions.by_name import read_emission
-
         if isinstance(self.parts, tuple):  # made already
             return
         if not (isinstance(self.parts, Mapping) and self.parts):
@@ -82,6 +81,13 @@ class Product(Emission):
         for channels, emission in self.parts.items():
             names = (channels,) if isinstance(channels, str) else tuple(channels)
             made.append((names, read_emission(emission)))
+        labels = ["+".join(names) for names, _ in made]
+        for label in labels:
+            for other in labels:
+                if other.startswith(f"{label}."):
+                    raise ValueError(
+                        f"'{other}' begins with the name of another part, '{label}'; rename the channel"
+                    )
         flat = [name for names, _ in made for name in names]
         if len(set(flat)) < len(flat):
             raise ValueError(f"a channel can be in one part only, got {flat}")
@@ -132,6 +138,11 @@ class Product(Emission):
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
         found = [piece.emission.covariates(piece.data(data)) for piece in self._pieces()]
+        for piece, part in zip(self._pieces(), found, strict=True):
+            if part is not None and part.shape[-1] != len(piece.emission.reads):
+                raise ValueError(
+                    f"a {piece.emission.name} emission in a product must name its covariates in `reads`"
+                )
         known = [part for part in found if part is not None]
         return np.concatenate(known, -1) if known else None
 
