@@ -62,6 +62,7 @@ def _changed(name, **attributes):
         (GMMHMM(), LENGTHS, "reads GaussianHMM, PoissonHMM, CategoricalHMM, got GMMHMM"),
         (PoissonHMM(), LENGTHS, "the PoissonHMM must be fitted first"),
         (stored("PoissonHMM")[0], [10, 20], "lengths must sum to the number of rows, 345, got 30"),
+        (stored("PoissonHMM")[0], [-10, 355], "lengths must be integers of at least 1, got"),
         (_changed("PoissonHMM", lambdas_weight=1.0), LENGTHS, "lambdas_prior and lambdas_weight must"),
         (_changed("GaussianHMM full", means_weight=1.0), LENGTHS, "means_weight must be 0"),
         (_changed("CategoricalHMM", emissionprob_=np.array([[1.0, 0.0, 0.0], [0.2, 0.2, 0.6]])), LENGTHS,

@@ -120,6 +120,14 @@ def test_an_autoregression_goes_on_from_its_last_steps():
         with_gap.forecast(3)
 
 
+def test_angles_have_mean_directions():
+    angles = np.random.default_rng(3).vonmises(np.pi, 20.0, 100)
+    ahead = fo.fit(fo.models.HMM(1, "von-mises"), angles).forecast(1)
+    assert abs(np.angle(np.exp(1j * (ahead.mean[0, 0] - np.pi)))) < 0.1
+    lower, upper = ahead.interval(90)
+    assert (upper - lower).item() == pytest.approx(2 * 1.645 / np.sqrt(20.0), rel=0.2)
+
+
 def test_covariates_of_the_future_are_asked_for():
     u = np.sin(np.arange(200.0))
     data = fo.sequences(COUNTS, covariates={"heat": u})

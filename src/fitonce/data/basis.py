@@ -31,18 +31,31 @@ def fourier(time: Any, period: Any, order: int = 1, *, name: str = "season") -> 
     for multiple in range(1, order + 1):
         columns[f"{name}_sin{multiple}"] = np.sin(multiple * phase)
         columns[f"{name}_cos{multiple}"] = np.cos(multiple * phase)
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns, index=_index_of(time))
+
+
+def _index_of(given: Any) -> pd.Index | None:
+    """That of a column of a table, so that bases can be joined to it."""
+    return given.index if isinstance(given, pd.Series) else None
 
 
 def _in_periods(time: Any, period: Any) -> np.ndarray:
     """(T,) time in periods."""
     series = pd.Series(time).reset_index(drop=True)
+    if series.dtype.kind in "OUT":
+        raise ValueError(f"time must be numbers or dates (pd.to_datetime), got {series[0]!r}")
     if series.dtype.kind == "M":
+        if series.isna().any():
+            raise ValueError(
+                f"time must be known at every step, but step {series.isna().argmax()} is not"
+            )
         if series.dt.tz is not None:
             series = series.dt.tz_localize(None)  # the season of the clock on the wall
         length = pd.to_timedelta("" if is_number(period) else period, errors="coerce")
         if pd.isna(length) or length <= pd.Timedelta(0):
-            raise ValueError(f"the period of dates must be text such as '1D', got {period!r}")
+            raise ValueError(
+                f"the period of dates must be a positive time as text, such as '1D', got {period!r}"
+            )
         return ((series - pd.Timestamp(0)) / length).to_numpy()
     if not (is_number(period) and period > 0):
         raise ValueError(f"period must be a positive number, got {period!r}")
@@ -72,8 +85,11 @@ def spline(x: Any, df: int = 4, *, degree: int = 3, name: str = "spline") -> pd.
         raise ValueError(f"x has too few distinct values for df={df}; use fewer columns")
     knots = np.concatenate([np.repeat(inner[0], degree), inner, np.repeat(inner[-1], degree)])
     columns = BSpline.design_matrix(values, knots, degree).toarray()[:, 1:]
-    names = [f"{name}_{number}" for number in range(1, columns.shape[1] + 1)]
-    return pd.DataFrame(columns - columns.mean(0), columns=names)
+    columns = columns - columns.mean(0)
+    if np.linalg.matrix_rank(columns) < df:
+        raise ValueError(f"x has too few distinct values for df={df}; use fewer columns")
+    names = [f"{name}_{number}" for number in range(1, df + 1)]
+    return pd.DataFrame(columns, columns=names, index=_index_of(x))
 
 
 def _numbers(given: Any, what: str) -> np.ndarray:

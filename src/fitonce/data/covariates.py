@@ -28,6 +28,12 @@ def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.D
             f"covariates must be given for each of the {len(parts)} sequences, got {len(tables)}"
         )
     for number, (part, table) in enumerate(zip(parts, tables, strict=True)):
+        own = getattr(part, "index", None)
+        labelled = not table.index.equals(pd.RangeIndex(len(table))) and isinstance(own, pd.Index)
+        if labelled and len(table) == len(part) and not table.index.equals(own):
+            raise ValueError(
+                f"covariates must have the index of the data; those of sequence {number} have another"
+            )
         if len(table) != len(part):
             raise ValueError(
                 f"covariates must have one row for each step: sequence {number} has {len(part)} steps, "
@@ -51,6 +57,8 @@ def _columns(parts: list[Any], names: list[str]) -> tuple[list[Any], list[pd.Dat
         for name in names:
             if name not in part.columns:
                 raise ValueError(f"covariate '{name}' is not a column; columns are {list(part.columns)}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"covariates must differ, got {names}")
         if len(names) == part.shape[1]:
             raise ValueError(f"covariates={names} leave no column to model")
     return [part.drop(columns=names) for part in parts], [part[names] for part in parts]

@@ -113,6 +113,11 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
         raise ValueError(f"no row has a '{time}' between {columns.first} and {columns.last}")
     whole = pd.concat(list(parts.values()), ignore_index=True)
     known = list(columns.covariates)
+    if known and inserted:
+        raise ValueError(
+            f"steps that make '{time}' regular were inserted, where {_listed(known)} is not known; add "
+            "these rows to the file, or use --no-gaps"
+        )
     used = _modelled(whole.drop(columns=known), columns, time, notes)
     kept = {name: part[used + known] for name, part in parts.items()}
     data = sequences(

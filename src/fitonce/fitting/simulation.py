@@ -79,7 +79,8 @@ class FittedHMM(NamedTuple):
             now = shares[step] = now @ self.params["transition"]
         drawn = self._paths(n, shares[0], known, self._last_steps(sequence), seed)
         observed = np.where(self._known, data.values, np.nan)[sequence, :end]
-        return Forecast(drawn[1], drawn[0], shares, data.channels, observed)
+        circular = self.model.emission.circular(len(data.channels))
+        return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular)
 
     def states(self) -> pd.DataFrame:
         stay = np.diag(self.params["transition"])

@@ -23,6 +23,7 @@ class Forecast:
         state_probabilities: (h, K), exact.
         channels: C names.
         observed: (T, C) the sequence, nan where missing.
+        circular: which channels are angles: their means are directions, and quantiles are around these.
     """
 
     samples: np.ndarray
@@ -30,17 +31,26 @@ class Forecast:
     state_probabilities: np.ndarray
     channels: tuple[str, ...]
     observed: np.ndarray
+    circular: tuple[bool, ...]
 
     @property
     def mean(self) -> np.ndarray:
         """(h, C)."""
-        return self.samples.mean(0)
+        return np.where(self.circular, self._directions, self.samples.mean(0))
+
+    @property
+    def _directions(self) -> np.ndarray:
+        """(h, C) mean directions, if samples are angles."""
+        return np.angle(np.exp(1j * self.samples).mean(0))
 
     def quantile(self, probability: float) -> np.ndarray:
         """(h, C)."""
         if not (is_number(probability) and 0 < probability < 1):
             raise ValueError(f"a quantile needs a probability between 0 and 1, got {probability!r}")
-        return np.quantile(self.samples, probability, axis=0)
+        middle = self._directions
+        around = middle + np.angle(np.exp(1j * (self.samples - middle)))
+        turned = np.where(self.circular, around, self.samples)
+        return np.quantile(turned, probability, axis=0)
 
     def interval(self, level: float = 90) -> tuple[np.ndarray, np.ndarray]:
         """(h, C) lower and upper ends of the central interval of `level` percent."""

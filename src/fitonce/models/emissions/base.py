@@ -139,6 +139,10 @@ class Emission(ABC):
         compiled program; None: `log_density` is complete."""
         return None
 
+    def circular(self, channels: int) -> tuple[bool, ...]:
+        """Which of the channels are angles, whose means are directions."""
+        return (False,) * channels
+
     @property
     def reads(self) -> tuple[str, ...]:
         """Names of covariates of the data that it depends on."""

@@ -65,6 +65,8 @@ class Channelwise(Emission):
         given: Any = self.regressors
         if isinstance(given, str) or not all(isinstance(name, str) for name in given):
             raise ValueError(f"regressors must be a list of names of covariates, got {given!r}")
+        if len(set(given)) < len(given):
+            raise ValueError(f"regressors must differ, got {list(given)}")
         object.__setattr__(self, "regressors", tuple(given))
         if self.coefficient_scale is not None and not (
             is_number(self.coefficient_scale) and self.coefficient_scale > 0
@@ -101,7 +103,8 @@ class Channelwise(Emission):
             values = data.covariates_of((name,))[data.valid]
             if np.ptp(values) == 0:
                 raise ValueError(
-                    f"covariate '{name}' is constant ({values[0, 0]:g}), which the location is already"
+                    f"covariate '{name}' is constant ({values[0, 0]:g}); leave it out, for the location "
+                    "is that already"
                 )
 
     def covariates(self, data: Sequences) -> np.ndarray | None:

@@ -42,14 +42,14 @@ def _require_within(data: Sequences, what: str, low: float, high: float, words: 
             raise ValueError(f"{what}{column} needs {words}, got {bad[0]:g}")
 
 
-def _require_spread_of(data: Sequences, given: bool) -> None:
-    """Raise where a channel does not vary and the prior of its spread is not given either."""
+def _require_spread_of(data: Sequences, known: bool, given: str) -> None:
+    """Raise where a channel does not vary and its spread is not known from an argument `given`."""
     for channel, name in enumerate(data.channels):
         values = data.values[..., channel][data.observed[..., channel]]
-        if np.ptp(values) == 0 and not given:
+        if np.ptp(values) == 0 and not known:
             raise ValueError(
                 f"channel '{name}' is constant ({values[0]:g}), so its spread has no estimate; drop the "
-                "channel, or set the spread of its prior"
+                f"channel, or set its prior spread with {given}="
             )
 
 
@@ -92,7 +92,7 @@ class StudentT(Channelwise):
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         super().check(data)
-        _require_spread_of(data, self.spread is not None and self.strength > 0)
+        _require_spread_of(data, self.spread is not None and self.strength > 0, "spread")
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         spread = SpreadPrior(2, self.strength, _square(self.spread, x, weights))
@@ -125,7 +125,7 @@ class LogNormal(Channelwise):
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         super().check(data)
         _require_within(data, "a log-normal emission", 0.0, np.inf, "positive numbers")
-        _require_spread_of(data, self.scale is not None and self.strength > 0)
+        _require_spread_of(data, self.scale is not None and self.strength > 0, "scale")
 
     def argument(self, x: Any, covariates: Any, maths: Maths) -> tuple[Any, Any]:
         return maths.np.log(x), 0.0
@@ -253,6 +253,9 @@ class VonMises(Channelwise):
         super().__post_init__()
         require_gamma("concentration_prior", self.concentration_prior)
 
+    def circular(self, channels: int) -> tuple[bool, ...]:
+        return (True,) * channels
+
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         super().check(data)
         low, high = -2.0 * np.pi, 2.0 * np.pi + 1e-6
@@ -289,7 +292,7 @@ class GaussianRegression(Channelwise):
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         super().check(data)
-        _require_spread_of(data, self.scale is not None and self.strength > 0)
+        _require_spread_of(data, self.scale is not None and self.strength > 0, "scale")
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return FLAT, SpreadPrior(1, self.strength, _square(self.scale, x, weights))

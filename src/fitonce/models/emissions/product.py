@@ -120,6 +120,10 @@ class Product(Emission):
             yield _Piece("+".join(channels), channels, emission, columns, of_known)
             column, known = column + width, known + read
 
+    def circular(self, channels: int) -> tuple[bool, ...]:
+        parts = (piece.emission.circular(len(piece.channels)) for piece in self._pieces())
+        return tuple(angle for part in parts for angle in part)
+
     def modelled(self, data: Sequences) -> Sequences:
         """With the channels in the order of the parts."""
         wanted = [name for channels, _ in self.parts for name in channels]
