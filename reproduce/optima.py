@@ -89,7 +89,7 @@ def main(part: str | None = None) -> None:
             _show(name, *CASES[name]())
 
 
-def small(sets: int = 60) -> None:
+def small(sets: int = 24) -> None:
     """Short simulated series, mostly with more states than are true: how many folds called good are off."""
     good = off = broken = others = missed = 0
     for seed in range(sets):
