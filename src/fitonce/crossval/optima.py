@@ -45,7 +45,7 @@ _WARM = 10  # iterations of EM
 _ROUNDS = 2
 _AT_A_TIME = 4  # random starts
 WAYS = 3  # of finding an optimum: of those found twice in small data, one in twelve was not the best
-_SETS = 8  # of them, so that folds have different ones
+_SETS = 8  # of random starts, so that folds have different ones: at most, if starts are cheap
 _SEED = 20_201  # of the starts, others than those of fits
 _CONTINUED = 10  # folds that moved, whose optima are followed with all data back
 
@@ -203,7 +203,8 @@ class _Explorer:
         left = max(cheap, self.batches.work_in_gradients)
         each = float(min(_AT_A_TIME, starts) * USUAL_GRADIENTS)
         folds = self._spread_out(self.batches.every_fold, max(left / each, 1.0))
-        sets = int(np.clip(cheap / (4 * each), 1, min(_SETS, len(folds))))
+        # EM and a metric for each start are a small part of the work if all sets are still cheap.
+        sets = int(np.clip(cheap / (_AT_A_TIME * each), 1, min(_SETS, len(folds))))
         for at in range(0, starts, _AT_A_TIME):
             offers = self._starts(min(_AT_A_TIME, starts - at), folds, min(sets, len(folds)))
             if offers is None or self.batches.spent():

@@ -81,8 +81,11 @@ def padded(
     tables: list[pd.DataFrame] | None, lengths: np.ndarray
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
     """(N, T, Q) covariates, padded with the first step's, and their names."""
-    if tables is None:
-        return None, ()
+    return (None, ()) if tables is None else padded_tables(tables, lengths)
+
+
+def padded_tables(tables: list[pd.DataFrame], lengths: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The same of tables."""
     names = tuple(tables[0].columns)
     found = np.empty((len(tables), lengths.max(), len(names)))
     for number, table in enumerate(tables):

@@ -151,16 +151,15 @@ class Sequences(Collection):
                     f"the model needs a covariate '{name}' in the data, but {have}; read it with "
                     "fo.sequences(data, covariates=)"
                 )
-        assert self.covariates is not None
-        return self.covariates[..., [self.covariate_names.index(name) for name in names]]
+        known = np.zeros((*self.values.shape[:2], 0)) if self.covariates is None else self.covariates
+        return known[..., [self.covariate_names.index(name) for name in names]]
 
     def part(self, where: tuple[slice, slice], observed: np.ndarray, lengths: np.ndarray) -> Sequences:
         """Some sequences and steps, without names; `observed` (N, T, C) is of all."""
         known = None if self.covariates is None else self.covariates[where]
-        return Sequences(
-            self.values[where], observed[where], lengths, self.channels, covariates=known,
-            covariate_names=self.covariate_names,
-        )  # fmt: skip
+        names = self.covariate_names
+        values, seen = self.values[where], observed[where]
+        return Sequences(values, seen, lengths, self.channels, None, None, known, names)
 
     @property
     def channel_names(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fitonce.core.numerics import is_count
 from fitonce.core.parameters import Params
-from fitonce.data.covariates import padded, split_covariates
+from fitonce.data.covariates import padded_tables, split_covariates
 from fitonce.data.sequences import Sequences
 from fitonce.models.hmm import HMM
 from fitonce.results.forecast import Forecast
@@ -150,9 +150,8 @@ class FittedHMM(NamedTuple):
         every = np.ones((1, total, len(data.channels)))
         longer = Sequences(every, every > 0, np.array([total]), data.channels)
         if given is not None:
-            tables = split_covariates([np.zeros(steps)], given)[1]
-            known, names = padded(tables, np.array([steps]))
-            assert known is not None
+            tables = split_covariates([np.zeros(steps)], given)[1] or []
+            known, names = padded_tables(tables, np.array([steps]))
             if names == tuple(f"u{number}" for number in range(len(data.covariate_names))):
                 names = data.covariate_names  # an array has no names: they are in the order of the data
             whole = np.concatenate([np.repeat(known[:, :1], start, 1), known], 1)
