@@ -157,8 +157,7 @@ class Sequences(Collection):
     def part(self, where: tuple[slice, slice], observed: np.ndarray, lengths: np.ndarray) -> Sequences:
         """Some sequences and steps, without names; `observed` (N, T, C) is of all."""
         known = None if self.covariates is None else self.covariates[where]
-        names = self.covariate_names
-        values, seen = self.values[where], observed[where]
+        values, seen, names = self.values[where], observed[where], self.covariate_names
         return Sequences(values, seen, lengths, self.channels, None, None, known, names)
 
     @property
