@@ -4,11 +4,13 @@ Those of the earthquakes with two states are by SciPy, the others by the library
 
 A fold is off where its objective is over a hundredth of a nat above the lowest that any of the three found, and
 off by more than promised where its loss then differs by more than the tolerance. The shift is that of the estimate,
-from before to after, in its standard errors. A Hessian counts as the gradients that take as long.
+from before to after, in its standard errors. A Hessian counts as the gradients that take as long. With
+`FITONCE_STARTS=0` only times and estimates are printed.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +22,7 @@ import numpy as np
 import fitonce as fo
 from reproduce import cases, chosen, cold, mocap, traffic
 
-STARTS = 50
+STARTS = int(os.environ.get("FITONCE_STARTS", 50))  # none: times only
 MOST_FOLDS = 20  # that are started cold, drawn by seed, where all are too many
 OFF = 0.01  # nats
 Case = Callable[[], tuple[Any, Any, fo.Folds, int, int]]  # model, data, folds, cold folds, cold starts
@@ -62,7 +64,7 @@ def map_of_80() -> Any:
 def network() -> Any:
     """NAR(1) on six sequences of motion capture."""
     data = fo.datasets.load("mocap6", traffic.FOLDER)
-    return mocap.model("NAR(1)", 3), data, fo.folds.structures(data), 6, 20
+    return mocap.model("NAR(1)", 3), data, fo.folds.structures(data), 6, min(20, STARTS)
 
 
 CASES: dict[str, Case] = {
@@ -155,6 +157,27 @@ def _show(name: str, model: Any, data: Any, folds: fo.Folds, n_cold: int, starts
     fitted = time.perf_counter() - started
     before = fo.cross_validate(fit, folds, optima=0)
     after = fo.cross_validate(fit, folds)
+    each = fit.objective.gradients_per_hessian
+    work = [
+        int(cv.folds["gradients"].sum() + each * cv.folds["hessians"].sum()) for cv in (before, after)
+    ]
+    print(f"{name}: {fit.optima.sentence}; fit {fitted:.1f} s")
+    print(
+        f"  estimate {before.estimate:.4f} before, {after.estimate:.4f} +- {after.se:.4f} after, "
+        f"{(after.estimate - before.estimate) / after.se:+.2f} se (control {after.control:.4f}); "
+        f"{(after.folds['optimum'] != 0).sum()} of {len(folds)} folds moved, {after.optima_search}"
+    )
+    print(
+        f"  {before.seconds:.1f} s and {work[0]:,} gradients before, {after.seconds:.1f} s and {work[1]:,} after",
+        flush=True,
+    )
+    if starts:
+        _against_cold(name, fit, folds, before, after, n_cold, starts)
+
+
+def _against_cold(
+    name: str, fit: fo.Fit, folds: fo.Folds, before: Any, after: Any, n_cold: int, starts: int
+) -> None:
     which = np.arange(len(folds))
     if len(folds) > n_cold:
         which = np.sort(np.random.default_rng(0).choice(len(folds), n_cold, replace=False))
@@ -174,22 +197,11 @@ def _show(name: str, model: Any, data: Any, folds: fo.Folds, n_cold: int, starts
         off["after"] & good & (refits.objectives < values["after"] - OFF) & (wrong > after.tolerance)
     )
     below = int((values["after"] < refits.objectives - OFF).sum())
-    each = fit.objective.gradients_per_hessian
-    work = [
-        int(cv.folds["gradients"].sum() + each * cv.folds["hessians"].sum()) for cv in (before, after)
-    ]
-    print(f"{name}: {fit.optima.sentence}; fit {fitted:.1f} s")
     print(
         f"  folds off: before {off['before'].sum()}, after {off['after'].sum()}, of them called good "
         f"{(off['after'] & good).sum()}, off by more than promised {broken.sum()}, of {len(which)} started cold {starts} times; {below} below the cold starts"
     )
     print(
-        f"  estimate {before.estimate:.4f} before, {after.estimate:.4f} +- {after.se:.4f} after, "
-        f"{(after.estimate - before.estimate) / after.se:+.2f} se (control {after.control:.4f}); "
-        f"{(after.folds['optimum'] != 0).sum()} of {len(folds)} folds moved, {after.optima_search}"
-    )
-    print(
-        f"  {before.seconds:.1f} s and {work[0]:,} gradients before, {after.seconds:.1f} s and {work[1]:,} after; "
-        f"cold {cold_seconds:.0f} s and {refits.gradients:,} for {len(which)} folds",
+        f"  cold: {cold_seconds:.0f} s and {refits.gradients:,} gradients for {len(which)} folds",
         flush=True,
     )
