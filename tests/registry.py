@@ -110,6 +110,19 @@ def _regression(sample, steps=90, positive=False, seed=11):
     return fo.sequences(x, covariates=u)
 
 
+def _switching(seed=13):
+    """Counts of two states; a covariate makes changes from one to the other likely, another does not."""
+    rng, parts, known = np.random.default_rng(seed), [], []
+    for steps in (40, 25, 1, 50, 34):
+        u, z = rng.normal(size=(steps, 2)), np.zeros(steps, int)
+        for t in range(1, steps):
+            z[t] = z[t - 1] ^ (rng.random() < 1 / (1 + np.exp(2.0 - 1.5 * u[t, 0])))
+        parts.append(rng.poisson(np.array([2.0, 9.0])[z]).astype(float))
+        known.append(u)
+    parts[0][[5, 6]] = np.nan
+    return fo.sequences(parts, covariates=known)
+
+
 def _mixed(steps, columns=("calls", "x", "y", "turn"), seed=12):
     """Two numbers, an angle and a count that depends on a covariate; angles are missing now and then."""
     rng = np.random.default_rng(seed)
@@ -199,6 +212,15 @@ def entries() -> list[Entry]:
         Entry("gaussian-regression", fo.models.HMM(2, fo.models.GaussianRegression(
             ["u0", "u1"], scale=0.3, coefficient_scale=None)),
               _regression(lambda rng, eta: rng.normal(5 * eta, 0.7)), slow=True),
+        Entry("transition-regression", fo.models.HMM(
+            2, "poisson", transition_covariates=["u0", "u1"]), _switching(), sequences=True),
+        Entry("transition-regression-support", fo.models.HMM(
+            3, "poisson", transition_covariates=["u0"], support=left_right, stickiness=2.0),
+              _switching(), sequences=True, slow=True),
+        Entry("stationary", fo.models.HMM(2, "poisson", stationary=True), _switching(), sequences=True,
+              slow=True),
+        Entry("ends", fo.models.HMM(2, "poisson", end_prior=(1.1, 1.1)), _switching(), sequences=True,
+              slow=True),
         Entry("potts-regression", fo.models.PottsMixture(
             _grid(), emission=fo.models.PoissonRegression(["u0"]), beta=0.5),
               fo.sequences(_field("poisson"), covariates=np.sin(np.arange(48.0))), slow=True),

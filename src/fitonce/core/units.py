@@ -106,6 +106,50 @@ class CovarianceInUnits(_InUnits):
         ])  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Contrasts:
+    """Any real numbers on the support, zero elsewhere. Free coordinates are in units of the values.
+
+    Args:
+        shape: of the values.
+        support: nested tuples of bools of that shape.
+        unit: of the values along the last axis, nested tuples.
+    """
+
+    shape: tuple[int, ...]
+    support: Any
+    unit: Any
+
+    @classmethod
+    def on(cls, support: np.ndarray, unit: np.ndarray) -> Contrasts:
+        return cls(support.shape, as_tuples(support.tolist()), as_tuples(np.asarray(unit).tolist()))
+
+    def _places(self) -> tuple[np.ndarray, ...]:
+        return np.nonzero(np.asarray(self.support, bool).reshape(self.shape))
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        return [tuple(map(int, place)) for place in zip(*self._places(), strict=True)]
+
+    def stretch(self) -> np.ndarray:
+        """For each free coordinate, how far the value moves with it."""
+        return np.asarray(self.unit, float)[self._places()[-1]]
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        return value[self._places()] / self.stretch()
+
+    def to_value(self, free: Array) -> Array:
+        return jnp.zeros(self.shape, free.dtype).at[self._places()].set(self.stretch() * free)
+
+    def values(self, free: np.ndarray) -> np.ndarray:
+        found = np.zeros((*self.shape, free.shape[-1]), free.dtype)
+        found[self._places()] = self.stretch()[:, None] * free
+        return found
+
+    def violation(self, value: np.ndarray) -> str | None:
+        outside = ~np.asarray(self.support, bool).reshape(self.shape)
+        return None if np.all(value[outside] == 0) else "real numbers, zero where states are compared to"
+
+
 _IN_UNITS: dict[type, Any] = {
     Free: FreeInUnits,
     Positive: PositiveInUnits,
@@ -126,5 +170,6 @@ def stretch_of(space: ParameterSpace) -> np.ndarray:
     """(D,) for each free coordinate, how far the one of the plain constraint moves with it."""
     parts = [np.zeros(0)]
     for _, leaf, places in space.leaves():
-        parts.append(leaf.stretch() if isinstance(leaf, _InUnits) else np.ones(len(places)))
+        counted = isinstance(leaf, (_InUnits, Contrasts))
+        parts.append(leaf.stretch() if counted else np.ones(len(places)))  # type: ignore[attr-defined]
     return np.concatenate(parts)

@@ -26,6 +26,13 @@ class Drawn(NamedTuple):
     values: np.ndarray
 
 
+class Ahead(NamedTuple):
+    """What steps depend on: covariates of emissions (..., h, Q), and of transitions into them."""
+
+    rows: np.ndarray
+    links: np.ndarray
+
+
 class FittedHMM(NamedTuple):
     """An HMM with the values of its parameters, the data, and p(z_t = k | data) at their steps."""
 
@@ -44,18 +51,18 @@ class FittedHMM(NamedTuple):
 
     def sample(self, n: int, seed: int, covariates: Any) -> Drawn:
         _require_count("n", n)
-        known = self._beyond(covariates, n)
-        drawn = self._paths(1, self.params["initial"], known, self._first_steps(0), seed)
+        ahead = self._beyond(covariates, n)
+        drawn = self._paths(1, self.model.chain.first(self.params), ahead, self._first_steps(0), seed)
         return Drawn(*(part[0] for part in drawn))
 
     def simulate(self, seed: int) -> Sequences:
-        data, lags = self.data, self.model.emission.lags
-        values, known = np.zeros_like(data.values), self.model.emission.covariates(data)
+        data, lags, first = self.data, self.model.emission.lags, self.model.chain.first(self.params)
+        values, known = np.zeros_like(data.values), self._known_to(data)
         for number, length in enumerate(data.lengths):
-            plain = known is None or lags
-            beside = np.zeros((max(length - lags, 0), 0)) if plain else known[number, :length]
             past = self._first_steps(number)[:length]
-            drawn = self._paths(1, self.params["initial"], beside, past, (seed, number))
+            begin = min(lags, length)
+            beside = Ahead(*(part[number, begin:length] for part in known))
+            drawn = self._paths(1, first, beside, past, (seed, number))
             values[number, :length] = np.concatenate([past, drawn[1][0]])
         known_values = self._known
         return replace(
@@ -72,41 +79,43 @@ class FittedHMM(NamedTuple):
             )
         sequence %= data.n_sequences
         end = int(data.lengths[sequence])
-        known = self._beyond(covariates, steps, end)
+        ahead = self._beyond(covariates, steps, end)
         shares = np.empty((steps, self.model.n_states))
         now = self.posterior[data.offsets[sequence] + end - 1]
-        for step in range(steps):
-            now = shares[step] = now @ self.params["transition"]
-        drawn = self._paths(n, shares[0], known, self._last_steps(sequence), seed)
+        for step, moves in enumerate(self.model.chain.moves_at(self.params, ahead.links)):
+            now = shares[step] = now @ moves
+        drawn = self._paths(n, shares[0], ahead, self._last_steps(sequence), seed)
         observed = np.where(self._known, data.values, np.nan)[sequence, :end]
         circular = self.model.emission.circular(len(data.channels))
         return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular)
 
     def states(self) -> pd.DataFrame:
-        stay = np.diag(self.params["transition"])
+        prepared = self.model.prepare(self.data)
+        moves = self.model.mean_moves(self.params, prepared)
+        stay = np.diag(moves)
         with np.errstate(divide="ignore"):
             columns = {
                 "share": self.posterior.mean(0),
-                "stationary": self._stationary(),
+                "stationary": self._stationary(moves),
                 "dwell": 1.0 / (1.0 - stay),
             }
-        rows = self.model.prepare(self.data).rows
+        rows = prepared.rows
         one = self.model.emission.parameters(1, rows)
         two = self.model.emission.parameters(2, rows)
         own = {name for name in one if one[name].shape != two[name].shape}  # others are shared
         for name, value in self.params.items():
-            if name in ("initial", "transition") or name not in own:
+            if name not in own:
                 continue
             for place in np.ndindex(value.shape[1:]):
                 several = f"[{','.join(map(str, place))}]" if value[0].size > 1 else ""
                 columns[name + several] = value[(slice(None), *place)]
         return pd.DataFrame(columns).rename_axis("state")
 
-    def _stationary(self) -> np.ndarray:
+    def _stationary(self, moves: np.ndarray) -> np.ndarray:
         """(K,) the distribution of states in the long run, from the initial one; the mean over a cycle,
         where they follow each other in one."""
-        lazy = 0.5 * (np.eye(self.model.n_states) + self.params["transition"])
-        found = self.params["initial"] @ np.linalg.matrix_power(lazy, 2**40)
+        lazy = 0.5 * (np.eye(self.model.n_states) + moves)
+        found = self.model.chain.first(self.params) @ np.linalg.matrix_power(lazy, 2**40)
         return found / found.sum()  # rounding adds up in so many products
 
     @property
@@ -135,17 +144,22 @@ class FittedHMM(NamedTuple):
         values: np.ndarray = self.data.values  # noqa: PD011
         return values[sequence, end - lags : end]
 
-    def _beyond(self, given: Any, steps: int, start: int = 0) -> np.ndarray:
-        """(h, Q) what the emission depends on besides states and earlier steps, from a step on."""
-        emission, data = self.model.emission, self.data
-        if given is not None and not emission.reads:
+    def _known_to(self, data: Sequences) -> Ahead:
+        """What emissions (N, T, Q) and transitions (N, T, Q') depend on, besides earlier steps."""
+        emission, chain, grid = self.model.emission, self.model.chain, data.valid.shape
+        known = None if emission.lags else emission.covariates(data)
+        return Ahead(
+            np.zeros((*grid, 0)) if known is None else known,
+            data.covariates_of(chain.regressors) if chain.regressors else np.zeros((*grid, 0)),
+        )
+
+    def _beyond(self, given: Any, steps: int, start: int = 0) -> Ahead:
+        """The same of the steps (h,) from one on."""
+        data, reads = self.data, self.model.reads
+        if given is not None and not reads:
             raise ValueError("covariates were given, but the model depends on none")
-        if emission.reads and given is None:
-            raise ValueError(
-                f"the model depends on {list(emission.reads)}: give covariates= for each step"
-            )
-        if emission.lags:
-            return np.zeros((steps, 0))
+        if reads and given is None:
+            raise ValueError(f"the model depends on {list(reads)}: give covariates= for each step")
         total = start + steps
         every = np.ones((1, total, len(data.channels)))
         longer = Sequences(every, every > 0, np.array([total]), data.channels)
@@ -156,21 +170,20 @@ class FittedHMM(NamedTuple):
                 names = data.covariate_names  # an array has no names: they are in the order of the data
             whole = np.concatenate([np.repeat(known[:, :1], start, 1), known], 1)
             longer = replace(longer, covariates=whole, covariate_names=names)
-        found = emission.covariates(longer)
-        return np.zeros((steps, 0)) if found is None else found[0, start:]
+        return Ahead(*(part[0, start:] for part in self._known_to(longer)))
 
-    def _paths(
-        self, count: int, firsts: np.ndarray, known: np.ndarray, past: np.ndarray, seed: Any
-    ) -> Drawn:
-        """So many random paths, given probabilities of the first state (K,), covariates of the steps
-        (h, Q) and, if observations depend on those before them, the steps before the first (L, C)."""
-        rng, emission, steps = np.random.default_rng(seed), self.model.emission, len(known)
+    def _paths(self, count: int, firsts: np.ndarray, ahead: Ahead, past: np.ndarray, seed: Any) -> Drawn:
+        """So many random paths, given probabilities of the first state (K,), what the steps depend on
+        and, if observations depend on those before them, the steps before the first (L, C)."""
+        rng, emission, steps = np.random.default_rng(seed), self.model.emission, len(ahead.links)
+        moves, known = self.model.chain.moves_at(self.params, ahead.links), ahead.rows
         states = np.empty((count, steps), int)
         probabilities = np.broadcast_to(firsts, (count, len(firsts)))
         for step in range(steps):
             below = np.cumsum(probabilities, -1)[:, :-1]
             states[:, step] = (rng.random(count)[:, None] >= below).sum(-1)
-            probabilities = self.params["transition"][states[:, step]]
+            if step + 1 < steps:
+                probabilities = moves[step + 1][states[:, step]]
         if not emission.lags:
             every = np.broadcast_to(known, (count, *known.shape)).reshape(count * steps, -1)
             values = emission.draw(self.params, states.ravel(), every, rng)

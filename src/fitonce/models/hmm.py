@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from fitonce.core.constraints import Constraint, Simplex
+from fitonce.core.constraints import Constraint
 from fitonce.core.deferred import jax, pytree
-from fitonce.core.numerics import Array, EitherArray, as_numbers, is_count, safe_log
+from fitonce.core.numerics import Array, EitherArray, as_numbers, is_count, is_number
 from fitonce.core.parameters import Params, freeze
 from fitonce.core.small_factors import without_lapack
 from fitonce.core.wording import counted
@@ -18,11 +19,12 @@ from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import (
     Rows,
     constant_of,
-    dirichlet_log_prior,
     freeze_value,
     observations,
 )
 from fitonce.models.emissions.by_name import read_emission
+from fitonce.models.hidden.chain import CHAIN, HiddenChain
+from fitonce.models.hidden.links import Links
 from fitonce.models.potentials import Chain
 
 
@@ -30,30 +32,33 @@ from fitonce.models.potentials import Chain
 @dataclass(frozen=True)
 class Prepared:
     """Rows of observations and the row of each step, `index` (N, T); None: the rows are the steps of
-    `grid` = (N, T) in order."""
+    `grid` = (N, T) in order. `links`: what transitions depend on; None: all are alike."""
 
     rows: Rows
     index: EitherArray | None
+    links: Links | None
     grid: tuple[int, int] = field(metadata={"static": True})
 
     def take(self, sequences: Any) -> Prepared:
         """The same for some of the sequences."""
         grid = (len(sequences), self.grid[1])
+        links = None if self.links is None else self.links.take(sequences)
         if self.index is not None:
-            return Prepared(self.rows, self.index[sequences], grid)
+            return Prepared(self.rows, self.index[sequences], links, grid)
 
         def some(array: Array) -> Array:
             width = array.shape[1:]
             return array.reshape(*self.grid, *width)[sequences].reshape(math.prod(grid), *width)
 
-        return Prepared(jax.tree_util.tree_map(some, self.rows), None, grid)
+        return Prepared(jax.tree_util.tree_map(some, self.rows), None, links, grid)
 
 
 @dataclass(frozen=True)
 class HMM:
     """A hidden Markov model with K states and any emission.
 
-    Parameters: `initial` (K,), `transition` (K, K) from row to column, and the emission's.
+    Parameters: `initial` (K,), `transition` (K, K) from row to column, and the emission's; with
+    covariates in transitions, `transition_coefficients` (K, K, Q); with ends, `end` (K,).
 
     Args:
         n_states: K.
@@ -65,6 +70,17 @@ class HMM:
         support: (K, K) bools, false for impossible transitions, whose probability is exactly zero.
         initial_support: (K,) bools, false for states in which no sequence begins.
         frozen: a dict of parameter names and the values at which they are fixed.
+        stickiness: added to the Dirichlet concentrations of staying in a state.
+        transition_covariates: names of covariates of the data (`fo.sequences(..., covariates=)`) on
+            which transitions depend, by their values at the step that is entered: odds of moving to
+            another state, against staying, are multiplied by exp(coefficient times covariate).
+            `transition` is then for covariates of zero.
+        transition_scale: prior standard deviation of these coefficients for covariates of unit spread;
+            None: flat.
+        stationary: sequences begin in the stationary distribution of `transition`, and there is no
+            parameter `initial`.
+        end_prior: sequences end by themselves, with a probability `end` in each state that has this
+            Beta prior, such as (1.1, 1.1); None: their lengths are given.
     """
 
     n_states: int
@@ -74,6 +90,11 @@ class HMM:
     support: Any = None
     frozen: Any = ()
     initial_support: Any = None
+    stickiness: float = 0.0
+    transition_covariates: tuple[str, ...] = ()
+    transition_scale: float | None = 10.0
+    stationary: bool = False
+    end_prior: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if not is_count(self.n_states):
@@ -110,9 +131,42 @@ class HMM:
             raise ValueError(f"frozen must be a dict of names and values, got {self.frozen!r}")
         frozen = dict(self.frozen).items()
         object.__setattr__(self, "frozen", tuple((k, freeze_value(v)) for k, v in frozen))
+        if not (is_number(self.stickiness) and self.stickiness >= 0):
+            raise ValueError(f"stickiness must be a non-negative number, got {self.stickiness!r}")
+        given: Any = self.transition_covariates
+        if isinstance(given, str):
+            raise ValueError(f"transition_covariates must be a list of names, got {given!r}")
+        object.__setattr__(self, "transition_covariates", tuple(given))
+        if self.end_prior is not None:
+            object.__setattr__(self, "end_prior", freeze_value(self.end_prior))
+        _ = self.chain  # which checks the others
+
+    @cached_property
+    def chain(self) -> HiddenChain:
+        """The hidden chain."""
+        concentration: Any = self.transition_concentration
+        if self.stickiness:
+            concentration = freeze_value(concentration + self.stickiness * np.eye(self.n_states))
+        return HiddenChain(
+            self.n_states,
+            self.initial_concentration,
+            concentration,
+            self.support,
+            self.initial_support,
+            tuple((name, value) for name, value in self.frozen if name in CHAIN),
+            self.transition_covariates,
+            self.transition_scale,
+            self.stationary,
+            self.end_prior,
+        )
 
     def __str__(self) -> str:
         return f"HMM, {counted(self.n_states, 'state')}, {self.emission.name} emission"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of covariates of the data that emissions or transitions depend on."""
+        return tuple(dict.fromkeys((*self.emission.reads, *self.transition_covariates)))
 
     def modelled(self, data: Sequences) -> Sequences:
         """The data with steps that the emission only conditions on marked as such."""
@@ -124,36 +178,43 @@ class HMM:
         if prepared.index is not None:
             steps, shares = shares, np.zeros((len(prepared.rows.counts), self.n_states))
             np.add.at(shares, np.asarray(prepared.index).ravel(), steps)
-        return self.maximise_counts(params, expected.initial, expected.transition, shares, prepared.rows)
+        firsts, pairs = np.asarray(expected.initial), np.asarray(expected.transition)
+        if prepared.links is None:
+            return self.maximise_counts(params, firsts[None], pairs[None], shares, prepared)
+        alone = np.asarray(prepared.links.alone)
+        firsts = firsts if firsts.ndim == 2 else firsts[None]
+        if len(firsts) == len(alone):
+            firsts = np.stack([(1.0 - alone) @ firsts, alone @ firsts])
+        return self.maximise_counts(params, firsts, prepared.links.tables(pairs), shares, prepared)
 
     def maximise_counts(
-        self, params: Params, firsts: Any, pairs: Any, shares: np.ndarray, rows: Rows
+        self, params: Params, firsts: Any, pairs: Any, shares: np.ndarray, prepared: Prepared
     ) -> Params:
-        """The M step, given expected first states (K,), transitions (K, K) and states of rows (R, K)."""
+        """The M step, given expected first states (S, K) and transitions (M, K, K), see
+        `HiddenChain.maximise`, and states of rows (R, K)."""
         new = {
-            "initial": _most_likely(firsts, self.initial_concentration, self.possible("initial")),
-            "transition": _most_likely(
-                pairs, self.transition_concentration, self.possible("transition")
-            ),
-            **self.emission.maximise(params, shares, rows),
+            **self.chain.maximise(params, firsts, pairs, prepared.links),
+            **self.emission.maximise(params, shares, prepared.rows),
         }
         return new | {name: np.asarray(value) for name, value in self.frozen}
 
     def possible(self, name: str) -> np.ndarray:
         """Which entries of the initial or transition probabilities may be positive."""
-        given = self.initial_support if name == "initial" else self.support
-        shape = (self.n_states,) * (1 if name == "initial" else 2)
-        return np.ones(shape, bool) if given is None else np.asarray(given)
+        return self.chain.possible(name)
+
+    def mean_moves(self, params: Params, prepared: Prepared) -> np.ndarray:
+        """(K, K) transition probabilities, on average over the steps."""
+        return self.chain.mean_moves(params, prepared.links)
 
     @property
     def starts_with_em(self) -> bool:
         """Whether fits start with EM."""
-        frozen = set(dict(self.frozen)) - {"initial", "transition"}
+        frozen = set(dict(self.frozen)) - set(CHAIN)
         return self.emission.traits.m_step and self.emission.traits.em_starts and not frozen
 
     def by_state(self, prepared: Prepared) -> bool:
-        """Whether emission parameters are per state, apart from shared ones."""
-        return self.emission.traits.by_state and prepared.index is None
+        """Whether emission parameters are per state, apart from shared ones, and the chain is plain."""
+        return self.emission.traits.by_state and prepared.index is None and self.chain.is_plain
 
     def prepare(self, data: Sequences) -> Prepared:
         x, observed, known = observations(self.emission, data)
@@ -170,47 +231,34 @@ class HMM:
         mask = observed | ~observed.any(1, keepdims=True)
         partly = None if mask.all() else mask
         largest = int(x.max()) if self.emission.traits.deduplicate else 0
-        return Prepared(Rows(x, partly, known, counts, constant=constant, largest=largest), index, grid)
+        rows = Rows(x, partly, known, counts, constant=constant, largest=largest)
+        return Prepared(rows, index, self.chain.links(data), grid)
 
     def parameters(self, prepared: Prepared) -> dict[str, Constraint]:
-        k = self.n_states
-        constraints: dict[str, Constraint] = {
-            "initial": Simplex((k,), self.initial_support),
-            "transition": Simplex((k, k), self.support),
-            **self.emission.parameters(k, prepared.rows),
+        constraints = {
+            **self.chain.parameters(prepared.links),
+            **self.emission.parameters(self.n_states, prepared.rows),
         }
         return freeze(constraints, dict(self.frozen))
 
     def start(self, prepared: Prepared, rng: np.random.Generator | None) -> Params:
-        k = self.n_states
-        stay = 0.9 if rng is None else rng.uniform(0.5, 0.98)
-        moves = np.full((k, k), (1.0 - stay) / max(k - 1, 1))
-        np.fill_diagonal(moves, stay)
-        moves, first = moves * self.possible("transition"), self.possible("initial").astype(float)
         params = {
-            "initial": first / first.sum(),
-            "transition": moves / moves.sum(1, keepdims=True),
-            **self.emission.start(k, prepared.rows, rng),
+            **self.chain.start(prepared.links, rng),
+            **self.emission.start(self.n_states, prepared.rows, rng),
         }
         return params | {name: np.asarray(value) for name, value in self.frozen}
 
     def log_prior_at(self, params: Params, prepared: Prepared) -> Array:
         value = without_lapack(self.emission.log_prior)(params, prepared.rows)
-        fixed = dict(self.frozen)
-        if "initial" not in fixed:
-            possible = self.possible("initial")
-            value += dirichlet_log_prior(params["initial"], self.initial_concentration, possible)
-        if "transition" not in fixed:
-            possible = self.possible("transition")
-            value += dirichlet_log_prior(params["transition"], self.transition_concentration, possible)
-        return value
+        return value + self.chain.log_prior(params, prepared.links)
 
     def bytes_per_fold(self, prepared: Prepared) -> int:
         """Memory of ten arrays like the potentials, and of the emission's table over distinct rows."""
         table = 32 * len(prepared.rows.x) * (prepared.rows.largest + 1)
         if prepared.index is None:  # residuals of every channel in every state
             table += 32 * self.n_states * prepared.rows.x.size
-        return 80 * self.n_states * math.prod(prepared.grid) + table
+        moves = 0 if prepared.links is None else 32 * self.n_states**2
+        return (80 * self.n_states + moves) * math.prod(prepared.grid) + table
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         """(R, K) of the emission, whose shape is checked."""
@@ -227,11 +275,4 @@ class HMM:
         table = self.log_density(params, prepared.rows)
         index = prepared.index
         emission = table.reshape(*prepared.grid, self.n_states) if index is None else table[index]
-        return Chain(safe_log(params["initial"]), safe_log(params["transition"]), emission)
-
-
-def _most_likely(counts: Any, concentration: Any, support: Any) -> np.ndarray:
-    """Rows of probabilities that maximise the posterior given counts, under a Dirichlet prior."""
-    mass = np.asarray(counts) + np.asarray(concentration) - 1.0
-    mass = np.where(support, np.maximum(mass, 1e-8), 0.0)
-    return mass / mass.sum(-1, keepdims=True)
+        return Chain(*self.chain.logs(params, prepared.links), emission)

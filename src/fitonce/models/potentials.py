@@ -11,8 +11,8 @@ class Chain(NamedTuple):
     """Log-potentials of a batch of hidden Markov chains, emissions separate from the latent part.
 
     Attributes:
-        initial: (K,).
-        transition: (K, K), from row to column.
+        initial: (K,), or (N, K).
+        transition: (K, K), from row to column, or (N, T - 1, K, K).
         emission: (N, T, K); arbitrary at missing and padding steps (they have weight zero).
     """
 

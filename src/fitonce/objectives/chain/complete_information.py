@@ -19,9 +19,10 @@ from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.units import stretch_of
 from fitonce.models.emissions.base import Blocks
+from fitonce.models.hidden.chain import CHAIN
 from fitonce.objectives import priors
 from fitonce.objectives.base import LinearMap, Program
-from fitonce.objectives.chain.posteriors import CHAIN, Chunk, Sample, Split, chain_logs, posterior_of
+from fitonce.objectives.chain.posteriors import Chunk, Sample, Split, chain_logs, posterior_of
 
 _DIRECTIONS = 64  # rows of second derivatives at a time
 

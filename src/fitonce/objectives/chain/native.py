@@ -15,7 +15,6 @@ import numpy as np
 from scipy import linalg
 from scipy.special import logsumexp
 
-from fitonce.core.constraints import Frozen, Simplex
 from fitonce.core.devices import on_cpu
 from fitonce.core.lanes import LANES
 from fitonce.core.numerics import in_float64
@@ -32,7 +31,7 @@ from fitonce.objectives.chain.fold_groups import group_size, in_groups
 from fitonce.objectives.chain.native_parts import Parts, closed_forms, has_closed_forms
 from fitonce.objectives.chain.objective import ChainObjective, unplaced
 from fitonce.objectives.chain.passes import conditionals, posterior
-from fitonce.objectives.chain.posteriors import CHAIN, Split
+from fitonce.objectives.chain.posteriors import Split
 from fitonce.objectives.chain.steps import Steps
 from fitonce.objectives.schemes import A, B, Increments, Scheme, Structures
 
@@ -72,9 +71,6 @@ def _is_native(objective: ChainObjective) -> bool:
     """Whether the native objective can take its place: a closed form, or few emission parameters."""
     model, space = objective.model, objective.space
     if not isinstance(model, HMM) or not _has_loops(objective.scheme):
-        return False
-    leaves = {name: leaf for name, leaf, _ in space.leaves()}
-    if not all(isinstance(leaves[name], (Simplex, Frozen)) for name in CHAIN):
         return False
     steps, states = _steps(objective), model.n_states
     if 8 * len(steps.index) * states * (_ARRAYS * LANES + 2 * states) > _MOST_BYTES:
@@ -183,8 +179,8 @@ class NativeChainObjective(ChainObjective):
         params = dict(values.alone())
         shares = np.zeros((len(self.prepared.rows.counts), self.model.n_states))
         shares[self.steps.places] = found.shares[..., 0]
-        counts = (found.firsts[..., 0].sum(0), found.pairs[..., 0].sum(0), shares)
-        new = self.model.maximise_counts(params, *counts, self.prepared.rows)
+        counts = self.steps.gathered(found.firsts[..., 0], found.pairs[..., 0], self.parts.tables)
+        new = self.model.maximise_counts(params, *counts, shares, self.prepared)
         return float(value[0]), self.free_or_none(new)
 
     @property
@@ -312,9 +308,7 @@ class NativeChainObjective(ChainObjective):
             found = np.empty(scored[some].shape)
             for fold, chosen in enumerate(scored[some]):
                 steps, taken = self.steps.some(chosen)
-                part = replace(
-                    given, weights=given.weights[taken], coefficients=given.coefficients[chosen]
-                )
+                part = given.some(chosen, taken)
                 found[fold] = -conditionals(steps, part, fold).values
             return found
 

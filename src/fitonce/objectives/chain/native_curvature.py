@@ -56,7 +56,7 @@ def products(parts: Parts, point: Point, directions: np.ndarray | None = None) -
     found, counted = np.empty((size if directions is None else len(directions), size)), point.counted()
     for some, moved in parts.directions(point, directions):
         along = tangents(point, moved, counted)
-        found[some] = parts.moved_back(point, along.reach, along.firsts[0], along.pairs[0])
+        found[some] = parts.moved_back(point, along.reach, along.firsts, along.pairs)
     complete = parts.complete(point, counted)
     return -(found + (complete if directions is None else directions @ complete))
 
@@ -84,10 +84,16 @@ def _add_links(parts: Parts, point: Point, moved: Any, along: Tangents, slopes: 
     _, first, move = moved
     known, links = point.known, along.links
     begins, seen = parts.steps.starts[:-1], parts.steps.seen
-    links += np.tensordot(parts.transitions(known), move[0], ((1, 2), (0, 1)))
-    logs = point.given.initial[0, :, 0]
-    start = np.einsum("nkm,k->nm", along.reach[begins], np.where(np.isfinite(logs), logs, 0.0))
-    start += known.nodes[begins] @ first[0]
+    passed = parts.transitions(known)
+    if len(move) > 1:
+        links += np.einsum("tij,tijm->tm", passed, move)
+    else:
+        links += np.tensordot(passed, move[0], ((1, 2), (0, 1)))
+    logs = np.broadcast_to(point.given.initial[..., 0], known.nodes[begins].shape)
+    start = np.einsum("nkm,nk->nm", along.reach[begins], np.where(np.isfinite(logs), logs, 0.0))
+    start += np.einsum(
+        "nk,nkm->nm", known.nodes[begins], np.broadcast_to(first, along.reach[begins].shape)
+    )
     sites = slopes[:, : len(seen)]
     sites[:, begins] -= (start * seen[begins, None]).T
     links[begins] = 0.0
@@ -119,10 +125,13 @@ def slopes_of_sequences(parts: Parts, point: Point) -> np.ndarray:
     found = np.zeros((parts.program.space.size, len(steps.starts) - 1))
     shares = point.given.weights[:, :1, None] * nodes[..., None] * point.scores
     np.add.at(found, parts.own, np.moveaxis(steps.totals(shares), 0, -1))
-    moves = steps.totals(parts.transitions(point.known))
-    for name, counts in (("initial", nodes[steps.starts[:-1]]), ("transition", moves)):
-        if name in parts.simplexes:
-            places, entries = parts.simplexes[name]
-            excess = counts - counts.sum(-1, keepdims=True) * point.values[name]
-            found[places] = np.moveaxis(excess, 0, -1)[entries]
+    passed, begins = parts.transitions(point.known), steps.starts[:-1]
+    if steps.moves is None:
+        found += parts.chain.slopes(
+            point.values, nodes[begins].T[None], np.moveaxis(steps.totals(passed), 0, -1)[None]
+        )
+    else:
+        alone = np.zeros(len(begins)) if steps.alone is None else steps.alone
+        first, moves = parts.chain.each(point.values, nodes[begins], passed, (steps.moves, alone))
+        found += (first + steps.totals(moves)).T
     return -found

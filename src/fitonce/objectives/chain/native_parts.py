@@ -22,11 +22,12 @@ from fitonce.engines.native_chain import weights_of_steps
 from fitonce.models.emissions.base import Emission
 from fitonce.models.emissions.closed_forms import ClosedForms, Values
 from fitonce.models.emissions.stretched_forms import StretchedForms
+from fitonce.models.hidden.chain import CHAIN
+from fitonce.models.hidden.closed_chain import ClosedChain
 from fitonce.models.hmm import HMM
 from fitonce.objectives.base import Program
 from fitonce.objectives.chain.derived_forms import DerivedForms
 from fitonce.objectives.chain.passes import Conditionals, Posterior, conditionals
-from fitonce.objectives.chain.posteriors import CHAIN
 from fitonce.objectives.chain.steps import Potentials, Steps
 from fitonce.objectives.schemes import B, Increments, Structures
 
@@ -120,13 +121,16 @@ class Parts:
         return np.concatenate([np.zeros((states, 0), int), *found], 1)
 
     @cached_property
-    def simplexes(self) -> dict[str, tuple[np.ndarray, tuple[np.ndarray, ...]]]:
-        """For learned initial and transition probabilities: places in theta, and their entries."""
-        found = {}
-        for name, leaf, places in self.program.space.leaves():
-            if name in CHAIN and len(places):
-                found[name] = (places, tuple(np.array(leaf.coordinates()).T))
-        return found
+    def chain(self) -> ClosedChain:
+        return self.program.model.chain.closed(self.prepared.links, self.program.space)
+
+    @cached_property
+    def tables(self) -> tuple[int, int]:
+        """How many kinds of first states, and how many distinct transitions, there are."""
+        links = self.prepared.links
+        if links is None:
+            return 1, 1
+        return 2 if self.program.model.chain.end_prior is not None else 1, len(links.known)
 
     @_quiet
     def values(self, thetas: np.ndarray) -> Values:
@@ -136,8 +140,7 @@ class Parts:
     @_quiet
     def potentials(self, values: Values, weights: np.ndarray) -> Potentials:
         """At values with folds last, and weights (F, P) of sites or of sequences."""
-        with np.errstate(divide="ignore"):
-            initial, moves = (np.log(values[name])[None] for name in CHAIN)
+        initial, moves = self.steps.spread(*self.chain.logs(values))
         rows, seen = self.forms.log_density(values, self.steps.rows), self.steps.seen[:, None]
         folds, scheme = len(weights), self.program.scheme
         if isinstance(scheme, Structures):
@@ -183,22 +186,7 @@ class Parts:
 
     def log_prior(self, values: Values) -> np.ndarray:
         """(F,)."""
-        total = self.forms.log_prior(values, self.steps.rows)
-        for name, excess in self.excess.items():
-            logs = np.log(np.where(excess[..., None] != 0, values[name], 1.0))
-            total = total + np.sum(excess[..., None] * logs, tuple(range(excess.ndim)))
-        return total
-
-    @cached_property
-    def excess(self) -> dict[str, np.ndarray]:
-        """Dirichlet concentrations minus one of learned probabilities, zero outside their support."""
-        model, found = self.program.model, {}
-        for name in self.simplexes:
-            concentration = np.asarray(getattr(model, f"{name}_concentration"), float)
-            shape = (model.n_states,) * (1 if name == "initial" else 2)
-            excess = np.broadcast_to(concentration - 1.0, shape)
-            found[name] = np.where(model.possible(name), excess, 0.0)
-        return found
+        return self.forms.log_prior(values, self.steps.rows) + self.chain.log_prior(values)
 
     def pulled_back(self, values: Values, found: Posterior) -> np.ndarray:
         """(F, D) slopes of the log posterior, from expected counts."""
@@ -206,12 +194,8 @@ class Parts:
         slopes = np.zeros((self.program.space.size, found.shares.shape[-1]))
         own = self.forms.slopes(values, found.shares, rows) + self.forms.prior_slopes(values, rows)
         np.add.at(slopes, self.own, own)
-        for name, counts in (("initial", found.firsts.sum(0)), ("transition", found.pairs.sum(0))):
-            if name in self.simplexes:
-                places, entries = self.simplexes[name]
-                counts = counts + self.excess[name][..., None]
-                excess = counts - counts.sum(-2, keepdims=True) * values[name]
-                slopes[places] = excess[entries]
+        counts = self.steps.gathered(found.firsts, found.pairs, self.tables)
+        slopes += self.chain.slopes(values, *counts, prior=True)
         return slopes.T
 
     def directions(
@@ -220,7 +204,8 @@ class Parts:
         """Some directions (m, D) at a time, or some coordinates: their place, and derivatives of the
         log-potentials, in arrays of this thread that are valid until the next ones."""
         count = self.program.space.size if directions is None else len(directions)
-        width = 32 * point.known.nodes.size
+        states, varies = point.known.nodes.shape[1], self.steps.moves is not None
+        width = 32 * point.known.nodes.size * (states + 1 if varies else 1)
         room = memory.room(_DIRECTION_BYTES, width, "one direction of H")
         most = max(int(room // width), 1)
         for start in range(0, count, most):
@@ -234,8 +219,8 @@ class Parts:
                 by_state, own = point.scores.transpose(1, 0, 2), along.T[self.own]
                 np.matmul(by_state, own, out=emission.transpose(1, 0, 2))
                 emission *= point.given.weights[:, :1, None]
-            first, move = (self.log_slopes(name, point.values, along) for name in CHAIN)
-            yield some, (emission, first[None], move[None])
+            first, move = self.steps.spread(*self.chain.along(point.values, along))
+            yield some, (emission, np.ascontiguousarray(first), np.ascontiguousarray(move))
 
     def _emission_slopes(self, point: Point, some: slice) -> np.ndarray:
         """(T, K, m) derivatives of weighted log densities by some of the coordinates."""
@@ -246,15 +231,6 @@ class Parts:
             found[:, state, places[here] - some.start] = slopes
         return found
 
-    def log_slopes(self, name: str, values: Values, along: np.ndarray) -> np.ndarray:
-        """(K, m) or (K, K, m): derivatives of log probabilities along directions (m, D)."""
-        found = np.zeros((*values[name].shape, len(along)))
-        if name in self.simplexes:
-            places, entries = self.simplexes[name]
-            found[entries] = along[:, places].T
-            found -= np.einsum("...k,...km->...m", values[name], found)[..., None, :]
-        return np.where(values[name][..., None] > 0, found, 0.0)
-
     def moved_back(
         self, point: Point, shares: np.ndarray, firsts: np.ndarray, pairs: np.ndarray
     ) -> np.ndarray:
@@ -262,18 +238,14 @@ class Parts:
         found = np.zeros((shares.shape[-1], self.program.space.size))
         own = np.matmul(point.scores.transpose(1, 2, 0), shares.transpose(1, 0, 2))
         np.add.at(found.T, self.own, own)
-        for name, counts in (("initial", firsts), ("transition", pairs)):
-            if name in self.simplexes:
-                places, entries = self.simplexes[name]
-                total = counts.sum(-2, keepdims=True)
-                found[:, places] = (counts - total * point.values[name][..., None])[entries].T
-        return found
+        counts = self.steps.gathered(firsts, pairs, self.tables)
+        return found + self.chain.slopes(point.values, *counts).T
 
     def complete(self, point: Point, counted: np.ndarray, *, roughly: bool = False) -> np.ndarray:
         """(D, D) second derivatives of the log posterior, if counts of states (T, K) were given; or an
         approximation, that of `ClosedForms.metric`."""
         found = np.zeros((self.program.space.size, self.program.space.size))
-        rows, known = self.steps.rows, point.known
+        rows = self.steps.rows
         of_rows = [np.bincount(self.steps.index, column, len(rows.x)) for column in counted.T]
         shares = np.stack(of_rows, 1)
         second = self.forms.metric if roughly else self.forms.curvature
@@ -281,23 +253,17 @@ class Parts:
         own = own + self.forms.prior_curvature(point.values, rows)
         for places, block in zip(self.own, own, strict=True):
             found[np.ix_(places, places)] += block
-        scale = point.given.coefficients[:, 0]
-        begins, links = self.steps.starts[:-1], point.given.links_of(0)
-        firsts = (scale * links[begins]) @ known.nodes[begins]
-        into = scale[self.steps.sequence] * links
-        moves = np.einsum("ti,tij->ij", into[1:, None] * known.nodes[:-1], known.onward[1:])
-        for name, counts in (("initial", firsts), ("transition", moves)):
-            if name in self.simplexes:
-                self._set_simplex(name, counts + self.excess[name], point.values[name], found)
-        return found
+        firsts, moves = self._expected_moves(point)
+        return found + self.chain.curvature(point.values, firsts, moves)
 
-    def _set_simplex(
-        self, name: str, counts: np.ndarray, probability: np.ndarray, found: np.ndarray
-    ) -> None:
-        """Minus the covariance of draws from each row of probabilities; the coordinates of a parameter
-        follow each other."""
-        places, entries = self.simplexes[name]
-        p, total = probability[entries], counts.sum(-1)[entries[:-1]]
-        row = np.broadcast_to(entries[0] if len(entries) > 1 else 0, len(places))
-        block = np.where(row[:, None] == row, p[:, None] * p, 0.0) - np.diag(p)
-        found[places[0] : places[-1] + 1, places[0] : places[-1] + 1] = total[..., None] * block
+    def _expected_moves(self, point: Point) -> tuple[np.ndarray, np.ndarray]:
+        """Expected first states (S, K) and transitions (M, K, K), times weights."""
+        known, scale = point.known, point.given.coefficients[:, 0]
+        begins, links = self.steps.starts[:-1], point.given.links_of(0)
+        firsts = (scale * links[begins])[:, None] * known.nodes[begins]
+        into = scale[self.steps.sequence] * links
+        if self.steps.moves is None:
+            moves = np.einsum("ti,tij->ij", into[1:, None] * known.nodes[:-1], known.onward[1:])[None]
+        else:
+            moves = into[:, None, None] * self.transitions(known)
+        return self.steps.gathered(firsts, moves, self.tables)

@@ -19,6 +19,7 @@ from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.engines.chain import KERNELS, Kernel, best_path
 from fitonce.models.base import ChainModel
+from fitonce.models.hmm import HMM
 from fitonce.objectives import priors
 from fitonce.objectives.base import MANY_SEQUENCES, LinearMap, Program, Traits
 from fitonce.objectives.chain import observed_information, programs
@@ -105,8 +106,11 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         return not self._whole and bool(alike < MANY_SEQUENCES - 0.5)
 
     def transition(self, theta: np.ndarray) -> np.ndarray | None:
-        found = self.space.params_at(theta).get("transition")
-        return None if found is None else np.asarray(found)
+        params = self.space.params_at(theta)
+        if not isinstance(self.model, HMM):
+            found = params.get("transition")
+            return None if found is None else np.asarray(found)
+        return self.model.mean_moves(params, self.prepared)
 
     def bytes_per_loss(self, touched: int) -> int:
         """Losses of sequences read these only, losses of points all of the data."""
@@ -207,7 +211,8 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         """(T_n,) integers for each sequence, by the Viterbi algorithm."""
         chain = self.model.potentials(self.space.to_params(jax.device_put(theta)), self.prepared)
         ((_, unary, pairwise),) = A().terms(chain, jnp.ones(self.data.n_sites), self.layout)
-        paths, _ = best_path(unary, pairwise[None], self.layout.lengths)
+        pairwise = pairwise[None] if pairwise.ndim == 2 else pairwise
+        paths, _ = best_path(unary, pairwise, self.layout.lengths)
         return [np.asarray(path)[:length] for path, length in zip(paths, self.data.lengths, strict=True)]
 
     @in_float64

@@ -16,11 +16,11 @@ from fitonce.core.numerics import Array
 from fitonce.core.parameters import ParameterSpace
 from fitonce.engines import chain_groups as grouped
 from fitonce.engines import score_covariance as scores
+from fitonce.models.hidden.chain import CHAIN
 from fitonce.objectives.base import Program
 from fitonce.objectives.chain.layout import ChainLayout
 
 _CHUNK, _CHUNK_DEVICE = 2**28, 2**34  # bytes of scores at a time
-CHAIN = ("initial", "transition")
 
 
 @dataclass(frozen=True)

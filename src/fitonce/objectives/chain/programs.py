@@ -70,7 +70,8 @@ def posterior(
     flattened grid, with weights (F, sites)."""
     chain = chain_potentials(program, thetas, prepared)
     ((_, unary, pairwise),) = jax.vmap(lambda c, w: A().terms(c, w, layout))(chain, weights)
-    states = chain_engine.marginals(unary, pairwise[:, None], layout.lengths, program.kernel, at=slots)
+    pairwise = pairwise[:, None] if pairwise.ndim == 3 else pairwise
+    states = chain_engine.marginals(unary, pairwise, layout.lengths, program.kernel, at=slots)
     flat = chain.emission.reshape(len(thetas), -1, states.shape[-1])
     return jnp.take_along_axis(flat, slots[..., None], 1), states
 
@@ -79,7 +80,8 @@ def _single(program: Program, theta: Array, prepared: Any, layout: ChainLayout) 
     """(sites,) log p(x_t | x_-t), zero where nothing was observed."""
     chain = program.model.potentials(program.space.to_params(theta), prepared)
     emission = jnp.where(layout.observed[..., None], chain.emission, 0.0)
-    value = chain_engine.leave_one_out(emission, chain.initial, chain.transition[None], layout.lengths)
+    moves = chain.transition[None] if chain.transition.ndim == 2 else chain.transition
+    value = chain_engine.leave_one_out(emission, chain.initial, moves, layout.lengths)
     return value.ravel() if layout.slots is None else value.ravel()[layout.slots]
 
 
@@ -141,6 +143,7 @@ def sequence_losses(
         some, where = prepared.take(chosen), layout.take(chosen)
         chain = program.model.potentials(program.space.to_params(theta), some)
         ((_, unary, pairwise),) = Structures().terms(chain, jnp.ones(len(chosen)), where)
-        return -chain_engine.log_partition(unary, pairwise[None], where.lengths, program.kernel)
+        pairwise = pairwise[None] if pairwise.ndim == 2 else pairwise
+        return -chain_engine.log_partition(unary, pairwise, where.lengths, program.kernel)
 
     return jax.vmap(one)(thetas, scored)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.closed_forms import Observations
@@ -23,6 +24,8 @@ class Steps:
         seen: (T,) ones at steps where something was observed, zeros elsewhere.
         places: (R,) where the rows are among those of the prepared data, which has padding and, of equal
             rows, may have several.
+        moves: (T,) the distinct transition into each step, arbitrary at first ones; None: all are alike.
+        alone: (N,) whether a sequence ends with its first step; None: that makes no difference.
     """
 
     rows: Observations
@@ -30,6 +33,8 @@ class Steps:
     starts: np.ndarray
     seen: np.ndarray
     places: np.ndarray
+    moves: np.ndarray | None = None
+    alone: np.ndarray | None = None
 
     @classmethod
     def of(cls, data: Sequences, prepared: Prepared, distinct: bool = False) -> Steps:
@@ -50,7 +55,13 @@ class Steps:
         rows = Observations(x, mask, counts, constant, np.asarray(arrays.covariates, float)[chosen])
         starts = np.concatenate([[0], np.cumsum(data.lengths)]).astype(np.int64)
         seen = data.observed.any(-1).ravel()[slots].astype(float)
-        return cls(rows, index, starts, seen, chosen)
+        moves = alone = None
+        if prepared.links is not None:
+            before = np.asarray(prepared.links.index)
+            moves = np.concatenate([np.zeros_like(before[:, :1]), before], 1).ravel()[slots]
+            alone = np.asarray(prepared.links.alone, int)
+            alone = alone if alone.any() else None
+        return cls(rows, index, starts, seen, chosen, moves, alone)
 
     @property
     def sequence(self) -> np.ndarray:
@@ -81,7 +92,34 @@ class Steps:
         """Some of the sequences (n,), with all rows, and which steps they are."""
         taken = np.concatenate([np.arange(*self.starts[n : n + 2]) for n in sequences])
         starts = np.concatenate([[0], np.cumsum(np.diff(self.starts)[sequences])])
-        return replace(self, index=self.index[taken], starts=starts, seen=self.seen[taken]), taken
+        moves = None if self.moves is None else self.moves[taken]
+        alone = None if self.alone is None else self.alone[sequences]
+        parts = (self.rows, self.index[taken], starts, self.seen[taken], self.places, moves, alone)
+        return Steps(*parts), taken
+
+    def spread(self, firsts: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What belongs to first states (S, ...) and to distinct transitions (M, ...), by sequence and
+        step; of length one where it is the same for all."""
+        firsts = firsts[:1] if self.alone is None else firsts[self.alone]
+        return firsts, moves if self.moves is None or len(moves) == 1 else moves[self.moves]
+
+    def gathered(
+        self, firsts: np.ndarray, moves: np.ndarray, tables: tuple[int, int]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The sums of what belongs to sequences and steps (or is summed already), as many as `tables`:
+        of kinds of first states and of distinct transitions."""
+        found = np.zeros((tables[0], *firsts.shape[1:]))
+        if self.alone is None:
+            found[0] = firsts.sum(0)
+        else:
+            np.add.at(found, self.alone, firsts)
+        if self.moves is None or len(moves) == 1:
+            return found, moves.sum(0, keepdims=True)
+        inside = ~self.is_first
+        size = (tables[1], inside.sum())
+        ones = sparse.csr_array((np.ones(size[1]), (self.moves[inside], np.arange(size[1]))), size)
+        summed = ones @ moves[inside].reshape(size[1], -1)
+        return found, summed.reshape(tables[1], *moves.shape[1:])
 
     def differences(self, values: np.ndarray) -> np.ndarray:
         """(T, F) each step's value minus that of the next; after the last of a sequence, zero."""
@@ -137,6 +175,12 @@ class Potentials:
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         alone = {name: array[..., fold, None] for name, array in parts.items() if array is not None}
         return Potentials(**alone)
+
+    def some(self, sequences: np.ndarray, steps: np.ndarray) -> Potentials:
+        """Those of some of the sequences (n,), whose steps are (t,); without links and increments."""
+        initial = self.initial if len(self.initial) == 1 else self.initial[sequences]
+        moves = self.moves if len(self.moves) == 1 else self.moves[steps]
+        return Potentials(self.rows, self.weights[steps], initial, moves, self.coefficients[sequences])
 
     def links_of(self, fold: int) -> np.ndarray:
         """(T,)."""

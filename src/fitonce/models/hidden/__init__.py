@@ -1,0 +1,1 @@
+"""The hidden chain of an HMM: its parameters, prior and log-potentials, and their derivatives."""

@@ -1,0 +1,259 @@
+"""Hidden chains with covariates in transitions, a stationary beginning, or ends of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import enumeration
+import fitonce as fo
+from fitonce.core.numerics import in_float64
+from fitonce.models.hidden.stationary import stationary
+from fitonce.objectives.chain.native import best_objective
+from fitonce.objectives.schemes import A, B, Increments, Structures
+
+SUPPORT = np.array([[True, True, False], [True, True, True], [False, True, True]])
+KINDS = {
+    "covariates": {"transition_covariates": ["u0", "u1"], "stickiness": 2.0},
+    "covariates-support": {"transition_covariates": ["u1"], "support": SUPPORT},
+    "covariates-frozen": {
+        "transition_covariates": ["u1"],
+        "frozen": {"transition": np.full((3, 3), 1 / 3)},
+    },
+    "stationary": {"stationary": True},
+    "stationary-support": {"stationary": True, "support": SUPPORT},
+    "ends": {"end_prior": (1.1, 1.2)},
+    "ends-covariates": {"end_prior": (1.1, 1.2), "transition_covariates": ["u0"]},
+}
+SCHEMES = [A(), B(), B(per_transition=True), Structures(), Increments()]
+
+
+def _data(lengths=(7, 4, 1, 6), seed=0):
+    rng, parts, known = np.random.default_rng(seed), [], []
+    for steps in lengths:
+        z = np.cumsum(rng.random(steps) < 0.3) % 3
+        parts.append(rng.poisson(np.array([2.0, 7.0, 15.0])[z]).astype(float))
+        known.append(rng.normal(size=(steps, 2)))
+    parts[0][3] = np.nan
+    return fo.sequences(parts, covariates=known)
+
+
+def _at(kind, data, kernel=None, seed=1):
+    model = fo.models.HMM(3, "poisson", **KINDS[kind])
+    objective, rng = best_objective(model, data, kernel), np.random.default_rng(seed)
+    start = objective.space.to_free(model.start(objective.prepared, rng))
+    return objective, start + 0.3 * rng.normal(size=len(start))
+
+
+def _by_paths(kind, data, params):
+    """log p(x) from sums over all paths, written as the documents say it."""
+    options, total = KINDS[kind], 0.0
+    base = np.asarray(params["transition"])
+    names = options.get("transition_covariates", [])
+    ends = np.asarray(params["end"]) if "end" in params else None
+    for n, steps in enumerate(data.lengths):
+        unary = np.zeros((steps, 3))
+        for t in range(steps):
+            if data.observed[n, t, 0]:
+                rate = np.asarray(params["rate"])[:, 0]
+                factorial = np.sum(np.log(np.arange(1, data.values[n, t, 0] + 1)))
+                unary[t] = data.values[n, t, 0] * np.log(rate) - rate - factorial
+        if "initial" in params:
+            first = np.asarray(params["initial"])
+        else:
+            values, vectors = np.linalg.eig(base.T)
+            first = np.real(vectors[:, np.argmax(np.real(values))])
+            first = first / first.sum()
+        unary[0] += np.log(first)
+        moves = np.zeros((steps - 1, 3, 3))
+        for t in range(1, steps):
+            odds = base.copy()
+            for q, name in enumerate(names):
+                u = data.covariates[n, t, data.covariate_names.index(name)]
+                odds = odds * np.exp(u * np.asarray(params["transition_coefficients"])[..., q])
+            odds = odds / odds.sum(1, keepdims=True)
+            moves[t - 1] = odds if ends is None else odds * (1 - ends)[:, None]
+        if ends is not None:
+            unary[-1] += np.log(ends)
+        with np.errstate(divide="ignore"):
+            total += enumeration.log_partition(unary, np.log(moves))
+    return total
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_likelihood_is_that_of_all_paths(kind):
+    data = _data()
+    objective, theta = _at(kind, data)
+    params = objective.space.params_at(theta)
+    found = objective.log_likelihoods(theta[None], objective.base[None])[0]
+    assert found == pytest.approx(_by_paths(kind, data, params), abs=1e-10)
+
+
+def _differences(function, theta, step=1e-5):
+    unit = step * np.eye(len(theta))
+    ahead, behind = (function(theta + sign * unit) for sign in (1.0, -1.0))
+    return (ahead - behind) / (2.0 * step)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES[:-1], ids=["A", "B", "B transitions", "structures"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_derivatives_are_limits_of_differences(kind, scheme):
+    objective, theta = _at(kind, _data())
+    objective = objective.with_scheme(scheme)
+    rng = np.random.default_rng(2)
+    weights = objective.base * rng.choice([0.0, 1.0], len(objective.base), p=[0.2, 0.8])
+
+    def values(thetas):
+        return objective.values_and_gradients(thetas, np.tile(weights, (len(thetas), 1)))
+
+    slope = values(theta[None])[1][0]
+    np.testing.assert_allclose(slope, _differences(lambda t: values(t)[0], theta), atol=2e-7)
+    hessian = objective.hessians(theta[None], weights[None])[0]
+    np.testing.assert_allclose(hessian, _differences(lambda t: values(t)[1], theta), atol=2e-6)
+    if scheme == B(per_transition=True):
+        return  # its coordinates are not the weights
+    base = objective.base
+    moved = np.flatnonzero(base)[:4]
+    up, down = (np.tile(base, (len(moved), 1)) for _ in range(2))
+    up[np.arange(len(moved)), moved] += 1e-5
+    down[np.arange(len(moved)), moved] -= 1e-5
+    thetas = np.tile(theta, (len(moved), 1))
+    along = [objective.values_and_gradients(thetas, w)[1] for w in (up, down)]
+    np.testing.assert_allclose(
+        objective.cross(theta)[:, moved], ((along[0] - along[1]) / 2e-5).T, atol=2e-6
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@in_float64
+def test_the_native_engine_agrees_with_jax(kind):
+    data = _data((30, 12, 1, 25))
+    native, theta = _at(kind, data)
+    compiled, _ = _at(kind, data, "scan")
+    for scheme in SCHEMES:
+        ours, theirs = native.with_scheme(scheme), compiled.with_scheme(scheme)
+        at = (theta[None], ours.base[None])
+        for one, other in (
+            *zip(ours.values_and_gradients(*at), theirs.values_and_gradients(*at), strict=True),
+            (ours.hessians(*at), theirs.hessians(*at)),
+            (ours.cross(theta), theirs.cross(theta)),
+        ):
+            np.testing.assert_allclose(one, other, atol=1e-9)
+    for one, other in zip(native.leave_one_out(theta), compiled.leave_one_out(theta), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-10)
+    np.testing.assert_allclose(
+        native.state_probabilities(theta), compiled.state_probabilities(theta), atol=1e-12
+    )
+    for one, other in zip(native.decode(theta), compiled.decode(theta), strict=True):
+        np.testing.assert_array_equal(one, other)
+    value, new = native.m_step(theta)
+    by_jax, also = compiled.m_step(theta)
+    assert value == pytest.approx(by_jax, abs=1e-9)
+    np.testing.assert_allclose(new, also, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_em_steps_lower_the_objective(kind):
+    objective, theta = _at(kind, _data((30, 12, 1, 25)))
+    values = []
+    for _ in range(6):
+        value, theta = objective.m_step(theta)
+        values.append(value)
+    assert (np.diff(values) < 1e-9).all()
+
+
+def test_a_stationary_distribution_stays_what_it_is():
+    rng = np.random.default_rng(0)
+    for states in (1, 2, 5):
+        moves = rng.dirichlet(np.full(states, 0.3), states)
+        share = stationary(moves, np)
+        np.testing.assert_allclose(share @ moves, share, atol=1e-13)
+        assert share.sum() == pytest.approx(1.0)
+
+
+def _simulated(steps, seed, slope=1.5):
+    """Two states; a covariate changes how often they change, each way by its own slope."""
+    rng = np.random.default_rng(seed)
+    u, z = rng.normal(size=steps), np.zeros(steps, int)
+    for t in range(1, steps):
+        logit = (-2.0 + slope * u[t]) if z[t - 1] == 0 else (-1.0 - 0.8 * u[t])
+        z[t] = z[t - 1] ^ (rng.random() < 1 / (1 + np.exp(-logit)))
+    return fo.sequences(rng.normal(3.0 * z, 1.0), covariates={"heat": u})
+
+
+def test_coefficients_of_transitions_are_recovered_within_their_standard_errors():
+    fit = fo.fit(fo.models.HMM(2, "gaussian", transition_covariates=["heat"]), _simulated(3000, 0))
+    found = fit.params["transition_coefficients"][..., 0]
+    first = int(np.argmin(np.ravel(fit.params["mean"])))
+    table = fit.to_dataframe()
+    errors = dict(zip(table["name"], table["se"], strict=True))
+    for here, true in ((first, 1.5), (1 - first, -0.8)):
+        se = errors[f"transition_coefficients[{here},{1 - here},0]"]
+        assert abs(found[here, 1 - here] - true) < 3.0 * se
+        assert se < 0.3
+    assert (np.diag(found) == 0).all()
+
+
+def test_units_of_covariates_in_transitions_do_not_matter():
+    data = _simulated(200, 3)
+    scaled = fo.sequences(data.values[0, :, 0], covariates={"heat": 1e6 * data.covariates[0, :, 0]})
+    model = fo.models.HMM(2, "gaussian", transition_covariates=["heat"])
+    plain, other = fo.fit(model, data), fo.fit(model, scaled)
+    assert plain.ok, plain.status
+    assert other.ok, other.status
+    assert plain.value == pytest.approx(other.value, abs=1e-7)
+    np.testing.assert_allclose(
+        plain.params["transition_coefficients"], 1e6 * other.params["transition_coefficients"], rtol=1e-4
+    )
+
+
+def test_folds_of_a_model_with_covariates_in_transitions_are_those_of_refits():
+    data = _simulated(150, 5)
+    fit = fo.fit(fo.models.HMM(2, "gaussian", transition_covariates=["heat"]), data)
+    folds = fo.folds.blocks(data, percent=10, n=5, seed=0)
+    quick, exact = fo.cross_validate(fit, folds), fo.cross_validate(fit, folds, method="exact")
+    good = quick.folds["verdict"] == "good"
+    assert good.any()
+    np.testing.assert_allclose(quick.folds["loss"][good], exact.folds["loss"][good], atol=1e-4)
+
+
+def test_states_ahead_follow_the_covariates_of_the_future():
+    fit = fo.fit(fo.models.HMM(2, "gaussian", transition_covariates=["heat"]), _simulated(800, 1))
+    calm = fit.forecast(3, covariates={"heat": [-2.0] * 3}).state_probabilities
+    hot = fit.forecast(3, covariates={"heat": [2.0] * 3}).state_probabilities
+    high = int(np.argmax(np.ravel(fit.params["mean"])))
+    assert (hot[:, high] > calm[:, high]).all()
+    moves = fit.model.chain.moves_at(fit.params, np.array([[2.0]]))[0]
+    np.testing.assert_allclose(hot[1] @ moves, hot[2], atol=1e-12)
+    assert len(fit.sample(5, covariates={"heat": np.zeros(5)}).states) == 5
+    assert fit.simulate(0).values.shape == fit.data.values.shape
+    with pytest.raises(ValueError, match=r"depends on \['heat'\]: give covariates"):
+        fit.forecast(2)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"transition_covariates": "heat"}, "transition_covariates must be a list of names, got 'heat'"),
+        ({"transition_covariates": ["a", "a"]}, "transition_covariates must differ"),
+        ({"transition_covariates": [1]}, "must be names of covariates, got 1"),
+        ({"transition_scale": -1.0}, "transition_scale must be a positive number or None, got -1"),
+        ({"end_prior": (0.0, 1.0)}, "end_prior must be two positive numbers or None"),
+        ({"stickiness": -1}, "stickiness must be a non-negative number, got -1"),
+        ({"stationary": True, "end_prior": (1.1, 1.1)}, "the same at every step"),
+        ({"stationary": True, "frozen": {"initial": [0.5, 0.5]}}, "derives the initial distribution"),
+        ({"stationary": True, "support": np.triu(np.ones((2, 2), bool))}, "all states reach each other"),
+    ],
+)
+def test_chains_that_make_no_sense_are_refused(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fo.models.HMM(2, "poisson", **options)
+
+
+def test_covariates_that_are_missing_or_constant_are_refused():
+    model = fo.models.HMM(2, "poisson", transition_covariates=["heat"])
+    with pytest.raises(ValueError, match="needs a covariate 'heat' in the data, but it has none"):
+        fo.fit(model, [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"covariate 'heat' is constant \(2\); leave it out"):
+        fo.fit(model, fo.sequences([1.0, 2.0, 3.0], covariates={"heat": [2.0] * 3}))
