@@ -32,6 +32,7 @@ BEYOND = {
     "optima": "optima:main",
     "coverage": "coverage:main",
     "selection": "selection:main",
+    "glm-hmm": "glm_hmm:main",
 }
 """What the paper does not have."""
 
