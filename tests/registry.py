@@ -219,6 +219,8 @@ def entries() -> list[Entry]:
               _switching(), sequences=True, slow=True),
         Entry("stationary", fo.models.HMM(2, "poisson", stationary=True), _switching(), sequences=True,
               slow=True),
+        Entry("durations", fo.models.HMM(2, "poisson", durations="negative-binomial", stages=3),
+              _switching(), sequences=True, slow=True),
         Entry("ends", fo.models.HMM(2, "poisson", end_prior=(1.1, 1.1)), _switching(), sequences=True,
               slow=True),
         Entry("potts-regression", fo.models.PottsMixture(

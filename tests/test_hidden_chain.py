@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pytest
+from scipy import stats
 
 import enumeration
 import fitonce as fo
@@ -22,6 +25,13 @@ KINDS = {
     },
     "stationary": {"stationary": True},
     "stationary-support": {"stationary": True, "support": SUPPORT},
+    "durations": {"durations": "negative-binomial", "stages": 3},
+    "durations-poisson": {"durations": "poisson", "stages": 4, "support": SUPPORT},
+    "durations-frozen": {
+        "durations": "negative-binomial",
+        "stages": 2,
+        "frozen": {"dwell_size": np.array([1.0, 2.0, 3.0])},
+    },
     "ends": {"end_prior": (1.1, 1.2)},
     "ends-covariates": {"end_prior": (1.1, 1.2), "transition_covariates": ["u0"]},
 }
@@ -48,6 +58,8 @@ def _at(kind, data, kernel=None, seed=1):
 def _by_paths(kind, data, params):
     """log p(x) from sums over all paths, written as the documents say it."""
     options, total = KINDS[kind], 0.0
+    if "durations" in options:
+        return _by_durations(options, data, params)
     base = np.asarray(params["transition"])
     names = options.get("transition_covariates", [])
     ends = np.asarray(params["end"]) if "end" in params else None
@@ -55,9 +67,7 @@ def _by_paths(kind, data, params):
         unary = np.zeros((steps, 3))
         for t in range(steps):
             if data.observed[n, t, 0]:
-                rate = np.asarray(params["rate"])[:, 0]
-                factorial = np.sum(np.log(np.arange(1, data.values[n, t, 0] + 1)))
-                unary[t] = data.values[n, t, 0] * np.log(rate) - rate - factorial
+                unary[t] = _log_densities(data, n, params)[t]
         if "initial" in params:
             first = np.asarray(params["initial"])
         else:
@@ -77,6 +87,51 @@ def _by_paths(kind, data, params):
             unary[-1] += np.log(ends)
         with np.errstate(divide="ignore"):
             total += enumeration.log_partition(unary, np.log(moves))
+    return total
+
+
+def _log_densities(data, n, params):
+    """(T, K) of one sequence, zero where missing."""
+    x, rate = data.values[n, : data.lengths[n]], np.asarray(params["rate"])[:, 0]
+    found = stats.poisson.logpmf(x, rate)
+    return np.where(data.observed[n, : data.lengths[n]], found, 0.0)
+
+
+def _durations(options, params, state, longest):
+    """(longest,) probabilities of lasting 1, 2, ... steps; after the stages as the last one has it."""
+    mean, m = np.asarray(params["dwell"])[state], options["stages"]
+    if options["durations"] == "poisson":
+        law = stats.poisson(mean - 1)
+    else:
+        size = np.asarray(params["dwell_size"])[state]
+        law = stats.nbinom(size, size / (size + mean - 1))
+    hazard = np.array([law.pmf(r - 1) / law.sf(r - 2) for r in range(1, m + 1)])
+    hazard = np.append(hazard, np.full(longest, hazard[-1]))[:longest]
+    return hazard * np.cumprod(np.append(1.0, 1.0 - hazard[:-1])), np.cumprod(1.0 - hazard)
+
+
+def _by_durations(options, data, params):
+    """log p(x) from sums over all ways to cut sequences into states that last: no stages."""
+    initial, follow = np.asarray(params["initial"]), np.asarray(params["transition"])
+    total = 0.0
+    for n, steps in enumerate(data.lengths):
+        density = _log_densities(data, n, params)
+        laws = [_durations(options, params, k, steps) for k in range(3)]
+
+        @lru_cache
+        def rest(begin, state, density=density, laws=laws, steps=steps):
+            """p(x from `begin` on), if a state begins there."""
+            found = 0.0
+            for lasts in range(1, steps - begin + 1):
+                here = np.exp(density[begin : begin + lasts, state].sum())
+                if begin + lasts == steps:  # it may last longer
+                    found += here * (laws[state][0][lasts - 1] + laws[state][1][lasts - 1])
+                else:
+                    after = [follow[state, j] * rest(begin + lasts, j) for j in range(3)]
+                    found += here * laws[state][0][lasts - 1] * sum(after)
+            return found
+
+        total += np.log(sum(initial[k] * rest(0, k) for k in range(3)))
     return total
 
 
@@ -232,6 +287,52 @@ def test_states_ahead_follow_the_covariates_of_the_future():
         fit.forecast(2)
 
 
+def _lasting(steps=600, seed=2):
+    """Two states that last 8 and 4 steps, give or take two."""
+    rng, z = np.random.default_rng(seed), []
+    while len(z) < steps:
+        state = len(z) and 1 - z[-1]
+        z += [state] * (1 + rng.poisson([7.0, 3.0][state]))
+    return np.array(z[:steps]), rng.normal(2.5 * np.array(z[:steps]))
+
+
+@lru_cache
+def _lasting_fit():
+    return fo.fit(fo.models.HMM(2, "gaussian", durations="poisson", stages=16), _lasting()[1])
+
+
+def test_durations_are_recovered_and_beat_geometric_ones():
+    z, x = _lasting()
+    fit = _lasting_fit()
+    assert fit.ok, fit.status
+    first = int(np.argmin(np.ravel(fit.params["mean"])))
+    table = fit.to_dataframe().set_index("name")
+    for state, true in ((first, 8.0), (1 - first, 4.0)):
+        row = table.loc[f"dwell[{state}]"]
+        assert abs(row["value"] - true) < 3.0 * row["se"]
+    assert fit.log_likelihood > fo.fit(fo.models.GaussianHMM(2), x).log_likelihood + 10
+    posterior, path = fit.posterior(), fit.decode()[0]
+    assert posterior.shape == (600, 2)
+    np.testing.assert_allclose(posterior.sum(1), 1.0)
+    assert ((path == first) == (z == 0)).mean() > 0.95
+    np.testing.assert_allclose(fit.states()["dwell"], fit.params["dwell"])
+
+
+def test_paths_ahead_of_states_with_durations_last_as_long():
+    fit = _lasting_fit()
+    drawn = fit.sample(4000, seed=1).states
+    ends = np.flatnonzero(np.diff(drawn))
+    lasted, which = np.diff(ends), drawn[ends[1:]]
+    for state in (0, 1):
+        mean = fit.params["dwell"][state]
+        here = lasted[which == state]
+        assert abs(here.mean() - mean) < 4.0 * np.sqrt(mean / len(here))
+        assert here.var() < 0.5 * mean**2  # a geometric distribution has more than mean (mean - 1)
+    forecast = fit.forecast(3, n=4000, seed=0)
+    shares = np.stack([(forecast.states == k).mean(0) for k in (0, 1)], 1)
+    np.testing.assert_allclose(shares, forecast.state_probabilities, atol=0.03)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -241,6 +342,10 @@ def test_states_ahead_follow_the_covariates_of_the_future():
         ({"transition_scale": -1.0}, "transition_scale must be a positive number or None, got -1"),
         ({"end_prior": (0.0, 1.0)}, "end_prior must be two positive numbers or None"),
         ({"stickiness": -1}, "stickiness must be a non-negative number, got -1"),
+        ({"durations": "gamma"}, "durations must be one of negative-binomial, poisson or None"),
+        ({"durations": "poisson", "stages": 0}, "stages must be a positive integer, got 0"),
+        ({"durations": "poisson", "stationary": True}, "durations cannot be combined with"),
+        ({"durations": "poisson", "support": np.eye(2)}, "a state to go to from each state"),
         ({"stationary": True, "end_prior": (1.1, 1.1)}, "the same at every step"),
         ({"stationary": True, "frozen": {"initial": [0.5, 0.5]}}, "derives the initial distribution"),
         ({"stationary": True, "support": np.triu(np.ones((2, 2), bool))}, "all states reach each other"),

@@ -34,12 +34,14 @@ class Ahead(NamedTuple):
 
 
 class FittedHMM(NamedTuple):
-    """An HMM with the values of its parameters, the data, and p(z_t = k | data) at their steps."""
+    """An HMM with the values of its parameters, the data, and p(z_t = k | data) at their steps; where
+    states have durations, also of their stages."""
 
     model: HMM
     params: Params
     data: Sequences
     posterior: np.ndarray
+    stages: np.ndarray
 
     @classmethod
     def of(cls, fit: Fit, verb: str) -> FittedHMM:
@@ -47,7 +49,11 @@ class FittedHMM(NamedTuple):
         if not isinstance(fit.model, HMM):
             raise ValueError(f"{verb} needs an HMM, got {type(fit.model).__name__}")
         params = {name: np.asarray(value) for name, value in fit.params.items()}
-        return cls(fit.model, params, fit.data, fit.posterior())
+        posterior = fit.posterior()
+        stages = posterior
+        if fit.model.chain.n_stages > 1:
+            stages = fit.objective.hidden_probabilities(fit.theta)  # type: ignore[attr-defined]
+        return cls(fit.model, params, fit.data, posterior, stages)
 
     def sample(self, n: int, seed: int, covariates: Any) -> Drawn:
         _require_count("n", n)
@@ -80,11 +86,12 @@ class FittedHMM(NamedTuple):
         sequence %= data.n_sequences
         end = int(data.lengths[sequence])
         ahead = self._beyond(covariates, steps, end)
-        shares = np.empty((steps, self.model.n_states))
-        now = self.posterior[data.offsets[sequence] + end - 1]
+        shares = np.empty((steps, self.model.n_hidden))
+        now = self.stages[data.offsets[sequence] + end - 1]
         for step, moves in enumerate(self.model.chain.moves_at(self.params, ahead.links)):
             now = shares[step] = now @ moves
         drawn = self._paths(n, shares[0], ahead, self._last_steps(sequence), seed)
+        shares = self.model.by_states(shares)
         observed = np.where(self._known, data.values, np.nan)[sequence, :end]
         circular = self.model.emission.circular(len(data.channels))
         return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular)
@@ -115,7 +122,8 @@ class FittedHMM(NamedTuple):
         """(K,) the distribution of states in the long run, from the initial one; the mean over a cycle,
         where they follow each other in one."""
         lazy = 0.5 * (np.eye(self.model.n_states) + moves)
-        found = self.model.chain.first(self.params) @ np.linalg.matrix_power(lazy, 2**40)
+        first = self.model.by_states(self.model.chain.first(self.params))
+        found = first @ np.linalg.matrix_power(lazy, 2**40)
         return found / found.sum()  # rounding adds up in so many products
 
     @property
@@ -184,6 +192,7 @@ class FittedHMM(NamedTuple):
             states[:, step] = (rng.random(count)[:, None] >= below).sum(-1)
             if step + 1 < steps:
                 probabilities = moves[step + 1][states[:, step]]
+        states //= self.model.chain.n_stages
         if not emission.lags:
             every = np.broadcast_to(known, (count, *known.shape)).reshape(count * steps, -1)
             values = emission.draw(self.params, states.ravel(), every, rng)

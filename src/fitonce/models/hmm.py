@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fitonce.core.constraints import Constraint
-from fitonce.core.deferred import jax, pytree
+from fitonce.core.deferred import jax, jnp, pytree
 from fitonce.core.numerics import Array, EitherArray, as_numbers, is_count, is_number
 from fitonce.core.parameters import Params, freeze
 from fitonce.core.small_factors import without_lapack
@@ -23,8 +23,9 @@ from fitonce.models.emissions.base import (
     observations,
 )
 from fitonce.models.emissions.by_name import read_emission
-from fitonce.models.hidden.chain import CHAIN, HiddenChain
+from fitonce.models.hidden.chain import HiddenChain
 from fitonce.models.hidden.links import Links
+from fitonce.models.hidden.names import CHAIN
 from fitonce.models.potentials import Chain
 
 
@@ -81,6 +82,11 @@ class HMM:
             parameter `initial`.
         end_prior: sequences end by themselves, with a probability `end` in each state that has this
             Beta prior, such as (1.1, 1.1); None: their lengths are given.
+        durations: "negative-binomial" or "poisson", of the steps after the first that a state lasts,
+            with mean durations `dwell` (K,) and `dwell_size` (K,); `transition` then says which state
+            follows. None: geometric, as those of any Markov chain.
+        stages: by how many stages a state's duration is modelled: longer ones have a geometric tail.
+            Work grows with their square.
     """
 
     n_states: int
@@ -95,6 +101,8 @@ class HMM:
     transition_scale: float | None = 10.0
     stationary: bool = False
     end_prior: tuple[float, float] | None = None
+    durations: str | None = None
+    stages: int = 10
 
     def __post_init__(self) -> None:
         if not is_count(self.n_states):
@@ -158,7 +166,23 @@ class HMM:
             self.transition_scale,
             self.stationary,
             self.end_prior,
+            self.durations,
+            self.stages,
         )
+
+    @property
+    def n_hidden(self) -> int:
+        """How many states the engine sees: stages, where states have durations."""
+        return self.n_states * self.chain.n_stages
+
+    def by_states(self, of_stages: Any, axis: int = -1) -> Any:
+        """Sums over the stages of each state, of an axis (E,) that becomes (K,)."""
+        stages = self.chain.n_stages
+        if stages == 1:
+            return of_stages
+        axis %= of_stages.ndim
+        shape = (*of_stages.shape[:axis], self.n_states, stages, *of_stages.shape[axis + 1 :])
+        return of_stages.reshape(shape).sum(axis + 1)
 
     def __str__(self) -> str:
         return f"HMM, {counted(self.n_states, 'state')}, {self.emission.name} emission"
@@ -174,7 +198,7 @@ class HMM:
 
     def maximise(self, params: Params, expected: Chain, prepared: Prepared) -> Params:
         """The M step of EM, given the expected count of each potential."""
-        shares = np.asarray(expected.emission).reshape(-1, self.n_states)
+        shares = self.by_states(np.asarray(expected.emission).reshape(-1, self.n_hidden))
         if prepared.index is not None:
             steps, shares = shares, np.zeros((len(prepared.rows.counts), self.n_states))
             np.add.at(shares, np.asarray(prepared.index).ravel(), steps)
@@ -257,8 +281,8 @@ class HMM:
         table = 32 * len(prepared.rows.x) * (prepared.rows.largest + 1)
         if prepared.index is None:  # residuals of every channel in every state
             table += 32 * self.n_states * prepared.rows.x.size
-        moves = 0 if prepared.links is None else 32 * self.n_states**2
-        return (80 * self.n_states + moves) * math.prod(prepared.grid) + table
+        moves = 0 if prepared.links is None else 32 * self.n_hidden**2
+        return (80 * self.n_hidden + moves) * math.prod(prepared.grid) + table
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         """(R, K) of the emission, whose shape is checked."""
@@ -275,4 +299,6 @@ class HMM:
         table = self.log_density(params, prepared.rows)
         index = prepared.index
         emission = table.reshape(*prepared.grid, self.n_states) if index is None else table[index]
+        if self.chain.n_stages > 1:
+            emission = jnp.repeat(emission, self.chain.n_stages, -1)
         return Chain(*self.chain.logs(params, prepared.links), emission)

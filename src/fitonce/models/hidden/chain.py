@@ -7,26 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.constraints import Constraint, Proportion, Simplex
+from fitonce.core.constraints import Constraint, Positive, Proportion, Simplex, as_tuples
 from fitonce.core.deferred import jax, jnp
-from fitonce.core.numerics import Array, is_number, safe_log
+from fitonce.core.numerics import Array, is_count, is_number, safe_log
 from fitonce.core.parameters import ParameterSpace, Params, freeze
-from fitonce.core.units import Contrasts, Units, stretch_of
+from fitonce.core.units import Contrasts, Units, in_units
 from fitonce.data.sequences import Sequences
-from fitonce.models.emissions.base import channel_moments, dirichlet_log_prior, is_pair
-from fitonce.models.hidden.closed_chain import (
-    ClosedChain,
-    CoefficientPrior,
-    DirichletPrior,
-    ProportionPrior,
-)
-from fitonce.models.hidden.closed_terms import ChainTerm, EndTerm, SoftmaxTerm, StationaryTerm
+from fitonce.models.emissions.base import channel_moments, dirichlet_log_prior, gamma_log_prior, is_pair
+from fitonce.models.hidden.closed_terms import SoftmaxTerm
+from fitonce.models.hidden.closing import closed_chain
+from fitonce.models.hidden.durations import DURATIONS, log_hazards
 from fitonce.models.hidden.links import Links
 from fitonce.models.hidden.maximise import newton
+from fitonce.models.hidden.names import COEFFICIENTS, SIZE_PRIOR
 from fitonce.models.hidden.stationary import is_unichain, stationary
-
-COEFFICIENTS = "transition_coefficients"
-CHAIN = ("initial", "transition", COEFFICIENTS, "end")  # parameters of a hidden chain
 
 
 @dataclass(frozen=True)
@@ -43,6 +37,8 @@ class HiddenChain:
     coefficient_scale: float | None = 10.0
     stationary: bool = False
     end_prior: tuple[float, float] | None = None
+    durations: str | None = None
+    stages: int = 10
 
     def __post_init__(self) -> None:
         for name in self.regressors:
@@ -55,6 +51,7 @@ class HiddenChain:
             raise ValueError(f"transition_scale must be a positive number or None, got {scale!r}")
         if self.end_prior is not None and not (is_pair(self.end_prior) and min(self.end_prior) > 0):
             raise ValueError(f"end_prior must be two positive numbers or None, got {self.end_prior!r}")
+        self._check_durations()
         if not self.stationary:
             return
         if self.regressors or self.end_prior is not None:
@@ -70,6 +67,29 @@ class HiddenChain:
         if not is_unichain(self.possible("transition")):
             raise ValueError("stationary=True needs a support by which all states reach each other")
 
+    def _check_durations(self) -> None:
+        if not is_count(self.stages):
+            raise ValueError(f"stages must be a positive integer, got {self.stages!r}")
+        if self.durations is None:
+            return
+        if self.durations not in DURATIONS:
+            raise ValueError(
+                f"durations must be one of {', '.join(DURATIONS)} or None, got {self.durations!r}"
+            )
+        if self.n_states < 2:
+            raise ValueError("durations need two states or more: a single one is never left")
+        if self.regressors or self.stationary or self.end_prior is not None:
+            raise ValueError(
+                "durations cannot be combined with transition_covariates, stationary or end_prior"
+            )
+        if not self.possible("transition").any(1).all():
+            raise ValueError("durations need a state to go to from each state, besides itself")
+
+    @property
+    def n_stages(self) -> int:
+        """Of each state; the hidden states of the engine are stages."""
+        return 1 if self.durations is None else self.stages
+
     @property
     def fixed(self) -> dict[str, Any]:
         """Frozen values by name."""
@@ -78,7 +98,8 @@ class HiddenChain:
     @property
     def is_plain(self) -> bool:
         """Whether the parameters are initial and transition probabilities, the same at every step."""
-        return not (self.regressors or self.stationary or self.end_prior is not None)
+        others = self.stationary or self.end_prior is not None or self.durations is not None
+        return not (self.regressors or others)
 
     @property
     def varies(self) -> bool:
@@ -89,7 +110,10 @@ class HiddenChain:
         """Which entries of the initial or transition probabilities may be positive."""
         given = self.initial_support if name == "initial" else self.support
         shape = (self.n_states,) * (1 if name == "initial" else 2)
-        return np.ones(shape, bool) if given is None else np.asarray(given)
+        found = np.ones(shape, bool) if given is None else np.asarray(given)
+        if name == "transition" and self.durations is not None:  # a state is left for another
+            return found & ~np.eye(self.n_states, dtype=bool)
+        return found
 
     def links(self, data: Sequences) -> Links | None:
         """None where transitions are the same at every step."""
@@ -118,7 +142,8 @@ class HiddenChain:
 
     def parameters(self, links: Links | None) -> dict[str, Constraint]:
         k = self.n_states
-        found: dict[str, Constraint] = {"transition": Simplex((k, k), self.support)}
+        moves = as_tuples(self.possible("transition").tolist()) if self.durations else self.support
+        found: dict[str, Constraint] = {"transition": Simplex((k, k), moves)}
         if not self.stationary:
             found["initial"] = Simplex((k,), self.initial_support)
         if self.regressors and links is not None:
@@ -127,6 +152,10 @@ class HiddenChain:
             found[COEFFICIENTS] = Contrasts.on(free, 1.0 / units)
         if self.end_prior is not None:
             found["end"] = Proportion((k,))
+        if self.durations is not None:
+            found["dwell"] = in_units(Positive((k,)), np.ones(k), np.ones(k))  # above one
+        if self.durations == "negative-binomial":
+            found["dwell_size"] = Positive((k,))
         return freeze(found, {name: value for name, value in self.fixed.items() if name in found})
 
     def _moments(self, links: Links) -> tuple[Any, Any]:
@@ -147,6 +176,10 @@ class HiddenChain:
         if self.end_prior is not None and links is not None:
             sequences, moves_in_all = len(links.alone), float(np.sum(links.counts))
             found["end"] = np.full(k, sequences / (sequences + max(moves_in_all, 1.0)))
+        if self.durations is not None:
+            found["dwell"] = np.full(k, 1.0 / (1.0 - stay))
+        if self.durations == "negative-binomial":
+            found["dwell_size"] = np.full(k, 2.0)
         return found | {n: np.asarray(value) for n, value in self.fixed.items() if n in found}
 
     def precision(self, links: Links) -> Any:
@@ -166,6 +199,8 @@ class HiddenChain:
         if self.end_prior is not None and "end" not in self.fixed:
             a, b = self.end_prior
             value += jnp.sum((a - 1.0) * jnp.log(params["end"]) + (b - 1.0) * jnp.log1p(-params["end"]))
+        if self.durations == "negative-binomial" and "dwell_size" not in self.fixed:
+            value += gamma_log_prior(params["dwell_size"], *SIZE_PRIOR)
         return value
 
     # --- log-potentials --------------------------------------------------------------------------------
@@ -175,6 +210,8 @@ class HiddenChain:
         moves = params["transition"]
         first = safe_log(stationary(moves, jnp) if self.stationary else params["initial"])
         moves = safe_log(moves)
+        if self.durations is not None:
+            return self._of_stages(params, first, moves)
         if links is None:
             return first, moves
         moves = jnp.broadcast_to(moves, (len(links.known), *moves.shape))
@@ -187,9 +224,26 @@ class HiddenChain:
             first = first + links.alone[:, None] * end
         return first, moves[links.index]
 
+    def _of_stages(self, params: Params, first: Array, moves: Array) -> tuple[Array, Array]:
+        """(E,) and (E, E), from those of states."""
+        m, k = self.stages, self.n_states
+        kind, size = str(self.durations), params.get("dwell_size")
+        leave, stay = log_hazards(kind, params["dwell"], size, m, jnp)
+        firsts = jnp.full((k, m), -jnp.inf).at[:, 0].set(first)
+        pairs = jnp.full((k, m, k, m), -jnp.inf)
+        pairs = pairs.at[:, :, :, 0].set(moves[:, None] + leave[:, :, None])
+        state, stage = np.divmod(np.arange(k * m), m)
+        onward = np.minimum(stage + 1, m - 1)
+        pairs = pairs.at[state, stage, state, 0].set(-jnp.inf)
+        pairs = pairs.at[state, stage, state, onward].set(stay.ravel())
+        return firsts.ravel(), pairs.reshape(k * m, k * m)
+
     def moves_at(self, params: Params, known: np.ndarray) -> np.ndarray:
-        """(h, K, K) probabilities of transitions into steps with covariates (h, Q), in NumPy."""
+        """(h, K, K) probabilities of transitions into steps with covariates (h, Q), in NumPy; of stages,
+        (h, E, E)."""
         base = np.asarray(params["transition"])
+        if self.durations is not None:
+            base = np.exp(self._stages_of(params)[1])
         if not self.regressors:
             return np.broadcast_to(base, (len(known), *base.shape))
         design = np.concatenate([np.ones((len(known), 1)), known], 1)
@@ -197,68 +251,32 @@ class HiddenChain:
         none = np.zeros((3, 0), int)
         return SoftmaxTerm(none[0], none, "transition", COEFFICIENTS, design).probabilities(values)
 
+    def _stages_of(self, params: Params) -> tuple[np.ndarray, np.ndarray]:
+        """Log-potentials of stages (E,) and (E, E), in NumPy."""
+        space = ParameterSpace(self.parameters(None))
+        values = {name: np.asarray(params[name])[..., None] for name, _, _ in space.leaves()}
+        first, moves = closed_chain(self, None, space).logs(values)
+        return first[0, :, 0], moves[0, ..., 0]
+
     def first(self, params: Params) -> np.ndarray:
-        """(K,) the initial distribution, in NumPy."""
+        """(K,) the initial distribution, in NumPy; of stages, (E,)."""
+        if self.durations is not None:
+            return np.exp(self._stages_of(params)[0])
         if self.stationary:
             return np.asarray(stationary(np.asarray(params["transition"]), np))
         return np.asarray(params["initial"])
 
     def mean_moves(self, params: Params, links: Links | None) -> np.ndarray:
         """(K, K) transition probabilities, on average over the steps."""
+        if self.durations is not None:
+            change = 1.0 / np.asarray(params["dwell"])
+            return np.diag(1.0 - change) + change[:, None] * np.asarray(params["transition"])
         if links is None or not self.regressors:
             return np.asarray(params["transition"])
         moves = self.moves_at(params, np.asarray(links.known))
         return np.tensordot(np.asarray(links.counts) / np.sum(links.counts), moves, (0, 0))
 
-    # --- in NumPy, and M steps -------------------------------------------------------------------------
-
-    def closed(self, links: Links | None, space: ParameterSpace) -> ClosedChain:
-        """Derivatives by the coordinates of a space, which has these parameters and may have others."""
-        places = {name: place for name, _, place in space.leaves()}
-        entries = {
-            name: np.array(leaf.coordinates(), int).reshape(len(places[name]), len(leaf.shape)).T
-            for name, leaf, _ in space.leaves()
-            if name in CHAIN
-        }
-        one = np.ones((1, 1))
-        terms: list[ChainTerm] = []
-        if self.stationary:
-            terms.append(StationaryTerm(places["transition"], entries["transition"]))
-        else:
-            column = entries["initial"]
-            of_first = np.concatenate([np.zeros_like(column), column, np.zeros_like(column)])
-            terms.append(SoftmaxTerm(places["initial"], of_first, "initial", None, one, initial=True))
-        moves = entries["transition"]
-        moves = np.concatenate([moves, np.zeros_like(moves[:1])])
-        design, where = one, places["transition"]
-        if self.regressors and links is not None:
-            row, column, number = entries[COEFFICIENTS]
-            moves = np.concatenate([moves, np.stack([row, column, number + 1])], 1)
-            where = np.concatenate([where, places[COEFFICIENTS]])
-            known = np.asarray(links.known)
-            design = np.concatenate([np.ones((len(known), 1)), known], 1)
-        terms.append(
-            SoftmaxTerm(where, moves, "transition", COEFFICIENTS if self.regressors else None, design)
-        )
-        if self.end_prior is not None and links is not None:
-            terms.append(EndTerm(places["end"], links))
-        return ClosedChain(tuple(terms), self._priors(links, places, entries), stretch_of(space))
-
-    def _priors(self, links: Links | None, places: Any, entries: Any) -> tuple[Any, ...]:
-        found: list[Any] = []
-        for name in ("initial", "transition"):
-            if name in places and len(places[name]):
-                concentration = np.asarray(getattr(self, f"{name}_concentration"), float)
-                possible = self.possible(name)
-                excess = np.where(possible, np.broadcast_to(concentration - 1.0, possible.shape), 0.0)
-                found.append(DirichletPrior(name, places[name], tuple(entries[name]), excess))
-        if self.regressors and links is not None and len(places[COEFFICIENTS]):
-            here = tuple(entries[COEFFICIENTS])
-            precision = np.asarray(self.precision(links))[here[2]]
-            found.append(CoefficientPrior(COEFFICIENTS, places[COEFFICIENTS], here, precision))
-        if self.end_prior is not None and "end" in places and len(places["end"]):
-            found.append(ProportionPrior("end", places["end"], *self.end_prior))
-        return tuple(found)
+    # --- M steps ---------------------------------------------------------------------------------------
 
     def maximise(
         self, params: Params, firsts: np.ndarray, pairs: np.ndarray, links: Links | None
@@ -273,7 +291,7 @@ class HiddenChain:
             }
             return new | {name: np.asarray(value) for name, value in self.fixed.items() if name in new}
         space = ParameterSpace(self.parameters(links))
-        return newton(self.closed(links, space), space, params, firsts, pairs)
+        return newton(closed_chain(self, links, space), space, params, firsts, pairs)
 
 
 def _most_likely(counts: Any, concentration: Any, support: Any) -> np.ndarray:

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from fitonce.core.parameters import ParameterSpace, Params
-from fitonce.models.hidden.closed_chain import ClosedChain
 
 _STEPS, _HALVINGS = 4, 8
 
 
 def newton(
-    chain: ClosedChain, space: ParameterSpace, params: Params, firsts: np.ndarray, pairs: np.ndarray
+    chain: Any, space: ParameterSpace, params: Params, firsts: np.ndarray, pairs: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Better parameters for expected counts; nearly the best ones after a few calls, as EM does."""
     own = {name: np.asarray(params[name]) for name, _, _ in space.leaves()}

@@ -19,7 +19,7 @@ from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.units import stretch_of
 from fitonce.models.emissions.base import Blocks
-from fitonce.models.hidden.chain import CHAIN
+from fitonce.models.hidden.names import CHAIN
 from fitonce.objectives import priors
 from fitonce.objectives.base import LinearMap, Program
 from fitonce.objectives.chain.posteriors import Chunk, Sample, Split, chain_logs, posterior_of

@@ -72,7 +72,7 @@ def _is_native(objective: ChainObjective) -> bool:
     model, space = objective.model, objective.space
     if not isinstance(model, HMM) or not _has_loops(objective.scheme):
         return False
-    steps, states = _steps(objective), model.n_states
+    steps, states = _steps(objective), model.n_hidden
     if 8 * len(steps.index) * states * (_ARRAYS * LANES + 2 * states) > _MOST_BYTES:
         return False
     if closed_forms(model, steps) is None:
@@ -135,8 +135,8 @@ class NativeChainObjective(ChainObjective):
     def _costs(self) -> Costs:
         states, rows, closed = self.model.n_states, self.steps.rows, self.parts.closed
         densities = states * rows.x.size if closed is None else closed.operations(states, rows)
-        steps = len(self.steps.index)
-        return Costs(steps * states**2 + densities, steps * states, self.space.size)
+        steps, hidden = len(self.steps.index), self.model.n_hidden
+        return Costs(steps * hidden**2 + densities, steps * hidden, self.space.size)
 
     @property
     def _tangents_pay(self) -> bool:
@@ -178,7 +178,7 @@ class NativeChainObjective(ChainObjective):
         value = -found.values - self.parts.log_prior(values)
         params = dict(values.alone())
         shares = np.zeros((len(self.prepared.rows.counts), self.model.n_states))
-        shares[self.steps.places] = found.shares[..., 0]
+        shares[self.steps.places] = self.model.by_states(found.shares[..., 0])
         counts = self.steps.gathered(found.firsts[..., 0], found.pairs[..., 0], self.parts.tables)
         new = self.model.maximise_counts(params, *counts, shares, self.prepared)
         return float(value[0]), self.free_or_none(new)
@@ -188,12 +188,13 @@ class NativeChainObjective(ChainObjective):
         """Rows, nodes, weights and what densities take, each in its lane."""
         states, rows, closed = self.model.n_states, self.steps.rows, self.parts.closed
         held = states * rows.x.size if closed is None else closed.numbers(states, rows)
-        return 8 * (len(self.steps.index) * (2 * states + 4) + 3 * len(rows.x) * states + held)
+        hidden = self.model.n_hidden
+        return 8 * (len(self.steps.index) * (2 * hidden + 4) + 3 * len(rows.x) * hidden + held)
 
     @property
     def bytes_per_point(self) -> int:
         """Messages, conditional probabilities, scores, and derivatives along one direction."""
-        states, own = self.model.n_states, self.parts.own.shape[1]
+        states, own = self.model.n_hidden, self.parts.own.shape[1]
         return 8 * len(self.steps.index) * states * (2 * states + own + 10)
 
     # --- second derivatives ----------------------------------------------------------------------------
@@ -269,7 +270,7 @@ class NativeChainObjective(ChainObjective):
             slopes[some] = (own - np.einsum("tk,tkm->tm", cavity, reach - moved[0])).T * steps.seen
         return values, slopes
 
-    def state_probabilities(self, theta: np.ndarray) -> np.ndarray:
+    def hidden_probabilities(self, theta: np.ndarray) -> np.ndarray:
         parts = self._by_site.parts
         given = parts.potentials(parts.values(theta[None]), self.data.weights[None])
         return conditionals(self.steps, given, 0).nodes
@@ -280,7 +281,7 @@ class NativeChainObjective(ChainObjective):
         path = np.empty(len(rows), np.int64)
         chain = (given.moves[..., 0].copy(), given.initial[..., 0].copy(), self.steps.starts)
         logs_engine.best_path(rows, np.arange(len(rows)), *chain, path)
-        return np.split(path, self.steps.starts[1:-1])
+        return np.split(path // self.model.chain.n_stages, self.steps.starts[1:-1])
 
     def pointwise_losses(
         self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray

@@ -22,8 +22,8 @@ from fitonce.engines.native_chain import weights_of_steps
 from fitonce.models.emissions.base import Emission
 from fitonce.models.emissions.closed_forms import ClosedForms, Values
 from fitonce.models.emissions.stretched_forms import StretchedForms
-from fitonce.models.hidden.chain import CHAIN
-from fitonce.models.hidden.closed_chain import ClosedChain
+from fitonce.models.hidden.closing import closed_chain
+from fitonce.models.hidden.names import CHAIN
 from fitonce.models.hmm import HMM
 from fitonce.objectives.base import Program
 from fitonce.objectives.chain.derived_forms import DerivedForms
@@ -98,12 +98,16 @@ class Parts:
     def forms(self) -> ClosedForms:
         if self.closed is None:
             return DerivedForms.of(
-                self.program, self.prepared.rows, self.steps.places, self.steps.rows.counts, self.own[0]
+                self.program,
+                self.prepared.rows,
+                self.steps.places,
+                self.steps.rows.counts,
+                self.of_states[0],
             )
         stretch = stretch_of(self.program.space)
         if (stretch == 1.0).all():
             return self.closed
-        return StretchedForms(self.closed, stretch[self.own])
+        return StretchedForms(self.closed, stretch[self.of_states])
 
     @cached_property
     def closed(self) -> ClosedForms | None:
@@ -111,6 +115,11 @@ class Parts:
 
     @cached_property
     def own(self) -> np.ndarray:
+        """(E, P) the same of the hidden states of the engine, which may be stages of states."""
+        return np.repeat(self.of_states, self.program.model.chain.n_stages, 0)
+
+    @cached_property
+    def of_states(self) -> np.ndarray:
         """(K, P) the coordinates of each state's emission; all of them, where states share some."""
         states, found = self.program.model.n_states, []
         for name, _, places in self.program.space.leaves():
@@ -121,8 +130,8 @@ class Parts:
         return np.concatenate([np.zeros((states, 0), int), *found], 1)
 
     @cached_property
-    def chain(self) -> ClosedChain:
-        return self.program.model.chain.closed(self.prepared.links, self.program.space)
+    def chain(self) -> Any:
+        return closed_chain(self.program.model.chain, self.prepared.links, self.program.space)
 
     @cached_property
     def tables(self) -> tuple[int, int]:
@@ -142,6 +151,7 @@ class Parts:
         """At values with folds last, and weights (F, P) of sites or of sequences."""
         initial, moves = self.steps.spread(*self.chain.logs(values))
         rows, seen = self.forms.log_density(values, self.steps.rows), self.steps.seen[:, None]
+        rows = self._to_stages(rows)
         folds, scheme = len(weights), self.program.scheme
         if isinstance(scheme, Structures):
             every = np.repeat(seen, folds, 1)
@@ -160,8 +170,13 @@ class Parts:
         """At theta (D,) and weights (P,)."""
         values = self.values(theta[None])
         given, alone = self.potentials(values, weights[None]), values.alone()
-        scores = self.forms.scores(alone, self.steps.rows)[self.steps.index]
+        scores = self._to_stages(self.forms.scores(alone, self.steps.rows))[self.steps.index]
         return Point(alone, given, conditionals(self.steps, given, 0), scores, self.steps.starts)
+
+    def _to_stages(self, of_states: np.ndarray) -> np.ndarray:
+        """(R, E, ...) from what is of states (R, K, ...)."""
+        stages = self.program.model.chain.n_stages
+        return of_states if stages == 1 else np.repeat(of_states, stages, 1)
 
     @property
     def own_links(self) -> bool:
@@ -192,8 +207,9 @@ class Parts:
         """(F, D) slopes of the log posterior, from expected counts."""
         rows = self.steps.rows
         slopes = np.zeros((self.program.space.size, found.shares.shape[-1]))
-        own = self.forms.slopes(values, found.shares, rows) + self.forms.prior_slopes(values, rows)
-        np.add.at(slopes, self.own, own)
+        shares = self.program.model.by_states(found.shares, 1)
+        own = self.forms.slopes(values, shares, rows) + self.forms.prior_slopes(values, rows)
+        np.add.at(slopes, self.of_states, own)
         counts = self.steps.gathered(found.firsts, found.pairs, self.tables)
         slopes += self.chain.slopes(values, *counts, prior=True)
         return slopes.T
@@ -246,12 +262,13 @@ class Parts:
         approximation, that of `ClosedForms.metric`."""
         found = np.zeros((self.program.space.size, self.program.space.size))
         rows = self.steps.rows
-        of_rows = [np.bincount(self.steps.index, column, len(rows.x)) for column in counted.T]
+        of_states = self.program.model.by_states(counted)
+        of_rows = [np.bincount(self.steps.index, column, len(rows.x)) for column in of_states.T]
         shares = np.stack(of_rows, 1)
         second = self.forms.metric if roughly else self.forms.curvature
         own = second(point.values, shares, rows)
         own = own + self.forms.prior_curvature(point.values, rows)
-        for places, block in zip(self.own, own, strict=True):
+        for places, block in zip(self.of_states, own, strict=True):
             found[np.ix_(places, places)] += block
         firsts, moves = self._expected_moves(point)
         return found + self.chain.curvature(point.values, firsts, moves)

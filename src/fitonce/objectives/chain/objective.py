@@ -202,6 +202,12 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
 
     @in_float64
     def state_probabilities(self, theta: np.ndarray) -> np.ndarray:
+        found = self.hidden_probabilities(theta)
+        return self.model.by_states(found) if isinstance(self.model, HMM) else found
+
+    @in_float64
+    def hidden_probabilities(self, theta: np.ndarray) -> np.ndarray:
+        """(sites, E) of the engine's states, which may be stages of states."""
         slots = self.layout.to_slots(np.arange(len(self.data.weights))[None])  # type: ignore[arg-type]
         at = (theta[None], self.data.weights[None], slots)
         return np.asarray(programs.posterior(self._with_states, *at, *self.arrays)[1][0])
@@ -213,7 +219,9 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         ((_, unary, pairwise),) = A().terms(chain, jnp.ones(self.data.n_sites), self.layout)
         pairwise = pairwise[None] if pairwise.ndim == 2 else pairwise
         paths, _ = best_path(unary, pairwise, self.layout.lengths)
-        return [np.asarray(path)[:length] for path, length in zip(paths, self.data.lengths, strict=True)]
+        stages = self.model.chain.n_stages if isinstance(self.model, HMM) else 1
+        lengths = self.data.lengths
+        return [np.asarray(p)[:length] // stages for p, length in zip(paths, lengths, strict=True)]
 
     @in_float64
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:

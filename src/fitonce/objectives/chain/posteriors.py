@@ -16,7 +16,7 @@ from fitonce.core.numerics import Array
 from fitonce.core.parameters import ParameterSpace
 from fitonce.engines import chain_groups as grouped
 from fitonce.engines import score_covariance as scores
-from fitonce.models.hidden.chain import CHAIN
+from fitonce.models.hidden.names import CHAIN
 from fitonce.objectives.base import Program
 from fitonce.objectives.chain.layout import ChainLayout
 
