@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from fitonce.fitting.curvature import Curvature, curvature
     from fitonce.fitting.fit import Fit, fit, fit_at
     from fitonce.fitting.hessian import IndefiniteError, UnsolvedError
+    from fitonce.fitting.loading import load
     from fitonce.folds import Folds
     from fitonce.objectives import schemes
     from fitonce.results.compare import Comparison, compare
-    from fitonce.results.result import CVResult, load
+    from fitonce.results.result import CVResult
 
 __version__ = "0.2.0"
 
@@ -134,7 +135,7 @@ _WHERE = {
     "inexact_bound": "fitonce.analysis.early_stopping",
     "influence": "fitonce.analysis.influence",
     "labelled": "fitonce.data.labelled",
-    "load": "fitonce.results.result",
+    "load": "fitonce.fitting.loading",
     "loo": "fitonce.crossval.loo",
     "marginals": "fitonce.analysis.predict",
     "models": "fitonce.models",
