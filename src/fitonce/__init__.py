@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fitonce.fitting.fit import Fit, fit, fit_at
     from fitonce.fitting.hessian import IndefiniteError, UnsolvedError
     from fitonce.fitting.loading import load
+    from fitonce.fitting.relabelling import align
     from fitonce.folds import Folds
     from fitonce.objectives import schemes
     from fitonce.results.compare import Comparison, compare
@@ -67,6 +68,7 @@ __all__ = [
     "UnsolvedError",
     "WordVectors",
     "Workers",
+    "align",
     "basis",
     "bootstrap",
     "compare",
@@ -121,6 +123,7 @@ _WHERE = {
     "UnsolvedError": "fitonce.fitting.hessian",
     "WordVectors": "fitonce.data.word_features",
     "Workers": "fitonce.core.parallel",
+    "align": "fitonce.fitting.relabelling",
     "basis": "fitonce.data.basis",
     "bootstrap": "fitonce.analysis.bootstrap",
     "compare": "fitonce.results.compare",

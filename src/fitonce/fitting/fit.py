@@ -21,7 +21,8 @@ from fitonce.core.renamed import deprecated
 from fitonce.core.status import Status
 from fitonce.data.places import Names
 from fitonce.data.sequences import Sequences
-from fitonce.fitting import inference, saving, summarise
+from fitonce.fitting import inference, relabelling, saving, summarise
+from fitonce.fitting import states as hidden
 from fitonce.fitting.hessian import HessianOperator
 from fitonce.fitting.optima import DEFAULT_OPTIMA, Optima
 from fitonce.fitting.search import DEFAULT_TOLERANCE, How, Searched, search, stay
@@ -167,9 +168,20 @@ class Fit:
         return FittedHMM.of(self, "forecast").forecast(steps, sequence, n, seed, covariates)
 
     def states(self) -> pd.DataFrame:
-        """One row per hidden state of an HMM: its `share` of the steps of the data, that in the long run
-        (`stationary`), its mean `dwell` time in steps, and its parameters."""
-        return FittedHMM.of(self, "states").states()
+        """One row per hidden state of an HMM, or class of a mixture on a graph: its `share` of the steps
+        of the data, that in the long run (`stationary`) and its mean `dwell` time in steps (of HMMs),
+        and its parameters."""
+        return hidden.state_table(self)
+
+    def ordered(self, by: Any, *, descending: bool = False) -> Fit:
+        """The same fit with its states in another order, by a column of `states()`: "rate", "share", or
+        "mean[1]" for the second channel; or given, [2, 0, 1]. See `fo.align` for that of another fit."""
+        return relabelling.ordered(self, by, descending)
+
+    def plot_transitions(self, ax: Any = None) -> Any:
+        """The transition probabilities of an HMM, with shares and dwell times of its states. Returns the
+        matplotlib axes."""
+        return hidden.plot_transitions(self, ax)
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per free coordinate: `name`, `value` and its standard error `se` (delta method), and
@@ -229,6 +241,7 @@ def fit(
     optima: int = DEFAULT_OPTIMA,
     tolerance: float = DEFAULT_TOLERANCE,
     max_iterations: int | None = None,
+    order_by: str | None = None,
     progress: bool | None = None,
     kernel: str | None = None,
     memory_limit: float | str | None = None,
@@ -252,6 +265,8 @@ def fit(
         tolerance: the largest distance from stationary, in standard errors, of a stationary fit.
         max_iterations: stop each start after this many iterations and skip the Newton steps: a fit that
             stopped early, whose status says how far it is from stationary.
+        order_by: number the states by a column of `fit.states()`, such as "rate" or "share", from the
+            lowest; see `fit.ordered`. None: as the start had them.
         progress: a progress bar; None: only on a terminal.
         kernel: of a chain: "native", "scan", "tree", or None for the best, see docs/performance.md.
         memory_limit: what the call may add to the memory of this process, in bytes or as text such as
@@ -265,7 +280,10 @@ def fit(
     place = resolve_parallel(parallel)
     how = How(restarts, seed, optima, tolerance, max_iterations, progress, kernel, place)
     how.check()
-    return _result(search(model, data, init, how), started)
+    if order_by is not None:
+        relabelling.states_of(model, "order_by=")  # raises before the work, not after it
+    found = _result(search(model, data, init, how), started)
+    return found if order_by is None else found.ordered(order_by)
 
 
 @limits_memory

@@ -1,4 +1,4 @@
-"""Random data from a fitted HMM: samples, data sets like that of the fit, and the future; its states."""
+"""Random data from a fitted HMM: samples, data sets like that of the fit, and the future."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from fitonce.core.numerics import is_count
 from fitonce.core.parameters import Params
@@ -40,15 +39,17 @@ class FittedHMM(NamedTuple):
         if not isinstance(fit.model, HMM):
             raise ValueError(f"{verb} needs an HMM, got {type(fit.model).__name__}")
         params = {name: np.asarray(value) for name, value in fit.params.items()}
-        return cls(fit.model, params, fit.data, fit.posterior())
+        return cls(fit.model, params, fit.data, fit.objective.state_probabilities(fit.theta))
 
     def sample(self, n: int, seed: int, covariates: Any) -> Drawn:
         _require_count("n", n)
+        _require_seed(seed)
         known = self._beyond(covariates, n)
         drawn = self._paths(1, self.params["initial"], known, self._first_steps(0), seed)
         return Drawn(*(part[0] for part in drawn))
 
     def simulate(self, seed: int) -> Sequences:
+        _require_seed(seed)
         data, lags = self.data, self.model.emission.lags
         values, known = np.zeros_like(data.values), self.model.emission.covariates(data)
         for number, length in enumerate(data.lengths):
@@ -65,6 +66,7 @@ class FittedHMM(NamedTuple):
     def forecast(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
         _require_count("steps", steps)
         _require_count("n", n)
+        _require_seed(seed)
         data = self.data
         if not (isinstance(sequence, int) and -data.n_sequences <= sequence < data.n_sequences):
             raise ValueError(
@@ -82,33 +84,6 @@ class FittedHMM(NamedTuple):
         circular = self.model.emission.circular(len(data.channels))
         return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular)
 
-    def states(self) -> pd.DataFrame:
-        stay = np.diag(self.params["transition"])
-        with np.errstate(divide="ignore"):
-            columns = {
-                "share": self.posterior.mean(0),
-                "stationary": self._stationary(),
-                "dwell": 1.0 / (1.0 - stay),
-            }
-        rows = self.model.prepare(self.data).rows
-        one = self.model.emission.parameters(1, rows)
-        two = self.model.emission.parameters(2, rows)
-        own = {name for name in one if one[name].shape != two[name].shape}  # others are shared
-        for name, value in self.params.items():
-            if name in ("initial", "transition") or name not in own:
-                continue
-            for place in np.ndindex(value.shape[1:]):
-                several = f"[{','.join(map(str, place))}]" if value[0].size > 1 else ""
-                columns[name + several] = value[(slice(None), *place)]
-        return pd.DataFrame(columns).rename_axis("state")
-
-    def _stationary(self) -> np.ndarray:
-        """(K,) the distribution of states in the long run, from the initial one; the mean over a cycle,
-        where they follow each other in one."""
-        lazy = 0.5 * (np.eye(self.model.n_states) + self.params["transition"])
-        found = self.params["initial"] @ np.linalg.matrix_power(lazy, 2**40)
-        return found / found.sum()  # rounding adds up in so many products
-
     @property
     def _known(self) -> np.ndarray:
         """(N, T, C) which values are known, also those that are only conditioned on."""
@@ -117,7 +92,7 @@ class FittedHMM(NamedTuple):
 
     def _first_steps(self, sequence: int) -> np.ndarray:
         """(L, C) those that an autoregression begins with."""
-        lags, values = self.model.emission.lags, self.data.values  # noqa: PD011 - not of pandas
+        lags, values = self.model.emission.lags, self.data.values
         if not self._known[sequence, :lags].all():
             raise ValueError(
                 f"an autoregression starts from the first {lags} steps of sequence {sequence}, some of "
@@ -132,7 +107,7 @@ class FittedHMM(NamedTuple):
             raise ValueError(
                 f"a forecast needs the last {lags} steps of the sequence, some of which are missing"
             )
-        values: np.ndarray = self.data.values  # noqa: PD011
+        values: np.ndarray = self.data.values
         return values[sequence, end - lags : end]
 
     def _beyond(self, given: Any, steps: int, start: int = 0) -> np.ndarray:
@@ -187,3 +162,8 @@ class FittedHMM(NamedTuple):
 def _require_count(name: str, value: Any) -> None:
     if not is_count(value):
         raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+def _require_seed(seed: Any) -> None:
+    if not is_count(seed, 0):
+        raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
