@@ -20,7 +20,7 @@ from fitonce.core.parameters import Params
 from fitonce.core.renamed import deprecated
 from fitonce.core.status import Status
 from fitonce.data.places import Names
-from fitonce.data.sequences import Sequences
+from fitonce.data.sequences import Sequences, with_lengths
 from fitonce.fitting import inference, relabelling, saving, summarise
 from fitonce.fitting import states as hidden
 from fitonce.fitting.hessian import HessianOperator
@@ -117,25 +117,28 @@ class Fit:
         """The memory of losses at sites along time, in steps, as the states of the fit have it."""
         return memory_by_states(terms, self.objective, self.theta)
 
-    def posterior(self) -> np.ndarray:
-        """(sites, K) probabilities of the latent states given all data."""
-        return self.objective.state_probabilities(self.theta)
+    def posterior(self) -> Any:
+        """(sites, K) probabilities of the latent states given all data; a DataFrame with the index of
+        the data, where these were tables of pandas."""
+        return inference.posterior(self)
 
-    def log_likelihood_of(self, data: Any) -> np.ndarray:
+    def log_likelihood_of(self, data: Any, *, lengths: Any = None) -> np.ndarray:
         """(N,) log p(x_n) of the sequences of other data, at the parameters of the fit."""
-        return inference.log_likelihoods(self, data)
+        return inference.log_likelihoods(self, data, lengths)
 
     def polish(self) -> Fit:
         """The minimum that these parameters lead to: another `Fit` of the same model and data."""
         return fit(self.model, self.data, init=self.params)
 
-    def score(self, data: Any = None) -> float:
+    def score(self, data: Any = None, *, lengths: Any = None) -> float:
         """The total log-likelihood of data, those of the fit if None; higher is better."""
-        return self.log_likelihood if data is None else float(self.log_likelihood_of(data).sum())
+        if data is None and lengths is None:
+            return self.log_likelihood
+        return float(self.log_likelihood_of(data, lengths=lengths).sum())
 
-    def decode(self, data: Any = None) -> list[Any]:
+    def decode(self, data: Any = None, *, lengths: Any = None) -> list[Any]:
         """The jointly most probable states of each sequence (Viterbi), see `fo.predict`."""
-        return self.objective.for_prediction(data).decode(self.theta)
+        return inference.decode(self, data, lengths)
 
     def sample(self, n: int = 1, *, seed: int = 0, covariates: Any = None) -> Drawn:
         """A random sequence of n steps from an HMM: `states` (n,) and `values` (n, C). Autoregressions
@@ -235,6 +238,7 @@ def fit(
     model: Any,
     data: Any,
     *,
+    lengths: Any = None,
     init: Params | None = None,
     restarts: int | None = None,
     seed: int = 0,
@@ -254,6 +258,7 @@ def fit(
         model: one of `fo.models`, or anything with the same methods.
         data: what the model reads: `fo.sequences` for chains and graphs, `fo.labelled` for labels, a
             pytree of arrays for `Custom`.
+        lengths: of the sequences, where `data` is one array or table with the rows of all of them.
         init: pytree of starting values; None: from the data.
         restarts: number of starts when `init` is None; the first is not random. None: 8 where starts are
             cheap, as in short data, and 3 otherwise.
@@ -282,7 +287,7 @@ def fit(
     how.check()
     if order_by is not None:
         relabelling.states_of(model, "order_by=")  # raises before the work, not after it
-    found = _result(search(model, data, init, how), started)
+    found = _result(search(model, with_lengths(data, lengths), init, how), started)
     return found if order_by is None else found.ordered(order_by)
 
 
@@ -293,13 +298,14 @@ def fit_at(
     data: Any,
     params: Params,
     *,
+    lengths: Any = None,
     kernel: str | None = None,
     memory_limit: float | str | None = None,
 ) -> Fit:
     """A `Fit` at given parameters, which are not changed. Its status says how far they are from
-    stationary. `kernel` and `memory_limit` are those of `fit`."""
+    stationary. `lengths`, `kernel` and `memory_limit` are those of `fit`."""
     started = time.perf_counter()
-    return _result(stay(model, data, params, kernel), started)
+    return _result(stay(model, with_lengths(data, lengths), params, kernel), started)
 
 
 def _result(found: Searched, started: float) -> Fit:

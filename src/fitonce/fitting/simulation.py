@@ -10,6 +10,8 @@ import numpy as np
 from fitonce.core.numerics import is_count
 from fitonce.core.parameters import Params
 from fitonce.data.covariates import padded_tables, split_covariates
+from fitonce.data.indices import continued
+from fitonce.data.parts import from_arrow
 from fitonce.data.sequences import Sequences
 from fitonce.models.hmm import HMM
 from fitonce.results.forecast import Forecast
@@ -82,7 +84,8 @@ class FittedHMM(NamedTuple):
         drawn = self._paths(n, shares[0], known, self._last_steps(sequence), seed)
         observed = np.where(self._known, data.values, np.nan)[sequence, :end]
         circular = self.model.emission.circular(len(data.channels))
-        return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular)
+        index = None if data.indices is None else continued(data.indices[sequence], steps)
+        return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular, index)
 
     @property
     def _known(self) -> np.ndarray:
@@ -125,7 +128,7 @@ class FittedHMM(NamedTuple):
         every = np.ones((1, total, len(data.channels)))
         longer = Sequences(every, every > 0, np.array([total]), data.channels)
         if given is not None:
-            tables = split_covariates([np.zeros(steps)], given)[1] or []
+            tables = split_covariates([np.zeros(steps)], from_arrow(given))[1] or []
             known, names = padded_tables(tables, np.array([steps]))
             if names == tuple(f"u{number}" for number in range(len(data.covariate_names))):
                 names = data.covariate_names  # an array has no names: they are in the order of the data
