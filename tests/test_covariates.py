@@ -97,7 +97,7 @@ def test_models_refuse_covariates_that_make_no_sense(make, sentence):
         (COUNTS, np.where(np.arange(60) == 3, np.nan, HEAT), "'u0' is nan at step 3 of sequence 0"),
         (COUNTS, {"heat": ["warm"] * 60}, "covariates must be numeric, but 'heat' is"),
         (COUNTS, np.zeros((2, 3, 4)), r"shape \(T,\) or \(T, Q\), got \(2, 3, 4\)"),
-        (fo.sequences(COUNTS), HEAT, "pass missing, group and covariates when first reading it"),
+        (fo.sequences(COUNTS), HEAT, "covariates when first reading it"),
     ],
 )
 def test_what_cannot_be_read_is_refused(data, covariates, sentence):

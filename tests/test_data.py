@@ -143,12 +143,12 @@ GROUPED = Frame({"g": ["a", None], "x": [1.0, 2.0]})
         (
             fo.sequences([1.0]),
             {"missing": -1},
-            "data has been read already; pass missing, group and covariates",
+            "data has been read already; pass lengths, missing, group",
         ),
         (
             fo.sequences([1.0]),
             {"group": "g"},
-            "data has been read already; pass missing, group and covariates",
+            "data has been read already; pass lengths, missing, group",
         ),
         ([], {}, "data must hold at least one sequence, got none"),
         (np.ones((0, 3, 1)), {}, "data must hold at least one sequence, got none"),

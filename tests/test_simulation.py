@@ -170,6 +170,9 @@ def test_decode_and_score_are_those_of_the_data(fit):
         (lambda fit: fit.forecast(2, covariates=[1, 2]), "the model depends on none"),
         (lambda fit: fit.forecast(2).interval(0), "level must be a percentage between 0 and 100"),
         (lambda fit: fit.sample(-1), "n must be an integer of at least 1, got -1"),
+        (lambda fit: fit.sample(1, seed=-1), "seed must be a non-negative integer, got -1"),
+        (lambda fit: fit.simulate(-1), "seed must be a non-negative integer, got -1"),
+        (lambda fit: fit.forecast(1, seed=0.5), "seed must be a non-negative integer, got 0.5"),
     ],
 )
 def test_bad_arguments_are_refused(fit, call, sentence):

@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from fitonce.fitting.curvature import Curvature, curvature
     from fitonce.fitting.fit import Fit, fit, fit_at
     from fitonce.fitting.hessian import IndefiniteError, UnsolvedError
+    from fitonce.fitting.loading import load
+    from fitonce.fitting.relabelling import align
     from fitonce.folds import Folds
     from fitonce.objectives import schemes
     from fitonce.results.compare import Comparison, compare
-    from fitonce.results.result import CVResult, load
+    from fitonce.results.result import CVResult
 
 __version__ = "0.2.0"
 
@@ -66,6 +68,7 @@ __all__ = [
     "UnsolvedError",
     "WordVectors",
     "Workers",
+    "align",
     "basis",
     "bootstrap",
     "compare",
@@ -120,6 +123,7 @@ _WHERE = {
     "UnsolvedError": "fitonce.fitting.hessian",
     "WordVectors": "fitonce.data.word_features",
     "Workers": "fitonce.core.parallel",
+    "align": "fitonce.fitting.relabelling",
     "basis": "fitonce.data.basis",
     "bootstrap": "fitonce.analysis.bootstrap",
     "compare": "fitonce.results.compare",
@@ -134,7 +138,7 @@ _WHERE = {
     "inexact_bound": "fitonce.analysis.early_stopping",
     "influence": "fitonce.analysis.influence",
     "labelled": "fitonce.data.labelled",
-    "load": "fitonce.results.result",
+    "load": "fitonce.fitting.loading",
     "loo": "fitonce.crossval.loo",
     "marginals": "fitonce.analysis.predict",
     "models": "fitonce.models",

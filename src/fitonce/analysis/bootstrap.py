@@ -24,8 +24,9 @@ from fitonce.core.wording import counted
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.methods import METHODS, exact
 from fitonce.fitting.curvature import Curvature, curvature_of
-from fitonce.fitting.fit import Fit, delta_method
+from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import bytes_of_cross, bytes_of_draws, bytes_per_refined, hold_point
+from fitonce.fitting.summarise import delta_method
 from fitonce.objectives.base import Objective
 
 KINDS = ("block", "iid", "structures")

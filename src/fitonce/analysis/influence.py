@@ -14,8 +14,9 @@ from fitonce.core.memory import limits_memory
 from fitonce.core.wording import counted
 from fitonce.crossval.loo import sweep
 from fitonce.fitting.curvature import curvature
-from fitonce.fitting.fit import Fit, delta_method
+from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import bytes_of_influence, bytes_of_sweep
+from fitonce.fitting.summarise import delta_method
 from fitonce.results import plots
 from fitonce.results.summary import moves_most
 

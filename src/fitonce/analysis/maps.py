@@ -125,7 +125,7 @@ def _read(what: Any, show: str | None) -> _Shown:
 
 def _of_fit(fit: Fit, show: str | None) -> _Shown:
     if show in (None, "class"):
-        posterior = fit.posterior()
+        posterior = fit.objective.state_probabilities(fit.theta)
         return _Shown(posterior.argmax(1).astype(float), "most probable", posterior.shape[1])
     if show != "data":
         raise ValueError(f"show must be 'data' or 'class' for a fit, got {show!r}")

@@ -11,6 +11,7 @@ from fitonce.analysis.predictions import Prediction, predictions
 from fitonce.core.memory import IMPORTS, checked_limit
 from fitonce.core.renamed import deprecated
 from fitonce.core.wording import counted, duration, memory
+from fitonce.data.sequences import with_lengths
 from fitonce.engines.elimination import JunctionTree
 from fitonce.fitting.finish import by_products
 from fitonce.fitting.fit import Fit
@@ -114,7 +115,12 @@ class Plan:
 
 
 def plan(
-    model: Any, data: Any = None, folds: Folds | None = None, *, memory_limit: float | str | None = None
+    model: Any,
+    data: Any = None,
+    folds: Folds | None = None,
+    *,
+    lengths: Any = None,
+    memory_limit: float | str | None = None,
 ) -> Plan:
     """What a model will cost, before it is fitted: time and peak memory of the fit, of every method of
     `cross_validate`, and of `loo`, `influence` and `bootstrap`.
@@ -128,11 +134,13 @@ def plan(
         data: the data to fit. A field on a graph needs none for its junction tree alone: width, entries
             and memory.
         folds: from `fo.folds`; None: the usual ones of the model.
+        lengths: of the sequences, where `data` is one array or table with the rows of all of them.
         memory_limit: of the calls, in bytes or as text such as "2GB"; None: half of this machine's
             memory.
     """
     limit, fitted = checked_limit(memory_limit), model if isinstance(model, Fit) else None
     model = model if fitted is None else fitted.model
+    data = with_lengths(data, lengths)
     family = family_of(model)
     tree = None if family.plan is None else family.plan(model)
     if fitted is None and data is None:

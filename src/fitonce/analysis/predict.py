@@ -4,35 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from fitonce.fitting import inference
 from fitonce.fitting.fit import Fit
 
 
-def predict(fit: Fit, features: Any = None) -> list[Any]:
+def predict(fit: Fit, features: Any = None, *, lengths: Any = None) -> list[Any]:
     """The jointly most probable tags of each sequence (Viterbi); for a chain its hidden states, an array
-    (T_n,) of integers for each sequence.
+    (T_n,) of integers for each sequence, or a Series with the index of tables of pandas.
 
     Args:
         fit: of a model of labels, or of a chain.
         features: as for `fo.labelled`, or what it returned; for a chain, other data. None: those of the
             fit.
+        lengths: of sequences whose rows are one after another in one array, for a chain.
     """
     _require(fit)
-    return fit.objective.for_prediction(features).decode(fit.theta)
+    return inference.decode(fit, features, lengths)
 
 
-def marginals(fit: Fit, features: Any = None) -> list[np.ndarray]:
+def marginals(fit: Fit, features: Any = None, *, lengths: Any = None) -> list[Any]:
     """Posterior probabilities p(z_t | x) of each tag or hidden state at each step, an array (T_n, K) for
-    each sequence; labels are not used.
+    each sequence, or a DataFrame with the index of tables of pandas; labels are not used.
 
     Args:
         fit: of a model of labels, or of a chain.
-        features: as for `predict`.
+        features, lengths: as for `predict`.
     """
     _require(fit)
-    objective = fit.objective.for_prediction(features)
-    return np.split(objective.state_probabilities(fit.theta), objective.collection.offsets[1:])
+    return inference.marginals(fit, features, lengths)
 
 
 def _require(fit: Any) -> None:

@@ -29,6 +29,7 @@ from fitonce.core import memory
 from fitonce.core.memory import limits_memory
 from fitonce.crossval.cross_validate import check_folds, cross_validate
 from fitonce.crossval.losses import joint_places, resolve_loss
+from fitonce.data.sequences import with_lengths
 from fitonce.fitting.fit import Fit, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.folds import Folds
@@ -144,6 +145,7 @@ def select(
     data: Any,
     folds: Folds | Callable[[Any], Folds] | None = None,
     *,
+    lengths: Any = None,
     loss: Any = None,
     restarts: int | None = None,
     seed: int = 0,
@@ -160,6 +162,7 @@ def select(
         data: what `fo.fit` reads.
         folds: from `fo.folds`, or a function that makes them from the data; None: 20 stretches of
             time or regions that cover the data, or each labelled sequence.
+        lengths: of the sequences, where `data` is one array or table with the rows of all of them.
         loss: of `cross_validate`; None: "joint" for stretches and regions, "pointwise" for sequences and
             for points that are left out one by one or at random.
         restarts, seed: of the fits.
@@ -175,6 +178,7 @@ def select(
     names = [str(name) for name in candidates]
     if len(set(names)) < len(names):
         raise ValueError(f"candidates must have different names, got {', '.join(names)}")
+    data = with_lengths(data, lengths)
     _check_fits(candidates, data)
     if loss is not None:
         resolve_loss(loss)

@@ -65,16 +65,7 @@ def read_lengths(X: Any, lengths: Any) -> Sequences:
     """Rows of all sequences, one after another, and their lengths."""
     rows = np.asarray(X, float)
     rows = rows[:, None] if rows.ndim == 1 else rows
-    if lengths is None:
-        return sequences(rows)
-    counts = np.asarray(lengths, float)
-    if counts.ndim != 1 or not ((counts >= 1) & (counts == np.floor(counts))).all():
-        raise ValueError(f"lengths must be integers of at least 1, got {lengths!r:.60}")
-    ends = np.cumsum(counts.astype(int))
-    if len(ends) == 0 or ends[-1] != len(rows):
-        total = int(ends[-1]) if len(ends) else 0
-        raise ValueError(f"lengths must sum to the number of rows, {len(rows)}, got {total}")
-    return sequences(np.split(rows, ends[:-1]))
+    return sequences(rows, lengths=lengths)
 
 
 def _without_dust(probabilities: Any) -> np.ndarray:

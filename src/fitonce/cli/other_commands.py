@@ -16,7 +16,7 @@ from fitonce.cli.outputs import check_outputs, print_json, table_rows
 from fitonce.core.writing import write_figure
 from fitonce.data.datasets import SOURCES, fetch, here
 from fitonce.results.compare import compare as compare_results
-from fitonce.results.result import load
+from fitonce.results.result import load_result
 
 data_app = typer.Typer(no_args_is_help=True, help="Data sets by name.", pretty_exceptions_enable=False)
 Saved = Annotated[list[Path], typer.Argument(help="Saved results (JSON).", show_default=False)]
@@ -38,7 +38,7 @@ def compare(
     names = stems if len(set(stems)) == len(stems) else [str(file) for file in files]
     if len(set(names)) < len(names):
         raise ValueError(f"compare takes different results, got {names[0]} twice")
-    found = compare_results({n: load(f) for n, f in zip(names, files, strict=True)}, by=by)
+    found = compare_results({n: load_result(f) for n, f in zip(names, files, strict=True)}, by=by)
     if plot is not None:
         write_figure(plot, found.plot().figure, force=force)
     if json:
@@ -60,7 +60,7 @@ def report(
     force: ForceOption = False,
 ) -> None:
     """Write the HTML report of a saved result."""
-    load(file).to_html(out, force=force)
+    load_result(file).to_html(out, force=force)
     print(f"wrote {out}")
 
 

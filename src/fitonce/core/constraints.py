@@ -154,16 +154,17 @@ class Simplex(_Supported):
             )
         object.__setattr__(self, "support", as_tuples(support.tolist()))
 
-    def _reference(self) -> np.ndarray:
+    def reference(self) -> np.ndarray:
+        """For each row, its last entry in the support, to which log-ratios are."""
         mask = self.mask()
         return mask.shape[-1] - 1 - np.argmax(mask[..., ::-1], -1)
 
     def coordinates(self) -> list[tuple[int, ...]]:
-        mask, last = self.mask(), self._reference()
+        mask, last = self.mask(), self.reference()
         return [i for i in _indices(self.shape) if mask[i] and i[-1] != last[i[:-1]]]
 
     def to_free(self, value: np.ndarray) -> np.ndarray:
-        last = self._reference()
+        last = self.reference()
         return np.array([np.log(value[i] / value[*i[:-1], last[i[:-1]]]) for i in self.coordinates()])
 
     def to_value(self, free: Array) -> Array:

@@ -22,7 +22,7 @@ def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.D
     if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
         return _columns(parts, list(names))
     several = isinstance(given, (list, tuple))
-    tables = [_table(table) for table in (given if several else [given])]
+    tables = [as_table(table) for table in (given if several else [given])]
     if len(tables) != len(parts):
         raise ValueError(
             f"covariates must be given for each of the {len(parts)} sequences, got {len(tables)}"
@@ -64,7 +64,8 @@ def _columns(parts: list[Any], names: list[str]) -> tuple[list[Any], list[pd.Dat
     return [part.drop(columns=names) for part in parts], [part[names] for part in parts]
 
 
-def _table(given: Any) -> pd.DataFrame:
+def as_table(given: Any) -> pd.DataFrame:
+    """Covariates of some steps, a column each."""
     if isinstance(given, Mapping):
         return pd.DataFrame({str(name): np.asarray(column) for name, column in given.items()})
     if isinstance(given, (pd.DataFrame, pd.Series)):

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted
-from fitonce.data.sequences import Sequences, sequences, split_groups
+from fitonce.data.parts import split_groups
+from fitonce.data.sequences import Sequences, sequences
 from fitonce.data.table_files import read_table
 from fitonce.data.times import as_times, between, has_zones, regular_grid
 

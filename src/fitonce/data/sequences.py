@@ -19,6 +19,15 @@ from fitonce.core.deferred import pytree
 from fitonce.core.numerics import squares_overflow
 from fitonce.core.wording import counted, span
 from fitonce.data.covariates import padded, split_covariates
+from fitonce.data.parts import (
+    as_list,
+    as_matrix,
+    channel_names,
+    from_arrow,
+    named_by,
+    split_groups,
+    split_lengths,
+)
 from fitonce.data.places import Names, names_of
 
 
@@ -131,6 +140,7 @@ class Sequences(Collection):
         names: of sequences and sites, from keys, groups and indices; None: numbers only.
         covariates: (N, T, Q) known quantities of every step; padding repeats the first step's.
         covariate_names: Q names.
+        indices: of the tables of pandas that the sequences were, one each; None: of other data.
     """
 
     values: np.ndarray
@@ -141,6 +151,7 @@ class Sequences(Collection):
     names: Names | None = None
     covariates: np.ndarray | None = None
     covariate_names: tuple[str, ...] = ()
+    indices: tuple[pd.Index, ...] | None = None
 
     def covariates_of(self, names: tuple[str, ...]) -> np.ndarray:
         """(N, T, len(names)) the covariates of these names."""
@@ -206,32 +217,41 @@ pytree(
     Sequences,
     data_fields=["values", "observed", "lengths", "conditioned", "covariates"],
     meta_fields=["channels", "covariate_names"],
-    drop_fields=["names"],
+    drop_fields=["names", "indices"],
 )
 
 
 def sequences(
-    data: Any, *, missing: float | None = None, group: str | None = None, covariates: Any = None
+    data: Any,
+    *,
+    lengths: Any = None,
+    missing: float | None = None,
+    group: str | None = None,
+    index: str | None = None,
+    covariates: Any = None,
 ) -> Sequences:
-    """Read an array, a DataFrame or a list of arrays as sequences.
+    """Read an array, a table or a list of them as sequences.
 
     Args:
         data: (T,) or (T, C) for one sequence; (N, T, C), or a list of (T_n,) or (T_n, C) arrays or
-            DataFrames, or a dict of DataFrames by name, for several. NaN means missing, for whole steps
-            and for single channels. An index of dates or text, or a named index, names the steps in
-            tables and reports.
+            tables, or a dict of tables by name, for several. Tables are of pandas, polars or Arrow. NaN
+            means missing, for whole steps and for single channels. An index of dates or text, or a named
+            index, names the steps in tables and reports.
+        lengths: of the sequences, where `data` has the rows of all of them, one after another.
         missing: a number that also means missing, such as -1.
-        group: the column of a DataFrame that says which sequence a row belongs to.
+        group: the column of a table that says which sequence a row belongs to.
+        index: the column of a table that names the steps, such as their dates.
         covariates: known quantities of every step, for models that use them: names of columns of the
-            DataFrames, or arrays beside the data: (T,) or (T, Q), a DataFrame, a dict of names and
-            arrays (T,), or a list of these, one for each sequence. None of them may be missing.
+            tables, or arrays beside the data: (T,) or (T, Q), a table, a dict of names and arrays (T,),
+            or a list of these, one for each sequence. None of them may be missing.
     """
     if missing is not None and not isinstance(missing, Real):
         raise ValueError(f"missing must be a number, got {missing!r}")
     if isinstance(data, Sequences):
-        if missing is not None or group is not None or covariates is not None:
+        if any(given is not None for given in (lengths, missing, group, index, covariates)):
             raise ValueError(
-                "data has been read already; pass missing, group and covariates when first reading it"
+                "data has been read already; pass lengths, missing, group, index and covariates when "
+                "first reading it"
             )
         return data
     if isinstance(data, Collection):
@@ -239,14 +259,21 @@ def sequences(
             f"data must be numbers, got {type(data).__name__}; labelled data need a model of labels "
             "such as LinearChainCRF"
         )
+    data, covariates = from_arrow(data), from_arrow(covariates)
+    if lengths is not None and group is not None:
+        raise ValueError("lengths and group both say where sequences end: give one of them")
+    if lengths is not None:
+        data, covariates = split_lengths(data, covariates, lengths)
     if group is not None:
         data = {name: part.drop(columns=group) for name, part in split_groups(data, group).items()}
+    if index is not None:
+        data = named_by(data, index)
     keys = list(data) if isinstance(data, Mapping) else None
-    parts = _as_list(data)
+    parts = as_list(data)
     if not parts:
         raise ValueError("data must hold at least one sequence, got none")
     parts, beside = split_covariates(parts, covariates)
-    arrays = [_as_matrix(part, number, len(parts)) for number, part in enumerate(parts)]
+    arrays = [as_matrix(part, number, len(parts)) for number, part in enumerate(parts)]
     widths = {array.shape[1] for array in arrays}
     if len(widths) > 1:
         raise ValueError(f"all sequences must have the same channels, got widths {sorted(widths)}")
@@ -256,9 +283,9 @@ def sequences(
             raise ValueError(
                 f"all sequences must have the same columns in order, got {columns[0]} and {other}"
             )
-    lengths = np.array([len(array) for array in arrays])
-    channels = _channel_names(parts[0], arrays[0].shape[1])
-    values = np.full((len(arrays), lengths.max(), len(channels)), np.nan)
+    counts = np.array([len(array) for array in arrays])
+    channels = channel_names(parts[0], arrays[0].shape[1])
+    values = np.full((len(arrays), counts.max(), len(channels)), np.nan)
     for row, array in zip(values, arrays, strict=True):
         row[: len(array)] = array
     observed = np.isfinite(values) & (True if missing is None else values != missing)
@@ -272,79 +299,12 @@ def sequences(
                 f"{np.abs(values[..., channel]).max():.1e} in channel '{name}'; use other units"
             )
     names = names_of(parts, keys)
-    known, known_names = padded(beside, lengths)
-    return Sequences(
-        values, observed, lengths, channels, names=names, covariates=known, covariate_names=known_names
-    )
+    known, known_names = padded(beside, counts)
+    tables = [part for part in parts if isinstance(part, (pd.DataFrame, pd.Series))]
+    indices = tuple(part.index for part in tables) if len(tables) == len(parts) else None
+    return Sequences(values, observed, counts, channels, None, names, known, known_names, indices)
 
 
-def split_groups(table: Any, group: str) -> dict[Any, pd.DataFrame]:
-    """The rows of each group of a DataFrame, in order of appearance."""
-    if not isinstance(table, pd.DataFrame):
-        raise ValueError(f"group='{group}' needs a DataFrame, got {type(table).__name__}")
-    if group not in table.columns:
-        raise ValueError(f"group='{group}' is not a column; columns are {list(table.columns)}")
-    unlabelled = np.flatnonzero(table[group].isna())
-    if unlabelled.size:
-        raise ValueError(f"group='{group}' must label every row, but row {unlabelled[0]} has none")
-    return dict(iter(table.groupby(group, sort=False, observed=True)))
-
-
-def _as_list(data: Any) -> list[Any]:
-    if isinstance(data, Mapping) and all(isinstance(part, pd.DataFrame) for part in data.values()):
-        return list(data.values())
-    if isinstance(data, (list, tuple)):
-        numbers = [pd.api.types.is_scalar(item) for item in data]
-        if not any(numbers):
-            return list(data)
-        if not all(numbers):
-            raise ValueError("a list must hold numbers or sequences, got a mixture of both")
-        return [np.array([np.nan if pd.isna(item) else item for item in data])]
-    if isinstance(data, (pd.DataFrame, pd.Series)):
-        return [data]
-    if not hasattr(data, "shape"):
-        raise ValueError(
-            "data must be an array, a DataFrame, a list of arrays or a dict of DataFrames, "
-            f"got {type(data).__name__}"
-        )
-    return list(data) if len(data.shape) == 3 else [data]
-
-
-def _as_matrix(part: Any, number: int, count: int) -> np.ndarray:
-    which = "data" if count == 1 else f"sequence {number}"
-    array = _as_floats(part, which)
-    array = array[:, None] if array.ndim == 1 else array
-    if array.ndim != 2:
-        raise ValueError(f"{which} must have shape (T,) or (T, channels), got {array.shape}")
-    if array.shape[0] == 0 or array.shape[1] == 0:
-        raise ValueError(f"{which} must not be empty, got shape {array.shape}")
-    if np.isinf(array).any():
-        step = int(np.nonzero(np.isinf(array).any(1))[0][0])
-        raise ValueError(f"{which} must be finite or NaN (missing), got infinity at step {step}")
-    return array
-
-
-def _as_floats(part: Any, which: str) -> np.ndarray:
-    """Floats, NaN where pandas or a mask marks missing. Dates, text and complex numbers are refused."""
-    if isinstance(part, (pd.DataFrame, pd.Series)):
-        for column, dtype in pd.DataFrame(part).dtypes.items():
-            if dtype.kind not in "biuf":
-                hint = f"; group='{column}' would split it into sequences" if dtype.kind in "OUT" else ""
-                raise ValueError(f"{which} must be numeric, but column '{column}' is {dtype}{hint}")
-        return part.to_numpy(dtype=float, na_value=np.nan)
-    try:
-        array = np.asanyarray(part)
-        if array.dtype.kind not in "cmMSU":
-            return np.ma.filled(array.astype(float), np.nan)
-        got = f"dtype {array.dtype}"
-    except (TypeError, ValueError):
-        got = type(part).__name__
-    raise ValueError(f"{which} must be numeric and rectangular, got {got}")
-
-
-def _channel_names(part: Any, width: int) -> tuple[str, ...]:
-    if isinstance(part, pd.DataFrame):
-        return tuple(map(str, part.columns))
-    if isinstance(part, pd.Series) and part.name is not None:
-        return (str(part.name),)
-    return tuple(f"x{channel}" for channel in range(width))
+def with_lengths(data: Any, lengths: Any) -> Any:
+    """Data as given or, where lengths of sequences are given, read as those sequences."""
+    return data if lengths is None else sequences(data, lengths=lengths)

@@ -2,53 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
-from fitonce.core.chunks import chunks
 from fitonce.core.memory import limits_memory
-from fitonce.core.numerics import in_float64, is_count, is_number
+from fitonce.core.numerics import in_float64
 from fitonce.core.parallel import resolve_parallel
 from fitonce.core.parameters import Params
-from fitonce.core.progress import bar, stage
 from fitonce.core.renamed import deprecated
 from fitonce.core.status import Status
-from fitonce.core.stopwatch import now
-from fitonce.core.wording import counted
 from fitonce.data.places import Names
-from fitonce.data.sequences import Sequences
-from fitonce.fitting.descent import Run, descend, ends_in_em, starting_points
-from fitonce.fitting.finish import Finished, by_products, finish
-from fitonce.fitting.footprint import hold_point
+from fitonce.data.sequences import Sequences, with_lengths
+from fitonce.fitting import inference, relabelling, saving, summarise
+from fitonce.fitting import states as hidden
 from fitonce.fitting.hessian import HessianOperator
-from fitonce.fitting.optima import (
-    DEFAULT_OPTIMA,
-    Optima,
-    check_optima,
-    distinct,
-    explore,
-    first_of_best,
-    usual_starts,
-)
+from fitonce.fitting.optima import DEFAULT_OPTIMA, Optima
+from fitonce.fitting.search import DEFAULT_TOLERANCE, How, Searched, search, stay
 from fitonce.fitting.simulation import Drawn, FittedHMM
-from fitonce.fitting.summarise import summary_of
 from fitonce.objectives.base import Objective
-from fitonce.objectives.families import objective_of
-from fitonce.objectives.schemes import Structures
 from fitonce.results.forecast import Forecast
 from fitonce.results.standard_errors import Terms, memory_by_states
 from fitonce.results.summary import FitSummary
-
-DEFAULT_TOLERANCE = 1e-6  # standard errors
-_FEW_PARAMETERS = 100
-_ROWS = 512  # standard errors computed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +92,7 @@ class Fit:
     @cached_property
     def summary(self) -> FitSummary:
         """The parts that are shown and saved."""
-        return summary_of(self)
+        return summarise.summary_of(self)
 
     @property
     def places(self) -> Names | None:
@@ -135,39 +117,28 @@ class Fit:
         """The memory of losses at sites along time, in steps, as the states of the fit have it."""
         return memory_by_states(terms, self.objective, self.theta)
 
-    def posterior(self) -> np.ndarray:
-        """(sites, K) probabilities of the latent states given all data."""
-        return self.objective.state_probabilities(self.theta)
+    def posterior(self) -> Any:
+        """(sites, K) probabilities of the latent states given all data; a DataFrame with the index of
+        the data, where these were tables of pandas."""
+        return inference.posterior(self)
 
-    @in_float64
-    def log_likelihood_of(self, data: Any) -> np.ndarray:
+    def log_likelihood_of(self, data: Any, *, lengths: Any = None) -> np.ndarray:
         """(N,) log p(x_n) of the sequences of other data, at the parameters of the fit."""
-        if not self.objective.traits.sequences:
-            raise ValueError(f"log_likelihood_of needs a model of sequences, got {self.model}")
-        objective = objective_of(self.model, data)
-        if objective.space.size != len(self.theta):
-            counts = len(self.theta), objective.space.size
-            raise ValueError(
-                "data must have the channels (or features) of the data of the fit: expected "
-                f"{counts[0]} parameters, got {counts[1]}"
-            )
-        along = objective.with_scheme(Structures())
-        everyone = np.arange(len(along.base))[None]
-        same = objective.space == self.objective.space  # else its coordinates are in other units
-        theta = self.theta if same else objective.space.to_free(self.params)
-        return -along.pointwise_losses(theta[None], along.base[None], everyone)[0]
+        return inference.log_likelihoods(self, data, lengths)
 
     def polish(self) -> Fit:
         """The minimum that these parameters lead to: another `Fit` of the same model and data."""
         return fit(self.model, self.data, init=self.params)
 
-    def score(self, data: Any = None) -> float:
+    def score(self, data: Any = None, *, lengths: Any = None) -> float:
         """The total log-likelihood of data, those of the fit if None; higher is better."""
-        return self.log_likelihood if data is None else float(self.log_likelihood_of(data).sum())
+        if data is None and lengths is None:
+            return self.log_likelihood
+        return float(self.log_likelihood_of(data, lengths=lengths).sum())
 
-    def decode(self, data: Any = None) -> list[Any]:
+    def decode(self, data: Any = None, *, lengths: Any = None) -> list[Any]:
         """The jointly most probable states of each sequence (Viterbi), see `fo.predict`."""
-        return self.objective.for_prediction(data).decode(self.theta)
+        return inference.decode(self, data, lengths)
 
     def sample(self, n: int = 1, *, seed: int = 0, covariates: Any = None) -> Drawn:
         """A random sequence of n steps from an HMM: `states` (n,) and `values` (n, C). Autoregressions
@@ -200,34 +171,44 @@ class Fit:
         return FittedHMM.of(self, "forecast").forecast(steps, sequence, n, seed, covariates)
 
     def states(self) -> pd.DataFrame:
-        """One row per hidden state of an HMM: its `share` of the steps of the data, that in the long run
-        (`stationary`), its mean `dwell` time in steps, and its parameters."""
-        return FittedHMM.of(self, "states").states()
+        """One row per hidden state of an HMM, or class of a mixture on a graph: its `share` of the steps
+        of the data, that in the long run (`stationary`) and its mean `dwell` time in steps (of HMMs),
+        and its parameters."""
+        return hidden.state_table(self)
+
+    def ordered(self, by: Any, *, descending: bool = False) -> Fit:
+        """The same fit with its states in another order, by a column of `states()`: "rate", "share", or
+        "mean[1]" for the second channel; or given, [2, 0, 1]. See `fo.align` for that of another fit."""
+        return relabelling.ordered(self, by, descending)
+
+    def plot_transitions(self, ax: Any = None) -> Any:
+        """The transition probabilities of an HMM, with shares and dwell times of its states. Returns the
+        matplotlib axes."""
+        return hidden.plot_transitions(self, ax)
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per free coordinate: `name`, `value` and its standard error `se` (delta method), and
         the same in free coordinates (logarithms, log-ratios): `theta`, `theta_se`."""
-        space = self.objective.space
-        return pd.DataFrame(
-            {
-                "name": self.names,
-                "value": space.named_values(self.theta[None])[0],
-                "se": self._standard_errors(space.named_slopes(self.theta)),
-                "theta": self.theta,
-                "theta_se": self._standard_errors(sparse.eye_array(len(self.theta)).tocsr()),
-            }
-        )
+        return summarise.parameter_table(self)
 
-    def _standard_errors(self, slopes: Any) -> np.ndarray:
-        """(D,) of quantities with sparse slopes (D, D), some at a time; nan without a minimum, and where
-        H is not a matrix, as one solve for each would take too long."""
-        errors = np.full(len(self.theta), np.nan)
-        if self.smallest_eigenvalue > 0 and self.hessian_operator.dense:
-            for some, _ in chunks(len(self.theta), min(_ROWS, len(self.theta))):
-                rows = slopes[some].toarray()
-                solved = self.hessian_operator.solve(rows.T)
-                errors[some] = np.sqrt(np.einsum("id,di->i", rows, solved))
-        return errors
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        data: bool = True,
+        force: bool = False,
+        about: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write to one file, which `fo.load` reads: the model, the data, the parameters with their
+        certificate, and the other optima.
+
+        Args:
+            path: usually ends in .json.
+            data: whether the data are in the file; without them, `fo.load` asks for them.
+            force: whether to overwrite an existing file.
+            about: information to keep with it, strings and numbers by name.
+        """
+        return saving.write_fit(self, path, with_data=data, force=force, about=about)
 
     @property
     def problem(self) -> Objective:
@@ -248,22 +229,7 @@ class Fit:
         return self.hessian_operator
 
     def __repr__(self) -> str:
-        lines = [
-            f"Fit of {self.model}, {counted(len(self.theta), 'free parameter')}, "
-            f"objective {self.value:,.4f}, {self.seconds:.1f} s",
-            f"  {self.status}",
-        ]
-        if self.optima.disagree:
-            lines.append(f"  {self.optima.sentence}")
-        for name, value in self.objective.space.named_leaves(self.params):
-            shown = np.array2string(value, precision=4, suppress_small=True, threshold=20)
-            lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)))
-        return "\n".join(lines)
-
-
-def delta_method(slopes: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """(Q,) standard errors of quantities with slopes (Q, D), from the parameters' covariance (D, D)."""
-    return np.sqrt(np.einsum("id,de,ie->i", slopes, covariance, slopes))
+        return summarise.text_of(self)
 
 
 @limits_memory
@@ -272,12 +238,14 @@ def fit(
     model: Any,
     data: Any,
     *,
+    lengths: Any = None,
     init: Params | None = None,
     restarts: int | None = None,
     seed: int = 0,
     optima: int = DEFAULT_OPTIMA,
     tolerance: float = DEFAULT_TOLERANCE,
     max_iterations: int | None = None,
+    order_by: str | None = None,
     progress: bool | None = None,
     kernel: str | None = None,
     memory_limit: float | str | None = None,
@@ -290,6 +258,7 @@ def fit(
         model: one of `fo.models`, or anything with the same methods.
         data: what the model reads: `fo.sequences` for chains and graphs, `fo.labelled` for labels, a
             pytree of arrays for `Custom`.
+        lengths: of the sequences, where `data` is one array or table with the rows of all of them.
         init: pytree of starting values; None: from the data.
         restarts: number of starts when `init` is None; the first is not random. None: 8 where starts are
             cheap, as in short data, and 3 otherwise.
@@ -301,6 +270,8 @@ def fit(
         tolerance: the largest distance from stationary, in standard errors, of a stationary fit.
         max_iterations: stop each start after this many iterations and skip the Newton steps: a fit that
             stopped early, whose status says how far it is from stationary.
+        order_by: number the states by a column of `fit.states()`, such as "rate" or "share", from the
+            lowest; see `fit.ordered`. None: as the start had them.
         progress: a progress bar; None: only on a terminal.
         kernel: of a chain: "native", "scan", "tree", or None for the best, see docs/performance.md.
         memory_limit: what the call may add to the memory of this process, in bytes or as text such as
@@ -311,47 +282,13 @@ def fit(
             `fo.Workers`; None: threads of this process.
     """
     started = time.perf_counter()
-    if not (restarts is None or is_count(restarts)):
-        raise ValueError(f"restarts must be an integer of at least 1, got {restarts!r}")
-    if not (is_number(tolerance) and tolerance > 0):
-        raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
-    check_optima(optima)
-    if max_iterations is not None and not is_count(max_iterations):
-        raise ValueError(f"max_iterations must be an integer of at least 1, got {max_iterations!r}")
     place = resolve_parallel(parallel)
-    with stage("reading the data", progress):
-        objective = objective_of(model, data, kernel)
-        hold_point(objective)
-        points = starting_points(objective, init, seed)
-        starts = list(islice(points, restarts or usual_starts(objective)))
-    compiles = objective.traits.compiles
-    with stage("compiling F and its derivatives" if compiles else "loading loops", progress):
-        _prepare(objective, starts[0])
-    with bar(len(starts), "starts of the fit", progress) as advance:
-        runs = descend(objective, starts, max_iterations, advance)
-    if max_iterations is None and not by_products(objective):  # else every start takes long
-        with stage("more starts, which end in different optima", progress):
-            runs = explore(objective, runs, points, optima)
-    best = first_of_best(runs)
-    ending = now()
-    steps = 50 if max_iterations is None else 0
-    with stage("Newton steps to the minimum", progress):
-        found = finish(objective.run_on(place), best.x, tolerance, steps)
-    times = (time.perf_counter() - started, now() - ending + best.seconds)
-    # Starts that stopped early, or where EM slows down, may be on their way to one optimum.
-    ended = max_iterations is None and not (by_products(objective) and ends_in_em(objective))
-    pool = distinct(runs if ended else [best])
-    pool = pool.at_best(found.theta, objective(found.theta), optima)
-    return _result(objective, found, times, runs, pool)
-
-
-def _prepare(objective: Objective, theta: np.ndarray) -> None:
-    """Compile what F and its derivatives need, or load loops, so that `refit_seconds` does not include
-    it. Loading takes a moment, which only counts where a fit does not take longer."""
-    objective.values_and_gradients(theta[None], objective.base[None])
-    worth_it = objective.traits.compiles or objective.space.size <= _FEW_PARAMETERS
-    if worth_it and not by_products(objective):
-        objective.hessians(theta[None], objective.base[None])
+    how = How(restarts, seed, optima, tolerance, max_iterations, progress, kernel, place)
+    how.check()
+    if order_by is not None:
+        relabelling.states_of(model, "order_by=")  # raises before the work, not after it
+    found = _result(search(model, with_lengths(data, lengths), init, how), started)
+    return found if order_by is None else found.ordered(order_by)
 
 
 @limits_memory
@@ -361,38 +298,34 @@ def fit_at(
     data: Any,
     params: Params,
     *,
+    lengths: Any = None,
     kernel: str | None = None,
     memory_limit: float | str | None = None,
 ) -> Fit:
     """A `Fit` at given parameters, which are not changed. Its status says how far they are from
-    stationary. `kernel` and `memory_limit` are those of `fit`."""
+    stationary. `lengths`, `kernel` and `memory_limit` are those of `fit`."""
     started = time.perf_counter()
-    objective = objective_of(model, data, kernel)
-    hold_point(objective)
-    found = finish(objective, objective.space.to_free(params), DEFAULT_TOLERANCE, 0)
-    times = (time.perf_counter() - started, float("nan"))
-    return _result(objective, found, times, [], distinct([]).at_best(found.theta, np.nan, 0))
+    return _result(stay(model, with_lengths(data, lengths), params, kernel), started)
 
 
-def _result(
-    objective: Objective, found: Finished, times: tuple[float, float], runs: list[Run], pool: Optima
-) -> Fit:
+def _result(found: Searched, started: float) -> Fit:
+    objective, end = found.objective, found.end
     return Fit(
         model=objective.model,
         data=objective.data,
-        params=objective.space.params_at(found.theta),
-        theta=found.theta,
+        params=objective.space.params_at(end.theta),
+        theta=end.theta,
         names=list(objective.space.names),
-        status=found.status,
-        gradient_norm=float(np.linalg.norm(found.gradient)),
-        distance=found.distance,
-        smallest_eigenvalue=found.lowest,
-        value=objective(found.theta),
-        seconds=times[0],
-        refit_seconds=times[1],
-        values_of_starts=[run.value for run in runs],
-        optima=pool,
+        status=end.status,
+        gradient_norm=float(np.linalg.norm(end.gradient)),
+        distance=end.distance,
+        smallest_eigenvalue=end.lowest,
+        value=objective(end.theta),
+        seconds=time.perf_counter() - started,
+        refit_seconds=found.seconds,
+        values_of_starts=[run.value for run in found.runs],
+        optima=found.pool,
         objective=objective,
-        gradient=found.gradient,
-        hessian_operator=found.hessian,
+        gradient=end.gradient,
+        hessian_operator=end.hessian,
     )

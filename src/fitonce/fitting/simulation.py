@@ -1,4 +1,4 @@
-"""Random data from a fitted HMM: samples, data sets like that of the fit, and the future; its states."""
+"""Random data from a fitted HMM: samples, data sets like that of the fit, and the future."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from fitonce.core.numerics import is_count
 from fitonce.core.parameters import Params
 from fitonce.data.covariates import padded_tables, split_covariates
+from fitonce.data.indices import continued
+from fitonce.data.parts import from_arrow
 from fitonce.data.sequences import Sequences
 from fitonce.models.hmm import HMM
 from fitonce.results.forecast import Forecast
@@ -49,7 +50,7 @@ class FittedHMM(NamedTuple):
         if not isinstance(fit.model, HMM):
             raise ValueError(f"{verb} needs an HMM, got {type(fit.model).__name__}")
         params = {name: np.asarray(value) for name, value in fit.params.items()}
-        posterior = fit.posterior()
+        posterior = fit.objective.state_probabilities(fit.theta)
         stages = posterior
         if fit.model.chain.n_stages > 1:
             stages = fit.objective.hidden_probabilities(fit.theta)  # type: ignore[attr-defined]
@@ -57,11 +58,13 @@ class FittedHMM(NamedTuple):
 
     def sample(self, n: int, seed: int, covariates: Any) -> Drawn:
         _require_count("n", n)
+        _require_seed(seed)
         ahead = self._beyond(covariates, n)
         drawn = self._paths(1, self.model.chain.first(self.params), ahead, self._first_steps(0), seed)
         return Drawn(*(part[0] for part in drawn))
 
     def simulate(self, seed: int) -> Sequences:
+        _require_seed(seed)
         data, lags, first = self.data, self.model.emission.lags, self.model.chain.first(self.params)
         values, known = np.zeros_like(data.values), self._known_to(data)
         for number, length in enumerate(data.lengths):
@@ -78,6 +81,7 @@ class FittedHMM(NamedTuple):
     def forecast(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
         _require_count("steps", steps)
         _require_count("n", n)
+        _require_seed(seed)
         data = self.data
         if not (isinstance(sequence, int) and -data.n_sequences <= sequence < data.n_sequences):
             raise ValueError(
@@ -94,37 +98,8 @@ class FittedHMM(NamedTuple):
         shares = self.model.by_states(shares)
         observed = np.where(self._known, data.values, np.nan)[sequence, :end]
         circular = self.model.emission.circular(len(data.channels))
-        return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular)
-
-    def states(self) -> pd.DataFrame:
-        prepared = self.model.prepare(self.data)
-        moves = self.model.mean_moves(self.params, prepared)
-        stay = np.diag(moves)
-        with np.errstate(divide="ignore"):
-            columns = {
-                "share": self.posterior.mean(0),
-                "stationary": self._stationary(moves),
-                "dwell": 1.0 / (1.0 - stay),
-            }
-        rows = prepared.rows
-        one = self.model.emission.parameters(1, rows)
-        two = self.model.emission.parameters(2, rows)
-        own = {name for name in one if one[name].shape != two[name].shape}  # others are shared
-        for name, value in self.params.items():
-            if name not in own:
-                continue
-            for place in np.ndindex(value.shape[1:]):
-                several = f"[{','.join(map(str, place))}]" if value[0].size > 1 else ""
-                columns[name + several] = value[(slice(None), *place)]
-        return pd.DataFrame(columns).rename_axis("state")
-
-    def _stationary(self, moves: np.ndarray) -> np.ndarray:
-        """(K,) the distribution of states in the long run, from the initial one; the mean over a cycle,
-        where they follow each other in one."""
-        lazy = 0.5 * (np.eye(self.model.n_states) + moves)
-        first = self.model.by_states(self.model.chain.first(self.params))
-        found = first @ np.linalg.matrix_power(lazy, 2**40)
-        return found / found.sum()  # rounding adds up in so many products
+        index = None if data.indices is None else continued(data.indices[sequence], steps)
+        return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular, index)
 
     @property
     def _known(self) -> np.ndarray:
@@ -134,7 +109,7 @@ class FittedHMM(NamedTuple):
 
     def _first_steps(self, sequence: int) -> np.ndarray:
         """(L, C) those that an autoregression begins with."""
-        lags, values = self.model.emission.lags, self.data.values  # noqa: PD011 - not of pandas
+        lags, values = self.model.emission.lags, self.data.values
         if not self._known[sequence, :lags].all():
             raise ValueError(
                 f"an autoregression starts from the first {lags} steps of sequence {sequence}, some of "
@@ -149,7 +124,7 @@ class FittedHMM(NamedTuple):
             raise ValueError(
                 f"a forecast needs the last {lags} steps of the sequence, some of which are missing"
             )
-        values: np.ndarray = self.data.values  # noqa: PD011
+        values: np.ndarray = self.data.values
         return values[sequence, end - lags : end]
 
     def _known_to(self, data: Sequences) -> Ahead:
@@ -172,7 +147,7 @@ class FittedHMM(NamedTuple):
         every = np.ones((1, total, len(data.channels)))
         longer = Sequences(every, every > 0, np.array([total]), data.channels)
         if given is not None:
-            tables = split_covariates([np.zeros(steps)], given)[1] or []
+            tables = split_covariates([np.zeros(steps)], from_arrow(given))[1] or []
             known, names = padded_tables(tables, np.array([steps]))
             if names == tuple(f"u{number}" for number in range(len(data.covariate_names))):
                 names = data.covariate_names  # an array has no names: they are in the order of the data
@@ -209,3 +184,8 @@ class FittedHMM(NamedTuple):
 def _require_count(name: str, value: Any) -> None:
     if not is_count(value):
         raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+def _require_seed(seed: Any) -> None:
+    if not is_count(seed, 0):
+        raise ValueError(f"seed must be a non-negative integer, got {seed!r}")

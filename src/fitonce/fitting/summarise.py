@@ -1,25 +1,29 @@
-"""The summary of a fit, which is what results show and save."""
+"""What a fit shows: its table of parameters, its text, and the summary that results show and save."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
+from fitonce.core.chunks import chunks
+from fitonce.core.wording import counted
 from fitonce.results.summary import FitSummary
 
 if TYPE_CHECKING:
     from fitonce.fitting.fit import Fit
 
 _MOST_PARAMETERS = 2000  # with more, standard errors take too long: each is a solve with H
+_ROWS = 512  # standard errors computed at a time
 
 
 def summary_of(fit: Fit) -> FitSummary:
     """The parts of a fit that are shown and saved."""
     objective, sites = fit.objective, fit.objective.collection
     if len(fit.theta) <= _MOST_PARAMETERS:
-        table = fit.to_dataframe()[["name", "value", "se"]]
+        table = parameter_table(fit)[["name", "value", "se"]]
     else:
         values = objective.space.named_values(fit.theta[None])[0]
         table = pd.DataFrame({"name": fit.names, "value": values, "se": np.nan})
@@ -36,3 +40,49 @@ def summary_of(fit: Fit) -> FitSummary:
         seconds=fit.seconds,
         places=sites.names,
     )
+
+
+def parameter_table(fit: Fit) -> pd.DataFrame:
+    """One row per free coordinate, see `Fit.to_dataframe`."""
+    space = fit.objective.space
+    return pd.DataFrame(
+        {
+            "name": fit.names,
+            "value": space.named_values(fit.theta[None])[0],
+            "se": _standard_errors(fit, space.named_slopes(fit.theta)),
+            "theta": fit.theta,
+            "theta_se": _standard_errors(fit, sparse.eye_array(len(fit.theta)).tocsr()),
+        }
+    )
+
+
+def _standard_errors(fit: Fit, slopes: Any) -> np.ndarray:
+    """(D,) of quantities with sparse slopes (D, D), some at a time; nan without a minimum, and where H
+    is not a matrix, as one solve for each would take too long."""
+    errors = np.full(len(fit.theta), np.nan)
+    if fit.smallest_eigenvalue > 0 and fit.hessian_operator.dense:
+        for some, _ in chunks(len(fit.theta), min(_ROWS, len(fit.theta))):
+            rows = slopes[some].toarray()
+            solved = fit.hessian_operator.solve(rows.T)
+            errors[some] = np.sqrt(np.einsum("id,di->i", rows, solved))
+    return errors
+
+
+def delta_method(slopes: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """(Q,) standard errors of quantities with slopes (Q, D), from the parameters' covariance (D, D)."""
+    return np.sqrt(np.einsum("id,de,ie->i", slopes, covariance, slopes))
+
+
+def text_of(fit: Fit) -> str:
+    """A fit as it is printed."""
+    lines = [
+        f"Fit of {fit.model}, {counted(len(fit.theta), 'free parameter')}, "
+        f"objective {fit.value:,.4f}, {fit.seconds:.1f} s",
+        f"  {fit.status}",
+    ]
+    if fit.optima.disagree:
+        lines.append(f"  {fit.optima.sentence}")
+    for name, value in fit.objective.space.named_leaves(fit.params):
+        shown = np.array2string(value, precision=4, suppress_small=True, threshold=20)
+        lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)))
+    return "\n".join(lines)

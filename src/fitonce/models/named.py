@@ -207,7 +207,7 @@ _HMMLEARN_NAMES = {
     "n_features": "CategoricalHMM(n_states, n_categories)",
     "n_iter": "fo.fit(..., max_iterations=)",
     "random_state": "fo.fit(..., seed=)",
-    "lengths": "a list of arrays, one for each sequence, as data",
+    "lengths": "fo.fit(..., lengths=)",
 }
 
 

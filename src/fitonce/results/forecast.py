@@ -24,6 +24,7 @@ class Forecast:
         channels: C names.
         observed: (T, C) the sequence, nan where missing.
         circular: which channels are angles: their means are directions, and quantiles are around these.
+        index: of the steps, where data were tables of pandas whose index goes on regularly; else None.
     """
 
     samples: np.ndarray
@@ -32,6 +33,7 @@ class Forecast:
     channels: tuple[str, ...]
     observed: np.ndarray
     circular: tuple[bool, ...]
+    index: pd.Index | None = None
 
     @property
     def mean(self) -> np.ndarray:
@@ -61,7 +63,7 @@ class Forecast:
 
     def to_dataframe(self, level: float = 90) -> pd.DataFrame:
         """One row per step and channel: `step` (from 1), `channel`, `mean`, `median`, and the ends of
-        the interval, `lower` and `upper`."""
+        the interval, `lower` and `upper`. With the index of the steps, if there is one."""
         steps, channels = self.mean.shape
         lower, upper = self.interval(level)
         return pd.DataFrame(
@@ -72,7 +74,8 @@ class Forecast:
                 "median": self.quantile(0.5).ravel(),
                 "lower": lower.ravel(),
                 "upper": upper.ravel(),
-            }
+            },
+            index=None if self.index is None else self.index.repeat(channels),
         )
 
     def plot(self, channel: int = 0, level: float = 90, last: int = 100, ax: Any = None) -> Any:
@@ -91,7 +94,7 @@ class Forecast:
         return ax
 
     def __repr__(self) -> str:
-        shown = self.to_dataframe().round(4).head(10).to_string(index=False)
+        shown = self.to_dataframe().round(4).head(10).to_string(index=self.index is not None)
         more = "" if len(self.mean) * len(self.channels) <= 10 else "\n..."
         head = (
             f"Forecast of {counted(len(self.mean), 'step')}, {len(self.samples):,} paths, 90 % interval"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 _MOST_POINTS = 20_000  # more dots overlap and make the file slow
+_MOST_NUMBERS = 15  # states: with more, cells are too small for numbers
 
 
 def new_axes(width: float, height: float) -> Any:
@@ -52,3 +53,36 @@ def along_sites(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any 
     ax.set_ylabel(ylabel)
     ax.margins(y=0.12)
     return ax
+
+
+def transitions(moves: np.ndarray, shares: np.ndarray, dwell: np.ndarray, ax: Any = None) -> Any:
+    """A map of transition probabilities (K, K), from row to column, with each state's share of the steps
+    and its mean dwell time (K,)."""
+    states = np.arange(len(moves))
+    ax = ax or new_axes(2.6 + 0.62 * len(states), 1.7 + 0.55 * len(states))
+    # Most mass is on the diagonal: the square root lets the rest be seen.
+    ax.imshow(np.sqrt(moves), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    for row in states if len(states) <= _MOST_NUMBERS else ():
+        for column in states:
+            said = _probability(moves[row, column])
+            colour = "white" if moves[row, column] > 0.4 else "black"
+            ax.text(column, row, said, ha="center", va="center", fontsize=8, color=colour)
+    ax.set_xticks(states)
+    ax.set_yticks(
+        states, [f"{k} ({100 * share:.0f} %)" for k, share in zip(states, shares, strict=True)]
+    )
+    ax.set_xlabel("next state")
+    ax.set_ylabel("state (share of the steps)")
+    right = ax.secondary_yaxis("right")
+    right.set_yticks(states, [f"{steps:.3g}" for steps in dwell])
+    right.set_ylabel("mean dwell time, steps")
+    for side in (ax, right):
+        side.tick_params(length=0)
+    return ax
+
+
+def _probability(value: float) -> str:
+    """With two digits, and 1 only where it is one."""
+    if value == 0 or value == 1:
+        return f"{value:.0f}"
+    return "<.001" if value < 0.001 else ">.999" if value > 0.999 else f"{value:.3f}".lstrip("0")

@@ -262,6 +262,6 @@ class CVResult:
         return "\n".join(lines_of(self))
 
 
-def load(path: str | os.PathLike[str]) -> CVResult:
+def load_result(path: str | os.PathLike[str]) -> CVResult:
     """Read a saved result. Its `fit` is a summary, so there is `theta` but no `params`."""
     return CVResult(**saving.read_result(path))

@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def to_array(found: dict[str, Any]) -> np.ndarray:
 
 
 FORMAT, VERSION = "fitonce result", 4
-_READABLE = (2, 3, 4)
+READABLE = (2, 3, 4)
 # Up to version 2, the rungs of refined folds had the names of methods.
 _OLD_RUNGS = {"newton": "refine-own", "exact": "refit"}
 _REFINING = ("auto", "exact", "loo")
@@ -154,6 +155,11 @@ def write_result(
         "better_theta": None if result.better_theta is None else pack_array(result.better_theta),
         "fit": _of_summary(result.summary),
     }
+    return write_document(document, path, force)
+
+
+def write_document(document: dict[str, Any], path: str | os.PathLike[str], force: bool) -> Path:
+    """Write a document with its checksum."""
     try:
         document = json.loads(json.dumps(document, allow_nan=False))  # as it will be read back
     except (TypeError, ValueError):
@@ -164,18 +170,33 @@ def write_result(
 
 def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The fields of a `CVResult`, with a `FitSummary` as `fit`."""
-    path = Path(path)
-    document = _document(path)
-    try:
+    return result_fields(read_document(path, {FORMAT: READABLE}), Path(path))
+
+
+def result_fields(document: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The same from the document of a result."""
+    with said_of_damage(path, "result"):
         found = _fields(document)
-        if document.pop("digest") != _digest(document):
-            raise ValueError("it was changed after it was written")
+        require_unchanged(document)
         return found
+
+
+@contextmanager
+def said_of_damage(path: Path, what: str) -> Iterator[None]:
+    """Whatever goes wrong in reading the contents of a file is said in one sentence."""
+    try:
+        yield
     except (
         KeyError, TypeError, ValueError, AttributeError, OverflowError, zlib.error, binascii.Error,
     ) as error:  # fmt: skip
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{path.name} is a damaged result: {reason}") from None
+        raise ValueError(f"{path.name} is a damaged {what}: {reason}") from None
+
+
+def require_unchanged(document: dict[str, Any]) -> None:
+    """Raise unless the checksum is that of the contents."""
+    if document["digest"] != _digest({name: document[name] for name in document if name != "digest"}):
+        raise ValueError("it was changed after it was written")
 
 
 def _digest(document: Mapping[str, Any]) -> str:
@@ -184,19 +205,25 @@ def _digest(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _document(path: Path) -> dict[str, Any]:
+def read_document(path: str | os.PathLike[str], readable: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """The document in a file, of one of the formats that are `readable`, with their versions."""
+    path = Path(path)
+    wanted = " or ".join(f"a saved {name.removeprefix('fitonce ')}" for name in readable)
     if not path.is_file():
-        raise ValueError(f"expected a saved result, got no file at {path}")
+        raise ValueError(f"expected {wanted}, got no file at {path}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):  # not JSON, not UTF-8, or a number of 6,000 digits
-        raise ValueError(f"{path.name} must be a saved result, but is not JSON") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError(f"{path.name} must be a saved result, but is not marked as '{FORMAT}'")
-    if document.get("version") not in _READABLE:
+        raise ValueError(f"{path.name} must be {wanted}, but is not JSON, or was cut short") from None
+    found = document.get("format") if isinstance(document, dict) else None
+    if not isinstance(found, str) or found not in readable:
+        marks = " or ".join(f"'{name}'" for name in readable)
+        got = f" but as {found!r:.40}" if isinstance(found, str) else ""
+        raise ValueError(f"{path.name} must be {wanted}, but is not marked as {marks}{got}")
+    if document.get("version") not in readable[found]:
         raise ValueError(
             f"{path.name} has format version {document.get('version')!r}, "
-            f"this fitonce reads {', '.join(map(str, _READABLE))}"
+            f"this fitonce reads {', '.join(map(str, readable[found]))}"
         )
     return document
 

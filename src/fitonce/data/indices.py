@@ -1,0 +1,54 @@
+"""Arrays of sites and steps with the index that the user's tables had: pandas in, pandas out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.data.sequences import Collection, Sequences
+
+
+def indices_of(data: Collection) -> tuple[pd.Index, ...] | None:
+    """The index of each sequence; None where not all were tables of pandas."""
+    return data.indices if isinstance(data, Sequences) else None
+
+
+def site_index(data: Collection) -> pd.Index | None:
+    """The index of all sites, with the names of sequences before it where there are several; None where
+    not all were tables of pandas."""
+    indices = indices_of(data)
+    if indices is None or len(indices) == 1:
+        return None if indices is None else indices[0]
+    names = list(range(len(indices))) if data.names is None else list(data.names.sequences)
+    which = np.repeat(np.arange(len(names)), data.lengths)
+    steps = indices[0].append(list(indices[1:]))
+    levels = [pd.Index(names)[which], steps]
+    return pd.MultiIndex.from_arrays(levels, names=["sequence", steps.name])
+
+
+def of_states(probabilities: np.ndarray, index: pd.Index | None) -> Any:
+    """(n, K) probabilities of states, as a table where there is an index."""
+    if index is None:
+        return probabilities
+    columns = pd.RangeIndex(probabilities.shape[1], name="state")
+    return pd.DataFrame(probabilities, index=index, columns=columns)
+
+
+def continued(index: pd.Index, steps: int) -> pd.Index | None:
+    """The next steps of an index that goes on regularly; None of one that does not."""
+    if isinstance(index, pd.PeriodIndex):
+        return pd.period_range(index[-1] + 1, periods=steps, freq=index.freq, name=index.name)
+    if isinstance(index, pd.DatetimeIndex):
+        freq = index.freq or (pd.infer_freq(index) if len(index) > 2 else None)
+        if freq is None:
+            return None
+        return pd.date_range(index[-1], periods=steps + 1, freq=freq, name=index.name)[1:]
+    if not (pd.api.types.is_numeric_dtype(index.dtype) and index.dtype.kind in "iuf" and len(index) > 1):
+        return None
+    numbers = index.to_numpy()
+    gaps = np.diff(numbers)
+    if not np.allclose(gaps, gaps[0], rtol=1e-9, atol=0.0):
+        return None
+    return pd.Index(numbers[-1] + gaps[0] * np.arange(1, steps + 1), name=index.name)

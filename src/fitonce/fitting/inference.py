@@ -1,0 +1,66 @@
+"""Likelihoods and states of data, those of a fit or others, at the parameters of the fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.core.numerics import in_float64
+from fitonce.data.indices import indices_of, of_states, site_index
+from fitonce.data.sequences import with_lengths
+from fitonce.objectives.families import objective_of
+from fitonce.objectives.schemes import Structures
+
+if TYPE_CHECKING:
+    from fitonce.fitting.fit import Fit
+
+
+@in_float64
+def log_likelihoods(fit: Fit, data: Any, lengths: Any) -> np.ndarray:
+    """(N,) log p(x_n) of the sequences of other data."""
+    if not fit.objective.traits.sequences:
+        raise ValueError(f"log_likelihood_of needs a model of sequences, got {fit.model}")
+    objective = objective_of(fit.model, with_lengths(data, lengths))
+    if objective.space.size != len(fit.theta):
+        counts = len(fit.theta), objective.space.size
+        raise ValueError(
+            "data must have the channels (or features) of the data of the fit: expected "
+            f"{counts[0]} parameters, got {counts[1]}"
+        )
+    along = objective.with_scheme(Structures())
+    everyone = np.arange(len(along.base))[None]
+    same = objective.space == fit.objective.space  # else its coordinates are in other units
+    theta = fit.theta if same else objective.space.to_free(fit.params)
+    return -along.pointwise_losses(theta[None], along.base[None], everyone)[0]
+
+
+def posterior(fit: Fit) -> Any:
+    """(sites, K) probabilities of the states, see `Fit.posterior`."""
+    found = fit.objective.state_probabilities(fit.theta)
+    return of_states(found, site_index(fit.objective.collection))
+
+
+def decode(fit: Fit, data: Any, lengths: Any) -> list[Any]:
+    """The most probable states of each sequence, see `fo.predict`."""
+    objective = fit.objective.for_prediction(_given(data, lengths))
+    paths, indices = objective.decode(fit.theta), indices_of(objective.collection)
+    if indices is None:
+        return paths
+    return [pd.Series(p, index=i, name="state") for p, i in zip(paths, indices, strict=True)]
+
+
+def marginals(fit: Fit, data: Any, lengths: Any) -> list[Any]:
+    """Probabilities of the states of each sequence, see `fo.marginals`."""
+    objective = fit.objective.for_prediction(_given(data, lengths))
+    collection = objective.collection
+    parts = np.split(objective.state_probabilities(fit.theta), collection.offsets[1:])
+    indices = indices_of(collection) or (None,) * len(parts)
+    return [of_states(part, index) for part, index in zip(parts, indices, strict=True)]
+
+
+def _given(data: Any, lengths: Any) -> Any:
+    if data is None and lengths is not None:
+        raise ValueError("lengths= needs the data that they are of")
+    return with_lengths(data, lengths)

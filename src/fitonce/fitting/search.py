@@ -1,0 +1,120 @@
+"""The search for a minimum: descents from several starts, more where they disagree, and the end."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fitonce.core.numerics import is_count, is_number
+from fitonce.core.parallel import Parallel
+from fitonce.core.parameters import Params
+from fitonce.core.progress import bar, stage
+from fitonce.core.stopwatch import now
+from fitonce.fitting.descent import Run, descend, ends_in_em, starting_points
+from fitonce.fitting.finish import Finished, by_products, finish
+from fitonce.fitting.footprint import hold_point
+from fitonce.fitting.optima import (
+    DEFAULT_OPTIMA,
+    Optima,
+    check_optima,
+    distinct,
+    explore,
+    first_of_best,
+    usual_starts,
+)
+from fitonce.objectives.base import Objective
+from fitonce.objectives.families import objective_of
+
+DEFAULT_TOLERANCE = 1e-6  # standard errors
+_NEWTON_STEPS = 50
+_FEW_PARAMETERS = 100
+
+
+class How(NamedTuple):
+    """The options of a search, as `fo.fit` describes them."""
+
+    restarts: int | None = None
+    seed: int = 0
+    optima: int = DEFAULT_OPTIMA
+    tolerance: float = DEFAULT_TOLERANCE
+    max_iterations: int | None = None
+    progress: bool | None = None
+    kernel: Any = None
+    parallel: Parallel = None
+
+    def check(self) -> None:
+        """Raise for values that make no sense."""
+        if not (self.restarts is None or is_count(self.restarts)):
+            raise ValueError(f"restarts must be an integer of at least 1, got {self.restarts!r}")
+        if not (is_number(self.tolerance) and self.tolerance > 0):
+            raise ValueError(f"tolerance must be a positive number, got {self.tolerance!r}")
+        check_optima(self.optima)
+        if self.max_iterations is not None and not is_count(self.max_iterations):
+            raise ValueError(
+                f"max_iterations must be an integer of at least 1, got {self.max_iterations!r}"
+            )
+
+
+class Searched(NamedTuple):
+    """What a search found.
+
+    Attributes:
+        objective: F.
+        end: the minimum.
+        runs: the descent from each start.
+        pool: the distinct optima.
+        seconds: of one start without compilation.
+    """
+
+    objective: Objective
+    end: Finished
+    runs: list[Run]
+    pool: Optima
+    seconds: float
+
+
+def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
+    """Descend from each start, then take Newton steps from the best."""
+    with stage("reading the data", how.progress):
+        objective = objective_of(model, data, how.kernel)
+        hold_point(objective)
+        points = starting_points(objective, init, how.seed)
+        starts = list(islice(points, how.restarts or usual_starts(objective)))
+    compiles, early = objective.traits.compiles, how.max_iterations is not None
+    with stage("compiling F and its derivatives" if compiles else "loading loops", how.progress):
+        _prepare(objective, starts[0])
+    with bar(len(starts), "starts of the fit", how.progress) as advance:
+        runs = descend(objective, starts, how.max_iterations, advance)
+    if not early and not by_products(objective):  # else every start takes long
+        with stage("more starts, which end in different optima", how.progress):
+            runs = explore(objective, runs, points, how.optima)
+    best = first_of_best(runs)
+    ending = now()
+    with stage("Newton steps to the minimum", how.progress):
+        where, steps = objective.run_on(how.parallel), 0 if early else _NEWTON_STEPS
+        end = finish(where, best.x, how.tolerance, steps)
+    seconds = now() - ending + best.seconds
+    # Starts that stopped early, or where EM slows down, may be on their way to one optimum.
+    ended = not early and not (by_products(objective) and ends_in_em(objective))
+    pool = distinct(runs if ended else [best])
+    pool = pool.at_best(end.theta, objective(end.theta), how.optima)
+    return Searched(objective, end, runs, pool, seconds)
+
+
+def _prepare(objective: Objective, theta: np.ndarray) -> None:
+    """Compile what F and its derivatives need, or load loops, so that `refit_seconds` does not include
+    it. Loading takes a moment, which only counts where a fit does not take longer."""
+    objective.values_and_gradients(theta[None], objective.base[None])
+    worth_it = objective.traits.compiles or objective.space.size <= _FEW_PARAMETERS
+    if worth_it and not by_products(objective):
+        objective.hessians(theta[None], objective.base[None])
+
+
+def stay(model: Any, data: Any, params: Params, kernel: Any) -> Searched:
+    """Not a search: what there is at given parameters."""
+    objective = objective_of(model, data, kernel)
+    hold_point(objective)
+    end = finish(objective, objective.space.to_free(params), DEFAULT_TOLERANCE, 0)
+    return Searched(objective, end, [], distinct([]).at_best(end.theta, np.nan, 0), float("nan"))

@@ -1,0 +1,45 @@
+"""The hidden states of a fit: a table of them, and how they follow each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.fitting.relabelling import state_columns, states_of
+from fitonce.models.hmm import HMM
+from fitonce.results import plots
+
+if TYPE_CHECKING:
+    from fitonce.fitting.fit import Fit
+
+
+def state_table(fit: Fit) -> pd.DataFrame:
+    """One row per state, see `Fit.states`."""
+    states_of(fit.model, "states")
+    columns = {"share": fit.objective.state_probabilities(fit.theta).mean(0)}
+    moves = fit.objective.transition(fit.theta)
+    if moves is not None:
+        first = fit.model.by_states(fit.model.chain.first(fit.params))
+        with np.errstate(divide="ignore"):
+            columns["stationary"] = stationary(first, moves)
+            columns["dwell"] = 1.0 / (1.0 - np.diag(moves))
+    return pd.DataFrame(columns | state_columns(fit)).rename_axis("state")
+
+
+def stationary(initial: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """(K,) the distribution of states in the long run, from the initial one; the mean over a cycle,
+    where they follow each other in one."""
+    lazy = 0.5 * (np.eye(len(moves)) + moves)
+    found = initial @ np.linalg.matrix_power(lazy, 2**40)
+    return found / found.sum()  # rounding adds up in so many products
+
+
+def plot_transitions(fit: Fit, ax: Any) -> Any:
+    """A map of the transition probabilities, see `Fit.plot_transitions`."""
+    moves = fit.objective.transition(fit.theta) if isinstance(fit.model, HMM) else None
+    if moves is None:
+        raise ValueError(f"plot_transitions needs an HMM, got {type(fit.model).__name__}")
+    table = state_table(fit)
+    return plots.transitions(moves, table["share"].to_numpy(), table["dwell"].to_numpy(), ax)
