@@ -6,6 +6,7 @@ import sys
 
 from benchmarks import (
     autoregressive_peers,
+    best_of_many,
     chain_scaling,
     chains,
     crf,
@@ -44,6 +45,7 @@ NAMES = {
     "instant-crf": instant_crf.main,
     "deadlock": deadlock.main,
     "motion": motion.main,
+    "best-of-many": best_of_many.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fitonce.analysis.plan import Plan, plan
     from fitonce.analysis.predict import marginals, predict
     from fitonce.analysis.select import Selection, select
+    from fitonce.bridges import sklearn
     from fitonce.bridges.hmmlearn import from_hmmlearn
     from fitonce.core.memory import MemoryLimitError
     from fitonce.core.parallel import Workers
@@ -95,10 +96,11 @@ __all__ = [
     "schemes",
     "select",
     "sequences",
+    "sklearn",
     "word_features",
 ]
 
-_MODULES = ("basis", "datasets", "folds", "models", "schemes")
+_MODULES = ("basis", "datasets", "folds", "models", "schemes", "sklearn")
 # The module of each name, which for `_MODULES` is the name itself.
 _WHERE = {
     "Bootstrap": "fitonce.analysis.bootstrap",
@@ -150,6 +152,7 @@ _WHERE = {
     "schemes": "fitonce.objectives.schemes",
     "select": "fitonce.analysis.select",
     "sequences": "fitonce.data.sequences",
+    "sklearn": "fitonce.bridges.sklearn",
     "word_features": "fitonce.data.word_features",
 }
 

@@ -212,7 +212,8 @@ def select(
         skipped[name] = f"unfinished: {results.pop(name).treatment}"
     comparison = compare(results)
     rows = _criteria({name: result.fit for name, result in results.items()})
-    table = pd.DataFrame.from_dict(rows, orient="index").join(comparison.table.drop(columns="ratio"))
+    beside = comparison.table.drop(columns=["ratio", "p_worse", "weight", "note"])
+    table = pd.DataFrame.from_dict(rows, orient="index").join(beside)
     table.index.name = "model"
     best, margin = comparison.best, float(np.log(max(len(table) - 1, 1) / _LEVEL))
     near, as_good = judged(table, best, margin)

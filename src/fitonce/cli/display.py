@@ -80,7 +80,7 @@ def show_models(table: pd.DataFrame, more: list[str]) -> None:
         differences.append("best" if loss == best else f"{difference:.3g} ({spread})")
     shown = table[["estimate", "se"]].assign(difference=differences, control=table["control"])
     for name in more:
-        decimals = ".2g" if name == "p" else ",.1f"
+        decimals = {"p": ".2g", "p_worse": ".2f", "weight": ".2f"}.get(name, ",.1f")
         numeric = table[name].dtype.kind == "f"
         shown[name] = [_number(value, decimals) for value in table[name]] if numeric else table[name]
     show_table(shown.rename(columns={"parameters": "D"}))

@@ -43,15 +43,15 @@ def compare(
         write_figure(plot, found.plot().figure, force=force)
     if json:
         document = {"best": found.best, "sentence": found.sentence, "doubts": found.doubts}
-        print_json({**document, "models": table_rows(found.table)})
+        print_json({**document, "cautions": found.cautions, "models": table_rows(found.table)})
     elif quiet:
         print(found.best)
         for doubt in found.doubts:
             complain(doubt)
     else:
         print(f"{found.left_out}; paired by {found.by}")
-        show_models(found.table, ["worst", "failed"])
-        print(found.sentence)
+        show_models(found.table, ["nats", "p_worse", "weight", "worst", "failed"])
+        print("\n".join([found.sentence, *found.cautions]))
 
 
 def report(

@@ -11,13 +11,18 @@ import pandas as pd
 from scipy.special import stdtr
 
 from fitonce.core.status import Outcome
+from fitonce.results.cautions import EXPLAINED, MANY, Lead, lead_by_chance, notes
 from fitonce.results.plots import new_axes
 from fitonce.results.result import CVResult
+from fitonce.results.stacking import stacking_weights
 from fitonce.results.standard_errors import Spread, Terms, by_cluster, spread_of
 
 _LEVELS = ("point", "fold")
 _ROUNDING = 1e-12  # of the loss: models that differ by less are the same
 CLEAR = 0.05  # probability of a difference by chance, below which a model is worse
+_SHOWN = [
+    "estimate", "se", "difference", "difference_se", "p_worse", "nats", "weight", "control", "worst",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,20 +33,27 @@ class Comparison:
         table: one row per model: `estimate` and `se`; `difference` from the first model and
             `difference_se`, paired by point (or fold), so that variation common to both models cancels;
             `ratio` of the two, and `p`, the probability of a ratio as large by chance, by Student's t
-            with `dof` degrees of freedom; `nats`, the difference over all that is scored, each
-            point once, where losses are log-densities; `control`; `error`, the estimated error of the
+            with `dof` degrees of freedom; `p_worse`, the probability that the model is worse than the
+            first, 1 - p / 2; `nats`, the difference over all that is scored, each
+            point once, where losses are log-densities (minus the `elpd_diff` of loo and ArviZ);
+            `weight`, that of the model in the mixture that would have predicted best
+            (`fitonce.results.stacking`); `note`, what to be careful about in the difference
+            (`fitonce.results.cautions`); `control`; `error`, the estimated error of the
             estimate in its own result; `worst`, the worst verdict of its folds; `failed`, the number of
             folds without a usable number, which are left out for all models; `unfinished`, the number
             of folds cut short by a budget or an interruption; `fit`, the outcome of the fit.
         by: "point": standard errors that know the memory of the losses, as for estimates; "fold":
             folds as independent observations, which overlapping folds are not.
         left_out: description of the folds.
+        lead: of the best over the middle model, and a lead that chance gives once in twenty times, if
+            there are more than 11 models whose differences have standard errors; else None.
     """
 
     table: pd.DataFrame
     by: str
     left_out: str
     results: dict[str, CVResult] = field(repr=False)
+    lead: Lead | None = None
 
     @property
     def best(self) -> str:
@@ -83,11 +95,20 @@ class Comparison:
         return ax
 
     def __repr__(self) -> str:
-        text = self.table.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
+        shown = self.table[_SHOWN].dropna(axis="columns", how="all")
+        if self.table["note"].any():
+            shown = shown.assign(note=self.table["note"])
+        text = shown.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
         lines = [f"Comparison on {self.left_out}; lowest held-out loss first", text, self.sentence]
         if self.by == "fold":
             lines.append("standard errors treat folds as independent observations")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.cautions])
+
+    @property
+    def cautions(self) -> list[str]:
+        """What the notes in the table mean, a sentence for each that occurs."""
+        found = set(", ".join(self.table["note"]).split(", "))
+        return [f"{note}: {meaning}" for note, meaning in EXPLAINED.items() if note in found]
 
     @property
     def tied(self) -> list[str]:
@@ -123,11 +144,18 @@ class Comparison:
             "fit not at a certified minimum": rows["fit"] != Outcome.STATIONARY.value,
             "folds led to a better fit": rows.index.isin(better),
         }
-        return [
+        found = [
             f"{reason}: {', '.join(map(str, rows.index[models]))}"
             for reason, models in reasons.items()
             if models.any()
         ]
+        if self.lead is not None and self.lead.size <= self.lead.by_chance:
+            found.append(
+                f"the best of {len(rows)} models may be best by chance: it leads the middle one, "
+                f"{self.lead.over}, by {self.lead.size:.2g}, and of as many equally good ones the best "
+                f"leads by {self.lead.by_chance:.2g} once in twenty times"
+            )
+        return found
 
 
 def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "point") -> Comparison:
@@ -154,10 +182,17 @@ def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "
         raise ValueError("no fold has a usable number in every result")
     means = {name: float(result.folds["loss"].to_numpy()[used].mean()) for name, result in named.items()}
     order = sorted(named, key=lambda name: means[name])
-    best = order[0]
-    rows = [_row(named[name], named[best], used, by, name == best) for name in order]
+    ordered = [named[name] for name in order]
+    weights = _weights(ordered, used)
+    rows = [
+        _row(result, ordered[0], used, by, weight)
+        for result, weight in zip(ordered, weights, strict=True)
+    ]
+    rows[0] |= dict.fromkeys(("difference_se", "dof", "ratio", "p", "p_worse"), float("nan"))
+    rows[0] |= {"note": ""}
     table = pd.DataFrame(rows, index=pd.Index(order, name="model"))
-    return Comparison(table, by, first.left_out, named)
+    lead = _lead(order, ordered, used, by) if len(order) > MANY else None
+    return Comparison(table, by, first.left_out, named, lead)
 
 
 def _named(results: Any) -> dict[str, CVResult]:
@@ -175,24 +210,29 @@ def _named(results: Any) -> dict[str, CVResult]:
     return named
 
 
-def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str, is_best: bool) -> dict[str, Any]:
+def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str, weight: float) -> dict[str, Any]:
     differences = result.folds["loss"].to_numpy()[used] - best.folds["loss"].to_numpy()[used]
-    difference, spread = float(differences.mean()), _spread(result, best, used, by)
+    difference, spread = float(differences.mean()), _spread([result, best], used, by)
     estimate = float(result.folds["loss"].to_numpy()[used].mean())
     if abs(difference) <= _ROUNDING * abs(estimate):
         difference, spread = 0.0, Spread(0.0, spread.dof)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = float(np.float64(difference) / spread.se) if difference else 0.0
     verdicts = set(result.folds["verdict"])
+    chance, nats = _chance(difference, spread), _total(result, differences, used)
+    independent = by == "fold" or np.isnan(result.memory)
     return {
         "estimate": estimate,
-        "se": _spread(result, None, used, by).se,
+        "se": _spread([result], used, by).se,
         "difference": difference,
-        "difference_se": float("nan") if is_best else spread.se,
-        "dof": float("nan") if is_best else spread.dof,
-        "ratio": float("nan") if is_best else ratio,
-        "p": float("nan") if is_best else _chance(difference, spread),
-        "nats": _total(result, differences, used),
+        "difference_se": spread.se,
+        "dof": spread.dof,
+        "ratio": ratio,
+        "p": chance,
+        "p_worse": 1.0 - 0.5 * chance,
+        "nats": nats,
+        "weight": weight,
+        "note": notes(nats, _n_scored(result), spread.dof + 1 if independent else 0.5 * spread.dof),
         "control": float(result.folds["control"].to_numpy()[used].mean()),
         "error": result.error,
         "worst": next((v for v in ("bad", "unchecked", "fair", "good") if v in verdicts), "unchecked"),
@@ -202,14 +242,42 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str, is_best: b
     }
 
 
+def _in_nats(result: CVResult) -> bool:
+    """Whether losses are log-densities."""
+    return result.loss in ("pointwise", "joint")
+
+
+def _n_scored(result: CVResult) -> int:
+    return result.n_scored or len(result.pointwise)  # results of earlier versions do not say
+
+
 def _total(result: CVResult, differences: np.ndarray, used: np.ndarray) -> float:
     """Of differences (n,) of the `used` folds, over all that is scored, each point or sequence once; nan
     for losses that are not in nats."""
-    if result.loss not in ("pointwise", "joint"):
+    if not _in_nats(result):
         return float("nan")
     sizes = result.folds["size"].to_numpy()[used]
-    count = result.n_scored or len(result.pointwise)  # results of earlier versions do not say
-    return float(differences @ sizes / sizes.sum() * count)
+    return float(differences @ sizes / sizes.sum() * _n_scored(result))
+
+
+def _weights(results: list[CVResult], used: np.ndarray) -> np.ndarray:
+    """(K,) of the models in their best mixture; nan for losses that are not log-densities."""
+    if not _in_nats(results[0]):
+        return np.full(len(results), np.nan)
+    fold = results[0].pointwise["fold"].to_numpy()
+    sizes = results[0].folds["size"].to_numpy()
+    kept = used[fold]
+    losses = np.stack([result.pointwise["loss"].to_numpy()[kept] for result in results], 1)
+    return stacking_weights(losses, 1.0 / sizes[fold[kept]])  # each fold counts once, as in estimates
+
+
+def _lead(names: list[str], ordered: list[CVResult], used: np.ndarray, by: str) -> Lead | None:
+    """Of the first over the middle one of many models; None where that has no standard error."""
+    middle = len(ordered) // 2
+    spreads = [_spread([result, ordered[middle]], used, by) for result in ordered[:middle]]
+    chance = lead_by_chance(spreads, len(ordered))
+    best, other = (ordered[k].folds["loss"].to_numpy()[used].mean() for k in (0, middle))
+    return None if np.isnan(chance) else Lead(names[middle], float(other - best), chance)
 
 
 def _chance(difference: float, spread: Spread) -> float:
@@ -222,12 +290,12 @@ def _chance(difference: float, spread: Spread) -> float:
     return float(2.0 * stdtr(spread.dof, -abs(difference) / spread.se))
 
 
-def _spread(result: CVResult, other: CVResult | None, used: np.ndarray, by: str) -> Spread:
-    """Of the mean loss, or of its difference from that of `other`."""
-    rows, both = result.pointwise, [result] if other is None else [result, other]
+def _spread(both: list[CVResult], used: np.ndarray, by: str) -> Spread:
+    """Of the mean loss of one result, or of the difference of two."""
+    result, paired = both[0], len(both) > 1
     values = [(one.folds if one.loss == "joint" else one.pointwise)["loss"].to_numpy() for one in both]
-    difference = values[0] if other is None else values[0] - values[1]
-    fold = rows["fold"].to_numpy()
+    difference = values[0] - values[1] if paired else values[0]
+    fold = result.pointwise["fold"].to_numpy()
     if by == "fold":
         return by_cluster(Terms.of(difference, fold, fold, used))
     if not np.isfinite(result.se):
@@ -235,7 +303,7 @@ def _spread(result: CVResult, other: CVResult | None, used: np.ndarray, by: str)
     places = min((one.pointwise["cluster"].to_numpy() for one in both), key=lambda c: len(np.unique(c)))
     terms = Terms.of(difference, fold, places, used)
     memory = float(np.max([one.memory for one in both]))  # nan where places are independent
-    if np.isfinite(memory) and other is not None and result.loss != "joint":
+    if np.isfinite(memory) and paired and result.loss != "joint":
         own = [one.fit.memory_of(terms) for one in both]
         memory = memory if None in own else float(np.max(own))  # type: ignore[arg-type]
     return spread_of(terms, memory)

@@ -14,7 +14,7 @@ import pandas as pd
 from fitonce.core.numerics import is_number
 from fitonce.core.wording import counted
 from fitonce.core.writing import check_free, write_text
-from fitonce.results import plots, saving
+from fitonce.results import exports, plots, saving
 from fitonce.results.printed import lines_of
 from fitonce.results.standard_errors import FEW, Spread
 from fitonce.results.summary import FitSummary, Fitted
@@ -209,6 +209,34 @@ class CVResult:
                 *(table[name].to_numpy() for name in ("sequence", "time", "site"))
             )
         return table
+
+    def to_arviz(self) -> Any:
+        """The result as `ELPDData` of the ArviZ that is installed (0.x or 1.x), for `az.compare` and
+        plots. Losses must be log-densities.
+
+        `elpd_i` has minus the loss of each point, or sequence, or of each fold for joint losses; where a
+        point is scored in several folds, their mean. `elpd` is their sum, so that points count equally;
+        in `estimate` folds do. `se` is ours, for dependent losses. `p` is the sum of losses less those
+        of the control: what the parameters gain by having seen the data. There are no posterior draws
+        and no Pareto k: `n_samples` is 1.
+
+        ArviZ takes points to be independent in the standard errors of its comparison (`dse`), and so in
+        `p_worse`. Where they are not, as along time, `warning` is true: trust `fo.compare` instead. It
+        is also true where a verdict is bad or the fit is no certified minimum.
+        """
+        return exports.arviz_elpd(self)
+
+    def to_sklearn(self, folds: Any = None) -> dict[str, Any]:
+        """The result as scikit-learn's `cross_validate` has it: arrays with one entry per fold.
+        `test_score` is minus the fold's loss, so that higher is better; nan where there is no usable
+        number. Folds are not fitted one by one: `fit_time` is the time of the call, equally shared, and
+        `score_time`, which is part of it, is zero.
+
+        Args:
+            folds: those of the result, to have `indices` too: `train`, what each fold kept, and `test`,
+                what it scored, as numbers of points or sequences.
+        """
+        return exports.sklearn_scores(self, folds)
 
     def plot(self, against: CVResult | None = None, ax: Any = None) -> Any:
         """Scatter plot of pointwise held-out losses against the control, or against another result (such

@@ -1,0 +1,184 @@
+"""Models as estimators of scikit-learn: cloned, searched over, in pipelines, cross-validated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+import fitonce as fo
+
+Estimator = fo.sklearn.Estimator
+
+
+@pytest.fixture(scope="module")
+def sequences():
+    """Eight sequences with two states that are easy to tell apart."""
+    rng = np.random.default_rng(0)
+    states = [np.cumsum(rng.random(30) < 0.1) % 2 for _ in range(8)]
+    return [rng.normal(3.0 * z[:, None], 1.0, (30, 2)) for z in states]
+
+
+@pytest.fixture(scope="module")
+def table(sequences):
+    days = pd.date_range("2024-01-01", periods=120, name="day")
+    return pd.DataFrame(np.concatenate(sequences[:4]), index=days, columns=["east", "west"])
+
+
+@pytest.fixture(scope="module")
+def fitted(sequences):
+    return Estimator(fo.models.GaussianHMM(2), restarts=1).fit(sequences)
+
+
+def test_a_score_is_the_mean_log_likelihood_of_a_sequence_or_of_a_step(fitted, sequences, table):
+    assert fitted.score(sequences) == pytest.approx(fitted.fit_.log_likelihood / 8, rel=1e-10)
+    one = clone(fitted).fit(table)
+    assert one.score(table) == pytest.approx(one.fit_.log_likelihood / 120, rel=1e-10)
+    assert one.feature_names_in_.tolist() == ["east", "west"]
+    assert fitted.n_features_in_ == one.n_features_in_ == 2
+
+
+def test_predictions_have_the_form_of_the_data(fitted, sequences, table):
+    states, shares = fitted.predict(sequences), fitted.predict_proba(sequences)
+    assert [len(part) for part in states] == [len(part) for part in shares] == [30] * 8
+    np.testing.assert_array_equal(states[0], fo.predict(fitted.fit_)[0])
+    np.testing.assert_allclose(shares[1], fo.marginals(fitted.fit_)[1])
+    whole = fitted.predict(table.to_numpy())
+    assert whole.shape == (120,)
+    assert fitted.predict_proba(table.to_numpy()).shape == (120, 2)
+
+
+def test_pandas_in_and_out_keeps_index_and_names(table):
+    estimator = Estimator(fo.models.GaussianHMM(2), restarts=1).set_output(transform="pandas")
+    shares = estimator.fit_transform(table)
+    assert shares.index.equals(table.index)
+    assert shares.columns.tolist() == ["state0", "state1"]
+    cv = estimator.cross_validate(table, cv=KFold(4), method="none", check=False)
+    assert cv.to_dataframe("pointwise")["place"][:2].tolist() == ["2024-01-01", "2024-01-02"]
+    assert estimator.fit_.data.channels == ("east", "west")
+
+
+def test_fields_of_the_model_are_parameters():
+    estimator = Estimator(fo.models.GaussianHMM(2))
+    known = estimator.get_params()
+    assert known["model__n_states"] == 2
+    assert known["model__emission__strength"] == estimator.model.emission.strength
+    estimator.set_params(model__n_states=3, model__emission__strength=2.0, seed=4)
+    assert estimator.model == fo.models.GaussianHMM(3, strength=2.0)
+    assert estimator.seed == 4
+    # Neither is valid without the other.
+    estimator.set_params(model__n_states=2, model__initial_concentration=[2.0, 3.0])
+    assert estimator.model.n_states == 2
+    other = clone(estimator)
+    assert other.model == estimator.model
+    assert other.model is not estimator.model
+
+
+def test_a_grid_search_finds_the_number_of_states(sequences):
+    grid, splitter = {"model__n_states": [1, 2]}, KFold(2)
+    search = GridSearchCV(Estimator(fo.models.GaussianHMM(1), restarts=1), grid, cv=splitter)
+    search.fit(sequences)
+    assert search.best_params_ == {"model__n_states": 2}
+    models = {str(k): fo.models.GaussianHMM(k) for k in (1, 2)}
+    folds = fo.folds.from_splitter(splitter, fo.sequences(sequences), over="sequences")
+    found = fo.select(models, sequences, folds, restarts=1, optima=0)
+    assert found.best == "2"
+    # The scores are minus our losses, but for priors that take their scale from the kept sequences.
+    ours = -found.table["estimate"].to_numpy()
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], ours, rtol=2e-3)
+
+
+def test_pipelines_end_or_begin_with_an_estimator(table, sequences):
+    estimator = Estimator(fo.models.GaussianHMM(2), restarts=1)
+    scaled = make_pipeline(StandardScaler(), estimator).fit(table)
+    # Densities of scaled values are larger by the scales.
+    scales = np.log(scaled[0].scale_).sum()
+    assert scaled.score(table) - scales == pytest.approx(
+        clone(estimator).fit(table).score(table), abs=0.05
+    )
+    first = FunctionTransformer(lambda parts: [part[:, :1] for part in parts])
+    assert len(make_pipeline(first, clone(estimator)).fit(sequences).predict(sequences)) == 8
+
+
+def test_cross_validation_is_ours_and_agrees_with_refits(fitted, sequences):
+    cv = fitted.cross_validate(sequences, cv=KFold(4), method="exact")
+    assert cv.fit is fitted.fit_
+    refits = cross_val_score(fitted, sequences, cv=KFold(4))
+    # Priors of refits take their scale from the kept sequences.
+    np.testing.assert_allclose(cv.to_sklearn()["test_score"], refits, rtol=2e-3)
+    assert clone(fitted).cross_validate(sequences, cv=KFold(4), method="none", check=False).se > 0
+
+
+def test_cross_validation_takes_folds_numbers_and_pairs(fitted, sequences, table):
+    quick = {"method": "none", "check": False}
+    folds = fo.folds.structures(fo.sequences(sequences))
+    assert len(fitted.cross_validate(sequences, cv=folds, **quick).folds) == 8
+    assert len(fitted.cross_validate(sequences, cv=3, **quick).folds) == 3
+    pairs = [(np.arange(100), np.arange(100, 120))]
+    one = clone(fitted).cross_validate(table, cv=pairs, **quick)
+    assert one.pointwise["site"].tolist() == list(range(100, 120))
+    groups = [0, 0, 1, 1, 2, 2, 3, 3]
+
+    assert (
+        len(fitted.cross_validate(sequences, cv=LeaveOneGroupOut(), groups=groups, **quick).folds) == 4
+    )
+
+
+def test_missing_values_and_covariates_are_read(table):
+    holes = table.copy()
+    holes.iloc[10:15] = np.nan
+    estimator = Estimator(fo.models.GaussianHMM(2), restarts=1).fit(holes)
+    assert estimator.fit_.data.weights.sum() == 115
+    assert estimator.predict(holes).shape == (120,)
+    emission = fo.models.GaussianRegression(regressors=["west"])
+    beside = Estimator(fo.models.HMM(1, emission), restarts=1, covariates=["west"]).fit(table)
+    assert beside.fit_.data.channels == ("east",)
+    assert beside.score(table) == pytest.approx(beside.fit_.log_likelihood / 120, rel=1e-10)
+    listed = clone(beside).fit([table[:60], table[60:]])
+    assert listed.n_features_in_ == 2
+
+
+def test_labels_are_y():
+    rng = np.random.default_rng(1)
+    tags = [rng.choice(["a", "b"], 6) for _ in range(10)]
+    X = [np.stack([np.where(part == "a", 1.0, -1.0), rng.normal(size=6)], 1) for part in tags]
+    estimator = Estimator(fo.models.LinearChainCRF()).fit(X, tags)
+    assert estimator.predict(X)[0] == tags[0].tolist()
+    assert estimator.score(X, tags) == pytest.approx(estimator.fit_.log_likelihood / 10, rel=1e-9)
+    assert len(estimator.cross_validate(X, tags, cv=5, method="none", check=False).folds) == 5
+    assert estimator.__sklearn_tags__().target_tags.required
+    search = GridSearchCV(estimator, {"model__scale": [0.1, 3.0]}, cv=KFold(2)).fit(X, tags)
+    assert search.best_params_ == {"model__scale": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda e, x: e.fit(x[0][:, 0]), "Expected 2D array"),
+        (lambda e, x: e.fit(x[0][:1]), "1 sample"),
+        (lambda e, x: e.set_params(states=3), "invalid parameter 'states'"),
+        (lambda e, x: e.set_params(model__states=3), "HMM has no field 'states'"),
+        (lambda e, x: e.set_params(model__n_states__x=3), "int has no field 'x'"),
+        (lambda e, x: e.fit(x).predict([part[:, :1] for part in x]), "X has 1 features, but the"),
+        (lambda e, x: Estimator(fo.models.LinearChainCRF()).fit(x), "requires y, the labels"),
+        (lambda e, x: Estimator(3).fit(x), "model must be one of fo.models"),
+        (
+            lambda e, x: Estimator(fo.models.PottsMixture([(0, 1)], 2, "gaussian")).fit(x[0]),
+            "takes a model of sequences or of labels",
+        ),
+    ],
+)
+def test_what_cannot_be_is_said(sequences, call, words):
+    with pytest.raises(ValueError, match=words):
+        call(Estimator(fo.models.GaussianHMM(1), restarts=1), sequences)
+
+
+def test_an_estimator_that_is_not_fitted_says_so(sequences):
+    for method in ("predict", "predict_proba", "transform", "score"):
+        with pytest.raises(NotFittedError):
+            getattr(Estimator(fo.models.GaussianHMM(1)), method)(sequences)
