@@ -60,6 +60,54 @@ def _categories(steps=120, seed=2):
     return np.array([rng.choice(3, p=table[k]) for k in z])
 
 
+def _rare(steps=300, seed=17):
+    """Four categories, the last in one state only."""
+    rng = np.random.default_rng(seed)
+    table = np.array([[0.7, 0.2, 0.1, 0.0], [0.05, 0.15, 0.6, 0.2]])
+    z = _states(rng, steps, 2, 0.95)
+    return np.array([rng.choice(4, p=table[k]) for k in z])
+
+
+def _mixtures(steps=400, seed=13):
+    """Two states of two Gaussians each."""
+    rng = np.random.default_rng(seed)
+    z, m = _states(rng, steps, 2, 0.9), rng.random(steps) < 0.4
+    centre = np.array([[[0.0, 0.0], [4.0, 0.5]], [[1.0, 6.0], [7.0, 7.0]]])
+    x = centre[z, m.astype(int)] + rng.normal(size=(steps, 2))
+    x[[11, 12]] = np.nan
+    return x
+
+
+def _tallies(steps=80, seed=14):
+    """Counts of three categories."""
+    rng = np.random.default_rng(seed)
+    table = np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]])[_states(rng, steps, 2)]
+    x = rng.multinomial(rng.integers(3, 9, steps), table).astype(float)
+    x[[7, 8]] = np.nan
+    return x
+
+
+def _choices(steps=300, seed=15):
+    """Three categories that follow two covariates, in two states."""
+    rng = np.random.default_rng(seed)
+    u, z = rng.normal(size=(steps, 2)), _states(rng, steps, 2, 0.95)
+    slopes = np.array([[[1.0, 0.5], [-1.0, 0.8], [0, 0]], [[-1.5, 0.0], [0.5, -1.0], [0, 0]]])[z]
+    logits = np.array([[1.0, 0.5, 0.0], [-1.0, 0.5, 0.0]])[z] + np.einsum("tjq,tq->tj", slopes, u)
+    x = np.argmax(logits + rng.gumbel(size=logits.shape), 1).astype(float)
+    x[[5, 6]] = np.nan
+    return fo.sequences(x, covariates=u)
+
+
+def _two_lines(steps=100, seed=16):
+    """Two correlated channels that follow a covariate."""
+    rng = np.random.default_rng(seed)
+    u, z = rng.normal(size=(steps, 1)), _states(rng, steps, 2)
+    mean = np.array([[0.0, 0.0], [3.0, 2.0]])[z] + np.array([[1.0, -0.5], [-1.0, 0.5]])[z] * u
+    x = mean + 0.7 * rng.normal(size=(steps, 2)) @ np.array([[1.0, 0.5], [0.0, 1.0]])
+    x[[5, 6]], x[30, 0] = np.nan, np.nan
+    return fo.sequences(x, covariates=u)
+
+
 def _trials(steps=90, seed=9):
     rng = np.random.default_rng(seed)
     x = rng.binomial(20, np.array([0.2, 0.6])[_states(rng, steps, 2)]).astype(float)
@@ -198,6 +246,20 @@ def entries() -> list[Entry]:
               stretches, slow=True),
         Entry("poisson", fo.models.PoissonHMM(2), _counts()),
         Entry("categorical", fo.models.CategoricalHMM(2, 3), _categories(), slow=True),
+        Entry("categorical-support", fo.models.HMM(2, fo.models.Categorical(
+            4, support=[[True, True, True, False], [True, True, True, True]])), _rare(), slow=True),
+        Entry("gaussian-mixture", fo.models.HMM(2, fo.models.GaussianMixture(
+            2, fo.models.Gaussian("diag", scale=0.3))), _mixtures()),
+        Entry("gaussian-mixture-tied", fo.models.HMM(2, fo.models.GaussianMixture(
+            2, fo.models.Gaussian("tied", scale=0.3))), _mixtures(), slow=True),
+        Entry("multinomial", fo.models.HMM(2, "multinomial"), _tallies()),
+        Entry("categorical-regression", fo.models.HMM(
+            2, fo.models.CategoricalRegression(
+                3, ["u0", "u1"], coefficient_scale=None)), _choices(),
+              slow=True),
+        Entry("linear-regression", fo.models.HMM(2, fo.models.LinearRegression(
+            ["u0"], fo.models.Gaussian("full", scale=0.3), coefficient_scale=None)), _two_lines(),
+              slow=True),
         Entry("binomial", fo.models.HMM(2, fo.models.Binomial(trials=20)), _trials(), slow=True),
         *(Entry(name, fo.models.HMM(2, emission), draw(), slow=slow)
           for name, emission, draw, slow in _univariate()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hmmlearn_cases import LENGTHS, NAMES, data, fitted, stored
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stored_fit_has_its_log_likelihood_and_is_where_its_em_ends(name):
     model, score = stored(name)
-    fit = fo.from_hmmlearn(model, data(name.split()[0]), LENGTHS)
+    fit = fo.from_hmmlearn(model, data(name), LENGTHS)
     assert fit.log_likelihood == pytest.approx(score, abs=1e-8)
     # EM to 1e-9 nats is this near to the minimum of the same objective, priors included.
     assert fit.distance < 1e-2
@@ -41,7 +42,67 @@ def test_letters_that_were_not_learned_are_frozen():
     assert not [name for name in fit.names if name.startswith(("initial", "transition"))]
 
 
-class GMMHMM:
+def test_zeros_of_emissions_stay_exact_zeros_and_are_optima_on_the_boundary():
+    """EM has brought a probability from 1/4 to nearly nothing, which stays out of all derivatives."""
+    model, _ = stored("CategoricalHMM zeros")
+    x = data("CategoricalHMM zeros")
+    assert (model.emissionprob_ < 1e-10).sum() == 1
+    fit = fo.from_hmmlearn(model, x, LENGTHS)
+    assert "1 probability at zero, an optimum on the boundary" in str(fit.status)
+    polished = fit.polish()
+    assert polished.ok
+    assert (polished.params["probability"] == 0).sum() == 1
+    found = fo.zero_probabilities(polished)
+    place = tuple(np.argwhere(polished.params["probability"] == 0)[0])
+    assert found["name"][0] == f"probability[{place[0]},0,{place[2]}]"
+    # The same slope by a difference, without a support: from zero to a little, others in proportion.
+    step, base = 1e-6, polished.params["probability"]
+    moved = base + step * (base == 0)
+    moved = polished.params | {"probability": moved / moved.sum(-1, keepdims=True)}
+    there = fo.fit_at(replace(polished.model, emission=fo.models.Categorical(4, 1.0)), fit.data, moved)
+    slope = (polished.log_likelihood - there.log_likelihood) / step
+    assert found["slope"][0] == pytest.approx(slope, rel=1e-3)
+    assert found["slope"][0] > 0
+
+
+def test_a_zero_that_is_no_optimum_is_said_to_be_none():
+    model, _ = stored("CategoricalHMM")
+    model.emissionprob_ = np.array([[1.0, 0.0, 0.0], [0.2, 0.2, 0.6]])
+    fit = fo.from_hmmlearn(model, data("CategoricalHMM"), LENGTHS)
+    assert not fit.ok
+    assert "is held at zero, but -log p(data) changes by -" in str(fit.status)
+    assert not fo.zero_probabilities(fit)["optimum"].any()
+
+
+def test_zeros_above_which_probabilities_count_can_be_chosen():
+    model, _ = stored("CategoricalHMM")
+    model.emissionprob_ = np.array([[0.6, 0.4 - 1e-5, 1e-5], [0.2, 0.2, 0.6]])
+    x = data("CategoricalHMM")
+    assert (fo.from_hmmlearn(model, x, LENGTHS).params["probability"] > 0).all()
+    assert fo.from_hmmlearn(model, x, LENGTHS, zeros=1e-4).params["probability"][0, 0, 2] == 0
+
+
+def test_fits_without_zeros_have_none():
+    model, _ = stored("PoissonHMM")
+    fit = fo.from_hmmlearn(model, data("PoissonHMM"), LENGTHS)
+    assert len(fo.zero_probabilities(fit)) == 0
+
+
+def test_subclasses_that_only_inherit_are_read():
+    model, score = stored("PoissonHMM")
+    derived = type("Ours", (type(model),), {"note": "of ours"})()
+    derived.__dict__.update(model.__dict__)
+    fit = fo.from_hmmlearn(derived, data("PoissonHMM"), LENGTHS)
+    assert fit.log_likelihood == pytest.approx(score, abs=1e-8)
+    other = type("Other", (type(model),), {"_compute_log_likelihood": lambda self, x: x})()
+    other.__dict__.update(model.__dict__)
+    with pytest.raises(
+        ValueError, match="Other has its own _compute_log_likelihood, so it is not the Pois"
+    ):
+        fo.from_hmmlearn(other, data("PoissonHMM"), LENGTHS)
+
+
+class VariationalHMM:
     """As if of hmmlearn."""
 
 
@@ -59,18 +120,21 @@ def _changed(name, **attributes):
 @pytest.mark.parametrize(
     ("model", "lengths", "sentence"),
     [
-        (GMMHMM(), LENGTHS, "reads GaussianHMM, PoissonHMM, CategoricalHMM, got GMMHMM"),
+        (VariationalHMM(), LENGTHS, "reads GaussianHMM, GMMHMM, .*, got VariationalHMM"),
         (PoissonHMM(), LENGTHS, "the PoissonHMM must be fitted first"),
         (stored("PoissonHMM")[0], [10, 20], "lengths must sum to the number of rows, 345, got 30"),
         (stored("PoissonHMM")[0], [-10, 355], "lengths must be integers of at least 1, got"),
         (_changed("PoissonHMM", lambdas_weight=1.0), LENGTHS, "lambdas_prior and lambdas_weight must"),
-        (_changed("GaussianHMM full", means_weight=1.0), LENGTHS, "means_weight must be 0"),
-        (_changed("CategoricalHMM", emissionprob_=np.array([[1.0, 0.0, 0.0], [0.2, 0.2, 0.6]])), LENGTHS,
-         "emissionprob_ has zeros"),
+        (_changed("GaussianHMM full", means_prior=np.array([[1.0, 2.0], [3.0, 4.0]])), LENGTHS,
+         "means_prior must be one for all states and components"),
+        (_changed("GMMHMM diag", weights_=np.array([[1.0, 0.0], [0.5, 0.5]])), LENGTHS,
+         "weights_ has zeros, components without data"),
+        (_changed("GMMHMM diag", means_weight=np.array([[1.0, 0.0], [0.5, 0.5]])), LENGTHS,
+         "means_weight must be one for all"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_mapped_is_refused_by_name(model, lengths, sentence):
-    kind = {"GMMHMM": "GaussianHMM"}.get(type(model).__name__, type(model).__name__)
+    kind = type(model).__name__
     with pytest.raises(ValueError, match=sentence):
         fo.from_hmmlearn(model, data(kind), lengths)
 
@@ -82,6 +146,9 @@ def _write(model, params):
         model.lambdas_ = params["rate"]
     elif "probability" in params:
         model.emissionprob_ = params["probability"][:, 0]
+    elif "weight" in params:
+        model.weights_, model.means_ = params["weight"], params["mean"]
+        model.covars_ = params["covariance"] if "covariance" in params else params["variance"]
     else:
         model.means_ = params["mean"]
         spread = params["covariance"] if "covariance" in params else params["variance"]
@@ -92,7 +159,7 @@ def _write(model, params):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_derivatives_are_differences_of_their_log_likelihood(name):
-    model, x = fitted(name), data(name.split()[0])
+    model, x = fitted(name), data(name)
     fit = fo.from_hmmlearn(model, x, LENGTHS).polish()
     objective, size, step = fit.objective, len(fit.theta), 1e-4
 
@@ -120,7 +187,7 @@ def test_derivatives_are_differences_of_their_log_likelihood(name):
 def test_folds_are_those_of_their_refits(name):
     """Leave-one-sequence-out, each refit of theirs from their full fit."""
     model = fitted(name, 2000)
-    x = data(name.split()[0])
+    x = data(name)
     fit = fo.from_hmmlearn(model, x, LENGTHS)
     assert fit.log_likelihood == pytest.approx(model.score(x, LENGTHS), abs=1e-8)
     exact = fo.cross_validate(fit.polish(), fo.folds.structures(fit.data), method="exact", optima=0)

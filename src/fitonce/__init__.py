@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fitonce.analysis.predict import marginals, predict
     from fitonce.analysis.select import Selection, select
     from fitonce.bridges import sklearn
+    from fitonce.bridges.dynamax import from_dynamax
     from fitonce.bridges.hmmlearn import from_hmmlearn
     from fitonce.core.memory import MemoryLimitError
     from fitonce.core.parallel import Workers
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from fitonce.data.labelled import Labelled, labelled
     from fitonce.data.sequences import Sequences, sequences
     from fitonce.data.word_features import WordVectors, read_vectors, word_features
+    from fitonce.fitting.boundary import zero_probabilities
     from fitonce.fitting.curvature import Curvature, curvature
     from fitonce.fitting.fit import Fit, fit, fit_at
     from fitonce.fitting.hessian import IndefiniteError, UnsolvedError
@@ -79,6 +81,7 @@ __all__ = [
     "fit",
     "fit_at",
     "folds",
+    "from_dynamax",
     "from_hmmlearn",
     "graph",
     "inexact_bound",
@@ -98,6 +101,7 @@ __all__ = [
     "sequences",
     "sklearn",
     "word_features",
+    "zero_probabilities",
 ]
 
 _MODULES = ("basis", "datasets", "folds", "models", "schemes", "sklearn")
@@ -135,6 +139,7 @@ _WHERE = {
     "fit": "fitonce.fitting.fit",
     "fit_at": "fitonce.fitting.fit",
     "folds": "fitonce.folds",
+    "from_dynamax": "fitonce.bridges.dynamax",
     "from_hmmlearn": "fitonce.bridges.hmmlearn",
     "graph": "fitonce.data.graph",
     "inexact_bound": "fitonce.analysis.early_stopping",
@@ -154,6 +159,7 @@ _WHERE = {
     "sequences": "fitonce.data.sequences",
     "sklearn": "fitonce.bridges.sklearn",
     "word_features": "fitonce.data.word_features",
+    "zero_probabilities": "fitonce.fitting.boundary",
 }
 
 

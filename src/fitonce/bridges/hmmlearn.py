@@ -9,46 +9,60 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.numerics import is_number
 from fitonce.data.sequences import Sequences, sequences
+from fitonce.fitting.boundary import with_zeros
 from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.emissions.base import Emission
-from fitonce.models.emissions.counts import Categorical, Poisson
+from fitonce.models.emissions.categories import Categorical, Multinomial
+from fitonce.models.emissions.counts import Poisson
 from fitonce.models.emissions.gaussian import Gaussian
+from fitonce.models.emissions.mixture import GaussianMixture
 from fitonce.models.hmm import HMM
 
 _LETTERS = {
     "s": ("initial",),
     "t": ("transition",),
     "m": ("mean",),
+    "c": ("variance", "covariance"),
+    "w": ("weight",),
     "l": ("rate",),
     "e": ("probability",),
 }
 _NOTHING = 1e-10  # probabilities below this are zeros: EM only approaches them
+# A subclass that has one of these is another model, or is fitted to another objective.
+_OWN = (
+    "_compute_likelihood", "_compute_log_likelihood", "_do_mstep", "_do_estep",
+    "_accumulate_sufficient_statistics", "_initialize_sufficient_statistics", "_fit_log",
+    "_fit_scaling", "fit",
+)  # fmt: skip
 
 
-def from_hmmlearn(model: Any, X: Any, lengths: Any = None) -> Fit:
+def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NOTHING) -> Fit:
     """A `Fit` at the parameters of a fitted hmmlearn model, whose objective is that model's own: its
     log-likelihood, and the priors that its EM has by default.
 
     The status says how far EM stopped from a minimum, in standard errors; `fit.polish()` goes on to it.
-    Initial and transition probabilities that are zero (below 1e-10) stay exact zeros, in folds too.
+    Initial, transition and emission probabilities that are zero (below `zeros`) stay exact zeros, in
+    folds too; for those of emissions the status says whether that is an optimum on the boundary, see
+    `fo.zero_probabilities`.
 
     Args:
-        model: a `GaussianHMM` (all four covariance types), `PoissonHMM` or `CategoricalHMM`.
+        model: a `GaussianHMM` or `GMMHMM` (all four covariance types), `PoissonHMM`, `CategoricalHMM` or
+            `MultinomialHMM`, or of a subclass that changes neither density nor EM.
         X, lengths: the data, as hmmlearn has them.
+        zeros: probabilities below this are zeros: EM only approaches them.
     """
-    kind = type(model).__name__
-    readers = {"GaussianHMM": _gaussian, "PoissonHMM": _poisson, "CategoricalHMM": _categorical}
-    if kind not in readers:
-        raise ValueError(f"from_hmmlearn reads {', '.join(readers)}, got {kind}")
+    if not (is_number(zeros) and 0 <= zeros < 0.1):
+        raise ValueError(f"zeros must be a number from 0 to 0.1, got {zeros!r}")
+    kind = _kind_of(model)
     if not hasattr(model, "transmat_"):
         raise ValueError(f"the {kind} must be fitted first: it has no transmat_")
     data = read_lengths(X, lengths)
-    emission, params = readers[kind](model, data)
-    params["initial"] = _without_dust(model.startprob_)
-    params["transition"] = _without_dust(model.transmat_)
+    emission, params = _READERS[kind](model, data, zeros)
+    params["initial"] = without_dust(model.startprob_, zeros)
+    params["transition"] = without_dust(model.transmat_, zeros)
     learned = {name for letter in model.params for name in _LETTERS.get(letter, ())}
-    learned |= {"variance", "covariance"} if "c" in model.params else set()
     made = HMM(
         int(model.n_components),
         emission,
@@ -58,7 +72,23 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None) -> Fit:
         initial_support=params["initial"] > 0,
         frozen={name: value for name, value in params.items() if name not in learned},
     )
-    return fit_at(made, data, params)
+    return with_zeros(fit_at(made, data, params))
+
+
+def _kind_of(model: Any) -> str:
+    """The class of hmmlearn that it is, or that it only inherits from."""
+    order = type(model).__mro__
+    known = next((place for place, one in enumerate(order) if one.__name__ in _READERS), None)
+    if known is None:
+        raise ValueError(f"from_hmmlearn reads {', '.join(_READERS)}, got {type(model).__name__}")
+    for one in order[:known]:
+        changed = [name for name in _OWN if name in vars(one)]
+        if changed:
+            raise ValueError(
+                f"{one.__name__} has its own {changed[0]}, so it is not the {order[known].__name__} "
+                "that from_hmmlearn would read"
+            )
+    return order[known].__name__
 
 
 def read_lengths(X: Any, lengths: Any) -> Sequences:
@@ -68,43 +98,92 @@ def read_lengths(X: Any, lengths: Any) -> Sequences:
     return sequences(rows, lengths=lengths)
 
 
-def _without_dust(probabilities: Any) -> np.ndarray:
-    found = np.where(np.asarray(probabilities) < _NOTHING, 0.0, probabilities)
+def without_dust(probabilities: Any, zeros: float) -> np.ndarray:
+    """Probabilities in float64 that sum to one, and are zero where they were below `zeros`."""
+    given = np.asarray(probabilities, float)
+    found = np.where(given < zeros, 0.0, given)
     return found / found.sum(-1, keepdims=True)
 
 
-def _gaussian(model: Any, data: Sequences) -> tuple[Emission, dict[str, np.ndarray]]:
+def _one_for_all(name: str, value: Any, width: int) -> np.ndarray:
+    """A prior's value of the last `width` axes, which must be the same for all states and components."""
+    array = np.asarray(value, float)
+    flat = array.reshape(-1, *array.shape[array.ndim - width :]) if array.ndim > width else array[None]
+    if np.ptp(flat, 0).any():
+        raise ValueError(f"{name} must be one for all states and components, got shape {array.shape}")
+    return flat[0]
+
+
+def _means_prior(model: Any) -> dict[str, Any]:
+    centre = _one_for_all("means_prior", model.means_prior, 1)
+    weight = _one_for_all("means_weight", model.means_weight, 0)
+    return {"mean_centre": centre, "mean_weight": float(weight)}
+
+
+def _gaussian(model: Any, data: Sequences, zeros: float) -> tuple[Emission, dict[str, np.ndarray]]:
     """hmmlearn adds `covars_prior` to every entry of a sum of squares, and `covars_weight` less what a
     flat prior has to its mass."""
-    if np.any(np.asarray(model.means_weight) != 0):
-        raise ValueError(
-            "means_weight must be 0, as it is by default: such a prior depends on variances"
-        )
     shape, channels = model.covariance_type, len(data.channels)
+    matrices = shape in ("full", "tied")
     spread = np.asarray(model._covars_, float)  # `covars_` is expanded, and wrong if spherical
-    strength = max(float(model.covars_weight) - (channels if shape in ("full", "tied") else 1), 0.0)
+    strength = max(float(model.covars_weight) - (channels if matrices else 1), 0.0)
     squares = np.asarray(model.covars_prior, float)
-    if squares.ndim > (2 if shape in ("full", "tied") else 1):
+    if squares.ndim > (2 if matrices else 1):
         raise ValueError(f"covars_prior must be one for all states, got shape {squares.shape}")
-    name = "covariance" if shape in ("full", "tied") else "variance"
     spread = spread[:, 0] if shape == "spherical" and spread.ndim == 2 else spread
-    emission = Gaussian(shape, strength=strength, squares=squares)
+    emission = Gaussian(shape, strength=strength, squares=squares, **_means_prior(model))
+    name = "covariance" if matrices else "variance"
     return emission, {"mean": np.asarray(model.means_, float), name: spread}
 
 
-def _poisson(model: Any, data: Sequences) -> tuple[Emission, dict[str, np.ndarray]]:
+def _mixture(model: Any, data: Sequences, zeros: float) -> tuple[Emission, dict[str, np.ndarray]]:
+    """Priors as its M step divides: (squares + those of the prior) / (mass + strength)."""
+    shape, channels, count = model.covariance_type, len(data.channels), int(model.n_mix)
+    weights = without_dust(model.weights_, zeros)
+    if (weights == 0).any():
+        raise ValueError("weights_ has zeros, components without data; fit with fewer (n_mix)")
+    matrices = shape in ("full", "tied")
+    prior = _one_for_all("covars_prior", model.covars_prior, 2 if matrices else int(shape == "diag"))
+    weight = _one_for_all("covars_weight", model.covars_weight, int(shape == "diag"))
+    if matrices:
+        means = count if shape == "tied" else 1
+        strength, squares = weight + means + channels + 1.0, prior
+    elif shape == "diag":
+        strength, squares = 2.0 * prior + 3.0, 2.0 * weight
+    else:  # its own sums over channels: one of the mean's prior in each, and twice alpha + 1 in all
+        strength, squares = 1.0 + 2.0 * (prior + 1.0) / channels, 2.0 * weight / channels
+    strength = _one_for_all("covars_prior", strength, 0)
+    component = Gaussian(shape, strength=float(strength), squares=squares, **_means_prior(model))
+    emission = GaussianMixture(count, component, model.weights_prior)
+    name = "covariance" if matrices else "variance"
+    params = {"weight": weights, "mean": model.means_, name: model.covars_}
+    return emission, {key: np.asarray(value, float) for key, value in params.items()}
+
+
+def _poisson(model: Any, data: Sequences, zeros: float) -> tuple[Emission, dict[str, np.ndarray]]:
     if np.any(np.asarray(model.lambdas_weight) != 0) or np.any(np.asarray(model.lambdas_prior) != 0):
         raise ValueError("lambdas_prior and lambdas_weight must be 0, as they are by default")
     return Poisson(), {"rate": np.asarray(model.lambdas_, float)}
 
 
-def _categorical(model: Any, data: Sequences) -> tuple[Emission, dict[str, np.ndarray]]:
-    prior, probability = np.asarray(model.emissionprob_prior, float), np.asarray(model.emissionprob_)
-    if prior.ndim > 0 and np.ptp(prior) > 0:
-        raise ValueError("emissionprob_prior must be one number for all categories")
-    if (probability < _NOTHING).any():
-        raise ValueError(
-            "emissionprob_ has zeros, which a fit here cannot hold; fit with emissionprob_prior above 1"
-        )
-    emission = Categorical(probability.shape[1], float(prior.ravel()[0]))
-    return emission, {"probability": probability[:, None]}
+def _categorical(model: Any, data: Sequences, zeros: float) -> tuple[Emission, dict[str, np.ndarray]]:
+    probability = without_dust(model.emissionprob_, zeros)[:, None]
+    prior = _one_for_all("emissionprob_prior", model.emissionprob_prior, 1)
+    prior = prior.ravel()[0] if np.ptp(prior) == 0 else prior
+    return Categorical(probability.shape[-1], prior, probability > 0), {"probability": probability}
+
+
+def _multinomial(model: Any, data: Sequences, zeros: float) -> tuple[Emission, dict[str, np.ndarray]]:
+    probability = without_dust(model.emissionprob_, zeros)[:, None]
+    trials = np.unique(np.asarray(model.n_trials))
+    known = int(trials[0]) if len(trials) == 1 else None
+    return Multinomial(1.0, known, support=probability > 0), {"probability": probability}
+
+
+_READERS = {
+    "GaussianHMM": _gaussian,
+    "GMMHMM": _mixture,
+    "PoissonHMM": _poisson,
+    "CategoricalHMM": _categorical,
+    "MultinomialHMM": _multinomial,
+}

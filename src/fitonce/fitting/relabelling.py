@@ -44,8 +44,8 @@ def state_axes(model: Any, data: Any) -> Axes:
     """The axes of each parameter that are longer in a model with one state more."""
     prepared = model.prepare(data)
     if isinstance(model, HMM):
-        plain = {"support": None, "initial_support": None, "frozen": ()}
-        flat = {"initial_concentration": 1.0, "transition_concentration": 1.0}
+        plain: dict[str, Any] = {"support": None, "initial_support": None, "frozen": ()}
+        flat: dict[str, Any] = {"initial_concentration": 1.0, "transition_concentration": 1.0}
         larger: Any = replace(model, n_states=model.n_states + 1, **plain, **flat)
     else:
         larger = replace(model, n_classes=model.n_classes + 1)

@@ -8,6 +8,8 @@ from fitonce.models.custom import Custom
 from fitonce.models.custom_field import CustomField
 from fitonce.models.emissions.autoregression import LinearAutoregression, NeuralAutoregression
 from fitonce.models.emissions.base import Emission, EmissionTraits
+from fitonce.models.emissions.categorical_regression import CategoricalRegression
+from fitonce.models.emissions.categories import Categorical, Multinomial
 from fitonce.models.emissions.continuous import (
     Beta,
     Exponential,
@@ -23,8 +25,10 @@ from fitonce.models.emissions.count_regressions import (
     PoissonRegression,
     ZeroInflatedPoisson,
 )
-from fitonce.models.emissions.counts import Binomial, Categorical, Poisson
+from fitonce.models.emissions.counts import Binomial, Poisson
 from fitonce.models.emissions.gaussian import Gaussian
+from fitonce.models.emissions.linear_regression import LinearRegression
+from fitonce.models.emissions.mixture import GaussianMixture
 from fitonce.models.emissions.product import Product
 from fitonce.models.hmm import HMM
 from fitonce.models.named import (
@@ -49,6 +53,7 @@ __all__ = [
     "BinomialSites",
     "Categorical",
     "CategoricalHMM",
+    "CategoricalRegression",
     "Custom",
     "CustomField",
     "Emission",
@@ -58,11 +63,14 @@ __all__ = [
     "Gamma",
     "Gaussian",
     "GaussianHMM",
+    "GaussianMixture",
     "GaussianRegression",
     "GaussianSites",
     "LinearAutoregression",
     "LinearChainCRF",
+    "LinearRegression",
     "LogNormal",
+    "Multinomial",
     "NegativeBinomial",
     "NeuralARHMM",
     "NeuralAutoregression",

@@ -10,9 +10,10 @@ from fitonce.core.numerics import is_count, is_number
 from fitonce.core.renamed import deprecated
 from fitonce.models.emissions.autoregression import LinearAutoregression, NeuralAutoregression
 from fitonce.models.emissions.base import Emission, is_pair, require_gamma
+from fitonce.models.emissions.categories import Categorical
 from fitonce.models.emissions.continuous import GaussianRegression
 from fitonce.models.emissions.count_regressions import PoissonRegression
-from fitonce.models.emissions.counts import Binomial, Categorical, Poisson
+from fitonce.models.emissions.counts import Binomial, Poisson
 from fitonce.models.emissions.events import EventEmission
 from fitonce.models.emissions.gaussian import CovarianceShape, Gaussian
 from fitonce.models.emissions.regression import Noise, NoiseModel

@@ -8,17 +8,21 @@ from typing import Any
 
 from fitonce.models.emissions.adapted import as_emission
 from fitonce.models.emissions.base import Emission
+from fitonce.models.emissions.categories import Multinomial
 from fitonce.models.emissions.continuous import Beta, Exponential, Gamma, LogNormal, StudentT, VonMises
 from fitonce.models.emissions.count_regressions import NegativeBinomial, ZeroInflatedPoisson
 from fitonce.models.emissions.counts import Binomial, Poisson
 from fitonce.models.emissions.gaussian import Gaussian
+from fitonce.models.emissions.mixture import GaussianMixture
 
 EMISSIONS: dict[str, Callable[[], Emission]] = {
     "poisson": Poisson,
     "negative-binomial": NegativeBinomial,
     "zero-inflated-poisson": ZeroInflatedPoisson,
     "bernoulli": partial(Binomial, 1.1, 1.1, trials=1),
+    "multinomial": Multinomial,
     "gaussian": Gaussian,
+    "gaussian-mixture": GaussianMixture,
     "student-t": StudentT,
     "log-normal": LogNormal,
     "gamma": Gamma,

@@ -7,7 +7,7 @@ fits start. Covariates and exposures add to the first coordinate, the location.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,6 +44,32 @@ def in_every_state(value: Any, n_states: int, rows: Rows) -> np.ndarray:
     return np.broadcast_to(value, (n_states, *rows.x.shape[1:])).copy()
 
 
+def read_regressors(given: Any) -> tuple[str, ...]:
+    """Names of covariates, checked."""
+    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+        raise ValueError(f"regressors must be a list of names of covariates, got {given!r}")
+    if len(set(given)) < len(given):
+        raise ValueError(f"regressors must differ, got {list(given)}")
+    return tuple(given)
+
+
+def require_coefficient_scale(scale: Any) -> None:
+    """Raise unless it is a positive number or None."""
+    if scale is not None and not (is_number(scale) and scale > 0):
+        raise ValueError(f"coefficient_scale must be a positive number or None, got {scale!r}")
+
+
+def require_varying(data: Sequences, names: tuple[str, ...]) -> None:
+    """Raise where a covariate is the same at all steps."""
+    for name in names:
+        values = data.covariates_of((name,))[data.valid]
+        if np.ptp(values) == 0:
+            raise ValueError(
+                f"covariate '{name}' is constant ({values[0, 0]:g}); leave it out, for the location is "
+                "that already"
+            )
+
+
 @dataclass(frozen=True)
 class Channelwise(Emission):
     """Args:
@@ -52,28 +78,21 @@ class Channelwise(Emission):
         where they are zero.
     coefficient_scale: prior standard deviation of coefficients for covariates of unit spread, in
         units of the link (of the channel, if that is the identity); None: flat.
+    standardise: if false, `coefficient_scale` is that of the coefficients as they are, whatever the
+        spread of covariates and channels.
     """
 
     regressors: tuple[str, ...] = ()
     coefficient_scale: float | None = 10.0
+    standardise: bool = field(default=True, kw_only=True)
 
     density: ClassVar[Density]
     coordinates: ClassVar[tuple[Coordinate, ...]]  # of the density, the location first
     identity_link: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        given: Any = self.regressors
-        if isinstance(given, str) or not all(isinstance(name, str) for name in given):
-            raise ValueError(f"regressors must be a list of names of covariates, got {given!r}")
-        if len(set(given)) < len(given):
-            raise ValueError(f"regressors must differ, got {list(given)}")
-        object.__setattr__(self, "regressors", tuple(given))
-        if self.coefficient_scale is not None and not (
-            is_number(self.coefficient_scale) and self.coefficient_scale > 0
-        ):
-            raise ValueError(
-                f"coefficient_scale must be a positive number or None, got {self.coefficient_scale!r}"
-            )
+        object.__setattr__(self, "regressors", read_regressors(self.regressors))
+        require_coefficient_scale(self.coefficient_scale)
 
     @property
     def traits(self) -> EmissionTraits:
@@ -99,13 +118,7 @@ class Channelwise(Emission):
         return x, 0.0
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        for name in self.regressors:
-            values = data.covariates_of((name,))[data.valid]
-            if np.ptp(values) == 0:
-                raise ValueError(
-                    f"covariate '{name}' is constant ({values[0, 0]:g}); leave it out, for the location "
-                    "is that already"
-                )
+        require_varying(data, self.regressors)
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
         return data.covariates_of(self.reads) if self.reads else None
@@ -114,6 +127,8 @@ class Channelwise(Emission):
         size = len(self.regressors)
         if self.coefficient_scale is None or size == 0:
             return CentredPrior(np.zeros((*x.shape[1:], size)))
+        if not self.standardise:
+            return CentredPrior(np.full((*x.shape[1:], size), self.coefficient_scale**-2.0))
         spread = channel_moments(covariates[:, :size], counts[:, None])[1]
         of_channel = channel_moments(x, weights)[1] if self.identity_link else np.ones(x.shape[1:])
         return CentredPrior(spread / (of_channel[..., None] * self.coefficient_scale**2))

@@ -1,8 +1,9 @@
-"""Closed forms of Poisson, binomial and categorical emissions."""
+"""Closed forms of Poisson, binomial, categorical and multinomial emissions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -87,12 +88,13 @@ class ClosedBinomial(ClosedForms):
 
 @dataclass(frozen=True)
 class ClosedCategorical(ClosedForms):
-    """Free coordinates are log-ratios to the last category, by channel; the prior is Dirichlet."""
+    """Free coordinates are log-ratios to the last category, by channel; the prior is Dirichlet, with a
+    concentration for all categories, or one for each."""
 
     n_categories: int
-    concentration: float
+    concentration: Any
 
-    def _indicators(self, rows: Observations) -> np.ndarray:
+    def _counts(self, rows: Observations) -> np.ndarray:
         """(R, C, M) ones at the category of each value, zeros where missing."""
         return (rows.x[..., None] == np.arange(self.n_categories)) * rows.seen[..., None]
 
@@ -111,13 +113,13 @@ class ClosedCategorical(ClosedForms):
         return excess[:, :, :-1].reshape(len(excess), -1, *excess.shape[3:])
 
     def slopes(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
-        indicators = self._indicators(rows)
-        counted = sums_over_rows(indicators.reshape(len(rows.x), -1), shares)
+        counts = self._counts(rows)
+        counted = sums_over_rows(counts.reshape(len(rows.x), -1), shares)
         return self._free(counted.reshape(values["probability"].shape), values["probability"])
 
     def scores(self, values: Values, rows: Observations) -> np.ndarray:
-        probability = values["probability"]
-        excess = self._indicators(rows)[:, None] - rows.seen[:, None, :, None] * probability
+        probability, counts = values["probability"], self._counts(rows)
+        excess = counts[:, None] - counts.sum(2)[:, None, :, None] * probability
         return excess[..., :-1].reshape(len(rows.x), len(probability), -1)
 
     def _spread(self, totals: np.ndarray, probability: np.ndarray) -> np.ndarray:
@@ -133,19 +135,38 @@ class ClosedCategorical(ClosedForms):
         return found.reshape(states, channels * width, channels * width)
 
     def curvature(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
-        return self._spread(shares.T @ rows.seen, values["probability"])
+        return self._spread(shares.T @ self._counts(rows).sum(2), values["probability"])
+
+    def _excess(self, probability: np.ndarray) -> np.ndarray:
+        """Concentrations less one, of the shape of probabilities (K, C, M, ...)."""
+        excess = np.broadcast_to(np.asarray(self.concentration) - 1.0, probability.shape[:3])
+        shape = (*excess.shape, *(1,) * (probability.ndim - 3))
+        return np.broadcast_to(excess.reshape(shape), probability.shape)
 
     def log_prior(self, values: Values, rows: Observations) -> np.ndarray:
-        return np.sum(x_log(self.concentration - 1.0, values["probability"]), (0, 1, 2))
+        probability = values["probability"]
+        return np.sum(x_log(self._excess(probability), probability), (0, 1, 2))
 
     def prior_slopes(self, values: Values, rows: Observations) -> np.ndarray:
         probability = values["probability"]
-        return self._free(np.full(probability.shape, self.concentration - 1.0), probability)
+        return self._free(self._excess(probability), probability)
 
     def prior_curvature(self, values: Values, rows: Observations) -> np.ndarray:
-        states, channels, categories = values["probability"].shape
-        total = np.full((states, channels), (self.concentration - 1.0) * categories)
-        return self._spread(total, values["probability"])
+        probability = values["probability"]
+        return self._spread(self._excess(probability).sum(2), probability)
+
+
+@dataclass(frozen=True)
+class ClosedMultinomial(ClosedCategorical):
+    """The same for counts of categories, groups of `n_categories` channels."""
+
+    def _counts(self, rows: Observations) -> np.ndarray:
+        return (rows.x * rows.seen).reshape(len(rows.x), -1, self.n_categories)
+
+    def log_density(self, values: Values, rows: Observations) -> np.ndarray:
+        logs = np.log(values["probability"])
+        flat = logs.reshape(len(logs), -1, logs.shape[-1])
+        return _product(rows.x * rows.seen, flat) + rows.constant[:, None, None]
 
 
 def _product(features: np.ndarray, natural: np.ndarray) -> np.ndarray:

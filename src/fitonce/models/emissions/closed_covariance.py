@@ -12,22 +12,18 @@ Free coordinates are the entries of L row by row, with logarithms on the diagona
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
 from fitonce.models.emissions.closed_forms import LOG_2PI, ClosedForms, Observations, Values
-
-_T = TypeVar("_T")
+from fitonce.models.emissions.closed_gaussian import NormalPrior
 
 
 @dataclass(frozen=True)
 class ClosedFullGaussian(ClosedForms):
-    """Priors as `ClosedGaussian`, with squares (C, C); `tied`: whether all states share a covariance."""
+    """`prior` with squares (C, C); `tied`: whether all states share a covariance."""
 
-    mean_scale: float | None
-    strength: float
-    squares: np.ndarray
+    prior: NormalPrior
     tied: bool = False
 
     @property
@@ -95,43 +91,47 @@ class ClosedFullGaussian(ClosedForms):
             found.append(_matrix(factor, inverse, mass, first, second))
         return np.stack(found)
 
+    def _of_covariance(self, state: int) -> tuple[float, np.ndarray]:
+        """Strength and squares of the prior; a covariance that states share has one prior, that of the
+        first."""
+        once = 0.0 if self.tied and state else 1.0
+        return once * self.prior.strength, once * self.prior.squares
+
     def log_prior(self, values: Values, rows: Observations) -> np.ndarray:
-        mean = values["mean"]
-        total = np.zeros(mean.shape[-1])
-        if self.mean_scale is not None:
-            total -= 0.5 * np.sum((mean / self.mean_scale) ** 2, (0, 1))
-        for pairs in self._learned(self._factors(values)):
+        away, prior = self.prior.away(values["mean"]), self.prior
+        total = -0.5 * prior.precision * np.sum(away**2, (0, 1))
+        for k, pairs in enumerate(self._factors(values)):
+            strength, squares = self._of_covariance(k)
             for f, (factor, inverse) in enumerate(pairs):
                 log_det = 2.0 * np.log(np.diagonal(factor)).sum()
-                total[f] -= 0.5 * (self.strength * log_det + np.sum((inverse @ self.squares) * inverse))
+                trace = np.sum((inverse @ squares) * inverse)
+                pulled = prior.mean_weight * np.sum((inverse @ away[k, :, f]) ** 2)
+                total[f] -= 0.5 * (strength * log_det + trace + pulled)
         return total
 
-    def _learned(self, of_states: list[_T]) -> list[_T]:
-        """Those of different covariances: a shared one has one prior."""
-        return of_states[:1] if self.tied else of_states
-
     def prior_slopes(self, values: Values, rows: Observations) -> np.ndarray:
-        mean = values["mean"]
-        states, channels, folds = mean.shape
-        pull = np.zeros_like(mean) if self.mean_scale is None else -mean / self.mean_scale**2
-        found = np.zeros((states, _width(channels) + channels, folds))
-        found[:, _width(channels) :] = pull
-        for k, pairs in enumerate(self._learned(self._factors(values))):
+        away, weight = self.prior.away(values["mean"]), self.prior.mean_weight
+        states, channels, folds = away.shape
+        found = np.empty((states, _width(channels) + channels, folds))
+        for k, pairs in enumerate(self._factors(values)):
+            strength, squares = self._of_covariance(k)
             for f, (factor, inverse) in enumerate(pairs):
-                slope = _slope(factor, inverse, self.strength, self.squares)
-                found[k, : _width(channels), f] = slope
+                gap = away[k, :, f]
+                slope = _slope(factor, inverse, strength, squares + weight * np.outer(gap, gap))
+                pull = -weight * inverse.T @ (inverse @ gap) - self.prior.precision * gap
+                found[k, :, f] = np.append(slope, pull)
         return found
 
     def prior_curvature(self, values: Values, rows: Observations) -> np.ndarray:
-        states, channels = values["mean"].shape
-        nothing, size = np.zeros(channels), _width(channels) + channels
-        found = np.zeros((states, size, size))
-        for k, (factor, inverse) in enumerate(self._learned(self._factors_alone(values))):
-            found[k] = _matrix(factor, inverse, self.strength, nothing, self.squares)
-        own = slice(_width(channels), None)
-        pull = 0.0 if self.mean_scale is None else -(self.mean_scale**-2.0)
-        found[:, own, own] = np.eye(channels) * pull
-        return found
+        away, weight = self.prior.away(values["mean"]), self.prior.mean_weight
+        found = []
+        for k, (factor, inverse) in enumerate(self._factors_alone(values)):
+            square = self._of_covariance(k)[1] + weight * np.outer(away[k], away[k])
+            found.append(_matrix(factor, inverse, weight, -weight * away[k], square))
+        own = np.arange(_width(away.shape[1]), found[0].shape[0])
+        curvature = np.stack(found)
+        curvature[:, own, own] -= self.prior.precision
+        return curvature
 
 
 def _cholesky(matrices: np.ndarray) -> np.ndarray:

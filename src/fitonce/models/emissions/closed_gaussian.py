@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,27 @@ def _moments_of(mean: np.ndarray, shares: np.ndarray, rows: Observations) -> np.
     return found
 
 
+class NormalPrior(NamedTuple):
+    """Of means and covariances, see `Gaussian`; `centre` is (C,) or (), `squares` the same, or (C, C) of
+    matrices."""
+
+    mean_scale: float | None
+    centre: np.ndarray
+    mean_weight: float
+    strength: float
+    squares: np.ndarray
+    variance_rate: float
+
+    @property
+    def precision(self) -> float:
+        """Of means, whatever their covariance."""
+        return 0.0 if self.mean_scale is None else self.mean_scale**-2.0
+
+    def away(self, mean: np.ndarray) -> np.ndarray:
+        """Means (K, C, ...) less their centre."""
+        return mean - self.centre.reshape(1, -1, *(1,) * (mean.ndim - 2))
+
+
 @dataclass(frozen=True)
 class ClosedGaussian(ClosedForms):
     """Independent channels. Free coordinates of a state are its means and, where they are learned, the
@@ -63,16 +84,13 @@ class ClosedGaussian(ClosedForms):
         learned: whether variances are parameters.
         spherical: whether they are shared by the channels of a state.
         fixed_variance: a number or (C,), used where they are not learned.
-        mean_scale: the prior standard deviation of means, or None.
-        strength, squares: of the prior of variances, see `Gaussian`; squares are (C,).
+        prior: of means and variances.
     """
 
     learned: bool
     spherical: bool
     fixed_variance: Any
-    mean_scale: float | None
-    strength: float
-    squares: np.ndarray
+    prior: NormalPrior
 
     def _variance(self, values: Values) -> np.ndarray:
         mean = values["mean"]
@@ -122,27 +140,29 @@ class ClosedGaussian(ClosedForms):
         across = diagonal(cross)
         return np.block([[diagonal(means), across], [across, diagonal(variances)]])
 
-    def _at_prior(self, mean: np.ndarray) -> np.ndarray:
-        """The squares of each channel, to broadcast against the means."""
-        return self.squares.reshape(1, -1, *(1,) * (mean.ndim - 2))
+    def _squares(self, mean: np.ndarray) -> np.ndarray:
+        """Those of the prior: pseudo-observations, and those at the centre of means."""
+        own = self.prior.squares.reshape(1, -1, *(1,) * (mean.ndim - 2))
+        return own + self.prior.mean_weight * self.prior.away(mean) ** 2
 
     def log_prior(self, values: Values, rows: Observations) -> np.ndarray:
-        mean, variance = values["mean"], self._variance(values)
-        total = np.zeros(mean.shape[-1])
-        if self.mean_scale is not None:
-            total -= 0.5 * np.sum((mean / self.mean_scale) ** 2, (0, 1))
+        mean, variance, prior = values["mean"], self._variance(values), self.prior
+        total = -0.5 * prior.precision * prior.away(mean) ** 2
         if self.learned:
-            spread = self.strength * np.log(variance) + self._at_prior(mean) / variance
-            total -= 0.5 * np.sum(spread, (0, 1))
-        return total
+            total = total - 0.5 * (prior.strength * np.log(variance) + self._squares(mean) / variance)
+            total = total - prior.variance_rate * variance
+        else:
+            total = total - 0.5 * prior.mean_weight * prior.away(mean) ** 2 / variance
+        return np.sum(total, (0, 1))
 
     def prior_slopes(self, values: Values, rows: Observations) -> np.ndarray:
-        mean, variance = values["mean"], self._variance(values)
-        pull = np.zeros_like(mean) if self.mean_scale is None else -mean / self.mean_scale**2
-        return self._joined(pull, 0.5 * (self._at_prior(mean) / variance - self.strength), 1)
+        mean, variance, prior = values["mean"], self._variance(values), self.prior
+        pull = -(prior.precision + prior.mean_weight / variance) * prior.away(mean)
+        spread = 0.5 * (self._squares(mean) / variance - prior.strength)
+        return self._joined(pull, spread - prior.variance_rate * variance, 1)
 
     def prior_curvature(self, values: Values, rows: Observations) -> np.ndarray:
-        mean, variance = values["mean"], self._variance(values)
-        pull = np.full_like(mean, 0.0 if self.mean_scale is None else -(self.mean_scale**-2.0))
-        bend = -0.5 * self._at_prior(mean) / variance
-        return self._matrix(pull, np.zeros_like(mean), bend)
+        mean, variance, prior = values["mean"], self._variance(values), self.prior
+        pull = -(prior.precision + prior.mean_weight / variance)
+        bend = -0.5 * self._squares(mean) / variance - prior.variance_rate * variance
+        return self._matrix(pull, prior.mean_weight * prior.away(mean) / variance, bend)

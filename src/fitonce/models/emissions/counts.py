@@ -1,4 +1,4 @@
-"""Poisson, binomial and categorical emissions. Channels are independent given the state."""
+"""Poisson and binomial emissions. Channels are independent given the state."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from fitonce.core.constraints import Constraint, Positive, Proportion, Simplex
+from fitonce.core.constraints import Constraint, Positive, Proportion
 from fitonce.core.deferred import jax, jnp
-from fitonce.core.numerics import Array, is_count, is_number, safe_log
+from fitonce.core.numerics import Array, is_number
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions import closed_counts as closed
@@ -18,7 +18,6 @@ from fitonce.models.emissions.base import (
     Emission,
     EmissionTraits,
     Rows,
-    dirichlet_log_prior,
     gamma_log_prior,
     is_pair,
     require_counts_of,
@@ -183,72 +182,3 @@ class Binomial(Emission):
         counts = weighted_sums(rows.x, shares, rows) + self.a - 1.0
         trials = weighted_sums(self._trials(rows.x, rows.exposure), shares, rows)
         return {"rate": counts / (trials + self.a + self.b - 2.0)}
-
-
-def n_categories(data: Sequences) -> int:
-    """The number of categories that the largest value implies, at least two."""
-    return int(np.max(data.values, initial=1.0)) + 1
-
-
-@dataclass(frozen=True)
-class Categorical(Emission):
-    """Integer categories 0 .. n_categories - 1; `probability` is (K, C, M), or (K, M) on a graph.
-
-    Args:
-        n_categories: M.
-        concentration: Dirichlet prior on the probabilities.
-    """
-
-    n_categories: int
-    concentration: float = 1.1
-
-    traits = EmissionTraits(m_step=True)
-
-    def __post_init__(self) -> None:
-        if not is_count(self.n_categories, 2):
-            raise ValueError(f"n_categories must be an integer of at least 2, got {self.n_categories!r}")
-        if not (is_number(self.concentration) and self.concentration > 0):
-            raise ValueError(f"concentration must be a positive number, got {self.concentration!r}")
-
-    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        require_counts_of(data, "a categorical emission")
-        highest = int(data.values[data.observed].max())
-        if highest >= self.n_categories:
-            raise ValueError(
-                f"n_categories={self.n_categories} allows 0 to {self.n_categories - 1}, got {highest}"
-            )
-
-    def _indicators(self, rows: Rows) -> np.ndarray:
-        """(R, ..., M) bools: the category of each value, all false where missing."""
-        return (np.asarray(rows.x)[..., None] == np.arange(self.n_categories)) & rows.mask()[..., None]
-
-    def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
-        return {"probability": Simplex((n_states, *rows.x.shape[1:], self.n_categories))}
-
-    def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
-        rng = rng or np.random.default_rng(0)
-        shares = 1.0 + np.tensordot(np.asarray(rows.counts), self._indicators(rows), (0, 0))
-        shares = shares / shares.sum(-1, keepdims=True)
-        tilted = shares * rng.gamma(2.0, 0.5, (n_states, *shares.shape))
-        return {"probability": tilted / tilted.sum(-1, keepdims=True)}
-
-    def log_prior(self, params: Params, rows: Rows) -> Array:
-        # Frozen probabilities may be exactly zero; learned ones never are.
-        return dirichlet_log_prior(params["probability"], self.concentration, params["probability"] > 0)
-
-    def log_density(self, params: Params, rows: Rows) -> Array:
-        table = jnp.moveaxis(safe_log(params["probability"]), 0, -1)  # (..., M, K)
-        chosen = jnp.take_along_axis(table[None], rows.x.astype(int)[..., None, None], -2)
-        return sum_channels(jnp.moveaxis(chosen[..., 0, :], -1, 1), rows)
-
-    def closed_forms(self, rows: Observations) -> ClosedForms:
-        return closed.ClosedCategorical(self.n_categories, self.concentration)
-
-    def draw(self, params: Params, states: np.ndarray, known: np.ndarray, rng: Any) -> np.ndarray:
-        below = np.cumsum(params["probability"], -1)[states]  # (m, C, M)
-        return (rng.random(below.shape[:-1])[..., None] > below[..., :-1]).sum(-1).astype(float)
-
-    def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
-        counts = np.tensordot(shares, self._indicators(rows), (0, 0)) + self.concentration - 1.0
-        counts = np.maximum(counts, 1e-8)
-        return {"probability": counts / counts.sum(-1, keepdims=True)}

@@ -27,8 +27,8 @@ from fitonce.models.emissions.base import (
 )
 from fitonce.models.emissions.closed_covariance import ClosedFullGaussian
 from fitonce.models.emissions.closed_forms import LOG_2PI, ClosedForms, Observations
-from fitonce.models.emissions.closed_gaussian import ClosedGaussian
-from fitonce.models.emissions.gaussian_steps import NormalPrior, best_diagonal, best_full
+from fitonce.models.emissions.closed_gaussian import ClosedGaussian, NormalPrior
+from fitonce.models.emissions.gaussian_steps import best_diagonal, best_full, best_variance
 
 CovarianceShape = Literal["fixed", "spherical", "diag", "full", "tied"]
 SHAPES = ("fixed", "spherical", "diag", "full", "tied")
@@ -40,7 +40,7 @@ class Gaussian(Emission):
     """`mean` (K, C), and `variance` (K,) or (K, C), or `covariance` (K, C, C), or (C, C) if states share
     it; on a graph all are (K,).
 
-    Priors: mean ~ Normal(0, mean_scale^2), flat if None; each covariance S has the log-prior
+    Priors: mean ~ Normal(mean_centre, mean_scale^2), flat if None; each covariance S has the log-prior
     -(strength / 2) (log det S + trace(S^-1 scale^2)): `strength` pseudo-observations of spread
     `scale`, which keeps a state from collapsing onto one point. `scale=None` is a tenth of each
     channel's standard deviation in the whole data set, so that units do not matter; left-out data
@@ -48,11 +48,16 @@ class Gaussian(Emission):
     gives the sum of squares of the pseudo-observations itself, in place of strength scale^2: a number,
     or one for each channel, or a matrix (C, C) for a full or tied covariance.
 
+    Priors of other libraries: `mean_weight` adds -(mean_weight / 2) (mean - mean_centre)' S^-1
+    (mean - mean_centre), the normal part of a normal-inverse-Wishart or normal-inverse-gamma prior,
+    whose log det S counts in `strength`; `variance_rate` adds -variance_rate v for the variance v of
+    each channel, as a gamma prior of variances does. With `squares` the strength may be negative.
+
     Args:
         covariance: "fixed" (at `fixed_variance`), "spherical", "diag", "full", or "tied": one full
             covariance that all states share.
         fixed_variance: a number, or one per channel, used with "fixed".
-        mean_scale, strength, scale, squares: priors, as above.
+        mean_scale, strength, scale, squares, mean_centre, mean_weight, variance_rate: priors, as above.
     """
 
     covariance: CovarianceShape = "diag"
@@ -61,6 +66,9 @@ class Gaussian(Emission):
     strength: float = 1.0
     scale: float | None = None
     squares: Any = None
+    mean_centre: Any = 0.0
+    mean_weight: float = 0.0
+    variance_rate: float = 0.0
 
     def __post_init__(self) -> None:
         if self.covariance not in SHAPES:
@@ -68,8 +76,21 @@ class Gaussian(Emission):
         variance = as_numbers(self.fixed_variance)
         if variance is None or not (variance > 0).all():
             raise ValueError(f"the fixed variance must be positive, got {self.fixed_variance!r}")
-        if not (is_number(self.strength) and self.strength >= 0):
+        if not (is_number(self.strength) and (self.strength >= 0 or self.squares is not None)):
             raise ValueError(f"strength must be a non-negative number, got {self.strength!r}")
+        for name in ("mean_weight", "variance_rate"):
+            value = getattr(self, name)
+            if not (is_number(value) and value >= 0):
+                raise ValueError(f"{name} must be a non-negative number, got {value!r}")
+        if self.variance_rate and self.covariance not in ("spherical", "diag"):
+            raise ValueError(
+                f"variance_rate is for spherical and diag variances, got covariance='{self.covariance}'"
+            )
+        if as_numbers(self.mean_centre) is None:
+            raise ValueError(
+                f"mean_centre must be a number or one per channel, got {self.mean_centre!r}"
+            )
+        object.__setattr__(self, "mean_centre", freeze_value(self.mean_centre))
         for name in ("mean_scale", "scale"):
             value = getattr(self, name)
             if value is not None and not (is_number(value) and value > 0):
@@ -87,6 +108,11 @@ class Gaussian(Emission):
         return EmissionTraits(m_step=True, em_starts=True)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        if np.shape(self.mean_centre) not in ((), (len(data.channels),)):
+            raise ValueError(
+                f"mean_centre must be a number or one per channel, shape ({len(data.channels)},), got "
+                f"shape {np.shape(self.mean_centre)}"
+            )
         if self.covariance == "fixed":
             width = np.shape(self.fixed_variance)
             if width not in ((), (len(data.channels),)):
@@ -155,12 +181,17 @@ class Gaussian(Emission):
         return jnp.broadcast_to(variance, params["mean"].shape)
 
     def log_prior(self, params: Params, rows: Rows) -> Array:
-        value = jnp.zeros(())
+        value, away = jnp.zeros(()), params["mean"] - jnp.asarray(self.mean_centre)
         if self.mean_scale is not None:
-            value -= 0.5 * jnp.sum((params["mean"] / self.mean_scale) ** 2)
+            value -= 0.5 * jnp.sum((away / self.mean_scale) ** 2)
+        if self.mean_weight and self.covariance in _MATRICES:
+            value += self.mean_weight * jnp.sum(_half_squares(away, params["covariance"]))
+        elif self.mean_weight:
+            value -= 0.5 * self.mean_weight * jnp.sum(away**2 / self._variances(params))
         if self.covariance in ("spherical", "diag"):
             variance, squares = self._variances(params), self._squares_of(rows)
             value -= 0.5 * jnp.sum(self.strength * jnp.log(variance) + squares / variance)
+            value -= self.variance_rate * jnp.sum(variance)
         elif self.covariance in _MATRICES:
             factor = cholesky(params["covariance"])
             identity = jnp.broadcast_to(jnp.eye(factor.shape[-1]), factor.shape)
@@ -187,26 +218,30 @@ class Gaussian(Emission):
         return maths.diag(found) if self.covariance in _MATRICES else found
 
     def log_density(self, params: Params, rows: Rows) -> Array:
-        residual = rows.x[:, None] - params["mean"]  # (R, K, C) or (R, K)
+        return self.log_density_of(rows.x[:, None] - params["mean"], params, rows)
+
+    def log_density_of(self, residual: Array, params: Params, rows: Rows) -> Array:
+        """(R, K), of residuals (R, K, C) or (R, K)."""
         if self.covariance in _MATRICES:
             return _full_log_density(residual, params["covariance"], rows.observed)
         variance = self._variances(params)
         return sum_channels(-0.5 * (residual**2 / variance + jnp.log(variance) + LOG_2PI), rows)
 
+    def normal_prior(self, x: np.ndarray, weight: np.ndarray) -> NormalPrior:
+        """The priors, from x and how often each value occurs among the observed ones."""
+        centre = np.broadcast_to(np.asarray(self.mean_centre, float), x.shape[1:])
+        squares = self._squares(np, x, weight)
+        means = (self.mean_scale, centre, self.mean_weight)
+        return NormalPrior(*means, self.strength, squares, self.variance_rate)
+
     def closed_forms(self, rows: Observations) -> ClosedForms | None:
-        squares = self._squares(np, rows.x, rows.seen * rows.counts[:, None])
+        prior = self.normal_prior(rows.x, rows.seen * rows.counts[:, None])
         if self.covariance in _MATRICES:
             if not rows.seen.all():  # every pattern of missing channels has a factor of its own
                 return None
-            return ClosedFullGaussian(self.mean_scale, self.strength, squares, self.covariance == "tied")
-        return ClosedGaussian(
-            self.covariance != "fixed",
-            self.covariance == "spherical",
-            self.fixed_variance,
-            self.mean_scale,
-            self.strength,
-            squares,
-        )
+            return ClosedFullGaussian(prior, self.covariance == "tied")
+        learned, spherical = self.covariance != "fixed", self.covariance == "spherical"
+        return ClosedGaussian(learned, spherical, self.fixed_variance, prior)
 
     def draw(
         self, params: Params, states: np.ndarray, known: np.ndarray, rng: np.random.Generator
@@ -225,22 +260,29 @@ class Gaussian(Emission):
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         """The best means at the current covariances, and then the best covariances."""
         mean = np.asarray(params["mean"])
-        squares = self._squares(np, np.asarray(rows.x), rows.weights())
-        prior = NormalPrior(self.mean_scale, self.strength, squares)
+        prior = self.normal_prior(np.asarray(rows.x), rows.weights())
         if self.covariance in _MATRICES:
             current = np.broadcast_to(np.asarray(params["covariance"]), (*mean.shape, mean.shape[1]))
             tied = self.covariance == "tied"
-            mean, covariance = best_full(mean, current, shares, rows, prior, tied)
-            return {"mean": mean, "covariance": covariance}
+            mean, covariance = best_full(mean, current, shares, rows, prior, len(mean) if tied else 1)
+            return {"mean": mean, "covariance": covariance[0] if tied else covariance}
         fixed = self.covariance == "fixed"
         variance = np.asarray(self.fixed_variance if fixed else params["variance"])
         variance = upright(variance, mean) if self.covariance == "spherical" else variance
         mean, squares, mass = best_diagonal(mean, variance, shares, rows, prior)
         if fixed:
             return {"mean": mean}
+        rate = np.full(squares.shape, self.variance_rate)
         if self.covariance == "spherical":
-            squares, mass = (part.reshape(len(part), -1).sum(1) for part in (squares, mass))
-        return {"mean": mean, "variance": squares / mass}
+            squares, mass, rate = (p.reshape(len(p), -1).sum(1) for p in (squares, mass, rate))
+        return {"mean": mean, "variance": best_variance(squares, mass, rate)}
+
+
+def _half_squares(residual: Array, covariance: Array) -> Array:
+    """(K,) of residuals (K, C): minus half of residual' S^-1 residual."""
+    states, channels = residual.shape
+    factor = cholesky(jnp.broadcast_to(covariance, (states, channels, channels)))
+    return -0.5 * jnp.sum(solve_lower(factor, residual[..., None]) ** 2, (1, 2))
 
 
 def _full_log_density(residual: Array, covariance: Array, observed: Array | None) -> Array:

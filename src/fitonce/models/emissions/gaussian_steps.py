@@ -7,14 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fitonce.models.emissions.base import Rows, weighted_sums
-
-
-class NormalPrior(NamedTuple):
-    """See `Gaussian`: `mean_scale`, `strength`, and `squares` (C,) or (), or (C, C) of matrices."""
-
-    mean_scale: float | None
-    strength: float
-    squares: np.ndarray
+from fitonce.models.emissions.closed_gaussian import NormalPrior
 
 
 class Moments(NamedTuple):
@@ -37,14 +30,21 @@ def best_diagonal(
         shares: (R, K) weights of the rows in states.
     """
     x, total = np.asarray(rows.x), weighted_sums(1.0, shares, rows)
-    shrinkage = 0.0 if prior.mean_scale is None else variance / prior.mean_scale**2
-    divisor = total + shrinkage
-    sums = weighted_sums(x, shares, rows)
+    pull = prior.mean_weight + (0.0 if prior.mean_scale is None else variance / prior.mean_scale**2)
+    divisor = total + pull
+    sums = weighted_sums(x, shares, rows) + pull * prior.centre
     mean = np.where(divisor > 0, sums / np.where(divisor > 0, divisor, 1.0), mean)
     square = np.stack([
         weighted_sums((x - centre) ** 2, shares[:, k : k + 1], rows)[0] for k, centre in enumerate(mean)
     ])  # fmt: skip
-    return mean, square + prior.squares, total + prior.strength
+    square = square + prior.squares + prior.mean_weight * (mean - prior.centre) ** 2
+    return mean, square, total + prior.strength
+
+
+def best_variance(squares: np.ndarray, mass: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """The v with the largest -(mass log v + squares / v) / 2 - rate v."""
+    half = 0.5 * mass
+    return squares / (half + np.sqrt(half**2 + 2.0 * rate * squares))
 
 
 def best_full(
@@ -53,32 +53,37 @@ def best_full(
     shares: np.ndarray,
     rows: Rows,
     prior: NormalPrior,
-    tied: bool,
+    together: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best means (K, C) and covariances (K, C, C), or (C, C) if `tied`; the current ones are (K, C)
-    and (K, C, C). Where channels are missing this is a step of EM over these, too: it improves."""
+    """The best means (K, C) and covariances (K / together, C, C), each shared by so many means that
+    follow each other; the current ones are (K, C) and (K, C, C). Where channels are missing this is a
+    step of EM over these, too: it improves."""
     means, squares, masses = [], [], []
     for k, centre in enumerate(mean):
         moments = _completed(centre, covariance[k], shares[:, k], rows)
-        means.append(_best_mean(centre, covariance[k], moments, prior.mean_scale))
-        residual = moments.rows - means[-1]
-        squares.append((shares[:, k, None] * residual).T @ residual + moments.uncertain)
+        means.append(_best_mean(centre, covariance[k], moments, prior))
+        residual, away = moments.rows - means[-1], means[-1] - prior.centre
+        squares.append(
+            (shares[:, k, None] * residual).T @ residual
+            + moments.uncertain
+            + prior.mean_weight * np.outer(away, away)
+        )
         masses.append(moments.mass)
-    square, mass = np.stack(squares), np.array(masses)
-    if tied:
-        square, mass = square.sum(0), mass.sum()
-    square = square + prior.squares
-    best = square / (mass + prior.strength)[..., None, None]
+    square = np.stack(squares).reshape(-1, together, *covariance.shape[1:]).sum(1) + prior.squares
+    mass = np.array(masses).reshape(-1, together).sum(1) + prior.strength
+    best = square / mass[:, None, None]
     return np.stack(means), 0.5 * (best + np.swapaxes(best, -1, -2))
 
 
 def _best_mean(
-    mean: np.ndarray, covariance: np.ndarray, moments: Moments, mean_scale: float | None
+    mean: np.ndarray, covariance: np.ndarray, moments: Moments, prior: NormalPrior
 ) -> np.ndarray:
-    if mean_scale is not None:
-        pull = covariance / mean_scale**2
-        return np.linalg.solve(moments.mass * np.eye(len(mean)) + pull, moments.first)
-    return moments.first / moments.mass if moments.mass > 0 else mean
+    mass = moments.mass + prior.mean_weight
+    first = moments.first + prior.mean_weight * prior.centre
+    if prior.mean_scale is not None:
+        pull = covariance / prior.mean_scale**2
+        return np.linalg.solve(mass * np.eye(len(mean)) + pull, first + pull @ prior.centre)
+    return first / mass if mass > 0 else mean
 
 
 def _completed(mean: np.ndarray, covariance: np.ndarray, shares: np.ndarray, rows: Rows) -> Moments:

@@ -8,6 +8,8 @@ from typing import Any
 
 from fitonce.data.reading import Columns, read_file
 from fitonce.models.base import ChainModel
+from fitonce.models.emissions.categorical_regression import CategoricalRegression
+from fitonce.models.emissions.categories import n_categories
 from fitonce.models.emissions.continuous import (
     Beta,
     Exponential,
@@ -23,13 +25,16 @@ from fitonce.models.emissions.count_regressions import (
     PoissonRegression,
     ZeroInflatedPoisson,
 )
-from fitonce.models.emissions.counts import n_categories
+from fitonce.models.emissions.mixture import GaussianMixture
 from fitonce.models.hmm import HMM
 from fitonce.models.named import ARHMM, CategoricalHMM, EventCounts, GaussianHMM, NeuralARHMM, PoissonHMM
 from fitonce.objectives.chain.native import best_objective
 from fitonce.objectives.family import STATES, Family, Loaded, NamedModel, Option
 
 _ORDER = Option("order", int, 1, "Order of the autoregression", several="Orders, such as 0..3")
+_COMPONENTS = Option(
+    "components", int, 2, "Gaussians in each state of a mixture", several="Such as 1..3", least=1
+)
 _DAY = Option("steps_per_day", int, 288, "Steps per day, for event-counts")
 
 
@@ -48,6 +53,13 @@ def _regression(
         return plain(states) if plain and not known else HMM(states, emission(regressors=known))
 
     return NamedModel(f"{name}-hmm", title, make, (STATES,), covariates=True)
+
+
+def _categorical(options: Mapping[str, Any], data: Any) -> HMM:
+    states, known, categories = options["states"], data.covariate_names, n_categories(data)
+    if not known:
+        return CategoricalHMM(states, categories)
+    return HMM(states, CategoricalRegression(categories, known))
 
 
 _MODELS = (
@@ -69,8 +81,11 @@ _MODELS = (
                lambda o, _: GaussianHMM(o["states"], covariance="full"), (STATES,)),
     NamedModel("gaussian-hmm-tied", "numbers, with one full covariance that all states share",
                lambda o, _: GaussianHMM(o["states"], covariance="tied"), (STATES,)),
-    NamedModel("categorical-hmm", "categories 0, 1, 2, ...",
-               lambda o, data: CategoricalHMM(o["states"], n_categories(data)), (STATES,)),
+    NamedModel("gaussian-mixture-hmm", "numbers, several Gaussians in each state (--components)",
+               lambda o, _: HMM(o["states"], GaussianMixture(o["components"])), (STATES, _COMPONENTS)),
+    NamedModel("categorical-hmm", "categories 0, 1, 2, ...", _categorical, (STATES,), covariates=True),
+    NamedModel("multinomial-hmm", "counts of categories, a column for each",
+               lambda o, _: HMM(o["states"], "multinomial"), (STATES,)),
     NamedModel("ar-hmm", "numbers, a linear autoregression for each hidden state (--order)",
                lambda o, _: ARHMM(o["states"], o["order"]), (STATES, _ORDER)),
     NamedModel("neural-ar-hmm", "numbers, a small network for each hidden state (--order)",

@@ -17,7 +17,8 @@ from fitonce.data.places import Names
 from fitonce.data.reading import Columns, read_file
 from fitonce.data.table_files import read_table
 from fitonce.models.base import FieldModel
-from fitonce.models.emissions.counts import Binomial, Categorical, Poisson, n_categories
+from fitonce.models.emissions.categories import Categorical, n_categories
+from fitonce.models.emissions.counts import Binomial, Poisson
 from fitonce.models.emissions.gaussian import Gaussian
 from fitonce.models.potts import PottsMixture
 from fitonce.objectives.family import STATES, Family, Loaded, NamedModel, Option
