@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fitonce.analysis.plan import Plan, plan
     from fitonce.analysis.predict import marginals, predict
     from fitonce.analysis.select import Selection, select
+    from fitonce.bridges.crfsuite import from_crfsuite
     from fitonce.bridges.hmmlearn import from_hmmlearn
     from fitonce.core.memory import MemoryLimitError
     from fitonce.core.parallel import Workers
@@ -75,6 +76,7 @@ __all__ = [
     "fit",
     "fit_at",
     "folds",
+    "from_crfsuite",
     "from_hmmlearn",
     "graph",
     "inexact_bound",
@@ -129,6 +131,7 @@ _WHERE = {
     "fit": "fitonce.fitting.fit",
     "fit_at": "fitonce.fitting.fit",
     "folds": "fitonce.folds",
+    "from_crfsuite": "fitonce.bridges.crfsuite",
     "from_hmmlearn": "fitonce.bridges.hmmlearn",
     "graph": "fitonce.data.graph",
     "inexact_bound": "fitonce.analysis.early_stopping",
