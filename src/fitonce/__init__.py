@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fitonce.analysis.predict import marginals, predict
     from fitonce.analysis.select import Selection, select
     from fitonce.bridges import sklearn
+    from fitonce.bridges.crfsuite import from_crfsuite
     from fitonce.bridges.dynamax import from_dynamax
     from fitonce.bridges.hmmlearn import from_hmmlearn
     from fitonce.core.memory import MemoryLimitError
@@ -81,6 +82,7 @@ __all__ = [
     "fit",
     "fit_at",
     "folds",
+    "from_crfsuite",
     "from_dynamax",
     "from_hmmlearn",
     "graph",
@@ -139,6 +141,7 @@ _WHERE = {
     "fit": "fitonce.fitting.fit",
     "fit_at": "fitonce.fitting.fit",
     "folds": "fitonce.folds",
+    "from_crfsuite": "fitonce.bridges.crfsuite",
     "from_dynamax": "fitonce.bridges.dynamax",
     "from_hmmlearn": "fitonce.bridges.hmmlearn",
     "graph": "fitonce.data.graph",

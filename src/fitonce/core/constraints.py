@@ -104,6 +104,54 @@ class Scores(_Supported):
         return "finite on its support and minus infinity elsewhere"
 
 
+@dataclass(frozen=True)
+class Mask:
+    """Which entries of a large array are there: bools that are hashable, and compared at once."""
+
+    shape: tuple[int, ...]
+    packed: bytes
+
+    @classmethod
+    def of(cls, bools: np.ndarray) -> Mask:
+        return cls(bools.shape, np.packbits(bools, axis=None).tobytes())
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """Bools of this shape."""
+        count = int(np.prod(self.shape))
+        flat = np.unpackbits(np.frombuffer(self.packed, np.uint8), count=count)
+        return flat.reshape(self.shape).astype(bool)
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """Real numbers where the mask is true; exact zeros, which are not parameters, elsewhere."""
+
+    mask: Mask
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.mask.shape
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        return list(map(tuple, np.argwhere(self.mask.array).tolist()))
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        return value[self.mask.array]
+
+    def to_value(self, free: Array) -> Array:
+        return jnp.zeros(self.shape, free.dtype).at[np.nonzero(self.mask.array)].set(free)
+
+    def values(self, free: np.ndarray) -> np.ndarray:
+        found = np.zeros((*self.shape, free.shape[-1]), free.dtype)
+        found[self.mask.array] = free
+        return found
+
+    def violation(self, value: np.ndarray) -> str | None:
+        inside = not np.any(value[~self.mask.array])
+        return None if inside else "zero where the model has no parameter"
+
+
 class Positive(_EachEntry):
     """Positive numbers; free coordinates are their logarithms."""
 

@@ -49,10 +49,10 @@ def _check_leaf(name: str, constraint: Constraint, value: np.ndarray) -> None:
     if value.shape != constraint.shape:
         raise ValueError(f"parameter '{name}' must have shape {constraint.shape}, got {value.shape}")
     if not isinstance(constraint, Scores) and not np.all(np.isfinite(value)):
-        raise ValueError(f"parameter '{name}' must be finite, got {value.tolist()}")
+        raise ValueError(f"parameter '{name}' must be finite, got {value.tolist()!r:.200}")
     expected = constraint.violation(value)
     if expected is not None:
-        raise ValueError(f"parameter '{name}' must be {expected}, got {value.tolist()}")
+        raise ValueError(f"parameter '{name}' must be {expected}, got {value.tolist()!r:.200}")
 
 
 @in_float64
@@ -82,13 +82,14 @@ class ParameterSpace:
         for name, leaf in zip(self._leaf_names, self._leaves, strict=True):
             if not hasattr(leaf, "coordinates"):
                 raise ValueError(f"parameter '{name}' must be a constraint, got {type(leaf).__name__}")
+        places = [leaf.coordinates() for leaf in self._leaves]  # once: there may be many
         self.names = [
             name + (f"[{','.join(map(str, index))}]" if index else "")
-            for name, leaf in zip(self._leaf_names, self._leaves, strict=True)
-            for index in leaf.coordinates()
+            for name, indices in zip(self._leaf_names, places, strict=True)
+            for index in indices
         ]
         self.size = len(self.names)
-        stops = np.cumsum([0, *(len(leaf.coordinates()) for leaf in self._leaves)])
+        stops = np.cumsum([0, *map(len, places)])
         self._spans = list(pairwise(stops))
 
     def _key(self) -> tuple[Any, ...]:

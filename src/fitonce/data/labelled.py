@@ -12,10 +12,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from fitonce.core.deferred import after_loading, jax
 from fitonce.core.numerics import squares_overflow
 from fitonce.core.wording import counted, span
+from fitonce.data.attributes import (
+    are_attributes,
+    attribute_rows,
+    check_values,
+    joined_rows,
+    tokens_of,
+)
 from fitonce.data.sequences import Collection
 
 UNKNOWN = -1
@@ -26,18 +34,25 @@ class Labelled(Collection):
     """Sequences of tokens with features and labels, concatenated.
 
     Attributes:
-        features: (sites, Q) floats.
+        features: (sites, Q) floats, an array or compressed rows (`scipy.sparse.csr_array`).
         labels: (sites,) indices of tags, -1 where unknown.
         lengths: (N,) integers.
         tags: K names.
         words: (sites,) the tokens, for reports; None if not given.
+        attributes: Q names of features; None if not given.
     """
 
-    features: np.ndarray
+    features: Any
     labels: np.ndarray
     lengths: np.ndarray
     tags: tuple[str, ...]
     words: tuple[str, ...] | None = None
+    attributes: tuple[str, ...] | None = None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether features are in compressed rows."""
+        return sparse.issparse(self.features)
 
     @property
     def weights(self) -> np.ndarray:
@@ -71,25 +86,28 @@ after_loading(
 
 
 def labelled(
-    features: Any, labels: Any, *, tags: Sequence[Any] | None = None, words: Any = None
+    features: Any,
+    labels: Any,
+    *,
+    tags: Sequence[Any] | None = None,
+    words: Any = None,
+    attributes: Sequence[str] | None = None,
 ) -> Labelled:
     """Read features and labels as sequences.
 
     Args:
-        features: a list with an array (T_n, Q) for each sequence, or an array (N, T, Q).
+        features: a list with an array (T_n, Q) for each sequence, or an array (N, T, Q). Sparse: a list
+            with a SciPy sparse matrix (T_n, Q) for each sequence or, as CRFsuite has them, a list of T_n
+            dicts of attributes ({"word": "Oslo", "title": True, "length": 4.0}) or of lists of text.
         labels: a list with T_n labels for each sequence: text or integers. None, NaN, "" or the number
             -1 mean that a label is unknown.
         tags: all possible labels, in order; None: those that occur, sorted. Pass the tags of the
             training data when reading more data for the same model.
         words: a list with T_n words for each sequence, for reports.
+        attributes: of dicts and lists: names of all columns, others are ignored; None: those that occur.
+            Pass those of the training data (`data.attributes`) when reading more for the same model.
     """
-    parts = [_matrix(part, number) for number, part in enumerate(_listed(features, "features"))]
-    if not parts:
-        raise ValueError("features must hold at least one sequence, got none")
-    widths = sorted({part.shape[1] for part in parts})
-    if len(widths) > 1:
-        raise ValueError(f"every token must have the same number of features, got {widths}")
-    lengths = np.array([len(part) for part in parts])
+    rows, lengths, names_of_columns = _rows(_listed(features, "features"), attributes)
     flat = _flat(labels, lengths, "labels")
     texts = [None if _is_unknown(label) else _text(label) for label in flat]
     occurring = {text for text in texts if text is not None}
@@ -108,7 +126,38 @@ def labelled(
             )
     codes = np.array([number[text] for text in texts])
     tokens = None if words is None else tuple(map(str, _flat(words, lengths, "words")))
-    return Labelled(np.concatenate(parts), codes, lengths, names, tokens)
+    return Labelled(rows, codes, lengths, names, tokens, names_of_columns)
+
+
+def _rows(
+    parts: list[Any], attributes: Sequence[str] | None
+) -> tuple[Any, np.ndarray, tuple[str, ...] | None]:
+    """Features of all sites (sites, Q), lengths (N,) and names of columns, where they have names."""
+    if not parts:
+        raise ValueError("features must hold at least one sequence, got none")
+    by_name = are_attributes(parts)
+    if attributes is not None and not by_name:
+        raise ValueError("attributes= is for features that are dicts or lists of text, got numbers")
+    if by_name:
+        lengths = np.array([len(tokens_of(part)) for part in parts])
+        _refuse_empty(lengths)
+        rows, names = attribute_rows(parts, None if attributes is None else tuple(attributes))
+        check_values(rows, lengths, names)
+        return rows, lengths, names
+    if any(map(sparse.issparse, parts)):
+        rows, lengths = joined_rows(parts), np.array([part.shape[0] for part in parts])
+        check_values(rows, lengths, None)
+        return rows, lengths, None
+    arrays = [_matrix(part, number) for number, part in enumerate(parts)]
+    widths = sorted({part.shape[1] for part in arrays})
+    if len(widths) > 1:
+        raise ValueError(f"every token must have the same number of features, got {widths}")
+    return np.concatenate(arrays), np.array([len(part) for part in arrays]), None
+
+
+def _refuse_empty(lengths: np.ndarray) -> None:
+    for number in np.flatnonzero(lengths == 0):
+        raise ValueError(f"sequence {number} is empty; leave empty sequences out of features and labels")
 
 
 def _listed(items: Any, what: str) -> list[Any]:

@@ -118,7 +118,9 @@ def _alone(objective: Objective, start: np.ndarray, max_iterations: int | None) 
     usual = _usual_iterations(objective)
     if traits.m_steps != "none":
         theta = expectation_maximisation(objective, theta, max_iterations or _MOST_EM)
-    if traits.m_steps != "all":
+    if traits.blocks and not traits.formed:  # so many parameters that SciPy's own work is most of it
+        theta = _in_metric(objective, theta[None], max_iterations or usual)[0]
+    elif traits.m_steps != "all":
         theta = _lbfgs(objective, theta, max_iterations or usual)
     elif not ends_in_em(objective):
         theta = _in_metric(objective, theta[None], max_iterations or usual)[0]

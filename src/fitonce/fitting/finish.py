@@ -41,6 +41,7 @@ from fitonce.objectives.base import Objective
 _MOST_SADDLES = 3
 _SOLVED = 1e-3  # relative residual
 _TIGHTER = 1e-3  # of the tolerance: a last Newton step that far is one that proves itself
+_PROVED = 0.03  # the same where products are dear: enough for the proof, at rounding level or not
 _BY_PRODUCTS = 8  # times as many steps: each is cheaper, and networks need many
 _LOOK = 60  # products in the search for negative curvature
 
@@ -71,7 +72,9 @@ def by_products(objective: Objective) -> bool:
 
 def is_formed(objective: Objective) -> bool:
     """Whether H is formed: where memory allows, and always where there is no other way."""
-    return not by_products(objective) or matrix_bytes(objective.space.size) <= memory.left()
+    if not by_products(objective):
+        return True
+    return objective.traits.formed and matrix_bytes(objective.space.size) <= memory.left()
 
 
 def finish(objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int) -> Finished:
@@ -136,7 +139,7 @@ def _by_bound(
 def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_steps: int) -> np.ndarray:
     everyone = objective.base[None]
     if objective.least_curvature is not None:  # so that the gradient alone is proof, see `_by_bound`
-        tolerance *= _TIGHTER
+        tolerance *= _TIGHTER if objective.traits.formed else _PROVED
     return newton_cg_afresh(
         lambda t, _: objective.values_and_gradients(t, everyone),
         lambda t, v, _: objective.products(t, v, everyone),

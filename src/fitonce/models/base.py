@@ -100,8 +100,9 @@ class FieldModel(Model, Protocol):
 class LabelModel(Model, Protocol):
     """A model of label sequences given features, linear in its parameters."""
 
-    def design(self, features: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """The design matrix (sites, Q') of `stack`'s weights, and fixed scores (sites, K) or None."""
+    def design(self, features: Any, lengths: np.ndarray) -> tuple[Any, np.ndarray | None]:
+        """The design matrix (sites, Q') of `stack`'s weights, and fixed scores (sites, K) or None; of
+        features in compressed rows, a sparse one."""
 
     def stack(self, params: Params) -> Linear:
         """The parameters in the layout of `design`; each one is a single entry."""

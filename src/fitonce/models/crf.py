@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy import sparse
 
-from fitonce.core.constraints import Constraint, Free, Scores, as_tuples
+from fitonce.core.constraints import Constraint, Free, Mask, Scores, Sparse, as_tuples
 from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array, is_number
 from fitonce.core.parameters import Params
@@ -31,18 +32,32 @@ class LinearChainCRF:
             None for all. The others have probability exactly zero.
         start_support: (K,) bools, which tags can be first; None: all, or those allowed by "iob2".
         scale: standard deviation of the Gaussian prior of every parameter.
+        biases: whether tags have the scores `bias`, `start` and `end` of their own. False: only what is
+            among the features, as in CRFsuite.
+        all_possible_states: whether every feature has a weight for every tag. False: for those tags that
+            it occurs with in the data, a zero for others, as CRFsuite does by default. None: True for
+            features in arrays, False for sparse ones.
+        all_possible_transitions: whether every transition has a score. False: those that occur in the
+            data; others have the score zero, and are not forbidden.
+        min_freq: leave out the weights of features (and transitions, where not all have a score) whose
+            values with a tag add up to less than this.
     """
 
     features: Literal["linear", "scores"] = "linear"
     support: Any = None
     start_support: Any = None
     scale: float = 3.0
+    biases: bool = True
+    all_possible_states: bool | None = None
+    all_possible_transitions: bool = True
+    min_freq: float = 0.0
 
     def __post_init__(self) -> None:
         if self.features not in ("linear", "scores"):
             raise ValueError(f"features must be 'linear' or 'scores', got {self.features!r}")
         if not (is_number(self.scale) and 1e-6 <= self.scale <= 1e6):
             raise ValueError(f"scale must be a number between 1e-6 and 1e6, got {self.scale!r}")
+        self._check_choices()
         for name, axes in (("support", 2), ("start_support", 1)):
             value = getattr(self, name)
             if isinstance(value, str):
@@ -56,6 +71,25 @@ class LinearChainCRF:
                     raise ValueError(f"{name} must be {wanted}, got {mask.tolist()!r:.60}")
                 object.__setattr__(self, name, as_tuples(mask.astype(bool).tolist()))
 
+    def _check_choices(self) -> None:
+        for name, allowed in (
+            ("biases", (True, False)),
+            ("all_possible_states", (True, False, None)),
+            ("all_possible_transitions", (True, False)),
+        ):
+            value = getattr(self, name)
+            if not any(value is each for each in allowed):
+                raise ValueError(f"{name} must be {' or '.join(map(str, allowed))}, got {value!r}")
+        if not (is_number(self.min_freq) and 0 <= self.min_freq < np.inf):
+            raise ValueError(f"min_freq must be a number of at least 0, got {self.min_freq!r}")
+        if not self.all_possible_transitions and self.support is not None:
+            raise ValueError(
+                "all_possible_transitions=False gives transitions that do not occur the score zero, and "
+                "support= forbids some; use one of them"
+            )
+        if not self.biases and self.start_support is not None:
+            raise ValueError("start_support needs start scores, got biases=False")
+
     def __str__(self) -> str:
         return "LinearChainCRF" + (", scores given" if self.features == "scores" else "")
 
@@ -63,6 +97,8 @@ class LinearChainCRF:
         """The data, after checking that scores match the tags and that the labels are possible."""
         if not isinstance(data, Labelled):
             raise ValueError(f"LinearChainCRF needs data from fo.labelled, got {type(data).__name__}")
+        if self.features == "scores" and data.is_sparse:
+            raise ValueError("features='scores' needs scores in arrays, got sparse features")
         if self.features == "scores" and data.features.shape[1] != len(data.tags):
             raise ValueError(
                 f"features='scores' needs one column per tag, {len(data.tags)} in all, "
@@ -135,23 +171,61 @@ class LinearChainCRF:
         count = len(prepared.tags)
         first, moves = self.masks(prepared.tags)
         constraints: dict[str, Constraint] = {
-            "start": Scores((count,), as_tuples(first.tolist())),
-            "end": Free((count,)),
-            "transition": Scores((count, count), as_tuples(moves.tolist())),
+            "transition": Scores((count, count), as_tuples(moves.tolist()))
+            if self.all_possible_transitions
+            else Sparse(Mask.of(self._transitions_seen(prepared))),
         }
+        if self.biases:
+            constraints["start"] = Scores((count,), as_tuples(first.tolist()))
+            constraints["end"] = Free((count,))
         if self.features == "linear":
-            constraints["weights"] = Free((prepared.features.shape[1], count))
-            constraints["bias"] = Free((count,))
+            constraints["weights"] = self._weights(prepared)
+            if self.biases:
+                constraints["bias"] = Free((count,))
         return constraints
+
+    def _weights(self, data: Labelled) -> Constraint:
+        every = self.all_possible_states
+        if every is None:
+            every = not data.is_sparse
+        shape = (data.features.shape[1], len(data.tags))
+        if every and not self.min_freq:
+            return Free(shape)
+        rows = data.features.tocoo() if data.is_sparse else sparse.coo_array(data.features)
+        tags = data.labels[rows.row]
+        known = tags != UNKNOWN
+        places = (rows.col[known], tags[known])
+        kept = np.zeros(shape, bool)
+        kept[places] = True  # also where the value is zero
+        if self.min_freq:
+            sums = np.zeros(shape)
+            np.add.at(sums, places, rows.data[known])
+            kept &= sums >= self.min_freq
+        return Sparse(Mask.of(kept))
+
+    def _transitions_seen(self, data: Labelled) -> np.ndarray:
+        """(K, K) those that occur, at least `min_freq` times."""
+        inside = np.ones(data.n_sites, bool)
+        inside[data.offsets] = False
+        here = np.flatnonzero(inside)
+        pairs = np.stack([data.labels[here - 1], data.labels[here]])
+        counts = np.zeros((len(data.tags), len(data.tags)))
+        np.add.at(counts, tuple(pairs[:, (pairs != UNKNOWN).all(0)]), 1.0)
+        return counts >= max(self.min_freq, 1.0)
 
     def start(self, prepared: Labelled, rng: np.random.Generator | None) -> Params:
         """Zeros; with unknown labels the objective may have several optima, and `rng` draws starts."""
-        drawn = {name: np.zeros(leaf.shape) for name, leaf in self.parameters(prepared).items()}
+        leaves = self.parameters(prepared)
+        drawn = {name: np.zeros(leaf.shape) for name, leaf in leaves.items()}
         if rng is not None and (prepared.labels == UNKNOWN).any():
             drawn = {name: rng.normal(size=value.shape) for name, value in drawn.items()}
         first, moves = self.masks(prepared.tags)
-        drawn["start"] = np.where(first, drawn["start"], -np.inf)
+        if self.biases:
+            drawn["start"] = np.where(first, drawn["start"], -np.inf)
         drawn["transition"] = np.where(moves, drawn["transition"], -np.inf)
+        for name, leaf in leaves.items():
+            if isinstance(leaf, Sparse):
+                drawn[name] *= leaf.mask.array
         return drawn
 
     @property
@@ -164,26 +238,35 @@ class LinearChainCRF:
         leaves = [jnp.where(jnp.isfinite(v), v, 0.0) for v in jax.tree_util.tree_leaves(params)]
         return -0.5 * jnp.sum(jnp.stack([jnp.sum(leaf**2) for leaf in leaves])) / self.scale**2
 
-    def design(self, features: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def design(self, features: Any, lengths: np.ndarray) -> tuple[Any, np.ndarray | None]:
         """The design matrix (sites, Q') of `stack`'s weights, and fixed scores (sites, K) or None. The
         last two columns mark first and last tokens, so that start and end scores are weights, too."""
-        ends = np.cumsum(lengths)
-        marks = np.zeros((len(features), 2))
-        marks[ends - lengths, 0] = marks[ends - 1, 1] = 1.0
+        count, ends = features.shape[0], np.cumsum(lengths)
+        marks = np.zeros((count, 2 if self.biases else 0))
+        if self.biases:
+            marks[ends - lengths, 0] = marks[ends - 1, 1] = 1.0
         if self.features == "scores":
             return marks, features
-        return np.concatenate([features, np.ones((len(features), 1)), marks], 1), None
+        if not self.biases:
+            return features, None
+        columns = [features, np.ones((count, 1)), marks]
+        return (sparse.hstack if sparse.issparse(features) else np.hstack)(columns), None
 
     def stack(self, params: Params) -> Linear:
         """The parameters in the layout of `design`."""
-        numbers: Any = np if isinstance(params["start"], np.ndarray) else jnp
-        possible = numbers.isfinite(params["start"])
-        rows = [numbers.where(possible, params["start"], 0.0)[None], params["end"][None]]
-        if self.features == "linear":
-            rows = [params["weights"], params["bias"][None], *rows]
-        first = numbers.where(possible, 0.0, -numbers.inf)
-        return Linear(numbers.concatenate(rows), params["transition"], first)
+        numbers: Any = np if isinstance(params["transition"], np.ndarray) else jnp
+        rows = [params["weights"]] if self.features == "linear" else []
+        first = numbers.zeros(params["transition"].shape[0])
+        if self.biases:
+            possible = numbers.isfinite(params["start"])
+            rows += [params["bias"][None]] if self.features == "linear" else []
+            rows += [numbers.where(possible, params["start"], 0.0)[None], params["end"][None]]
+            first = numbers.where(possible, 0.0, -numbers.inf)
+        weights = numbers.concatenate(rows) if rows else numbers.zeros((0, len(first)))
+        return Linear(weights, params["transition"], first)
 
     def bytes_per_fold(self, prepared: Labelled) -> int:
-        """Memory of potentials, messages and marginals, with some padding."""
-        return 8 * 15 * prepared.n_sites * len(prepared.tags)
+        """Memory of potentials, messages and marginals, with some padding, and of weights."""
+        count = len(prepared.tags)
+        weights = 4 * prepared.features.shape[1] * count if prepared.is_sparse else 0
+        return 8 * (15 * prepared.n_sites * count + weights)

@@ -60,6 +60,8 @@ class Traits:
             memory of a group.
         products: whether it multiplies by Hessians without forming them: `products`, `products_at`,
             `slopes_along`.
+        formed: whether H may be formed where memory allows; otherwise, with many parameters, solutions
+            come from products with it.
         blocks: whether `preconditioner` is more than the identity: emission parameters are per state.
         strongly_nonquadratic: whether L-BFGS from far away may end in another optimum, as with networks.
         m_steps: whether fits start with EM, and which parameters `m_step` updates: "all", "some" or
@@ -80,6 +82,7 @@ class Traits:
     cheap_rows: bool = False
     together: int = 1
     products: bool = False
+    formed: bool = True
     blocks: bool = False
     strongly_nonquadratic: bool = False
     m_steps: Literal["all", "some", "none"] = "none"

@@ -9,6 +9,9 @@ import numpy as np
 from fitonce.data.labelled import UNKNOWN
 from fitonce.objectives.base import ValuesAndSlopes
 from fitonce.objectives.labels.layout import LabelLayout
+from fitonce.objectives.labels.native import NativeChains
+
+_SLOPES = 2**26  # bytes of slopes of single terms
 
 
 class Changes(NamedTuple):
@@ -30,6 +33,10 @@ class Changes(NamedTuple):
         """The terms where `chosen` (R,) is true."""
         found = Changes(*(array[chosen] for array in self[:4]))
         return found if self.weights is None else found._replace(weights=self.weights[chosen])
+
+    def of(self, fold: int) -> Changes:
+        """The terms of one fold."""
+        return self.some(self.fold == fold)
 
 
 def joined(first: Changes, second: Changes) -> Changes:
@@ -113,3 +120,33 @@ def evaluate(
         rows = (thetas[~linear], sequence[~linear], labels[~linear], kept)
         values[~linear], slopes[~linear] = layout.chains.log_partitions(*rows)
     return values, slopes
+
+
+def summed(layout: LabelLayout, thetas: np.ndarray, terms: Changes) -> ValuesAndSlopes:
+    """Sums over the terms of each fold of coefficient times log N, (F,), at thetas (F, D), and their
+    slopes (F, D). Slopes of single terms are only made where they are few and small."""
+    values, slopes = np.zeros(len(thetas)), np.zeros(thetas.shape)
+    chains = layout.chains
+    large = 8 * len(terms.fold) * thetas.shape[1] > _SLOPES
+    if large and terms.weights is None and isinstance(chains, NativeChains):
+        for fold in np.unique(terms.fold):
+            values[fold], slopes[fold] = _sum_of_fold(layout, thetas[fold], terms.of(fold))
+        return values, slopes
+    more, steeper = evaluate(layout, thetas[terms.fold], *terms[2:])
+    np.add.at(values, terms.fold, terms.coefficient * more)
+    np.add.at(slopes, terms.fold, terms.coefficient[:, None] * steeper)
+    return values, slopes
+
+
+def _sum_of_fold(layout: LabelLayout, theta: np.ndarray, terms: Changes) -> tuple[float, np.ndarray]:
+    """The same of one fold, theta (D,), without slopes of single terms."""
+    linear = is_linear(layout, *terms[2:])
+    plain = terms.some(linear)
+    coefficients = np.bincount(plain.sequence, plain.coefficient, layout.data.n_sequences)
+    constant, slopes = layout.score_of_labels(coefficients)
+    value = constant + float(slopes @ theta)
+    if not linear.all():
+        curved = terms.some(~linear)
+        more, steeper = layout.chains.total(theta, *curved[1:4])  # type: ignore[union-attr]
+        value, slopes = value + more, slopes + steeper
+    return value, slopes

@@ -47,7 +47,8 @@ def local(layout: LabelLayout, theta: np.ndarray, sites: np.ndarray) -> ValuesAn
     moves = np.zeros((len(sites), states, states))
     moves[row[~first], before[~first]] += off[~first]
     moves[row[~last], :, after[~last]] += off[~last]
-    return values, layout.slopes(layout.design.dense(sites)[:, :, None] * off[:, None, :], moves)
+    each = np.arange(len(sites) + 1)
+    return values, layout.slopes(layout.design.some(sites).sums_by_chain(each, off), moves)
 
 
 @in_float64

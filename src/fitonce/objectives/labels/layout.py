@@ -10,7 +10,7 @@ import numpy as np
 
 from fitonce.core.numerics import in_float64
 from fitonce.data.labelled import UNKNOWN, Labelled
-from fitonce.objectives.base import Program
+from fitonce.objectives.base import Program, ValuesAndSlopes
 from fitonce.objectives.labels.buckets import Buckets, in_buckets
 from fitonce.objectives.labels.design import Design, design_of
 from fitonce.objectives.labels.native import NativeChains
@@ -55,17 +55,37 @@ class LabelLayout:
         return np.minimum.reduceat(self.data.labels, self.data.offsets) != UNKNOWN
 
     @cached_property
-    def complete_scores(self) -> tuple[float, np.ndarray]:
-        """The score of the labels of all complete sequences: a constant, and slopes (D,) by theta."""
-        complete = np.repeat(self.is_complete, self.data.lengths)
-        tag, sites = self.data.labels, np.flatnonzero(complete)
-        chosen = np.zeros((self.data.n_sites, len(self.data.tags)))
-        chosen[sites, tag[sites]] = 1.0
-        later = np.flatnonzero(complete & (self.time > 0))
-        moves = np.zeros((chosen.shape[1], chosen.shape[1]))
-        np.add.at(moves, (tag[later - 1], tag[later]), 1.0)
-        constant = 0.0 if self.scores is None else float((self.scores * chosen).sum())
-        return constant, self.slopes(self.design.sums(chosen)[None], moves[None])[0]
+    def _complete_labels(self) -> np.ndarray:
+        """(sites,) of complete sequences, -1 in others."""
+        return np.where(np.repeat(self.is_complete, self.data.lengths), self.data.labels, UNKNOWN)
+
+    @cached_property
+    def _complete_scores(self) -> tuple[float, np.ndarray]:
+        return self.score_of_labels(self.is_complete.astype(float))
+
+    def complete_losses(self, thetas: np.ndarray) -> ValuesAndSlopes:
+        """Sums over sequences of log Z, less the score of the labels of complete ones, (F,), at thetas
+        (F, D), and slopes (F, D)."""
+        counts = self.data.sequence_weights
+        if isinstance(self.chains, NativeChains):
+            return self.chains.totals(thetas, counts, self._complete_labels)
+        values, slopes = self.chains.totals(thetas, counts)
+        constant, observed = self._complete_scores
+        return values - thetas @ observed - constant, slopes - observed
+
+    def score_of_labels(self, coefficients: np.ndarray) -> tuple[float, np.ndarray]:
+        """The score of the labels of sequences, times coefficients (N,): a constant, and slopes (D,) by
+        theta. Sequences are complete where coefficients are not zero."""
+        tag, states = self.data.labels, len(self.data.tags)
+        scale = np.repeat(coefficients, self.data.lengths)
+        later = np.flatnonzero((scale != 0) & (self.time > 0))
+        moves = np.zeros((states, states))
+        np.add.at(moves, (tag[later - 1], tag[later]), scale[later])
+        by_feature = self.design.label_counts(tag, scale, states)
+        constant, sites = 0.0, np.flatnonzero(scale)
+        if self.scores is not None:
+            constant = float(scale[sites] @ self.scores[sites, tag[sites]])
+        return constant, self.slopes(by_feature[None], moves[None])[0]
 
     def scores_of(self, sequences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same of single complete sequences (R,): constants (R,) and slopes (R, D)."""

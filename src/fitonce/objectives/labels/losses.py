@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from fitonce.data.labelled import UNKNOWN
 from fitonce.objectives.base import ValuesAndSlopes
 from fitonce.objectives.labels.changes import evaluate, weights_in_grid
 from fitonce.objectives.labels.layout import LabelLayout
+from fitonce.objectives.labels.native import NativeChains
+
+_THETAS = 2**26  # bytes of parameters that are repeated for every sequence
 
 
 def of_labels(
@@ -22,12 +27,39 @@ def of_labels(
     losses = np.empty(len(index))
     order = np.argsort(row, kind="stable")
     starts = np.searchsorted(row[order], np.arange(pairs.shape[1] + 1))
-    for some, logs in layout.chains.log_marginals(thetas[pairs[0]], pairs[1], labels):
-        for place, pair in enumerate(some):
-            here = order[starts[pair] : starts[pair + 1]]
-            sites = index[here]
-            losses[here] = -logs[place, layout.time[sites], layout.data.labels[sites]]
+    for rows, theta in _by_fold(pairs[0], thetas):
+        for some, logs in layout.chains.log_marginals(theta, pairs[1][rows], labels[rows]):
+            for place, pair in enumerate(rows[some]):
+                here = order[starts[pair] : starts[pair + 1]]
+                sites = index[here]
+                losses[here] = -logs[place, layout.time[sites], layout.data.labels[sites]]
     return losses.reshape(scored.shape)
+
+
+def _by_fold(fold: np.ndarray, thetas: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows of folds (R,) and their thetas (n, D): of all folds at once or, where parameters are many, of
+    one after the other, whose theta is not repeated in memory."""
+    if 8 * len(fold) * thetas.shape[1] <= _THETAS:
+        yield np.arange(len(fold)), thetas[fold]
+        return
+    for number in np.unique(fold):
+        rows = np.flatnonzero(fold == number)
+        yield rows, np.broadcast_to(thetas[number], (len(rows), thetas.shape[1]))
+
+
+def values_of_sequences(layout: LabelLayout, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
+    """(F, M): -log p(z_n | x_n) of the sequences `scored` (F, M), at thetas (F, D)."""
+    fold, sequences = np.repeat(np.arange(len(scored)), scored.shape[1]), scored.ravel()
+    found, chains = np.empty(scored.size), layout.chains
+    for rows, theta in _by_fold(fold, thetas):
+        if isinstance(chains, NativeChains) and theta.strides[0] == 0:  # no slopes
+            known = layout.labels[sequences[rows]]
+            at = (theta[0], sequences[rows])
+            found[rows] = chains.partitions(*at, np.full_like(known, UNKNOWN))
+            found[rows] -= chains.partitions(*at, known)
+        else:
+            found[rows] = of_sequences(layout, theta, sequences[rows])[0]
+    return found.reshape(scored.shape)
 
 
 def of_sequences(layout: LabelLayout, thetas: np.ndarray, sequences: np.ndarray) -> ValuesAndSlopes:

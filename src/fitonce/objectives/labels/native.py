@@ -28,9 +28,11 @@ from fitonce.objectives.labels.native_passes import (
     LabelConditionals,
     conditionals,
     expected,
+    label_scores,
     log_marginals,
     tangent,
 )
+from fitonce.objectives.labels.sparse_preconditioner import sparse_preconditioner
 
 _TOGETHER = 256  # rows whose marginals are computed together
 _BYTES = 2**26  # of slopes of single rows at a time
@@ -75,8 +77,15 @@ class NativeChains:
         return order_of(self.program)
 
     @cached_property
+    def _template(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (Q, K) and transitions (K, K) where all parameters are zero, in one array, and which
+        states can be first."""
+        weights, transition, first = linear_at(self.program, np.zeros(self.program.space.size))
+        return np.concatenate([weights.ravel(), transition.ravel()]), first
+
+    @cached_property
     def _derived(self) -> Buckets:
-        """The programs of JAX."""
+        """The programs of JAX, for labels that are kept with a probability."""
         return in_buckets(self.program, self.design.dense(), self.scores, self.lengths)
 
     def slopes(self, by_feature: np.ndarray, moves: np.ndarray) -> np.ndarray:
@@ -90,7 +99,10 @@ class NativeChains:
     ) -> Chains:
         """Potentials of sequences (R,), by default of all, that exclude all other states where labels
         (R, longest) are known."""
-        weights, transition, first = linear_at(self.program, theta)
+        template, first = self._template
+        flat, states = template.copy(), len(first)
+        flat[self.order] = theta
+        weights, transition = np.split(flat, [flat.size - states * states])
         design, given, starts = self.design, self.scores, self._starts
         if sequences is not None:
             lengths = self.lengths[sequences]
@@ -98,7 +110,7 @@ class NativeChains:
             steps = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
             sites = np.repeat(self._starts[sequences], lengths) + steps
             design, given = design.some(sites), None if given is None else given[sites]
-        unary = design.scores(weights)
+        unary = design.scores(weights.reshape(-1, states))
         unary = unary if given is None else unary + given
         unary[starts[:-1]] += first
         if labels is not None and sequences is not None:
@@ -107,19 +119,45 @@ class NativeChains:
             kept = unary[fixed, known[fixed]]
             unary[fixed] = -np.inf
             unary[fixed, known[fixed]] = kept
-        return Chains(unary, transition, starts, design)
+        return Chains(unary, transition.reshape(states, states), starts, design)
 
-    def totals(self, thetas: np.ndarray, coefficients: np.ndarray) -> ValuesAndSlopes:
-        """Sums over all sequences of coefficient (N,) times log Z, (F,), and their slopes (F, D)."""
+    def totals(
+        self, thetas: np.ndarray, coefficients: np.ndarray, labels: np.ndarray
+    ) -> ValuesAndSlopes:
+        """Sums over all sequences of coefficient (N,) times log Z, less the score of the labels (sites,)
+        where they are not below zero, which they are in whole sequences; (F,), and slopes (F, D).
+
+        Scores are subtracted sequence by sequence: the difference of two large sums has fewer digits.
+        """
         values, slopes = np.empty(len(thetas)), np.empty(thetas.shape)
         for fold, theta in enumerate(thetas):
-            chains = self.chains(theta)
-            found = expected(chains, coefficients)
-            # A sequence that is left out may be impossible: 0 * -inf.
-            values[fold] = coefficients @ np.where(coefficients != 0, found.values, 0.0)
-            nodes = chains.of_steps(coefficients)[:, None] * found.nodes
-            slopes[fold] = self.slopes(chains.design.sums(nodes), found.pairs)
+            held = getattr(self._last, "totals", None)  # many folds begin where the full fit is
+            if held is None or not all(map(np.array_equal, held[:2], (theta, coefficients))):
+                found = self._total(self.chains(theta), coefficients, labels)
+                held = self._last.totals = (theta.copy(), coefficients, *found)
+            values[fold], slopes[fold] = held[2:]
         return values, slopes
+
+    def total(
+        self, theta: np.ndarray, coefficients: np.ndarray, sequences: np.ndarray, labels: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """The same of sums of `log_partitions` of rows at one theta (D,), with coefficients (R,)."""
+        return self._total(self.chains(theta, sequences, labels), coefficients)
+
+    def _total(
+        self, chains: Chains, coefficients: np.ndarray, labels: np.ndarray | None = None
+    ) -> tuple[float, np.ndarray]:
+        found, scale = expected(chains, coefficients), chains.of_steps(coefficients)
+        values, pairs = found.values, found.pairs
+        nodes = scale[:, None] * found.nodes
+        if labels is not None:
+            scores, moves = label_scores(chains, labels, scale)
+            values, pairs = values - scores, pairs - moves
+            known = np.flatnonzero(labels != UNKNOWN)
+            nodes[known, labels[known]] -= scale[known]
+        # A sequence that is left out may be impossible: 0 * -inf.
+        value = coefficients @ np.where(coefficients != 0, values, 0.0)
+        return float(value), self.slopes(chains.design.sums(nodes), pairs)
 
     def log_partitions(
         self,
@@ -139,6 +177,11 @@ class NativeChains:
             by_feature = chains.design.sums_by_chain(chains.starts, found.nodes)
             slopes[some] = self.slopes(by_feature, found.pairs)
         return values, slopes
+
+    def partitions(self, theta: np.ndarray, sequences: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """The values of `log_partitions` alone, at one theta (D,)."""
+        chains = self.chains(theta, sequences, labels)
+        return expected(chains, np.zeros(chains.count)).values
 
     def log_marginals(
         self, thetas: np.ndarray, sequences: np.ndarray, labels: np.ndarray
@@ -225,6 +268,8 @@ class NativeChains:
     def preconditioner(self, theta: np.ndarray, coefficients: np.ndarray, precision: float) -> LinearMap:
         """The inverse of second derivatives of `totals` without covariances between steps and between
         states, plus a precision."""
+        if self.design.is_sparse:
+            return sparse_preconditioner(*self._point(theta), coefficients, precision, self.order)
         chains = self.chains(theta)
         found = expected(chains, coefficients)
         spread = chains.of_steps(coefficients)[:, None] * found.nodes * (1.0 - found.nodes)

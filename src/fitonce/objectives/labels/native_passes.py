@@ -10,6 +10,7 @@ import numpy as np
 
 from fitonce.core.parallel import cores
 from fitonce.core.thread_pool import THREADS
+from fitonce.data.labelled import UNKNOWN
 from fitonce.engines import native_chain_logs as logs_engine
 from fitonce.engines import native_labels as engine
 from fitonce.objectives.labels.design import Design
@@ -50,8 +51,13 @@ class Chains:
     def between(self, first: int, last: int) -> Chains:
         """The chains from the first on and before the last."""
         steps = slice(self.starts[first], self.starts[last])
+        return replace(self.potentials(first, last), design=self.design.some(steps))
+
+    def potentials(self, first: int, last: int) -> Chains:
+        """The same for passes that do not look at features, which are still those of all steps."""
+        steps = slice(self.starts[first], self.starts[last])
         starts = self.starts[first : last + 1] - self.starts[first]
-        return replace(self, unary=self.unary[steps], starts=starts, design=self.design.some(steps))
+        return replace(self, unary=self.unary[steps], starts=starts)
 
     def cut(self, steps: int) -> Iterator[tuple[int, int]]:
         """First and last chains of stretches with about so many steps, at least one chain each."""
@@ -60,10 +66,13 @@ class Chains:
         cuts = cuts[cuts < self.count].tolist()
         yield from zip(cuts, [*cuts[1:], self.count], strict=True)
 
+    def shares(self) -> list[tuple[int, int]]:
+        """First and last chains of stretches, one for each core."""
+        return list(self.cut(max(-(-int(self.starts[-1]) // cores()), _FEW)))
+
     def on_threads(self, work: Callable[[int, int], Any]) -> list[Any]:
         """work(first, last) of stretches of chains, one for each core."""
-        share = max(-(-int(self.starts[-1]) // cores()), _FEW)
-        return THREADS.run(lambda ends: work(*ends), list(self.cut(share)))
+        return THREADS.run(lambda ends: work(*ends), self.shares())
 
 
 class LabelExpectations(NamedTuple):
@@ -102,7 +111,7 @@ def expected(chains: Chains, coefficients: np.ndarray, each: bool = False) -> La
     )  # once for all threads: joining parts takes as long as the loops
 
     def work(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        part, scale = chains.between(first, last), coefficients[first:last]
+        part, scale = chains.potentials(first, last), coefficients[first:last]
         here = nodes[chains.starts[first] : chains.starts[last]]
         scaled = _scaled(part, here)
         pairs = np.zeros((part.count if each else 1, *chains.transition.shape))
@@ -127,7 +136,7 @@ def conditionals(chains: Chains) -> LabelConditionals:
     known = LabelConditionals(np.empty(chains.unary.shape), np.empty(shape), np.empty(shape))
 
     def work(first: int, last: int) -> None:
-        part = chains.between(first, last)
+        part = chains.potentials(first, last)
         here = [array[chains.starts[first] : chains.starts[last]] for array in known]
         scaled = _scaled(part, here[0])
         ahead, behind, _ = scaled.messages
@@ -186,6 +195,20 @@ def _by_logarithms(
         logs_engine.log_messages(*emission, np.zeros((1, states)), *chain, ahead, behind)
         logs_engine.conditionals(*emission, *chain, ahead, behind, nodes, back, onward, value)
         yield int(n), steps, LabelConditionals(nodes, back, onward), float(value[0])
+
+
+def label_scores(chains: Chains, labels: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) scores of the labels (T,) of chains, zero where they are below zero, which they are in whole
+    chains; and (K, K) how often they move, times the scale (T,) of steps."""
+    states, known = chains.unary.shape[1], labels != UNKNOWN
+    inside = known.copy()
+    inside[chains.starts[:-1]] = False
+    later = np.flatnonzero(inside)
+    before, after = labels[later - 1], labels[later]
+    scores = np.where(known, chains.unary[np.arange(len(labels)), labels], 0.0)
+    scores[later] += chains.transition[before, after]
+    moves = np.bincount(before * states + after, scale[later], states * states)
+    return chains.totals(scores), moves.reshape(states, states)
 
 
 def log_marginals(chains: Chains) -> np.ndarray:

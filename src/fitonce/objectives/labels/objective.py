@@ -34,10 +34,10 @@ from fitonce.objectives.base import (
     ValuesAndSlopes,
 )
 from fitonce.objectives.labels import changes, conditionals, losses, predictions
-from fitonce.objectives.labels.changes import Changes, evaluate
+from fitonce.objectives.labels.changes import Changes, evaluate, summed
 from fitonce.objectives.labels.layout import LabelLayout, label_layout
 from fitonce.objectives.labels.native import NativeChains
-from fitonce.objectives.labels.second_derivatives import SecondDerivatives, prior_precision
+from fitonce.objectives.labels.second_derivatives import FORMED, SecondDerivatives, prior_precision
 from fitonce.objectives.schemes import C, Scheme, Structures
 
 KERNELS = ("native", "scan")
@@ -57,17 +57,21 @@ def label_objective(model: LabelModel, data: Any, kernel: str | None = None) -> 
     has_native = isinstance(model, LinearChainCRF)
     if kernel == "native" and not has_native:
         raise ValueError(f"kernel='native' needs a LinearChainCRF, got {model}")
-    native = has_native and (kernel or _best_kernel()) == "native"
     read = labelled(*data) if isinstance(data, tuple) and len(data) == 2 else data
-    return _on(model, model.prepare(read), native)
+    prepared = model.prepare(read)
+    native = has_native and (kernel or _best_kernel(prepared)) == "native"
+    return _on(model, prepared, native)
 
 
-def _best_kernel() -> str:
-    return "native" if on_cpu() else "scan"
+def _best_kernel(data: Labelled) -> str:
+    return "native" if on_cpu() or data.is_sparse else "scan"
 
 
-def _on(model: LabelModel, data: Labelled, native: bool) -> LabelObjective:
-    program = Program(model, ParameterSpace(model.parameters(data)), C())
+def _on(
+    model: LabelModel, data: Labelled, native: bool, space: ParameterSpace | None = None
+) -> LabelObjective:
+    """`space`: that of the data of a fit, which may say what has a parameter."""
+    program = Program(model, space or ParameterSpace(model.parameters(data)), C())
     return LabelObjective(program, data.weights, data, label_layout(program, data, native))
 
 
@@ -95,7 +99,8 @@ class LabelObjective(Objective):
             convex=self._whole and self._is_complete,
             linear_in_weights=self._whole,
             closed_form_hessian=True,
-            cheap_cross=True,
+            cheap_cross=not self._is_large,
+            formed=not self._is_large,
             products=native,
             blocks=native,
             compiles=not native,
@@ -104,6 +109,12 @@ class LabelObjective(Objective):
     @property
     def _is_native(self) -> bool:
         return isinstance(self.layout.chains, NativeChains)
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether there are so many sparse features that matrices of them are not formed."""
+        places = self.layout.design.width * len(self.data.tags)
+        return self._is_native and self.layout.design.is_sparse and places > FORMED
 
     @property
     def least_curvature(self) -> float | None:
@@ -115,6 +126,8 @@ class LabelObjective(Objective):
         return bool(self.layout.is_complete[self.data.sequence_weights > 0].all())
 
     def start(self, rng: np.random.Generator | None) -> np.ndarray:
+        if isinstance(self.model, LinearChainCRF) and self.layout.is_complete.all():
+            return np.zeros(self.space.size)  # as the model has it, at once
         return self.space.to_free(self.model.start(self.data, rng))
 
     def log_prior(self, theta: np.ndarray) -> float:
@@ -160,16 +173,11 @@ class LabelObjective(Objective):
     @in_float64
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
         thetas, layout = np.asarray(thetas), self.layout
-        totals, expected = layout.chains.totals(thetas, self.data.sequence_weights)
+        values, slopes = layout.complete_losses(thetas)
         prior, prior_slopes = self._priors(thetas)
-        constant, observed = layout.complete_scores
-        values = totals - thetas @ observed - constant - prior
-        slopes = expected - observed - prior_slopes
-        terms = self._terms(weights)
-        more, steeper = evaluate(layout, thetas[terms.fold], *terms[2:])
-        np.add.at(values, terms.fold, terms.coefficient * more)
-        np.add.at(slopes, terms.fold, terms.coefficient[:, None] * steeper)
-        return values, slopes
+        values, slopes = values - prior, slopes - prior_slopes
+        more, steeper = summed(layout, thetas, self._terms(weights))
+        return values + more, slopes + steeper
 
     @in_float64
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -194,6 +202,9 @@ class LabelObjective(Objective):
 
     @in_float64
     def slopes_along(self, theta: np.ndarray, changes: np.ndarray) -> np.ndarray:
+        if self._whole:  # F is linear in them
+            thetas = np.broadcast_to(theta, (len(changes), len(theta)))
+            return summed(self.layout, thetas, self._changes(self.base + changes))[1]
         found = np.zeros((len(changes), len(theta)))
         for some, slopes in self._cross_pieces(theta, np.flatnonzero(np.any(changes, 0))):
             found += changes[:, some] @ slopes
@@ -287,7 +298,8 @@ class LabelObjective(Objective):
         """On features alone: known labels are not used."""
         read = self.data if data is None else predictions.read_more(self.data, data)
         native = isinstance(self.layout.chains, NativeChains)
-        return _on(self.model, replace(read, labels=np.full(read.n_sites, UNKNOWN)), native)
+        unknown = replace(read, labels=np.full(read.n_sites, UNKNOWN))
+        return _on(self.model, unknown, native, self.space)
 
     @in_float64
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -303,10 +315,7 @@ class LabelObjective(Objective):
         """(F, M): -log p(z_t | kept labels, x), or -log p(z_n | x_n) of whole sequences."""
         thetas = np.asarray(thetas)
         if self._whole:
-            fold = np.repeat(np.arange(len(scored)), scored.shape[1])
-            return losses.of_sequences(self.layout, thetas[fold], scored.ravel())[0].reshape(
-                scored.shape
-            )
+            return losses.values_of_sequences(self.layout, thetas, scored)
         return losses.of_labels(self.layout, thetas, np.asarray(weights), scored)
 
     def shortened(self, sites: int) -> LabelObjective:
@@ -318,7 +327,7 @@ class LabelObjective(Objective):
         part = replace(data, features=features, labels=labels, lengths=data.lengths[:count], words=None)
         if data.n_sites <= sites:
             return self
-        return _on(self.model, part, self._is_native).with_scheme(self.scheme)
+        return _on(self.model, part, self._is_native, self.space).with_scheme(self.scheme)
 
     @property
     def clusters(self) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fitonce.core.wording import counted
+from fitonce.data.attributes import are_attributes, tokens_of
 from fitonce.data.labelled import Labelled, labelled
 from fitonce.objectives.labels.layout import LabelLayout
 
@@ -17,12 +18,19 @@ def read_more(known: Labelled, given: Any) -> Labelled:
     if not isinstance(given, Labelled):
         # Any labels will do. What is not a list of arrays is refused before they are read.
         parts = given if hasattr(given, "__len__") else []
-        lengths = [len(part) if hasattr(part, "__len__") else 0 for part in parts]
-        read = labelled(given, [[known.tags[0]] * length for length in lengths], tags=known.tags)
+        lengths = [_count(part) for part in parts]
+        columns = known.attributes if are_attributes(list(parts)) else None
+        labels = [[known.tags[0]] * length for length in lengths]
+        read = labelled(given, labels, tags=known.tags, attributes=columns)
     if read.features.shape[1] != known.features.shape[1]:
         raise ValueError(
             f"the model was fitted with {counted(known.features.shape[1], 'feature')}, "
             f"got {read.features.shape[1]}"
+        )
+    if read.attributes != known.attributes:
+        raise ValueError(
+            "the model was fitted with other attributes; read the data with "
+            "fo.labelled(..., attributes=) of the training data"
         )
     if read.tags != known.tags:
         raise ValueError(
@@ -30,6 +38,15 @@ def read_more(known: Labelled, given: Any) -> Labelled:
             "read the data with fo.labelled(..., tags=) of the training data"
         )
     return read
+
+
+def _count(part: Any) -> int:
+    """The number of tokens of a sequence."""
+    if tokens := tokens_of(part):
+        return len(tokens)
+    if hasattr(part, "tocsr"):
+        return int(part.shape[0])
+    return len(part) if hasattr(part, "__len__") else 0
 
 
 def state_probabilities(layout: LabelLayout, theta: np.ndarray) -> np.ndarray:

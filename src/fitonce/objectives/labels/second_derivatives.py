@@ -7,6 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from fitonce.core import memory
+from fitonce.core.chunks import unit_rows
+from fitonce.core.wording import counted
+from fitonce.core.wording import memory as in_words
 from fitonce.data.labelled import UNKNOWN
 from fitonce.models.crf import LinearChainCRF
 from fitonce.objectives import priors
@@ -16,6 +20,8 @@ from fitonce.objectives.labels.layout import LabelLayout
 from fitonce.objectives.labels.native import NativeChains
 
 _MATRIX = 6000  # parameters: up to here, one H saves more products than it costs
+FORMED = 12000  # places of sparse weights: beyond, products do without a matrix
+_COLUMNS = 64  # of H at a time
 
 
 def prior_precision(model: object) -> float | None:
@@ -34,8 +40,16 @@ class SecondDerivatives:
         """(N,) how often each sequence counts."""
         return self.layout.data.sequence_weights
 
+    @property
+    def _places(self) -> int:
+        """Of weights, with those that are always zero: what work on compressed rows takes memory for."""
+        design = self.layout.design
+        return design.width * len(self.layout.data.tags) if design.is_sparse else 0
+
     def hessian(self, theta: np.ndarray, own: Changes) -> np.ndarray:
         """(D, D) at theta (D,), of one fold with these terms."""
+        if self._places > FORMED:
+            return self._by_products(theta, own)
         chains = self.layout.chains
         unknown = np.broadcast_to(np.int32(UNKNOWN), self.layout.labels.shape)
         found = chains.covariance(theta, self._shared, np.arange(len(self._shared)), unknown)
@@ -47,6 +61,21 @@ class SecondDerivatives:
         else:
             found[np.diag_indices_from(found)] += precision
         found += found.T  # different to rounding
+        found *= 0.5
+        return found
+
+    def _by_products(self, theta: np.ndarray, own: Changes) -> np.ndarray:
+        """The same column by column, where memory allows a matrix of this size."""
+        needed = 8.0 * len(theta) ** 2
+        if needed > memory.checked_limit(None):
+            raise ValueError(
+                f"H of {counted(len(theta), 'parameter')} would take {in_words(needed)}, more than half "
+                "of this machine's memory; multiply and solve with it by fit.hessian_operator"
+            )
+        found = np.empty((len(theta), len(theta)))
+        for index, unit in unit_rows(len(theta), _COLUMNS):
+            found[index] = self.products(theta, unit, own)
+        found += found.T
         found *= 0.5
         return found
 
@@ -63,7 +92,7 @@ class SecondDerivatives:
     def preconditioner(self, theta: np.ndarray) -> LinearMap:
         """An approximate inverse, of the terms that all folds share and the prior."""
         chains, precision = self._native()
-        if len(theta) > _MATRIX:
+        if max(len(theta), self._places) > _MATRIX:
             return chains.preconditioner(theta, self._shared, precision)
         everyone, unknown = (
             np.arange(len(self._shared)),
