@@ -11,13 +11,21 @@ from fitonce.cli import options as o
 from fitonce.cli.demo import demo
 from fitonce.cli.errors import reporting_errors
 from fitonce.cli.fit_commands import run_cv, run_influence, run_loo
-from fitonce.cli.other_commands import compare, data_app, models, report, reproduce
+from fitonce.cli.model_commands import models
+from fitonce.cli.other_commands import compare, data_app, report, reproduce
 from fitonce.cli.request import FOLDS, command
+from fitonce.cli.saved_commands import decode, forecast, run_fit, sample
 from fitonce.cli.select_command import run_select
 
 every = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "fit": command(
+        run_fit, (*FOLDS, "report"), order_by=(o.OrderOption, None), table=(o.ParametersOption, None)
+    ),
+    "decode": decode,
+    "forecast": forecast,
+    "sample": sample,
     "cv": command(run_cv),
     "loo": command(run_loo, FOLDS),
     "influence": command(

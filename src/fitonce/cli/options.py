@@ -17,6 +17,12 @@ def option(panel: str, help: str, *names: str, **more: Any) -> Any:  # noqa: A00
 data, model, folds, out = (partial(option, panel) for panel in ("Data", "Model", "Folds", "Output"))
 
 TableOption = Annotated[Path | None, out("Write the whole table (CSV, JSON)", "--save", "-o")]
+ParametersOption = Annotated[
+    Path | None, out("Write the table of parameters (CSV, JSON)", "--table", "-t")
+]
+OrderOption = Annotated[
+    str | None, model("Number states by this parameter, by share or dwell", "--order-by")
+]
 TopOption = Annotated[int, out("Number of points to show", "--top", "--n", "-n", min=1)]
 PlotOption = Annotated[Path | None, out("Write a plot (PNG, PDF, SVG)", "--plot")]
 ForceOption = Annotated[bool, out("Overwrite existing files", "--force")]

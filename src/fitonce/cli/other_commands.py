@@ -1,4 +1,4 @@
-"""The commands compare, report, models, data and reproduce."""
+"""The commands compare, report, data and reproduce."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from fitonce.cli.choices import named_models
 from fitonce.cli.display import show_models
 from fitonce.cli.errors import complain, reporting_errors
 from fitonce.cli.options import ForceOption, JsonOption, PlotOption, QuietOption
@@ -62,17 +61,6 @@ def report(
     """Write the HTML report of a saved result."""
     load_result(file).to_html(out, force=force)
     print(f"wrote {out}")
-
-
-def models(json: JsonOption = False) -> None:
-    """List the models that --model accepts."""
-    titles = {name: model.title for name, model in named_models().items()}
-    if json:
-        print_json(titles)
-        return
-    width = max(map(len, titles))
-    for name, title in titles.items():
-        print(f"{name:{width}} {title}")
 
 
 def reproduce(

@@ -37,8 +37,8 @@ def as_document(result: CVResult) -> dict[str, Any]:
         "tolerance": result.tolerance, "seconds": result.seconds,
     }  # fmt: skip
     return {
-        **{name: _plain(value) for name, value in named.items()},
-        "interval": [_plain(end) for end in result.interval()],
+        **{name: plain(value) for name, value in named.items()},
+        "interval": [plain(end) for end in result.interval()],
         "other_optima": {
             "search": result.optima_search,
             "moved": int((result.folds["optimum"] != 0).sum()),
@@ -59,7 +59,7 @@ def as_document(result: CVResult) -> dict[str, Any]:
 def table_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows of a table as dicts, for --json."""
     return [
-        {str(key): _plain(value) for key, value in row.items()}
+        {str(key): plain(value) for key, value in row.items()}
         for row in table.reset_index().to_dict(orient="records")
     ]
 
@@ -74,7 +74,14 @@ def print_json(document: Any) -> None:
     print(as_json(document))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value, or those of lists and dicts, as JSON has them."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if value is None:
+        return None
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (int, np.integer)):

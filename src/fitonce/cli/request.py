@@ -119,7 +119,7 @@ class Request:
         check_outputs([self.report, self.save], self.plot, self.force)
         if not self.cache:
             compile_cache.turn_off()
-        names, known = _listed(self.columns), _listed(self.covariates)
+        names, known = listed(self.columns), listed(self.covariates)
         if self.decimal not in (None, ".", ","):
             raise ValueError(f"--decimal must be '.' or ',', got '{self.decimal}'")
         columns = Columns(
@@ -165,7 +165,7 @@ class Request:
         return {"command": line, "seed": self.seed, "asked": asked}
 
 
-def _listed(text: str | None) -> tuple[str, ...] | None:
+def listed(text: str | None) -> tuple[str, ...] | None:
     """Names separated by commas."""
     return None if text is None else tuple(name.strip() for name in text.split(","))
 

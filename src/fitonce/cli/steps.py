@@ -24,7 +24,7 @@ _EXACT = 20  # folds that a report compares with exact refits
 _FEW_PARAMETERS, _FEW_POINTS = 500, 200_000  # influence takes seconds up to here
 
 
-def fitted(request: Request, model: Any, data: Any) -> Fit:
+def fitted(request: Request, model: Any, data: Any, order_by: str | None = None) -> Fit:
     """The model fitted to the data as requested."""
     return fit(
         model,
@@ -32,6 +32,7 @@ def fitted(request: Request, model: Any, data: Any) -> Fit:
         restarts=request.restarts,
         seed=request.seed,
         optima=request.optima,
+        order_by=order_by,
         progress=request.bars,
         memory_limit=request.memory_limit,
     )

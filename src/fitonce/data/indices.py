@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.data.sequences import Collection, Sequences
+from fitonce.data.times import regular_grid
 
 
 def indices_of(data: Collection) -> tuple[pd.Index, ...] | None:
@@ -41,14 +42,29 @@ def continued(index: pd.Index, steps: int) -> pd.Index | None:
     if isinstance(index, pd.PeriodIndex):
         return pd.period_range(index[-1] + 1, periods=steps, freq=index.freq, name=index.name)
     if isinstance(index, pd.DatetimeIndex):
-        freq = index.freq or (pd.infer_freq(index) if len(index) > 2 else None)
-        if freq is None:
-            return None
-        return pd.date_range(index[-1], periods=steps + 1, freq=freq, name=index.name)[1:]
-    if not (pd.api.types.is_numeric_dtype(index.dtype) and index.dtype.kind in "iuf" and len(index) > 1):
+        return _later(index, steps)
+    if not (index.dtype.kind in "iuf" and len(index) > 1):
         return None
     numbers = index.to_numpy()
     gaps = np.diff(numbers)
     if not np.allclose(gaps, gaps[0], rtol=1e-9, atol=0.0):
         return None
     return pd.Index(numbers[-1] + gaps[0] * np.arange(1, steps + 1), name=index.name)
+
+
+def _later(index: pd.DatetimeIndex, steps: int) -> pd.DatetimeIndex | None:
+    """The next times of regular ones, in days of the clock where there is a time zone."""
+    if index.freq is not None:
+        return pd.date_range(index[-1], periods=steps + 1, freq=index.freq, name=index.name)[1:]
+    local = index.tz_localize(None)
+    if len(local) < 3 or not (local.is_unique and local.is_monotonic_increasing):
+        return None
+    grid = regular_grid(local.to_series())
+    if grid is None or grid.places[-1] != len(local) - 1:
+        return None
+    step: Any = grid.step
+    times = [local[0] + number * step for number in range(len(local), len(local) + steps)]
+    found = pd.DatetimeIndex(times, name=index.name).as_unit(index.unit)
+    if index.tz is None:
+        return found
+    return found.tz_localize(index.tz, ambiguous=np.ones(steps, bool), nonexistent="shift_forward")

@@ -218,7 +218,7 @@ def read_document(path: str | os.PathLike[str], readable: Mapping[str, Sequence[
     found = document.get("format") if isinstance(document, dict) else None
     if not isinstance(found, str) or found not in readable:
         marks = " or ".join(f"'{name}'" for name in readable)
-        got = f" but as {found!r:.40}" if isinstance(found, str) else ""
+        got = f" (it is marked as {found!r:.40})" if isinstance(found, str) else ""
         raise ValueError(f"{path.name} must be {wanted}, but is not marked as {marks}{got}")
     if document.get("version") not in readable[found]:
         raise ValueError(

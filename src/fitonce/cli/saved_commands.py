@@ -1,0 +1,228 @@
+"""The command fit, and what is done with the file that it saves: decode, forecast and sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+from fitonce.cli import options as o
+from fitonce.cli import outputs
+from fitonce.cli.display import show_table, show_written
+from fitonce.cli.errors import complain
+from fitonce.cli.request import Request, listed
+from fitonce.cli.steps import fitted
+from fitonce.core.writing import write_figure, write_text
+from fitonce.data.indices import indices_of
+from fitonce.data.reading import Columns
+from fitonce.data.sequences import Sequences
+from fitonce.data.table_files import read_table
+from fitonce.fitting.fit import Fit
+from fitonce.fitting.loading import load_fit
+from fitonce.models.hmm import HMM
+from fitonce.objectives.families import family_of
+
+_SHOWN = 20  # rows
+SavedFit = Annotated[Path, typer.Argument(help="A fit, saved by `fitonce fit`.", show_default=False)]
+Seed = Annotated[int, o.out("Seed of the draws", min=0)]
+Known = Annotated[Path | None, o.data("Table of the covariates of these steps, if the model has some")]
+TableOption = Annotated[Path | None, o.out("Write the table (CSV, JSON)", "--save", "-o")]
+
+
+def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
+    """Fit a model to the data in a file. --save writes the fit, which decode, forecast and sample read,
+    and fo.load in Python."""
+    outputs.check_outputs([request.save, table], request.plot, request.force)
+    loaded, model = request.loaded()
+    if request.plot is not None and not isinstance(model, HMM):
+        raise ValueError(f"--plot draws the transitions of an HMM, got --model {request.model}")
+    fit = fitted(request, model, loaded.data, order_by=order_by)
+    if not fit.ok:
+        complain(f"the fit is not a certified minimum: {fit.status}")
+    wrote: list[Any] = []
+    if request.save is not None:
+        wrote.append(fit.save(request.save, force=request.force, about=request.about(loaded.notes)))
+    parameters = fit.to_dataframe()
+    wrote += _written(parameters, table, request.force)
+    if request.plot is not None:
+        wrote.append(write_figure(request.plot, fit.plot_transitions().figure, force=request.force))
+    if request.json:
+        document = {
+            "model": str(fit.model),
+            "ok": bool(fit.ok),
+            "status": str(fit.status),
+            "objective": fit.value,
+            "log_likelihood": fit.log_likelihood,
+            "parameters": outputs.table_rows(parameters.set_index("name")),
+            "wrote": [str(path) for path in wrote],
+        }
+        outputs.print_json(outputs.plain(document))
+    elif request.quiet:
+        print(f"{fit.log_likelihood:.6g} ({len(fit.theta)} parameters; {fit.status.outcome.value})")
+    else:
+        print(f"\n{fit}")
+    if not request.json:
+        show_written(wrote, request.quiet)
+
+
+def decode(
+    file: SavedFit,
+    data: Annotated[
+        Path | None, typer.Argument(help="Other data to decode; default: those of the fit.")
+    ] = None,
+    columns: Annotated[
+        str | None, o.data("Columns, in the order of the fit's; default: its names")
+    ] = None,
+    time: Annotated[str | None, o.data("Column of times")] = None,
+    group: Annotated[str | None, o.data("Column that identifies sequences")] = None,
+    missing: Annotated[float | None, o.data("Number that codes missing, such as -1")] = None,
+    save: TableOption = None,
+    force: o.ForceOption = False,
+    json: o.JsonOption = False,
+    quiet: o.QuietOption = False,
+) -> None:
+    """The most probable hidden states or tags of every step, from a saved fit: jointly along sequences,
+    site by site on a graph."""
+    outputs.check_outputs([save], None, force)
+    fit = load_fit(file)
+    other = None
+    if data is not None:
+        other = _other_data(fit, data, listed(columns), Columns(None, time, group, missing))
+    elif any(given is not None for given in (columns, time, group, missing)):
+        raise ValueError("--columns, --time, --group and --missing are for other data; name their file")
+    _finish(_decoded(fit, other), save, force, json, quiet)
+
+
+def _other_data(fit: Fit, path: Path, names: tuple[str, ...] | None, columns: Columns) -> Any:
+    family, known = family_of(fit.model), fit.objective.collection
+    if not isinstance(known, Sequences) or not fit.objective.traits.sequences:
+        if family.endings:
+            return family.load(path, Columns(), {}).data
+        raise ValueError(f"{fit.model} can only be decoded on the data of its fit, got {path.name}")
+    roles = Columns(
+        names or known.channels, columns.time, columns.group, columns.missing,
+        covariates=known.covariate_names,
+    )  # fmt: skip
+    return family.load(path, roles, {}).data
+
+
+def _decoded(fit: Fit, data: Any) -> pd.DataFrame:
+    """One row per site: where it is, its state or tag, and the probability of that."""
+    if not fit.objective.traits.hidden_states and not fit.objective.traits.labels:
+        raise ValueError(f"decode needs a model with states or tags, got {fit.model}")
+    objective = fit.objective.for_prediction(data)
+    shares, sites = objective.state_probabilities(fit.theta), objective.collection
+    if objective.traits.site == "site":
+        states = shares.argmax(1)
+    else:
+        states = np.concatenate([np.asarray(path) for path in objective.decode(fit.theta)])
+    rows = _places(sites)
+    if fit.objective.traits.labels:
+        tags = list(fit.data.tags)
+        rows["word"] = [w for n in range(sites.n_sequences) for w in sites.words_of(n)]  # type: ignore[attr-defined]
+        number = np.array([tags.index(str(tag)) for tag in states])
+        rows["tag"] = states
+        rows["probability"] = shares[np.arange(len(shares)), number]
+        return rows
+    return rows.assign(state=states, probability=shares[np.arange(len(shares)), states])
+
+
+def _places(data: Any) -> pd.DataFrame:
+    """Columns that say which step a row is: the user's names of sequences and steps, or numbers."""
+    sites, names, indices = data.sites, data.names, indices_of(data)
+    found = pd.DataFrame(index=sites.index)
+    if data.n_sequences > 1:
+        of_sequences = range(data.n_sequences) if names is None else names.sequences
+        found["sequence"] = [of_sequences[number] for number in sites["sequence"]]
+    if names is None or names.sites is None:
+        return found.assign(time=sites["time"])
+    if indices is None or isinstance(indices[0], pd.RangeIndex):
+        return found.assign(site=list(names.sites))
+    steps = indices[0].append(list(indices[1:]))
+    return found.assign(**{str(steps.name or "time"): steps})
+
+
+def forecast(
+    file: SavedFit,
+    steps: Annotated[int, o.option("Forecast", "How many steps ahead", "--steps", min=1)] = 1,
+    sequence: Annotated[int, o.option("Forecast", "Number of the sequence; -1: the last")] = -1,
+    level: Annotated[float, o.option("Forecast", "Percentage that intervals hold")] = 90.0,
+    paths: Annotated[int, o.option("Forecast", "Number of random paths", min=1)] = 4000,
+    covariates: Known = None,
+    seed: Seed = 0,
+    save: TableOption = None,
+    plot: o.PlotOption = None,
+    force: o.ForceOption = False,
+    json: o.JsonOption = False,
+    quiet: o.QuietOption = False,
+) -> None:
+    """The steps after the data of a saved fit of an HMM: means, medians and intervals."""
+    outputs.check_outputs([save], plot, force)
+    fit = load_fit(file)
+    known = _covariates(covariates)
+    found = fit.forecast(steps, sequence=sequence, n=paths, seed=seed, covariates=known)
+    rows = found.to_dataframe(level)
+    if found.index is not None:
+        rows = rows.rename_axis(str(found.index.name or "time")).reset_index()
+    if plot is not None:
+        write_figure(plot, found.plot(level=level).figure, force=force)
+    _finish(rows, save, force, json, quiet, [] if plot is None else [plot])
+
+
+def sample(
+    file: SavedFit,
+    n: Annotated[int, o.option("Sample", "How many steps", "--n", "-n", min=1)] = 100,
+    covariates: Known = None,
+    seed: Seed = 0,
+    save: TableOption = None,
+    force: o.ForceOption = False,
+    json: o.JsonOption = False,
+    quiet: o.QuietOption = False,
+) -> None:
+    """A random sequence from a saved fit of an HMM: hidden states and observations."""
+    outputs.check_outputs([save], None, force)
+    fit = load_fit(file)
+    drawn = fit.sample(n, seed=seed, covariates=_covariates(covariates))
+    drawn_values = drawn.values.T  # noqa: PD011 - not of pandas
+    values = dict(zip(fit.objective.collection.channel_names, drawn_values, strict=True))
+    rows = pd.DataFrame({"step": np.arange(1, n + 1), "state": drawn.states, **values})
+    _finish(rows, save, force, json, quiet)
+
+
+def _covariates(path: Path | None) -> pd.DataFrame | None:
+    return None if path is None else read_table(path).select_dtypes("number")
+
+
+def _finish(
+    rows: pd.DataFrame,
+    save: Path | None,
+    force: bool,
+    json: bool,
+    quiet: bool,
+    wrote: list[Any] | None = None,
+) -> None:
+    """Write the table if asked, and print it: its first rows, or all of them as JSON or, with --quiet,
+    as CSV."""
+    wrote = [*(wrote or []), *_written(rows, save, force)]
+    if json:
+        outputs.print_json(outputs.table_rows(rows.set_index(rows.columns[0])))
+    elif quiet:
+        print(rows.to_csv(index=False), end="")
+    else:
+        show_table(rows.head(_SHOWN).set_index(rows.columns[0]))
+        if len(rows) > _SHOWN:
+            more = f"{len(rows) - _SHOWN:,} more rows"
+            print(f"... and {more}; --save writes all of them, --quiet prints them as CSV")
+        show_written(wrote)
+
+
+def _written(rows: pd.DataFrame, path: Path | None, force: bool) -> list[Path]:
+    if path is None:
+        return []
+    as_json = path.suffix.lower() == ".json"
+    keyed = rows.set_index(rows.columns[0])
+    text = outputs.as_json(outputs.table_rows(keyed)) if as_json else rows.to_csv(index=False)
+    return [write_text(path, text, force=force)]

@@ -1,0 +1,183 @@
+"""Fits on the command line: fit, decode, forecast and sample, and every model with its example."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import fitonce as fo
+from fitonce.cli import app
+from fitonce.cli.choices import named_models
+from fitonce.cli.examples import example_of
+
+QUICK = ["--restarts", "1", "--optima", "0", "--no-cache"]
+SLOW = ("neural-ar-hmm", "potts-gaussian", "potts-binomial", "potts-categorical", "ar-hmm")
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def said(*words):
+    """What a command prints, which must succeed."""
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Counts by day with a covariate, two fits, and other data."""
+    folder = tmp_path_factory.mktemp("fits")
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2024-01-01", periods=60, freq="D")
+    heat = rng.normal(size=60).round(3)
+    counts = rng.poisson(np.exp(np.repeat([0.7, 2.2], 30) + 0.2 * heat))
+    table = pd.DataFrame({"day": days, "count": counts, "heat": heat})
+    table.to_csv(folder / "counts.csv", index=False)
+    table.iloc[:7].assign(count=[1, 2, 9, 11, 12, 2, 1]).to_csv(folder / "week.csv", index=False)
+    table[["heat"]].iloc[:3].to_csv(folder / "ahead.csv", index=False)
+    words = ["fit", folder / "counts.csv", "--model", "poisson-hmm", *QUICK]
+    said(*words, "--columns", "count", "--order-by", "rate", "--save", folder / "fit.json",
+         "--table", folder / "fit.csv", "--plot", folder / "moves.png")  # fmt: skip
+    said(*words, "--columns", "count", "--covariates", "heat", "--save", folder / "heat.json")
+    return folder
+
+
+def test_fit_gives_what_the_library_gives(folder):
+    table = pd.read_csv(folder / "counts.csv")
+    fit = fo.fit(fo.models.PoissonHMM(2), table["count"], restarts=1, optima=0, order_by="rate")
+    found = fo.load(folder / "fit.json")
+    np.testing.assert_allclose(found.params["rate"], fit.params["rate"], rtol=1e-9)
+    assert found.data.channels == ("count",)
+    parameters = pd.read_csv(folder / "fit.csv")
+    np.testing.assert_allclose(parameters["se"], fit.to_dataframe()["se"], rtol=1e-6)
+    assert (folder / "moves.png").stat().st_size > 1000
+
+
+def test_fit_prints_numbers_or_one_line(folder):
+    words = ["fit", folder / "counts.csv", "--model", "poisson-hmm", *QUICK, "--columns", "count"]
+    document = json.loads(said(*words, "--json"))
+    assert document["ok"]
+    assert len(document["parameters"]) == 5
+    assert len(said(*words, "--quiet").strip().split("\n")) == 1
+
+
+def test_decode_is_that_of_the_fit(folder, tmp_path):
+    fit = fo.load(folder / "fit.json")
+    rows = pd.read_csv(io.StringIO(said("decode", folder / "fit.json", "--quiet")))
+    assert rows.columns.tolist() == ["day", "state", "probability"]
+    assert rows["day"].iloc[0] == "2024-01-01"
+    np.testing.assert_array_equal(rows["state"], fit.decode()[0])
+    np.testing.assert_allclose(
+        rows["probability"], fit.posterior().to_numpy()[np.arange(60), rows["state"]]
+    )
+    printed = said("decode", folder / "fit.json", folder / "week.csv", "--save", tmp_path / "w.csv")
+    assert "wrote" in printed
+    assert pd.read_csv(tmp_path / "w.csv")["state"].tolist() == [0, 0, 1, 1, 1, 0, 0]
+    rows = json.loads(said("decode", folder / "fit.json", folder / "week.csv", "--json"))
+    assert rows[2] == {"day": "2024-01-03 00:00:00", "state": 1, "probability": rows[2]["probability"]}
+
+
+def test_forecasts_go_on_where_the_data_end(folder, tmp_path):
+    words = ["forecast", folder / "fit.json", "--steps", 3, "--paths", 50]
+    rows = pd.read_csv(io.StringIO(said(*words, "--quiet")))
+    assert rows["day"].tolist() == ["2024-03-01", "2024-03-02", "2024-03-03"]
+    expected = fo.load(folder / "fit.json").forecast(3, n=50).to_dataframe()
+    np.testing.assert_allclose(rows["mean"], expected["mean"])
+    assert len(json.loads(said(*words, "--json"))) == 3
+    said(*words, "--plot", tmp_path / "f.png", "--save", tmp_path / "f.json")
+    assert json.loads((tmp_path / "f.json").read_text())[0]["channel"] == "count"
+    with_heat = ["forecast", folder / "heat.json", "--steps", 3, "--covariates", folder / "ahead.csv"]
+    assert "2024-03-03" in said(*with_heat)
+
+
+def test_samples_are_those_of_the_library(folder, tmp_path):
+    said("sample", folder / "fit.json", "--n", 30, "--seed", 4, "--save", tmp_path / "s.csv")
+    rows = pd.read_csv(tmp_path / "s.csv")
+    drawn = fo.load(folder / "fit.json").sample(30, seed=4)
+    np.testing.assert_array_equal(rows["state"], drawn.states)
+    np.testing.assert_array_equal(rows["count"], drawn.values[:, 0])  # noqa: PD011
+    assert "more rows" in said("sample", folder / "fit.json")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("decode none.json", "expected a saved fit, got no file at none.json"),
+        ("decode counts.csv", "counts.csv must be a saved fit, but is not JSON"),
+        ("decode fit.json --time day", "--columns, --time, --group and --missing are for other data"),
+        ("decode fit.json week.csv --columns cold", "'cold' is not a column"),
+        ("forecast heat.json", "the model depends on ['heat']: give covariates= for each step"),
+        ("forecast fit.json --covariates ahead.csv", "the model depends on none"),
+        ("forecast fit.json --level 200", "level must be a percentage between 0 and 100, got 200"),
+        ("forecast fit.json --sequence 3", "sequence must be the number of one of 1, got 3"),
+        ("sample fit.json --save fit.csv", "fit.csv exists; pass force=True (--force)"),
+        ("sample fit.json --save none/s.csv", "the folder none does not exist"),
+        ("fit counts.csv --model poisson-hmm --save fit.json", "fit.json exists"),
+        ("fit counts.csv --model crf", "--model crf reads CoNLL files"),
+        ("fit counts.csv --model poisson", "--model must be one of poisson-hmm"),
+        ("compare fit.json fit.json", "compare takes different results"),
+        ("report fit.json r.html", "is not marked as 'fitonce result' (it is marked as 'fitonce fit')"),
+        ("models nothing", "--model must be one of poisson-hmm"),
+        ("models --example .", "--example needs the name of a model"),
+        ("models poisson-hmm --example none", "the folder none does not exist"),
+    ],
+)
+def test_mistakes_are_said_in_one_sentence(folder, monkeypatch, words, sentence):
+    monkeypatch.chdir(folder)
+    before = set(os.listdir())
+    done = run(*words.split())
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().split("\n")) == 1
+    assert set(os.listdir()) == before
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in named_models()]
+)
+def test_every_model_is_described_with_an_example_that_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed = said("models", name, "--example", ".")
+    command = example_of(name).command(name)
+    assert command in printed
+    described = json.loads(said("models", name, "--json"))
+    assert described["example"] == command
+    said(*shlex.split(command)[1:], *QUICK)
+    fit = fo.load("fit.json") if name != "iid-mixture" else None  # whose model is code of the tests
+    if fit is not None:
+        shapes = {key: list(np.shape(value)) for key, value in fit.params.items()}
+        assert shapes == described["parameters"]
+    assert run("models", name, "--example", ".").exit_code == 2  # its files are there
+
+
+@pytest.mark.parametrize("name", ["crf", "potts-poisson"])
+def test_tags_and_classes_are_decoded(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said("models", name, "--example", ".")
+    said(*shlex.split(example_of(name).command(name))[1:], *QUICK)
+    rows = pd.read_csv(io.StringIO(said("decode", "fit.json", "--quiet")))
+    fit = fo.load("fit.json")
+    if name == "crf":
+        assert rows.columns.tolist() == ["sequence", "time", "word", "tag", "probability"]
+        assert rows["tag"].tolist() == [tag for tags in fo.predict(fit) for tag in tags]
+        again = pd.read_csv(io.StringIO(said("decode", "fit.json", "tags.conll", "--quiet")))
+        assert again["tag"].tolist() == rows["tag"].tolist()
+    else:
+        assert rows.columns.tolist() == ["site", "state", "probability"]
+        assert rows["site"].iloc[-1] == "s39"
+        np.testing.assert_array_equal(rows["state"], np.asarray(fit.posterior()).argmax(1))
+        done = run("decode", "fit.json", "sites.csv")
+        assert done.exit_code == 2
+        assert "can only be decoded on the data of its fit" in done.stderr
+    done = run("sample", "fit.json")
+    assert done.exit_code == 2
+    assert "sample needs an HMM, got" in done.stderr
