@@ -11,6 +11,7 @@ from benchmarks import (
     chains,
     crf,
     deadlock,
+    dynamax_peers,
     fails_safely,
     graphs,
     instant,
@@ -29,6 +30,7 @@ from benchmarks import (
 NAMES = {
     "scaling": scaling.main,
     "peers": peers.main,
+    "dynamax-peers": dynamax_peers.main,
     "fails-safely": fails_safely.main,
     "graphs": graphs.main,
     "crf": crf.main,

@@ -57,11 +57,16 @@ def examples(text: str) -> list[Example]:
     return [example for example in found if example.language == "python" or example in commands]
 
 
+# What dynamax and TensorFlow Probability do that JAX warns about.
+_OF_PEERS = ("ignore:jax.core:DeprecationWarning", "ignore:shape requires ndarray:DeprecationWarning")
+
+
 def run(found: list[Example], folder: Path) -> list[str]:
     """What each example prints: code in one process, where warnings are errors, then commands."""
     asked, answered = folder / "asked.json", folder / "answered.json"
     asked.write_text(json.dumps([e.code if e.language == "python" else "" for e in found]))
-    _printed([sys.executable, "-W", "error", "-c", _RUNNER, str(asked), str(answered)], folder)
+    filters = [part for text in ("error", *_OF_PEERS) for part in ("-W", text)]
+    _printed([sys.executable, *filters, "-c", _RUNNER, str(asked), str(answered)], folder)
     printed = json.loads(answered.read_text())
     for number, example in enumerate(found):
         if example.language == "sh":

@@ -159,7 +159,11 @@ def _theirs(params, name, fit, theta):
     )
 
 
+their_own_warnings = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
 @pytest.mark.slow
+@their_own_warnings
 @pytest.mark.parametrize("name", NAMES)
 def test_derivatives_are_those_of_their_log_likelihood_and_prior(name):
     """Away from the optimum: the gradient and H of the objective, by differences of theirs."""
@@ -194,6 +198,7 @@ def test_derivatives_are_those_of_their_log_likelihood_and_prior(name):
 
 
 @pytest.mark.slow
+@their_own_warnings
 @pytest.mark.parametrize("name", ["GaussianHMM", "PoissonHMM", "LinearAutoregressiveHMM"])
 def test_folds_are_those_of_their_refits(name):
     """Leave-one-sequence-out, each refit of theirs from the same start as their full fit."""
