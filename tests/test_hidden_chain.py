@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
+from typer.testing import CliRunner
 
 import enumeration
 import fitonce as fo
+from fitonce.cli import app
 from fitonce.core.numerics import in_float64
 from fitonce.models.hidden.stationary import stationary
 from fitonce.objectives.chain.native import best_objective
@@ -362,3 +365,26 @@ def test_covariates_that_are_missing_or_constant_are_refused():
         fo.fit(model, [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match=r"covariate 'heat' is constant \(2\); leave it out"):
         fo.fit(model, fo.sequences([1.0, 2.0, 3.0], covariates={"heat": [2.0] * 3}))
+
+
+def test_the_command_line_has_chains_with_covariates_and_durations(tmp_path):
+    data, path = _simulated(120, 4), tmp_path / "x.csv"
+    table = pd.DataFrame({"x": data.values[0, :, 0], "heat": data.covariates[0, :, 0]})
+    table.assign(wind=np.sin(np.arange(120.0))).to_csv(path, index=False)
+    usual = [str(path), "--model", "gaussian-hmm", "--columns", "x"]
+
+    def run(command, *words):
+        found = CliRunner().invoke(app, [command, *usual, *words])
+        assert found.exit_code == 0, found.output
+        return " ".join(found.output.split())
+
+    assert "1 covariate" in run("cv", "--transition-covariates", "heat", "--n", "5")
+    assert "estimate" in run("cv", "--durations", "poisson", "--stages", "3", "--n", "5")
+    chosen = run("select", "--states", "2", "--transition-covariates", ",heat")
+    assert "transition covariates none" in chosen
+    assert "chosen: transition covariates heat" in chosen
+    wrong = CliRunner().invoke(app, ["cv", *usual, "--durations", "gamma"])
+    assert wrong.exit_code == 2
+    assert "durations must be one of negative-binomial, poisson or None, got 'gamma'" in " ".join(
+        wrong.output.split()
+    )

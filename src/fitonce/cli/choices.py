@@ -49,16 +49,17 @@ class ModelChoice:
     def family(self) -> Family:
         return next(f for f in families() if self.name in {model.name for model in f.models})
 
-    def _require_covariates_used(self, data: Any) -> None:
+    def _require_covariates_used(self, data: Any, found: Mapping[str, Any]) -> None:
         """Raise if the data have covariates that the model would not look at."""
         known = named_models()
-        if getattr(data, "covariate_names", ()) and not known[self.name].covariates:
+        given = found.get("covariates", getattr(data, "covariate_names", ()))
+        if given and not known[self.name].covariates:
             users = [model.name for model in known.values() if model.covariates]
             raise ValueError(f"--covariates is for {', '.join(users)}, got --model {self.name}")
 
     def build(self, data: Any, found: Mapping[str, Any]) -> Any:
         """The model; `found`: options that reading the data added."""
-        self._require_covariates_used(data)
+        self._require_covariates_used(data, found)
         model = named_models()[self.name]
         defaults = {option.name: option.default for option in model.options}
         return model.make({**defaults, **self.options, **found}, data)

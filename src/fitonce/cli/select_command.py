@@ -26,7 +26,8 @@ def run_select(request: Request) -> None:
     model that is chosen, the simplest within a margin of the best."""
     choices = chosen(request)
     first = next(iter(choices.values()))
-    loaded = replace(request, options=dict(first.options)).load(covering=True)
+    columns = {name: request.options[name] for name, option in model_options().items() if option.columns}
+    loaded = replace(request, options={**first.options, **columns}).load(covering=True)
     candidates, impossible = {}, {}
     for name, choice in choices.items():
         try:

@@ -26,6 +26,7 @@ class Option:
         least: smallest value of a number.
         noun: what it counts, in the singular; "": it is shown as name and value.
         of_data: whether it describes the data rather than the model.
+        columns: whether it names columns of the file.
     """
 
     name: str
@@ -37,10 +38,13 @@ class Option:
     least: int = 0
     noun: str = ""
     of_data: bool = False
+    columns: bool = False
 
     def said(self, value: Any) -> str:
         """ "3 states", "beta 0.5"."""
-        return counted(value, self.noun) if self.noun else f"{self.name} {value}"
+        if self.noun:
+            return counted(value, self.noun)
+        return f"{self.name.replace('_', ' ')} {'none' if value == '' else value}"
 
 
 STATES = Option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from fitonce.models.emissions.count_regressions import (
     ZeroInflatedPoisson,
 )
 from fitonce.models.emissions.mixture import GaussianMixture
+from fitonce.models.hidden.durations import DURATIONS
 from fitonce.models.hmm import HMM
 from fitonce.models.named import ARHMM, CategoricalHMM, EventCounts, GaussianHMM, NeuralARHMM, PoissonHMM
 from fitonce.objectives.chain.native import best_objective
@@ -38,9 +40,46 @@ _COMPONENTS = Option(
 _DAY = Option("steps_per_day", int, 288, "Steps per day, for event-counts")
 
 
+_MOVES = Option(
+    "transition_covariates", str, "", "Columns that transitions depend on, joined by +",
+    several="Sets of columns, such as heat,heat+wind", columns=True,
+)  # fmt: skip
+_DURATIONS = Option(
+    "durations", str, "geometric", f"How long states last: geometric, {' or '.join(DURATIONS)}",
+    several="Such as geometric,poisson",
+)  # fmt: skip
+_STAGES = Option(
+    "stages", int, 10, "Stages of a state, for --durations", several="Such as 5,10", least=1
+)
+_OF_CHAIN = (_MOVES, _DURATIONS, _STAGES)
+
+
 def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
-    found = read_file(path, columns)
-    return Loaded(found.data, found.notes, str(found.data))
+    asked = str(options.get(_MOVES.name) or "")
+    moves = _joined(asked.replace(",", "+"))  # of all candidates
+    every = tuple(dict.fromkeys((*columns.covariates, *moves)))
+    found = read_file(path, replace(columns, covariates=every))
+    return Loaded(found.data, found.notes, str(found.data), {"covariates": tuple(columns.covariates)})
+
+
+def _joined(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split("+") if name.strip())
+
+
+def _with_chain(model: NamedModel) -> NamedModel:
+    """The same with options of the hidden chain."""
+
+    def make(options: Mapping[str, Any], data: Any) -> HMM:
+        made: HMM = model.make(options, data)
+        lasting = options[_DURATIONS.name]
+        return replace(
+            made,
+            transition_covariates=_joined(options[_MOVES.name]),
+            durations=None if lasting == "geometric" else lasting,
+            stages=options[_STAGES.name],
+        )
+
+    return replace(model, make=make, options=(*model.options, *_OF_CHAIN))
 
 
 def _regression(
@@ -49,14 +88,15 @@ def _regression(
     """An HMM whose observations may depend on covariates; `plain`: the model without them."""
 
     def make(options: Mapping[str, Any], data: Any) -> HMM:
-        states, known = options["states"], data.covariate_names
+        states, known = options["states"], options.get("covariates", data.covariate_names)
         return plain(states) if plain and not known else HMM(states, emission(regressors=known))
 
     return NamedModel(f"{name}-hmm", title, make, (STATES,), covariates=True)
 
 
 def _categorical(options: Mapping[str, Any], data: Any) -> HMM:
-    states, known, categories = options["states"], data.covariate_names, n_categories(data)
+    states, categories = options["states"], n_categories(data)
+    known = options.get("covariates", data.covariate_names)
     if not known:
         return CategoricalHMM(states, categories)
     return HMM(states, CategoricalRegression(categories, known))
@@ -99,6 +139,6 @@ CHAINS = Family(
     accepts=lambda model: isinstance(model, ChainModel),
     objective=best_objective,
     modelled=lambda model, data: model.modelled(data),
-    models=_MODELS,
+    models=tuple(model if model.name == "event-counts" else _with_chain(model) for model in _MODELS),
     load=_load,
 )
