@@ -12,8 +12,10 @@ from benchmarks import (
     crf,
     deadlock,
     dynamax_peers,
+    estimator_checks,
     fails_safely,
     graphs,
+    grid_search,
     instant,
     instant_crf,
     large,
@@ -48,6 +50,8 @@ NAMES = {
     "deadlock": deadlock.main,
     "motion": motion.main,
     "best-of-many": best_of_many.main,
+    "grid-search": grid_search.main,
+    "estimator-checks": estimator_checks.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

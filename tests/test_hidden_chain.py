@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 from typer.testing import CliRunner
@@ -368,9 +367,9 @@ def test_covariates_that_are_missing_or_constant_are_refused():
 
 
 def test_the_command_line_has_chains_with_covariates_and_durations(tmp_path):
-    data, path = _simulated(120, 4), tmp_path / "x.csv"
-    table = pd.DataFrame({"x": data.values[0, :, 0], "heat": data.covariates[0, :, 0]})
-    table.assign(wind=np.sin(np.arange(120.0))).to_csv(path, index=False)
+    data, path = _simulated(250, 0, slope=2.5), tmp_path / "x.csv"
+    columns = np.stack([data.values[0, :, 0], data.covariates[0, :, 0]], 1)
+    np.savetxt(path, columns, delimiter=",", header="x,heat", comments="")
     usual = [str(path), "--model", "gaussian-hmm", "--columns", "x"]
 
     def run(command, *words):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut, cross_val_score
@@ -182,3 +186,17 @@ def test_an_estimator_that_is_not_fitted_says_so(sequences):
     for method in ("predict", "predict_proba", "transform", "score"):
         with pytest.raises(NotFittedError):
             getattr(Estimator(fo.models.GaussianHMM(1)), method)(sequences)
+
+
+@pytest.mark.slow
+def test_scikit_learns_own_checks_pass_where_they_apply():
+    from benchmarks import estimator_checks
+
+    found = estimator_checks.results()
+    failed = {name for name, (status, _) in found.items() if status == "failed"}
+    assert failed == set(estimator_checks.NOT_APPLICABLE)
+    assert sum(status == "passed" for status, _ in found.values()) >= 40
+    page = (Path(__file__).parents[1] / "docs" / "peers.md").read_text()
+    shown = re.findall(r"scikit-learn (\d+\.\d+\.\d+)\)", page)
+    if shown == [sklearn.__version__]:  # others may have other checks
+        assert "\n".join(estimator_checks.rows(found)) in page

@@ -19,6 +19,7 @@ from fitonce.crossval.cross_validate import cross_validate
 from fitonce.data.labelled import labelled
 from fitonce.data.sequences import Collection, sequences
 from fitonce.fitting.fit import Fit, fit
+from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.folds import Folds, from_splitter
 from fitonce.objectives.families import family_of, objective_of
 from fitonce.objectives.schemes import Structures
@@ -43,7 +44,7 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
 
     Args:
         model: an HMM, autoregression or CRF of `fo.models`.
-        restarts, seed: of `fo.fit`.
+        restarts, seed, optima: of `fo.fit`.
         covariates: names of columns of the DataFrames that are covariates, see `fo.sequences`.
 
     Attributes:
@@ -53,11 +54,18 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
     """
 
     def __init__(
-        self, model: Any, *, restarts: int | None = None, seed: int = 0, covariates: Any = None
+        self,
+        model: Any,
+        *,
+        restarts: int | None = None,
+        seed: int = 0,
+        optima: int = DEFAULT_OPTIMA,
+        covariates: Any = None,
     ) -> None:
         self.model = model
         self.restarts = restarts
         self.seed = seed
+        self.optima = optima
         self.covariates = covariates
 
     def fit(self, X: Any, y: Any = None) -> Estimator:
@@ -99,6 +107,15 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of `transform`: state0, state1, ..."""
         check_is_fitted(self)
+        if input_features is not None:
+            known = getattr(self, "feature_names_in_", None)
+            if known is not None and not np.array_equal(known, input_features):
+                raise ValueError(f"input_features is not equal to feature_names_in_, {list(known)}")
+            if len(input_features) != self.n_features_in_:
+                raise ValueError(
+                    "input_features should have length equal to number of features "
+                    f"({self.n_features_in_}), got {len(input_features)}"
+                )
         count = self.fit_.objective.state_probabilities(self.fit_.theta).shape[1]
         return np.array([f"state{k}" for k in range(count)], object)
 
@@ -162,7 +179,7 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
         return type(self)(**self.get_params(deep=False))
 
     def _fitted(self, data: Any) -> Fit:
-        return fit(self.model, data, restarts=self.restarts, seed=self.seed)
+        return fit(self.model, data, restarts=self.restarts, seed=self.seed, optima=self.optima)
 
     def _log_probabilities(self, data: Any) -> np.ndarray:
         """(N,) of the labels of whole sequences, given their features."""

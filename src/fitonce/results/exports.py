@@ -98,15 +98,15 @@ def _as_series(arviz: Any, values: dict[str, Any], elpd_i: Any) -> Any:
 
 
 def _as_record(values: dict[str, Any], elpd_i: Any, n_folds: int | None) -> Any:
-    """ArviZ 1.x: leave-one-out, or so many folds. The classes of these are new in arviz-stats 1.3.3."""
-    from arviz_stats import utils
+    """ArviZ 1.x: leave-one-out, or so many folds."""
+    import arviz_stats
 
-    more = {} if n_folds is None else {"n_folds": n_folds}
     kind = "ELPDDataLOO" if n_folds is None else "ELPDDataLOOKFold"
-    if hasattr(utils, kind):
-        return getattr(utils, kind)(**values, good_k=None, elpd_i=elpd_i, **more)
-    word = "loo" if n_folds is None else "loo_kfold"
-    return utils.ELPDData(kind=word, **values, good_k=None, elpd_i=elpd_i, **more)
+    if not hasattr(arviz_stats, kind):
+        have = arviz_stats.__version__
+        raise ImportError(f"to_arviz needs arviz-stats 1.3.3 or newer with ArviZ 1.x, got {have}")
+    more = {} if n_folds is None else {"n_folds": n_folds}
+    return getattr(arviz_stats, kind)(**values, good_k=None, elpd_i=elpd_i, **more)
 
 
 def sklearn_scores(cv: CVResult, folds: Any = None) -> dict[str, Any]:
