@@ -82,6 +82,26 @@ def test_zeros_above_which_probabilities_count_can_be_chosen():
     assert fo.from_hmmlearn(model, x, LENGTHS, zeros=1e-4).params["probability"][0, 0, 2] == 0
 
 
+def test_zeros_that_were_not_learned_are_not_judged():
+    model, _ = stored("CategoricalHMM")
+    model.emissionprob_, model.params = np.array([[1.0, 0.0, 0.0], [0.2, 0.2, 0.6]]), "st"
+    fit = fo.from_hmmlearn(model, data("CategoricalHMM"), LENGTHS)
+    assert len(fo.zero_probabilities(fit)) == 0
+    assert "held at zero" not in str(fit.status)
+
+
+def test_zeros_on_a_graph_are_refused():
+    support = [[True, True, False], [True, True, True]]
+    field = fo.models.PottsMixture(
+        [(0, 1), (1, 2)], 2, fo.models.Categorical(3, support=support), beta=0.5
+    )
+    fit = fo.fit_at(
+        field, [0.0, 1.0, 2.0], {"probability": np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])}
+    )
+    with pytest.raises(ValueError, match="zero_probabilities needs an HMM, got PottsMixture"):
+        fo.zero_probabilities(fit)
+
+
 def test_fits_without_zeros_have_none():
     model, _ = stored("PoissonHMM")
     fit = fo.from_hmmlearn(model, data("PoissonHMM"), LENGTHS)
@@ -173,13 +193,16 @@ def test_derivatives_are_differences_of_their_log_likelihood(name):
         fit.theta[None], objective.base[None]
     )
     np.testing.assert_allclose(ours[0], slopes, atol=2e-5)
-    of_prior = objective.hessians(fit.theta[None], nothing)[0]
-    corners = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
-    around = [
-        [sum(a * b * score(fit.theta + a * u + b * v) for a, b in corners) for u in units] for v in units
-    ]
-    second = np.array(around) / (4 * step**2)
-    np.testing.assert_allclose(of_prior - fit.H, second, atol=2e-3 * np.abs(fit.H).max())
+    likelihood = objective.hessians(fit.theta[None], nothing)[0] - fit.H
+    # All pairs of coordinates, or random pairs of directions where those would take minutes.
+    rng = np.random.default_rng(0)
+    pairs = [(u, v) for u in np.eye(size) for v in np.eye(size)]
+    pairs = pairs if size <= 14 else [tuple(rng.normal(size=(2, size))) for _ in range(20)]
+    for u, v in pairs:
+        corners = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
+        around = sum(a * b * score(fit.theta + step * (a * u + b * v)) for a, b in corners)
+        scale = np.abs(fit.H).max() * np.linalg.norm(u) * np.linalg.norm(v)
+        assert u @ likelihood @ v == pytest.approx(around / (4 * step**2), abs=2e-3 * scale)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from fitonce.models import (
     LinearRegression,
     Multinomial,
 )
+from fitonce.objectives.chain.family import CHAINS
 from fitonce.objectives.families import objective_of
 
 STEPS = 2000
@@ -201,6 +202,25 @@ COUNTS = np.array([[1.0, 2.0], [0.0, 3.0], [2.0, 2.0]])
 def test_data_that_do_not_fit_are_refused(emission, x, sentence):
     with pytest.raises(ValueError, match=sentence):
         fo.fit(fo.models.HMM(2, emission), x)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "data", "emission"),
+    [
+        ("gaussian-mixture-hmm", {"components": 3}, COUNTS, GaussianMixture(3)),
+        ("multinomial-hmm", {}, COUNTS, Multinomial()),
+        ("categorical-hmm", {}, COUNTS, Categorical(4)),
+        (
+            "categorical-hmm",
+            {},
+            fo.sequences(COUNTS, covariates={"heat": np.arange(3.0)}),
+            CategoricalRegression(4, ["heat"]),
+        ),
+    ],
+)
+def test_names_on_the_command_line(name, options, data, emission):
+    named = next(model for model in CHAINS.models if model.name == name)
+    assert named.make({"states": 2, **options}, fo.sequences(data)).emission == emission
 
 
 def test_multinomial_counts_without_trials_cannot_be_drawn():

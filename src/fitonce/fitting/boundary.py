@@ -18,6 +18,7 @@ import pandas as pd
 from fitonce.core.numerics import in_float64
 from fitonce.core.status import Outcome, Status
 from fitonce.core.wording import counted
+from fitonce.models.hmm import HMM
 from fitonce.objectives.families import objective_of
 
 if TYPE_CHECKING:
@@ -29,11 +30,15 @@ _ROUNDING = 1e-5  # relative to N
 
 @in_float64
 def zero_probabilities(fit: Fit) -> pd.DataFrame:
-    """One row per category that is impossible in a state (`support` of `Categorical` or `Multinomial`):
-    its `name`, the `slope` of -log p(data) as its probability grows, in nats per unit of probability,
-    and whether zero is an `optimum`: the slope is not negative, and the prior is not above one."""
+    """One row per category of an HMM that is impossible in a state (`support` of `Categorical` or of
+    `Multinomial`), unless probabilities are frozen: its `name`, the `slope` of -log p(data) as its
+    probability grows, in nats per unit of probability, and whether zero is an `optimum`: the slope is
+    not negative, and the prior is not above one."""
     emission: Any = getattr(fit.model, "emission", None)
-    if getattr(emission, "support", None) is None:
+    if getattr(emission, "support", None) is not None and not isinstance(fit.model, HMM):
+        raise ValueError(f"zero_probabilities needs an HMM, got {type(fit.model).__name__}")
+    known = "probability" in dict(getattr(fit.model, "frozen", ()))
+    if known or getattr(emission, "support", None) is None:
         return pd.DataFrame({"name": [], "slope": [], "optimum": np.zeros(0, bool)})
     flat = replace(emission, support=None, concentration=1.0)
     params = {name: np.asarray(value, float) for name, value in fit.params.items()}

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values, diagonal, x_log
 
@@ -67,8 +66,10 @@ class ClosedMixture(ClosedForms):
         found = self.parts.log_density(self._components(values), rows)
         with np.errstate(divide="ignore"):  # a known weight may be zero
             found = found.reshape(len(rows.x), *weight.shape) + np.log(weight)
-        total = logsumexp(found, axis=2)
-        return total, np.exp(found - total[:, :, None])
+        peak = found.max(2, keepdims=True)
+        shares = np.exp(found - peak)
+        total = shares.sum(2, keepdims=True)
+        return (peak + np.log(total))[:, :, 0], shares / total
 
     def responsibilities(self, values: Values, rows: Observations) -> np.ndarray:
         """(R, K, M, F)."""
