@@ -72,7 +72,7 @@ def test_fit_prints_numbers_or_one_line(folder):
 
 def test_decode_is_that_of_the_fit(folder, tmp_path):
     fit = fo.load(folder / "fit.json")
-    rows = pd.read_csv(io.StringIO(said("decode", folder / "fit.json", "--quiet")))
+    rows = pd.read_csv(io.StringIO(said("decode", folder / "fit.json", "--csv")))
     assert rows.columns.tolist() == ["day", "state", "probability"]
     assert rows["day"].iloc[0] == "2024-01-01"
     np.testing.assert_array_equal(rows["state"], fit.decode()[0])
@@ -83,12 +83,12 @@ def test_decode_is_that_of_the_fit(folder, tmp_path):
     assert "wrote" in printed
     assert pd.read_csv(tmp_path / "w.csv")["state"].tolist() == [0, 0, 1, 1, 1, 0, 0]
     rows = json.loads(said("decode", folder / "fit.json", folder / "week.csv", "--json"))
-    assert rows[2] == {"day": "2024-01-03 00:00:00", "state": 1, "probability": rows[2]["probability"]}
+    assert rows[2] == {"day": "2024-01-03", "state": 1, "probability": rows[2]["probability"]}
 
 
 def test_forecasts_go_on_where_the_data_end(folder, tmp_path):
     words = ["forecast", folder / "fit.json", "--steps", 3, "--paths", 50]
-    rows = pd.read_csv(io.StringIO(said(*words, "--quiet")))
+    rows = pd.read_csv(io.StringIO(said(*words, "--csv")))
     assert rows["day"].tolist() == ["2024-03-01", "2024-03-02", "2024-03-03"]
     expected = fo.load(folder / "fit.json").forecast(3, n=50).to_dataframe()
     np.testing.assert_allclose(rows["mean"], expected["mean"])
@@ -119,6 +119,7 @@ def test_samples_are_those_of_the_library(folder, tmp_path):
         ("forecast fit.json --covariates ahead.csv", "the model depends on none"),
         ("forecast fit.json --level 200", "level must be a percentage between 0 and 100, got 200"),
         ("forecast fit.json --sequence 3", "sequence must be the number of one of 1, got 3"),
+        ("sample fit.json --json --csv", "--json and --csv are two ways to print one table"),
         ("sample fit.json --save fit.csv", "fit.csv exists; pass force=True (--force)"),
         ("sample fit.json --save none/s.csv", "the folder none does not exist"),
         ("fit counts.csv --model poisson-hmm --save fit.json", "fit.json exists"),
@@ -164,12 +165,12 @@ def test_tags_and_classes_are_decoded(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said("models", name, "--example", ".")
     said(*shlex.split(example_of(name).command(name))[1:], *QUICK)
-    rows = pd.read_csv(io.StringIO(said("decode", "fit.json", "--quiet")))
+    rows = pd.read_csv(io.StringIO(said("decode", "fit.json", "--csv")))
     fit = fo.load("fit.json")
     if name == "crf":
         assert rows.columns.tolist() == ["sequence", "time", "word", "tag", "probability"]
         assert rows["tag"].tolist() == [tag for tags in fo.predict(fit) for tag in tags]
-        again = pd.read_csv(io.StringIO(said("decode", "fit.json", "tags.conll", "--quiet")))
+        again = pd.read_csv(io.StringIO(said("decode", "fit.json", "tags.conll", "--csv")))
         assert again["tag"].tolist() == rows["tag"].tolist()
     else:
         assert rows.columns.tolist() == ["site", "state", "probability"]

@@ -12,9 +12,9 @@ from typer.core import TyperCommand, TyperGroup
 # The commands, each with the first sentence of its own help.
 COMMANDS = {
     "fit": "Fit a model to the data in a file.",
-    "decode": "The most probable hidden states or tags of every step, from a saved fit.",
-    "forecast": "The steps after the data of a saved fit of an HMM.",
-    "sample": "A random sequence from a saved fit of an HMM.",
+    "decode": "Decode the most probable hidden states or tags of every step, from a saved fit.",
+    "forecast": "Forecast the steps after the data of a saved fit of an HMM.",
+    "sample": "Draw a random sequence from a saved fit of an HMM.",
     "cv": "Cross-validate a model of the data in a file, from one fit.",
     "loo": "Leave-one-out cross-validation of all points, from one fit.",
     "influence": "Points with the largest influence on the fit.",
@@ -22,7 +22,7 @@ COMMANDS = {
     "compare": "Compare saved results on the same folds, with paired standard errors.",
     "report": "Write the HTML report of a saved result.",
     "demo": "Fit 25 weeks of traffic counts once and cross-validate on 1,000 blocks of time.",
-    "models": "List the models that --model accepts, or describe one.",
+    "models": "List the models that --model accepts, or describe one of them.",
     "reproduce": "Reproduce the paper's tables and figures; needs a checkout of the repository.",
     "data": "Data sets by name.",
 }

@@ -24,7 +24,8 @@ def models(
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """List the models that --model accepts, or describe one: its options, parameters and an example."""
+    """List the models that --model accepts, or describe one of them. With its options, its
+    parameters and an example that runs."""
     if name is None:
         if example is not None:
             raise ValueError("--example needs the name of a model, such as fitonce models poisson-hmm")

@@ -17,6 +17,7 @@ from fitonce.cli.request import Request, listed
 from fitonce.cli.steps import fitted
 from fitonce.core.writing import write_figure, write_text
 from fitonce.data.indices import indices_of
+from fitonce.data.places import time_names
 from fitonce.data.reading import Columns
 from fitonce.data.sequences import Sequences
 from fitonce.data.table_files import read_table
@@ -29,6 +30,7 @@ _SHOWN = 20  # rows
 SavedFit = Annotated[Path, typer.Argument(help="A fit, saved by `fitonce fit`.", show_default=False)]
 Seed = Annotated[int, o.out("Seed of the draws", min=0)]
 Known = Annotated[Path | None, o.data("Table of the covariates of these steps, if the model has some")]
+CsvOption = Annotated[bool, o.out("Print only CSV", "--csv")]
 TableOption = Annotated[Path | None, o.out("Write the table (CSV, JSON)", "--save", "-o")]
 
 
@@ -68,6 +70,16 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
         show_written(wrote, request.quiet)
 
 
+def _opened(
+    file: Path, outs: list[Path | None], force: bool, both: bool, plot: Path | None = None
+) -> Fit:
+    """A saved fit, once it is known that what is made of it can be written."""
+    outputs.check_outputs(outs, plot, force)
+    if both:
+        raise ValueError("--json and --csv are two ways to print one table: give one of them")
+    return load_fit(file)
+
+
 def decode(
     file: SavedFit,
     data: Annotated[
@@ -82,18 +94,17 @@ def decode(
     save: TableOption = None,
     force: o.ForceOption = False,
     json: o.JsonOption = False,
-    quiet: o.QuietOption = False,
+    csv: CsvOption = False,
 ) -> None:
-    """The most probable hidden states or tags of every step, from a saved fit: jointly along sequences,
-    site by site on a graph."""
-    outputs.check_outputs([save], None, force)
-    fit = load_fit(file)
+    """Decode the most probable hidden states or tags of every step, from a saved fit. Jointly along
+    sequences, site by site on a graph."""
+    fit = _opened(file, [save], force, json and csv)
     other = None
     if data is not None:
         other = _other_data(fit, data, listed(columns), Columns(None, time, group, missing))
     elif any(given is not None for given in (columns, time, group, missing)):
         raise ValueError("--columns, --time, --group and --missing are for other data; name their file")
-    _finish(_decoded(fit, other), save, force, json, quiet)
+    _finish(_decoded(fit, other), save, force, json, csv)
 
 
 def _other_data(fit: Fit, path: Path, names: tuple[str, ...] | None, columns: Columns) -> Any:
@@ -157,11 +168,10 @@ def forecast(
     plot: o.PlotOption = None,
     force: o.ForceOption = False,
     json: o.JsonOption = False,
-    quiet: o.QuietOption = False,
+    csv: CsvOption = False,
 ) -> None:
-    """The steps after the data of a saved fit of an HMM: means, medians and intervals."""
-    outputs.check_outputs([save], plot, force)
-    fit = load_fit(file)
+    """Forecast the steps after the data of a saved fit of an HMM. Means, medians and intervals."""
+    fit = _opened(file, [save], force, json and csv, plot)
     known = _covariates(covariates)
     found = fit.forecast(steps, sequence=sequence, n=paths, seed=seed, covariates=known)
     rows = found.to_dataframe(level)
@@ -169,7 +179,7 @@ def forecast(
         rows = rows.rename_axis(str(found.index.name or "time")).reset_index()
     if plot is not None:
         write_figure(plot, found.plot(level=level).figure, force=force)
-    _finish(rows, save, force, json, quiet, [] if plot is None else [plot])
+    _finish(rows, save, force, json, csv, [] if plot is None else [plot])
 
 
 def sample(
@@ -180,16 +190,15 @@ def sample(
     save: TableOption = None,
     force: o.ForceOption = False,
     json: o.JsonOption = False,
-    quiet: o.QuietOption = False,
+    csv: CsvOption = False,
 ) -> None:
-    """A random sequence from a saved fit of an HMM: hidden states and observations."""
-    outputs.check_outputs([save], None, force)
-    fit = load_fit(file)
+    """Draw a random sequence from a saved fit of an HMM. Hidden states and observations."""
+    fit = _opened(file, [save], force, json and csv)
     drawn = fit.sample(n, seed=seed, covariates=_covariates(covariates))
     drawn_values = drawn.values.T  # noqa: PD011 - not of pandas
     values = dict(zip(fit.objective.collection.channel_names, drawn_values, strict=True))
     rows = pd.DataFrame({"step": np.arange(1, n + 1), "state": drawn.states, **values})
-    _finish(rows, save, force, json, quiet)
+    _finish(rows, save, force, json, csv)
 
 
 def _covariates(path: Path | None) -> pd.DataFrame | None:
@@ -201,21 +210,22 @@ def _finish(
     save: Path | None,
     force: bool,
     json: bool,
-    quiet: bool,
+    csv: bool,
     wrote: list[Any] | None = None,
 ) -> None:
-    """Write the table if asked, and print it: its first rows, or all of them as JSON or, with --quiet,
-    as CSV."""
+    """Write the table if asked, and print it: its first rows, or all of them as JSON or CSV."""
+    dates = rows.select_dtypes(["datetime", "datetimetz"])
+    rows = rows.assign(**{str(name): time_names(pd.DatetimeIndex(dates[name])) for name in dates})
     wrote = [*(wrote or []), *_written(rows, save, force)]
     if json:
         outputs.print_json(outputs.table_rows(rows.set_index(rows.columns[0])))
-    elif quiet:
+    elif csv:
         print(rows.to_csv(index=False), end="")
     else:
         show_table(rows.head(_SHOWN).set_index(rows.columns[0]))
         if len(rows) > _SHOWN:
             more = f"{len(rows) - _SHOWN:,} more rows"
-            print(f"... and {more}; --save writes all of them, --quiet prints them as CSV")
+            print(f"... and {more}; --save writes all of them, --csv prints them")
         show_written(wrote)
 
 

@@ -55,7 +55,7 @@ def names_of(parts: Sequence[Any], sequences: Sequence[Any] | None) -> Names | N
 
 def _site_names(index: pd.Index) -> list[str]:
     if isinstance(index, pd.DatetimeIndex):
-        return _time_names(index)
+        return time_names(index)
     if pd.api.types.is_integer_dtype(index.dtype):
         return [f"{index.name} {value}" for value in index]
     if pd.api.types.is_numeric_dtype(index.dtype):
@@ -63,7 +63,7 @@ def _site_names(index: pd.Index) -> list[str]:
     return [str(value) for value in index]
 
 
-def _time_names(index: pd.DatetimeIndex) -> list[str]:
+def time_names(index: pd.DatetimeIndex) -> list[str]:
     """Days, minutes or the full time, as coarse as possible; with the offset from UTC if there is a time
     zone, since an hour repeats when summer time ends."""
     known = index.dropna()

@@ -203,6 +203,8 @@ def align(fit: Fit, other: Fit, *, by: str | None = None) -> Fit:
             fits have the same ones; "parameters": the nearest ones, parameters in units of their spread
             over all states; None: the posterior where that is possible.
     """
+    from scipy.optimize import linear_sum_assignment  # a slow import, which fits do without
+
     counts = [states_of(getattr(one, "model", one), "align") for one in (fit, other)]
     if counts[0] != counts[1]:
         raise ValueError(f"fits must have as many states to be aligned, got {counts[0]} and {counts[1]}")

@@ -14,6 +14,8 @@ from fitonce.results import plots
 if TYPE_CHECKING:
     from fitonce.fitting.fit import Fit
 
+_SQUARED = 40  # times: a million million steps
+
 
 def state_table(fit: Fit) -> pd.DataFrame:
     """One row per state, see `Fit.states`."""
@@ -32,8 +34,10 @@ def stationary(initial: np.ndarray, moves: np.ndarray) -> np.ndarray:
     """(K,) the distribution of states in the long run, from the initial one; the mean over a cycle,
     where they follow each other in one."""
     lazy = 0.5 * (np.eye(len(moves)) + moves)
-    found = initial @ np.linalg.matrix_power(lazy, 2**40)
-    return found / found.sum()  # rounding adds up in so many products
+    for _ in range(_SQUARED):
+        lazy = lazy @ lazy
+        lazy /= lazy.sum(1, keepdims=True)  # rounding would add up in so many products
+    return initial @ lazy
 
 
 def plot_transitions(fit: Fit, ax: Any) -> Any:
