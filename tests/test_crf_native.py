@@ -92,7 +92,7 @@ def test_potentials_that_underflow_are_done_again_in_logarithms():
     found = [objective_of(model, data, kernel) for kernel in ("native", "scan")]
     theta = np.random.default_rng(0).normal(size=(1, found[0].space.size))
     values, slopes = zip(*(o.values_and_gradients(theta, o.base[None]) for o in found), strict=True)
-    assert_allclose(*values, rtol=1e-13)
+    assert_allclose(*values, atol=1e-12)  # differences of numbers of size 1,700
     assert_allclose(*slopes, atol=1e-12)
     chains = found[0].layout.chains.chains(theta[0])
     assert native_passes._scaled(chains, np.empty(chains.unary.shape)).again.tolist() == [True, False]

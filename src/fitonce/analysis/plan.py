@@ -164,7 +164,7 @@ def plan(
         matrix_bytes(size),
         8.0 * size * sites.n_sequences,
         limit,
-        not by_products(objective) or matrix_bytes(size) <= limit,
+        not by_products(objective) or (objective.traits.formed and matrix_bytes(size) <= limit),
         folds.describe(),
         predictions(objective, folds, fitted, limit),
         tree,

@@ -36,6 +36,8 @@ from fitonce.objectives.base import Objective
 _EM, _SECANTS, _NEWTON = 40, 100, 6  # of a fit: iterations of each start, last steps
 _PRODUCTS = 150  # with H, where there are many parameters
 _FACTOR = 10  # operations of an eigenvalue decomposition, times D^3
+_SOLUTION = 40  # products, each about one gradient, of a solution with an H that is not formed
+_SOLVES = {"none": 2, "ij": 2, "onestep": 4, "newton": 4, "auto": 2, "exact": 0}  # of each fold
 _CHECKED = 20  # folds of "ij" that are checked
 _SEARCH = 100  # gradients of a fold's search for other optima, of which four starts are most
 _DRAWS = 1000  # of a bootstrap
@@ -87,17 +89,18 @@ def predictions(objective: Objective, folds: Folds, fit: Fit | None, limit: floa
 
 def _fit(objective: Objective, times: Times, fit: Fit | None, programs: float) -> Prediction:
     size, traits = objective.space.size, objective.traits
-    cubes = _FACTOR * size**3 * seconds_per_operation()
+    formed = traits.formed or not by_products(objective)
+    cubes = _FACTOR * size**3 * seconds_per_operation() if formed else 0.0
     steps = _EM if traits.m_steps == "all" else _SECANTS
     seconds = usual_starts(objective) * steps * times.gradient
     if by_products(objective):
-        seconds += _PRODUCTS * 2 * times.gradient + times.hessian + cubes
+        seconds += _PRODUCTS * 2 * times.gradient + (times.hessian if formed else 0.0) + cubes
     else:
         seconds += _NEWTON * (times.hessian + times.gradient + cubes)
     if fit is not None:
         seconds = fit.seconds - times.compiling
     libraries = memory.IMPORTS + (programs if traits.compiles else 0.0) if fit is None else 0.0
-    peak = libraries + _point(objective) + matrix_bytes(size)
+    peak = libraries + _point(objective) + (matrix_bytes(size) if formed else _SECANTS * 8.0 * size)
     return Prediction("fit", seconds + times.compiling, times.compiling, peak)
 
 
@@ -122,12 +125,15 @@ def _folds(objective: Objective, times: Times, asked: Asked, method: str) -> Pre
     if not with_matrices(objective, count):
         own = 40 * times.row  # products
     seconds = _CALL + count * (gradients * times.row + hessians * own + losses * times.loss)
+    if not objective.traits.formed:  # each step is solved for
+        seconds += count * _SOLVES[method] * _SOLUTION * times.row
     if method in ("auto", "exact") and _is_searched(objective, count):
         seconds += min(count * _SEARCH * times.row, max(seconds, cheap_gradients(objective) * times.row))
     held = 8.0 * count * size + count * bytes_per_refined(objective, count, method)
     if method == "ij":
         checked = min(_CHECKED, count)
-        seconds += times.cross + checked * (2 * times.row + times.loss)
+        cross = times.cross if objective.traits.cheap_cross else count * times.row
+        seconds += cross + checked * (2 * times.row + times.loss)
         held += bytes_of_cross(objective, count)
     working = held + max(_chunks(objective, count), objective.bytes_per_point)
     peak = max(working, held + bytes_of_losses(asked, method)) + _SMALL
@@ -144,6 +150,9 @@ def _is_searched(objective: Objective, count: int) -> bool:
 def _sweeps(objective: Objective, times: Times, points: int) -> list[Prediction]:
     size = objective.space.size
     solved = 2.0 * points * size**2 * seconds_per_operation()
+    swept = times.sweep
+    if not objective.traits.formed:
+        solved, swept = points * 2 * _SOLUTION * times.row, points * times.row
     checked = points if points <= _DRAWS else 32
     check = checked * (3 * times.row + 3 * times.loss)
     working = max(_chunks(objective, checked), _point(objective))
@@ -153,7 +162,7 @@ def _sweeps(objective: Objective, times: Times, points: int) -> list[Prediction]
         ("influence", bytes_of_influence(objective, points), 0.0),
     ):
         space = working if more else _point(objective)
-        found.append(Prediction(call, _CALL + times.sweep + solved + more, 0.0, held + space + _SMALL))
+        found.append(Prediction(call, _CALL + swept + solved + more, 0.0, held + space + _SMALL))
     return found
 
 
@@ -162,7 +171,8 @@ def _bootstrap(objective: Objective, times: Times, programs: float) -> Predictio
     path = objective.for_resampling(kind)
     apart = path.traits.compiles and not objective.traits.compiles
     compiling = _COMPILED if apart else 0.0
-    seconds = _CALL + times.cross + 20 * times.row + 2e-6 * _DRAWS * len(path.base) ** (2 / 3)
+    cross = times.cross if path.traits.cheap_cross else _DRAWS * (1 + 2 * _SOLUTION) * times.row
+    seconds = _CALL + cross + 20 * times.row + 2e-6 * _DRAWS * len(path.base) ** (2 / 3)
     held = bytes_of_draws(path, _DRAWS) + bytes_of_cross(path, _DRAWS)
     working = _chunks(path, _DRAWS) + _point(path) + (programs if apart else 0.0)
     return Prediction("bootstrap", seconds + compiling, compiling, held + working + _SMALL)

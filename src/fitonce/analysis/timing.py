@@ -7,6 +7,7 @@ are timed as they are, once. What JAX compiles on the way is kept for the calls 
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from functools import cache
@@ -52,6 +53,8 @@ class Times(NamedTuple):
 @in_float64
 def times_of(objective: Objective, theta: np.ndarray | None = None) -> Times:
     """Of an objective along the scheme of its folds; `theta`: where, a start of a fit by default."""
+    if not objective.traits.formed:
+        return _of_many(objective, theta)
     if objective.space.size > LARGE:
         return _counted(objective)
     longer, sites = _part(objective, _LONGER)
@@ -72,6 +75,22 @@ def _counted(objective: Objective) -> Times:
     gradient = _TOUCHED * objective.collection.n_sites * size * each
     matrix = size * gradient
     return Times(gradient, gradient, gradient, matrix, matrix, matrix, _COMPILING)
+
+
+def _of_many(objective: Objective, theta: np.ndarray | None) -> Times:
+    """With so many parameters that H is not formed a gradient is timed on all data: it takes a fraction
+    of a second, and everything else is counted in gradients."""
+    at = objective.start(None) if theta is None else theta
+    steps = itertools.count(1)  # each at another place: what is known of the last one is kept
+
+    def gradient() -> None:
+        objective.values_and_gradients(at[None] + 1e-9 * next(steps), objective.base[None])
+
+    seconds = _clocked(gradient, 1)[0]
+    scored = np.full((1, 1), int(np.flatnonzero(objective.base)[0]))
+    loss = _clocked(lambda: objective.pointwise_losses(at[None], objective.base[None], scored), 1)[0]
+    matrix = len(at) * seconds
+    return Times(seconds, seconds, loss, matrix, matrix, matrix, 0.0)
 
 
 def _part(objective: Objective, sites: int) -> tuple[Objective, int]:

@@ -21,7 +21,6 @@ from fitonce.crossval.evidence import Evidence, arrived_errors, judge_failures
 from fitonce.crossval.fold_states import (
     Descent,
     FoldParameters,
-    at_full_fit,
     out_of_budget,
     settle,
     start,
@@ -62,7 +61,8 @@ def climb(
     batches, ends = scoring.batches, []
     walks: list[_Walk] = []
     states: list[Descent | None] = []  # where folds are, unless there is no memory to keep it
-    control = scoring.losses(at_full_fit(batches, scoring.curve), batches.every_fold)
+    theta = scoring.curve.theta
+    control = scoring.losses(np.broadcast_to(theta, (batches.n_folds, len(theta))), batches.every_fold)
     target = _target(scoring, control, tolerance)
     for folds in pieces:
         part = scoring.some(folds)

@@ -65,10 +65,11 @@ class Descent:
             self._steps = -self._curve.steps(self.gradients, self._kept)
         return self._steps
 
-    def changed(self, which: np.ndarray) -> None:
-        """Update the steps after the gradients of folds `which` have changed."""
+    def changed(self, which: np.ndarray, moves: np.ndarray | None = None) -> None:
+        """Update the steps after the gradients of folds `which` have changed; `moves` (n, D) of these
+        gradients, where they are known."""
         if self._steps is not None:
-            self._steps[which] = -self.moves(which, self.gradients[which])
+            self._steps[which] = -(self.moves(which, self.gradients[which]) if moves is None else moves)
 
     @property
     def distances(self) -> np.ndarray:

@@ -59,7 +59,8 @@ def _step(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
     trial = state.thetas[which] + moves
     values, gradients = batches.values_and_gradients(trial, which)
     before = lengths(state.gradients[which], -state.steps[which])
-    after = lengths(gradients, state.moves(which, gradients))
+    onward = state.moves(which, gradients)
+    after = lengths(gradients, onward)
     with np.errstate(invalid="ignore"):  # an infinite value compares false, and the step is not taken
         rise = values - state.values[which]
         same = _SAME * np.abs(state.values[which])
@@ -72,7 +73,7 @@ def _step(batches: Batches, state: Descent, which: np.ndarray) -> np.ndarray:
         state.inverses[moved] = _secant(state.inverses[moved], moves[taken], changes)
     state.thetas[moved], state.values[moved] = trial[taken], values[taken]
     state.gradients[moved], state.rates[moved] = gradients[taken], after[taken] / before[taken]
-    state.changed(moved)
+    state.changed(moved, onward[taken])
     state.shares[moved] = np.minimum(1.0, state.shares[moved] / _SHORTEN)
     state.shares[which[~taken]] *= _SHORTEN
     state.rates[which[~taken]] = np.inf

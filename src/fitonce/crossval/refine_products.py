@@ -80,7 +80,12 @@ def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvatur
     state.values[which], state.rungs[which] = ends.values, Rung.REFINE
     state.own[which] = state.certain[which] = ends.done
     state.rates[which[ends.done]], state.lowest[which] = 0.0, ends.lowest
-    state.changed(which)
+    # At a gradient of rounding level a preconditioned one tells the distance as well as a solution.
+    moves = _precondition(curve, batches, ends.gradients, which)
+    left = np.flatnonzero(~ends.done)
+    if left.size:
+        moves[left] = state.moves(which[left], ends.gradients[left])
+    state.changed(which, moves)
     for fold, gradient, distance, lowest, done in zip(
         which, ends.gradients, ends.distances, ends.lowest, ends.done, strict=True
     ):

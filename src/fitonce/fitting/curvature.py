@@ -81,7 +81,8 @@ class Curvature:
         finite = np.isfinite(gradients).all(1)
         steps = np.full_like(gradients, np.nan)
         if finite.any():
-            steps[finite] = self.solve(gradients[finite].T).T / kept[finite, None]
+            solved = self.hessian_operator.solve_roughly(gradients[finite].T)
+            steps[finite] = solved.T / kept[finite, None]
         return steps
 
     @cached_property

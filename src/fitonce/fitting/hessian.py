@@ -28,6 +28,7 @@ from fitonce.objectives.base import Objective
 LARGE = 2000  # parameters: beyond, eigenvalues of H and copies of it cost more than a fit
 PRODUCTS_PAY = 50  # parameters: beyond, a few products with H do more for Newton's method than H itself
 _SOLVED = 1e-9  # relative residual of a solution by products
+_ROUGHLY = 1e-4  # the same of a step that is judged by what it does
 _MOST_PRODUCTS = 1000
 _REMEDY = "fit to a minimum, add a prior, or pass damping="
 
@@ -82,6 +83,10 @@ class HessianOperator(Protocol):
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         """H^-1 rhs; raises `IndefiniteError` or `UnsolvedError`."""
+        ...
+
+    def solve_roughly(self, rhs: np.ndarray) -> np.ndarray:
+        """The same to four digits where that is cheaper: for steps that are judged by what they do."""
         ...
 
     def precondition(self, rhs: np.ndarray) -> np.ndarray:
@@ -175,7 +180,7 @@ class DenseHessian(Factored):
             return factor.solve(rhs)
         return linalg.cho_solve(factor, rhs, check_finite=False)
 
-    precondition = solve
+    precondition = solve_roughly = solve
 
     @cached_property
     def _factor(self) -> Any:
@@ -246,7 +251,7 @@ class DeviceHessian(Factored):
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         return np.asarray(jax.scipy.linalg.cho_solve((self._factor, True), jax.device_put(rhs)))
 
-    precondition = solve
+    precondition = solve_roughly = solve
 
     @cached_property
     def _factor(self) -> Array:
@@ -295,12 +300,18 @@ class ImplicitHessian:
         return self._inverse(rhs.reshape(len(rhs), -1)).reshape(rhs.shape)
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
+        return self._solve(rhs, _SOLVED)
+
+    def solve_roughly(self, rhs: np.ndarray) -> np.ndarray:
+        return self._solve(rhs, _ROUGHLY)
+
+    def _solve(self, rhs: np.ndarray, enough: float) -> np.ndarray:
         columns = rhs.reshape(len(rhs), -1)
         found = conjugate_gradients(
             lambda v, _: self.objective.products_at(self.theta, v) + self.damping * v,
             columns.T,
             lambda v, _: self._inverse(v.T).T,
-            tolerance=0.3 * _SOLVED,
+            tolerance=0.3 * enough,
             most=_MOST_PRODUCTS,
             certify=True,
         )
@@ -310,10 +321,10 @@ class ImplicitHessian:
                 "H is not positive definite: conjugate gradients found a direction without positive "
                 f"curvature; {_REMEDY}"
             )
-        if not self.residual <= _SOLVED:
+        if not self.residual <= enough:
             raise UnsolvedError(
                 f"conjugate gradients reached a relative residual of {self.residual:.1e} after "
-                f"{counted(self.iterations, 'product')} with H, but {_SOLVED:.0e} is required; add a "
+                f"{counted(self.iterations, 'product')} with H, but {enough:.0e} is required; add a "
                 "prior, pass damping=, or raise memory_limit= so that H can be formed"
             )
         return found.x.T.reshape(rhs.shape)

@@ -291,7 +291,12 @@ class Objective(ABC):
         """Everything that results depend on, for the key of a journal: the program and the arrays."""
         program = self.program
         known = [program.model, program.scheme, program.kernel, program.space.names, self.base]
-        return [*known, *jax.tree_util.tree_leaves(self.loss_data)]
+        return [*known, *self.content]
+
+    @property
+    def content(self) -> list[Any]:
+        """The arrays that results depend on."""
+        return jax.tree_util.tree_leaves(self.loss_data)
 
     # --- optional: declared by `traits` --------------------------------------------------------------
 

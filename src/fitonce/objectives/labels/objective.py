@@ -318,6 +318,18 @@ class LabelObjective(Objective):
             return losses.values_of_sequences(self.layout, thetas, scored)
         return losses.of_labels(self.layout, thetas, np.asarray(weights), scored)
 
+    @property
+    def loss_data(self) -> Labelled:
+        if self.data.is_sparse:
+            raise ValueError("a loss of one's own needs features in arrays, got sparse features")
+        return self.data
+
+    @property
+    def content(self) -> list[Any]:
+        rows = self.data.features
+        parts = [rows.data, rows.indices, rows.indptr] if self.data.is_sparse else [rows]
+        return [*parts, self.data.labels, self.data.lengths]
+
     def shortened(self, sites: int) -> LabelObjective:
         """Of whole sequences."""
         data = self.data

@@ -1,8 +1,8 @@
 """An approximate inverse of H of 10^4 parameters or more.
 
 Most features of a text are rare: they bend F little more than the prior does. A few thousand counts, of
-features by tag and of transitions, have nearly all of the curvature: their covariances within steps make
-a matrix that is factored once. Features that occur at one step only have a matrix of rank one for each
+features by tag and of transitions, have nearly all of the curvature: their covariances make a
+matrix that is factored once. Features that occur at one step only have a matrix of rank one for each
 step, with a closed inverse; for others the diagonal has to do.
 """
 
@@ -21,6 +21,7 @@ from fitonce.objectives.labels.native_passes import Chains, LabelConditionals
 _BLOCK = 2000  # parameters in the block
 _STEEP = 2.0  # times the precision of the prior: parameters with less curvature are not in the block
 _CERTAIN = 1e-6  # steps whose tag is as certain as this bend nothing
+_DOUBTFUL, _STEPS = 0.1, 20000  # steps whose tag is not certain: with more, a part stands for all
 
 
 def sparse_preconditioner(
@@ -42,9 +43,8 @@ def sparse_preconditioner(
     steep = np.flatnonzero(diagonal > (1.0 + _STEEP) * precision)
     if len(steep) > _BLOCK:
         steep = np.sort(steep[np.argpartition(-diagonal[steep], _BLOCK)[:_BLOCK]])
-    block = _block(chains, known, scale, order[steep])
-    block[np.diag_indices_from(block)] += precision
-    factor = linalg.cho_factor(block, lower=True, overwrite_a=True, check_finite=False)
+    block = _block(chains, known, coefficients, order[steep])
+    factor = _factor(block, precision)
     single = _Singles.of(chains, spread, precision, order)
 
     def solve(rhs: np.ndarray) -> np.ndarray:
@@ -55,6 +55,19 @@ def sparse_preconditioner(
         return solved.reshape(rhs.shape)
 
     return solve
+
+
+def _factor(block: np.ndarray, precision: float) -> tuple[np.ndarray, bool]:
+    """Of the block and the prior. What was neglected may have made it indefinite: the diagonal then
+    grows until it is not."""
+    damping, diagonal = 0.0, np.diag(block).copy()
+    while True:
+        trial = block.copy()
+        np.fill_diagonal(trial, (1.0 + damping) * diagonal + precision)
+        try:
+            return linalg.cho_factor(trial, lower=True, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            damping = max(10.0 * damping, 1e-6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,22 +113,28 @@ class _Singles:
 
 
 def _block(
-    chains: Chains, known: LabelConditionals, scale: np.ndarray, chosen: np.ndarray
+    chains: Chains, known: LabelConditionals, coefficients: np.ndarray, chosen: np.ndarray
 ) -> np.ndarray:
-    """(M, M) covariances within steps of the counts at the places `chosen` (M,): the lower triangle."""
+    """(M, M) covariances of the counts at the places `chosen` (M,): the lower triangle."""
     width, states = chains.design.width, known.nodes.shape[1]
     number = np.full((width + states) * states, -1, np.int32)
     number[chosen] = np.arange(len(chosen))
     number = number.reshape(width + states, states)
     rows = chains.design.matrix
-    nodes = np.concatenate([np.zeros((1, states)), known.nodes])
+
+    # At a start every tag is in doubt, and a metric of few digits will do.
+    doubtful = np.count_nonzero(1.0 - np.einsum("tk,tk->t", known.nodes, known.nodes) > _DOUBTFUL)
+    stride = max(doubtful // _STEPS, 1)
+    part = np.zeros(len(coefficients))
+    part[::stride] = stride * coefficients[::stride]
 
     def work(ends: tuple[int, int]) -> np.ndarray:
         begin, end = chains.starts[ends[0]], chains.starts[ends[1]]
         found = np.zeros((len(chosen), len(chosen)))
         engine.add_block(
-            rows.indptr[begin : end + 1], rows.indices, rows.data, nodes[begin : end + 1],
-            known.onward[begin:end], scale[begin:end], number[:width], number[width:], _CERTAIN, found,
+            rows.indptr[begin : end + 1], rows.indices, rows.data, known.nodes[begin:end],
+            known.onward[begin:end], chains.starts[ends[0] : ends[1] + 1] - begin,
+            part[ends[0] : ends[1]], number[:width], number[width:], _CERTAIN, found,
         )  # fmt: skip
         return found
 
