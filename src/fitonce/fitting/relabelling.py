@@ -215,7 +215,6 @@ def align(fit: Fit, other: Fit, *, by: str | None = None) -> Fit:
     if by == "posterior" and not alike:
         raise ValueError("by='posterior' needs fits to data of the same lengths; use by='parameters'")
     posterior = alike if by is None else by == "posterior"
-    from scipy.optimize import linear_sum_assignment  # loads slowly, and few need it
 
     cost = -_together(fit, other) if posterior else _apart(fit, other)
     return relabelled(fit, linear_sum_assignment(cost)[1])
