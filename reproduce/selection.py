@@ -151,7 +151,7 @@ def _fresh_loss(fit: Any, task: Task) -> float:
 
 def _entropy(fit: Any) -> float:
     """Twice that of the states, by which ICL is above BIC."""
-    shares = fit.posterior()
+    shares = np.asarray(fit.posterior())
     return -2.0 * float(np.sum(shares * np.log(np.maximum(shares, 1e-300))))
 
 
