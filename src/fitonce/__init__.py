@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fitonce.analysis.predict import marginals, predict
     from fitonce.analysis.select import Selection, select
     from fitonce.bridges.hmmlearn import from_hmmlearn
+    from fitonce.bridges.statsmodels import from_statsmodels
     from fitonce.core.memory import MemoryLimitError
     from fitonce.core.parallel import Workers
     from fitonce.core.status import Outcome, Status
@@ -76,6 +77,7 @@ __all__ = [
     "fit_at",
     "folds",
     "from_hmmlearn",
+    "from_statsmodels",
     "graph",
     "inexact_bound",
     "influence",
@@ -130,6 +132,7 @@ _WHERE = {
     "fit_at": "fitonce.fitting.fit",
     "folds": "fitonce.folds",
     "from_hmmlearn": "fitonce.bridges.hmmlearn",
+    "from_statsmodels": "fitonce.bridges.statsmodels",
     "graph": "fitonce.data.graph",
     "inexact_bound": "fitonce.analysis.early_stopping",
     "influence": "fitonce.analysis.influence",

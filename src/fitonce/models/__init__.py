@@ -26,6 +26,7 @@ from fitonce.models.emissions.count_regressions import (
 from fitonce.models.emissions.counts import Binomial, Categorical, Poisson
 from fitonce.models.emissions.gaussian import Gaussian
 from fitonce.models.emissions.product import Product
+from fitonce.models.emissions.switching import SwitchingRegression
 from fitonce.models.hmm import HMM
 from fitonce.models.named import (
     ARHMM,
@@ -73,6 +74,7 @@ __all__ = [
     "PottsMixture",
     "Product",
     "StudentT",
+    "SwitchingRegression",
     "VonMises",
     "ZeroInflatedPoisson",
 ]
