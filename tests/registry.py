@@ -212,6 +212,12 @@ def entries() -> list[Entry]:
         Entry("gaussian-regression", fo.models.HMM(2, fo.models.GaussianRegression(
             ["u0", "u1"], scale=0.3, coefficient_scale=None)),
               _regression(lambda rng, eta: rng.normal(5 * eta, 0.7)), slow=True),
+        Entry("switching-regression", fo.models.HMM(2, fo.models.SwitchingRegression(
+            ["u0"], ["u1"], variance="shared", scale=0.3, coefficient_scale=None)),
+              _regression(lambda rng, eta: rng.normal(5 * eta, 0.7)), slow=True),
+        Entry("switching-variance", fo.models.HMM(2, fo.models.SwitchingRegression(
+            ["u0"], mean="shared", coefficient_scale=None, strength=0.0), stationary=True),
+              _regression(lambda rng, eta: rng.normal(0.5, np.where(eta > 1.2, 3.0, 0.4))), slow=True),
         Entry("transition-regression", fo.models.HMM(
             2, "poisson", transition_covariates=["u0", "u1"]), _switching(), sequences=True),
         Entry("transition-regression-support", fo.models.HMM(
@@ -252,6 +258,8 @@ def entries() -> list[Entry]:
         Entry("crf-partial", fo.models.LinearChainCRF(support=_TURNS, scale=1.0),
               _tagged(unknown=0.2), sequences=True, slow=True),
         Entry("autoregression", fo.models.ARHMM(2, 1), walk(60, seed=6)),
+        Entry("switching-autoregression", fo.models.HMM(2, fo.models.SwitchingAutoregression(
+            1, variance="shared", scale=0.3)), walk(90, seed=6)[:, 0], slow=True),
         Entry("neural-autoregression", fo.models.NeuralARHMM(
             2, 1, hidden=2, weight_scale=0.5), walk(60, seed=6), slow=True),
     ]  # fmt: skip

@@ -5,7 +5,8 @@ statsmodels need not be installed: what is read are the attributes of its result
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,22 +15,23 @@ from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.emissions.base import Emission
 from fitonce.models.emissions.switching import SwitchingRegression
+from fitonce.models.emissions.switching_autoregression import SwitchingAutoregression
 from fitonce.models.hidden.stationary import is_unichain
 from fitonce.models.hmm import HMM
 
-_KINDS = ("MarkovRegression",)
+_KINDS = ("MarkovRegression", "MarkovAutoregression")
 _NOTHING = 1e-13  # transition probabilities below this are zeros: their optimiser only approaches them
-# Their filter moves first probabilities that are known twice before the first observation.
-_LEAD = 2
+_APART = 1e-6  # nats for each of the log-likelihood's: how far ours may be from theirs
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True)
+class _Part:
     """Values of parameters, arguments of the HMM, covariates (T,) by name, and frozen values."""
 
-    params: dict[str, np.ndarray] = {}
-    arguments: dict[str, Any] = {}
-    covariates: dict[str, np.ndarray] = {}
-    frozen: dict[str, np.ndarray] = {}
+    params: dict[str, np.ndarray] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
+    covariates: dict[str, np.ndarray] = field(default_factory=dict)
+    frozen: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 def from_statsmodels(results: Any) -> Fit:
@@ -38,24 +40,31 @@ def from_statsmodels(results: Any) -> Fit:
 
     The status says how far their optimiser stopped from a minimum, in standard errors; `fit.polish()`
     goes on to it. Transition probabilities that are zero (below 1e-13) stay exact zeros, in folds too.
-    After `initialize_known` the data begin with two steps without observations, as their filter moves
-    known probabilities twice before the first observation.
+    After `initialize_known` the data begin with two steps without observations (one for an
+    autoregression), as their filter moves known probabilities on before the first observation.
 
     Args:
         results: of a `MarkovRegression`: trends, regressors and variances that switch or do not, and
-            transition probabilities that depend on `exog_tvtp` after `initialize_known`.
+            transition probabilities that depend on `exog_tvtp` after `initialize_known`; or of a
+            `MarkovAutoregression` around a mean that does not switch. One that does (Hamilton's model)
+            depends on the states of several steps and is refused. Their optimiser keeps each state's
+            autoregression stationary; `polish()` and folds do not.
     """
     model = getattr(results, "model", None)
     kind = type(results if model is None else model).__name__
     if model is None or kind not in _KINDS:
         raise ValueError(f"from_statsmodels reads results of {' and '.join(_KINDS)}, got {kind}")
     values = np.asarray(results.params, float)
-    y = np.asarray(model.endog, float).ravel()
-    if not np.isfinite(values).all():
-        raise ValueError("the results have parameters that are not finite; fit the model again")
+    lagged = kind == "MarkovAutoregression"
+    y = np.asarray(model.orig_endog if lagged else model.endog, float).ravel()
     if not np.isfinite(y).all():
         raise ValueError("endog has missing values, of which statsmodels has no log-likelihood")
-    emission, regression = _regression(model, values)
+    if not (np.isfinite(values).all() and np.isfinite(results.llf)):
+        raise ValueError(
+            f"the results must have finite parameters and log-likelihood, got llf = {results.llf:g}; "
+            "fit the model from other starting values"
+        )
+    emission, regression = (_autoregression if lagged else _regression)(model, values)
     chain = _varying(model, values) if model.tvtp else _plain(results)
     first = _first(model, bool(chain.covariates))
     made = HMM(
@@ -67,15 +76,25 @@ def from_statsmodels(results: Any) -> Fit:
         frozen=chain.frozen | first.frozen,
         **(chain.arguments | first.arguments),
     )
-    data = _data(str(model.endog_names), y, regression.covariates | chain.covariates, not made.stationary)
-    return fit_at(made, data, regression.params | chain.params | first.params)
+    # Their filter moves known first probabilities twice before the first observation of a regression,
+    # and once before the first of an autoregression, which is only conditioned on.
+    lead = 0 if made.stationary else 1 if lagged else 2
+    data = _data(str(model.endog_names), y, regression.covariates | chain.covariates, lead)
+    fit = fit_at(made, data, regression.params | chain.params | first.params)
+    if abs(fit.log_likelihood - results.llf) > _APART * (1.0 + abs(results.llf)):
+        raise ValueError(
+            f"the log-likelihood of these parameters is {fit.log_likelihood:.6f} here and "
+            f"{results.llf:.6f} there, so that the model was not read as it is meant; please report it"
+        )
+    return fit
 
 
-def _data(name: str, y: np.ndarray, covariates: dict[str, np.ndarray], known: bool) -> Sequences:
-    """One sequence, with steps before it where first probabilities are known."""
-    lead = _LEAD if known else 0
+def _data(name: str, y: np.ndarray, covariates: dict[str, np.ndarray], lead: int) -> Sequences:
+    """One sequence, with so many steps before it."""
     table = pd.DataFrame({name: np.concatenate([np.full(lead, np.nan), y])})
-    beside = {key: np.concatenate([column[:1].repeat(lead), column]) for key, column in covariates.items()}
+    beside = {
+        key: np.concatenate([column[:1].repeat(lead), column]) for key, column in covariates.items()
+    }
     return sequences(table, covariates=beside or None)
 
 
@@ -111,6 +130,48 @@ def _regression(model: Any, values: np.ndarray) -> tuple[Emission, _Part]:
         params["shared_coefficients"] = coefficients[:1, common]
     covariates = {names[j]: design[:, j] for j in (*own, *common)}
     return emission, _Part(params, covariates=covariates)
+
+
+def _autoregression(model: Any, values: np.ndarray) -> tuple[Emission, _Part]:
+    """The emission and its parameters; what cannot be one is refused by name."""
+    design = np.zeros((1, 0)) if model.exog is None else np.asarray(model.exog, float)
+    if np.any(model.switching_coeffs):
+        raise ValueError(
+            "a MarkovAutoregression whose trend or exog switches depends on the states of order + 1 "
+            "steps, which an HMM here cannot; use switching_trend=False and switching_exog=False"
+        )
+    if design.shape[1] > 1 or _level(design, "exog") != (0 if design.shape[1] else None):
+        raise ValueError(
+            "a MarkovAutoregression with exog or a trend in time depends on their earlier values, which "
+            "an emission here cannot; use trend='c' or trend='n' without exog"
+        )
+    switches, by_state = set(map(bool, model.switching_ar)), bool(model.switching_variance)
+    if len(switches) > 1:
+        raise ValueError("switching_ar must be the same for all lags, got " + str(model.switching_ar))
+    own = switches == {True}
+    if by_state and own and model.order > 1:
+        raise ValueError(
+            "switching_variance of a MarkovAutoregression of order above 1 is read by the state of an "
+            "earlier step in statsmodels, so that its log-likelihood is that of another model"
+        )
+    emission = SwitchingAutoregression(
+        int(model.order),
+        weight="state" if own else "shared",
+        variance="state" if by_state else "shared",
+        mean="shared" if design.shape[1] else "zero",
+        weight_scale=None,
+        strength=0.0,
+    )
+
+    def of(purpose: str) -> np.ndarray:
+        states = range(int(model.k_regimes))
+        return np.array([values[list(model.parameters[k, purpose])] for k in states])
+
+    weight, variance = of("autoregressive"), of("variance")[:, 0]
+    params = {"weight": weight if own else weight[0], "variance": variance if by_state else variance[0]}
+    if design.shape[1]:
+        params["mean"] = of("exog")[0, 0] * design[0, 0]
+    return emission, _Part(params)
 
 
 def _level(design: np.ndarray, name: str) -> int | None:

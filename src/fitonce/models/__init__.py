@@ -27,6 +27,7 @@ from fitonce.models.emissions.counts import Binomial, Categorical, Poisson
 from fitonce.models.emissions.gaussian import Gaussian
 from fitonce.models.emissions.product import Product
 from fitonce.models.emissions.switching import SwitchingRegression
+from fitonce.models.emissions.switching_autoregression import SwitchingAutoregression
 from fitonce.models.hmm import HMM
 from fitonce.models.named import (
     ARHMM,
@@ -74,6 +75,7 @@ __all__ = [
     "PottsMixture",
     "Product",
     "StudentT",
+    "SwitchingAutoregression",
     "SwitchingRegression",
     "VonMises",
     "ZeroInflatedPoisson",

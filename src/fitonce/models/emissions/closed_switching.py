@@ -4,8 +4,8 @@ With the design z of a row, coefficients b of a state and channel, residual e = 
 
     log p = -e^2 / (2 v) - n / 2
 
-has the slopes z e / v by b and (e^2 / v - 1) / 2 by n, and the second derivatives -z z' / v, -z e / v and
--e^2 / (2 v). Channels are independent, and missing ones contribute nothing.
+has the slopes z e / v by b and (e^2 / v - 1) / 2 by n, and the second derivatives -z z' / v, -z e / v
+and -e^2 / (2 v). Channels are independent, and missing ones contribute nothing.
 """
 
 from __future__ import annotations

@@ -88,7 +88,11 @@ class SwitchingRegression(Emission):
     @property
     def in_common(self) -> tuple[str, ...]:
         """Names of parameters that all states share."""
-        named = {"mean": self.mean == "shared", COMMON: self.shared, "variance": self.variance == "shared"}
+        named = {
+            "mean": self.mean == "shared",
+            COMMON: self.shared,
+            "variance": self.variance == "shared",
+        }
         return tuple(name for name, common in named.items() if common)
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
@@ -150,11 +154,15 @@ class SwitchingRegression(Emission):
         )
         variance = np.asarray(params["variance"], float)
         variance = variance[None] if self.variance == "shared" else variance
-        variance = np.broadcast_to(variance.reshape(len(variance), -1), (shares.shape[1], flat.x.shape[1]))
+        variance = np.broadcast_to(
+            variance.reshape(len(variance), -1), (shares.shape[1], flat.x.shape[1])
+        )
         found = best_regressions(self._closed(flat), variance, shares, flat)
         if rows.x.ndim == 2:
             return found
-        return {name: value.squeeze(-2 if name in (OWN, COMMON) else -1) for name, value in found.items()}
+        return {
+            name: value.squeeze(-2 if name in (OWN, COMMON) else -1) for name, value in found.items()
+        }
 
     def _precision(self, x: Any, weights: Any, covariates: Any, counts: Any) -> Any:
         """(C, Q) of the prior of coefficients, in NumPy or JAX."""

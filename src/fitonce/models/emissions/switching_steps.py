@@ -1,4 +1,4 @@
-"""M steps of switching regressions: the best coefficients at current variances, then the best variances."""
+"""M steps of switching regressions: the best coefficients at current variances, then these."""
 
 from __future__ import annotations
 
