@@ -123,6 +123,15 @@ def _switching(seed=13):
     return fo.sequences(parts, covariates=known)
 
 
+def _memories(steps=160, seed=14):
+    """Around one mean, in one state with a long memory, in the other alternating."""
+    rng, x = np.random.default_rng(seed), np.ones(steps)
+    z = _states(rng, steps, 2, 0.9)
+    for t in range(1, steps):
+        x[t] = 1.0 + np.array([0.9, -0.7])[z[t]] * (x[t - 1] - 1.0) + 0.5 * rng.normal()
+    return x
+
+
 def _mixed(steps, columns=("calls", "x", "y", "turn"), seed=12):
     """Two numbers, an angle and a count that depends on a covariate; angles are missing now and then."""
     rng = np.random.default_rng(seed)
@@ -259,7 +268,7 @@ def entries() -> list[Entry]:
               _tagged(unknown=0.2), sequences=True, slow=True),
         Entry("autoregression", fo.models.ARHMM(2, 1), walk(60, seed=6)),
         Entry("switching-autoregression", fo.models.HMM(2, fo.models.SwitchingAutoregression(
-            1, variance="shared", scale=0.3)), walk(90, seed=6)[:, 0], slow=True),
+            1, variance="shared", scale=0.3)), _memories(), slow=True),
         Entry("neural-autoregression", fo.models.NeuralARHMM(
             2, 1, hidden=2, weight_scale=0.5), walk(60, seed=6), slow=True),
     ]  # fmt: skip
