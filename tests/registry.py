@@ -268,7 +268,7 @@ def entries() -> list[Entry]:
               _tagged(unknown=0.2), sequences=True, slow=True),
         Entry("autoregression", fo.models.ARHMM(2, 1), walk(60, seed=6)),
         Entry("switching-autoregression", fo.models.HMM(2, fo.models.SwitchingAutoregression(
-            1, variance="shared", scale=0.3)), _memories(), slow=True),
+            1, variance="shared", scale=0.3), stationary=True), _memories(), slow=True),
         Entry("neural-autoregression", fo.models.NeuralARHMM(
             2, 1, hidden=2, weight_scale=0.5), walk(60, seed=6), slow=True),
     ]  # fmt: skip
