@@ -171,6 +171,15 @@ def _switching(seed=13):
     return fo.sequences(parts, covariates=known)
 
 
+def _memories(steps=160, seed=14):
+    """Around one mean, in one state with a long memory, in the other alternating."""
+    rng, x = np.random.default_rng(seed), np.ones(steps)
+    z = _states(rng, steps, 2, 0.9)
+    for t in range(1, steps):
+        x[t] = 1.0 + np.array([0.9, -0.7])[z[t]] * (x[t - 1] - 1.0) + 0.5 * rng.normal()
+    return x
+
+
 def _mixed(steps, columns=("calls", "x", "y", "turn"), seed=12):
     """Two numbers, an angle and a count that depends on a covariate; angles are missing now and then."""
     rng = np.random.default_rng(seed)
@@ -274,6 +283,12 @@ def entries() -> list[Entry]:
         Entry("gaussian-regression", fo.models.HMM(2, fo.models.GaussianRegression(
             ["u0", "u1"], scale=0.3, coefficient_scale=None)),
               _regression(lambda rng, eta: rng.normal(5 * eta, 0.7)), slow=True),
+        Entry("switching-regression", fo.models.HMM(2, fo.models.SwitchingRegression(
+            ["u0"], ["u1"], variance="shared", scale=0.3, coefficient_scale=None)),
+              _regression(lambda rng, eta: rng.normal(5 * eta, 0.7)), slow=True),
+        Entry("switching-variance", fo.models.HMM(2, fo.models.SwitchingRegression(
+            ["u0"], mean="shared", coefficient_scale=None, strength=0.0), stationary=True),
+              _regression(lambda rng, eta: rng.normal(0.5, np.where(eta > 1.2, 3.0, 0.4))), slow=True),
         Entry("transition-regression", fo.models.HMM(
             2, "poisson", transition_covariates=["u0", "u1"]), _switching(), sequences=True),
         Entry("transition-regression-support", fo.models.HMM(
@@ -316,6 +331,8 @@ def entries() -> list[Entry]:
         Entry("crf-partial", fo.models.LinearChainCRF(support=_TURNS, scale=1.0),
               _tagged(unknown=0.2), sequences=True, slow=True),
         Entry("autoregression", fo.models.ARHMM(2, 1), walk(60, seed=6)),
+        Entry("switching-autoregression", fo.models.HMM(2, fo.models.SwitchingAutoregression(
+            1, variance="shared", scale=0.3), stationary=True), _memories(), slow=True),
         Entry("neural-autoregression", fo.models.NeuralARHMM(
             2, 1, hidden=2, weight_scale=0.5), walk(60, seed=6), slow=True),
     ]  # fmt: skip

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fitonce.bridges.crfsuite import from_crfsuite
     from fitonce.bridges.dynamax import from_dynamax
     from fitonce.bridges.hmmlearn import from_hmmlearn
+    from fitonce.bridges.statsmodels import from_statsmodels
     from fitonce.core.memory import MemoryLimitError
     from fitonce.core.parallel import Workers
     from fitonce.core.status import Outcome, Status
@@ -85,6 +86,7 @@ __all__ = [
     "from_crfsuite",
     "from_dynamax",
     "from_hmmlearn",
+    "from_statsmodels",
     "graph",
     "inexact_bound",
     "influence",
@@ -144,6 +146,7 @@ _WHERE = {
     "from_crfsuite": "fitonce.bridges.crfsuite",
     "from_dynamax": "fitonce.bridges.dynamax",
     "from_hmmlearn": "fitonce.bridges.hmmlearn",
+    "from_statsmodels": "fitonce.bridges.statsmodels",
     "graph": "fitonce.data.graph",
     "inexact_bound": "fitonce.analysis.early_stopping",
     "influence": "fitonce.analysis.influence",

@@ -30,6 +30,8 @@ from fitonce.models.emissions.gaussian import Gaussian
 from fitonce.models.emissions.linear_regression import LinearRegression
 from fitonce.models.emissions.mixture import GaussianMixture
 from fitonce.models.emissions.product import Product
+from fitonce.models.emissions.switching import SwitchingRegression
+from fitonce.models.emissions.switching_autoregression import SwitchingAutoregression
 from fitonce.models.hmm import HMM
 from fitonce.models.named import (
     ARHMM,
@@ -81,6 +83,8 @@ __all__ = [
     "PottsMixture",
     "Product",
     "StudentT",
+    "SwitchingAutoregression",
+    "SwitchingRegression",
     "VonMises",
     "ZeroInflatedPoisson",
 ]

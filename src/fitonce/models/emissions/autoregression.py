@@ -40,13 +40,13 @@ from fitonce.models.emissions.regression import (
 
 
 @dataclass(frozen=True)
-class Autoregression(Emission):
+class Lagged(Emission):
     """Lags of the data; a subclass models how a step depends on the `order` steps before it."""
 
     order: int
     noise: NoiseModel
 
-    traits = EmissionTraits(along_time=True, by_state=True, m_step=True, em_starts=True)
+    traits = EmissionTraits(along_time=True)
 
     def modelled(self, data: Sequences) -> Sequences:
         """The data with steps that are only conditioned on marked as such."""
@@ -104,6 +104,13 @@ class Autoregression(Emission):
         spread = np.sqrt(self.noise.per_state(params, len(params["initial"])))
         return means + spread[states][:, None] * rng.normal(size=means.shape)
 
+
+@dataclass(frozen=True)
+class Autoregression(Lagged):
+    """With regressions of each state, and closed forms."""
+
+    traits = EmissionTraits(along_time=True, by_state=True, m_step=True, em_starts=True)
+
     @abstractmethod
     def _closed(self, spread: float) -> ClosedRegression:
         """Closed forms for data of variance `spread`, which only the prior needs."""
@@ -136,7 +143,7 @@ class LinearAutoregression(Autoregression):
     traits = replace(Autoregression.traits, information=True)
 
     def __post_init__(self) -> None:
-        _check_order(self.order)
+        check_order(self.order)
         for name in ("weight_scale", "bias_scale"):
             value = getattr(self, name)
             if value is not None and not (is_number(value) and value > 0):
@@ -214,7 +221,7 @@ class NeuralAutoregression(Autoregression):
     traits = replace(Autoregression.traits, metric=True, strongly_nonquadratic=True)
 
     def __post_init__(self) -> None:
-        _check_order(self.order, 1)
+        check_order(self.order, 1)
         if not is_count(self.hidden):
             raise ValueError(f"hidden must be an integer of at least 1, got {self.hidden!r}")
         if not (is_number(self.weight_scale) and self.weight_scale > 0):
@@ -294,6 +301,7 @@ class NeuralAutoregression(Autoregression):
         return self.noise.log_density(rows.x.T - mean, params, rows)
 
 
-def _check_order(order: Any, least: int = 0) -> None:
+def check_order(order: Any, least: int = 0) -> None:
+    """Raise unless it is an integer of at least `least`."""
     if not is_count(order, least):
         raise ValueError(f"order must be an integer of at least {least}, got {order!r}")
