@@ -14,6 +14,7 @@ from benchmarks import (
     deadlock,
     dynamax_peers,
     estimator_checks,
+    examples,
     fails_safely,
     graphs,
     grid_search,
@@ -54,6 +55,7 @@ NAMES = {
     "best-of-many": best_of_many.main,
     "grid-search": grid_search.main,
     "estimator-checks": estimator_checks.main,
+    "examples": examples.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

@@ -387,3 +387,23 @@ def test_the_command_line_has_chains_with_covariates_and_durations(tmp_path):
     assert "durations must be one of negative-binomial, poisson or None, got 'gamma'" in " ".join(
         wrong.output.split()
     )
+
+
+def test_zeros_that_are_given_stay_zeros():
+    x = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0, 15.0], 30)).astype(float)
+    model = fo.models.PoissonHMM(3)
+    given = {
+        "initial": np.array([1.0, 0.0, 0.0]),
+        "transition": np.array([[0.9, 0.1, 0.0], [0.0, 0.9, 0.1], [0.0, 0.0, 1.0]]),
+        "rate": np.array([[2.0], [8.0], [15.0]]),
+    }
+    there = fo.fit_at(model, x, given)
+    np.testing.assert_array_equal(there.params["transition"], given["transition"])
+    assert np.array_equal(there.model.support, given["transition"] > 0)
+    fit = fo.fit(model, x, init=given, restarts=1)
+    assert fit.ok, fit.status
+    assert (fit.params["transition"][given["transition"] == 0] == 0).all()
+    left_right = fo.models.PoissonHMM(
+        3, support=given["transition"] > 0, initial_support=given["initial"] > 0
+    )
+    assert fit.value == pytest.approx(fo.fit(left_right, x).value, abs=1e-8)

@@ -303,7 +303,8 @@ def fit_at(
     memory_limit: float | str | None = None,
 ) -> Fit:
     """A `Fit` at given parameters, which are not changed. Its status says how far they are from
-    stationary. `lengths`, `kernel` and `memory_limit` are those of `fit`."""
+    stationary. Transitions and first states of an HMM that have probability zero there are impossible in
+    the model of the fit. `lengths`, `kernel` and `memory_limit` are those of `fit`."""
     started = time.perf_counter()
     return _result(stay(model, with_lengths(data, lengths), params, kernel), started)
 

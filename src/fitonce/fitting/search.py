@@ -78,7 +78,7 @@ class Searched(NamedTuple):
 def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     """Descend from each start, then take Newton steps from the best."""
     with stage("reading the data", how.progress):
-        objective = objective_of(model, data, how.kernel)
+        objective = objective_of(_with_zeros(model, init), data, how.kernel)
         hold_point(objective)
         points = starting_points(objective, init, how.seed)
         starts = list(islice(points, how.restarts or usual_starts(objective)))
@@ -103,6 +103,13 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     return Searched(objective, end, runs, pool, seconds)
 
 
+def _with_zeros(model: Any, params: Params | None) -> Any:
+    """The model in which what has probability zero in given parameters is impossible, where it can tell:
+    logarithms of zeros are no coordinates."""
+    tell = getattr(model, "with_zeros_of", None)
+    return model if tell is None or params is None else tell(params)
+
+
 def _prepare(objective: Objective, theta: np.ndarray) -> None:
     """Compile what F and its derivatives need, or load loops, so that `refit_seconds` does not include
     it. Loading takes a moment, which only counts where a fit does not take longer."""
@@ -114,7 +121,7 @@ def _prepare(objective: Objective, theta: np.ndarray) -> None:
 
 def stay(model: Any, data: Any, params: Params, kernel: Any) -> Searched:
     """Not a search: what there is at given parameters."""
-    objective = objective_of(model, data, kernel)
+    objective = objective_of(_with_zeros(model, params), data, kernel)
     hold_point(objective)
     end = finish(objective, objective.space.to_free(params), DEFAULT_TOLERANCE, 0)
     return Searched(objective, end, [], distinct([]).at_best(end.theta, np.nan, 0), float("nan"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -225,6 +225,19 @@ class HMM:
     def possible(self, name: str) -> np.ndarray:
         """Which entries of the initial or transition probabilities may be positive."""
         return self.chain.possible(name)
+
+    def with_zeros_of(self, params: Any) -> HMM:
+        """The same model, in which probabilities that are zero in `params` are impossible."""
+        given = {"initial": "initial_support", "transition": "support"}
+        zeros: dict[str, Any] = {}
+        for name, support in given.items():
+            value = as_numbers(params.get(name)) if isinstance(params, dict) else None
+            possible = self.possible(name)
+            if value is None or value.shape != possible.shape or name in self.chain.fixed:
+                continue
+            if (possible & (value == 0)).any():
+                zeros[support] = possible & (value != 0)
+        return replace(self, **zeros) if zeros else self
 
     def mean_moves(self, params: Params, prepared: Prepared) -> np.ndarray:
         """(K, K) transition probabilities, on average over the steps."""
