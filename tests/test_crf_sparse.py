@@ -10,7 +10,7 @@ from scipy import sparse
 import fitonce as fo
 from crfsuite_cases import data, sentences
 from fitonce.objectives.families import objective_of
-from fitonce.objectives.labels import changes, losses, second_derivatives, sparse_preconditioner
+from fitonce.objectives.labels import layout, second_derivatives, sparse_preconditioner
 
 CRF = fo.models.LinearChainCRF
 
@@ -21,8 +21,7 @@ def large(monkeypatch):
     monkeypatch.setattr(second_derivatives, "FORMED", 0)
     monkeypatch.setattr(second_derivatives, "_MATRIX", 0)
     monkeypatch.setattr("fitonce.objectives.labels.objective.FORMED", 0)
-    monkeypatch.setattr(changes, "_SLOPES", 0)
-    monkeypatch.setattr(losses, "_THETAS", 0)
+    monkeypatch.setattr(layout, "WIDE", 0)
 
 
 def dense(read):

@@ -258,6 +258,8 @@ class Batches:
         size = int(np.clip(self.size / per_fold, 1, most))
         if isinstance(self.parallel, Workers) and not self.given:
             size = min(size, -(-len(which) // (2 * self.parallel.n)))
+        if not self.objective.traits.formed:  # so large that padding is most of the work of few folds
+            size = min(size, len(which))
         need = size * per_fold * self.objective.bytes_per_fold
         if not (self.objective.traits.cheap_rows and need <= SMALL_BYTES):
             while size > _FEW and len(which) <= size // 4:  # few folds are left: less padding

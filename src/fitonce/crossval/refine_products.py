@@ -20,6 +20,7 @@ from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.newton_cg import Ends, newton_cg, newton_cg_afresh
 
 _TOLERANCE = 1e-7  # standard errors
+_TOLERANCE_OF_MANY = 1e-5  # the same where H is not formed, and every digit takes dozens of products
 _FAR = 1.0  # standard errors: beyond, a quadratic model of the fold's objective is a guess
 _NEAR = 0.01  # standard errors: closer than this, Newton steps replace L-BFGS
 _MOST_SECANTS = 300
@@ -43,19 +44,24 @@ def fold_solve(
 
 
 def refine_by_products(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
-    """Take the folds `which` to their certified optima, in place, a batch at a time."""
-    for start in range(0, len(which), batches.size):
+    """Take the folds `which` to their certified optima, in place, a batch at a time; one by one where
+    what is known at a fold's parameters, for the next product, is large."""
+    size = batches.size if batches.objective.traits.formed else 1
+    for start in range(0, len(which), size):
         if batches.spent():
             for fold in which[start:]:
                 state.status[fold] = out_of_budget(state.distances[fold])
                 state.rungs[fold] = Rung.REFINE
             return
-        _refine(batches, state, which[start : start + batches.size], curve)
+        _refine(batches, state, which[start : start + size], curve)
 
 
 def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
-    far = which[~(state.distances[which] < _FAR)]
-    if far.size and not batches.objective.traits.strongly_nonquadratic:
+    traits = batches.objective.traits
+    # Of a convex objective with many parameters products cost less than gradients, and go as far.
+    secants = not (traits.strongly_nonquadratic or (traits.convex and not traits.formed))
+    far = which[~(state.distances[which] < _FAR)] if secants else which[:0]
+    if far.size:
         state.thetas[far] = batched_lbfgs(
             lambda t, rows: batches.values_and_gradients(t, far[rows]),
             lambda v, rows: _precondition(curve, batches, v, far[rows]),
@@ -69,7 +75,7 @@ def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvatur
         lambda t, v, rows: batches.products(t, v, which[rows]),
         lambda v, rows: _precondition(curve, batches, v, which[rows]),
         state.thetas[which],
-        tolerance=_TOLERANCE,
+        tolerance=_tolerance(batches),
         most_steps=_TOGETHER if batches.objective.traits.blocks else _MOST_STEPS,
         spent=batches.spent,
     )
@@ -107,13 +113,17 @@ def _continue_alone(batches: Batches, fold: np.intp, ends: Ends, row: np.intp) -
         lambda t, v, _: batches.products(t, v, number),
         lambda place: objective.preconditioner(place, weights),
         ends.thetas[row],
-        tolerance=_TOLERANCE,
+        tolerance=_tolerance(batches),
         most_steps=_MOST_ALONE,
         spent=batches.spent,
     )
     end.products[0] += ends.products[row]
     for column, new in zip(ends, end, strict=True):
         column[row] = new[0]
+
+
+def _tolerance(batches: Batches) -> float:
+    return _TOLERANCE if batches.objective.traits.formed else _TOLERANCE_OF_MANY
 
 
 def _precondition(

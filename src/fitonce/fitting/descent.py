@@ -19,6 +19,7 @@ from fitonce.objectives.base import Objective
 
 _MOST_ITERATIONS = 500
 _BEFORE_NEWTON = 100  # iterations where a Hessian costs only a few gradients, so that Newton is faster
+_BEFORE_PRODUCTS = 40  # where Newton's method by products has a good preconditioner
 _MOST_OF_MANY = 3000  # iterations with many parameters
 _MOST_EM = 200
 _GAIN = 0.1  # nats: EM stops at an iteration that gains less
@@ -107,6 +108,8 @@ def _side_by_side(objective: Objective, starts: list[np.ndarray], most: int | No
 def _usual_iterations(objective: Objective) -> int:
     """Of L-BFGS."""
     traits = objective.traits
+    if not traits.formed:
+        return _BEFORE_PRODUCTS
     if traits.closed_form_hessian:
         return _BEFORE_NEWTON
     # For networks, gradients do more than H.

@@ -24,6 +24,7 @@ _MOST_STEPS = 60
 _MOST_PRODUCTS = 100
 _FAR_PRODUCTS = 40  # far from the optimum: a better direction is not worth more
 _MOST_HALVINGS = 20
+_ENOUGH = 0.3  # of the tolerance
 _FRESH = 10  # steps after which a preconditioner is out of date
 _AHEAD = 10.0  # radius of a first step, in lengths of the preconditioned gradient
 _KEPT, _BROKEN = 0.75, 0.25  # actual over predicted decrease: radii grow above, shrink below
@@ -103,7 +104,8 @@ def newton_cg(
         if active.size == 0:
             break
         before, still = place.some(active), guess <= tolerance
-        tolerances = np.clip(1e-2 * guess, 1e-5, 0.1)
+        tolerances = np.clip(1e-2 * guess, 1e-5, 0.1)  # but no more digits than the tolerance needs
+        tolerances = np.maximum(tolerances, np.minimum(_ENOUGH * tolerance / guess, _ENOUGH))
         most = _MOST_PRODUCTS if (guess < 1.0).any() else _FAR_PRODUCTS
         found = _solved(products, precondition, before, active, still, radii[active], tolerances, most)
         used[active] += found.iterations

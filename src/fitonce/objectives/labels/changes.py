@@ -11,8 +11,6 @@ from fitonce.objectives.base import ValuesAndSlopes
 from fitonce.objectives.labels.layout import LabelLayout
 from fitonce.objectives.labels.native import NativeChains
 
-_SLOPES = 2**26  # bytes of slopes of single terms
-
 
 class Changes(NamedTuple):
     """Terms of some folds' objectives: coefficient times log N of a sequence with some labels known.
@@ -127,8 +125,7 @@ def summed(layout: LabelLayout, thetas: np.ndarray, terms: Changes) -> ValuesAnd
     slopes (F, D). Slopes of single terms are only made where they are few and small."""
     values, slopes = np.zeros(len(thetas)), np.zeros(thetas.shape)
     chains = layout.chains
-    large = 8 * len(terms.fold) * thetas.shape[1] > _SLOPES
-    if large and terms.weights is None and isinstance(chains, NativeChains):
+    if layout.is_wide(len(terms.fold)) and terms.weights is None and isinstance(chains, NativeChains):
         for fold in np.unique(terms.fold):
             values[fold], slopes[fold] = _sum_of_fold(layout, thetas[fold], terms.of(fold))
         return values, slopes

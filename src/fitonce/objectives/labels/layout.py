@@ -15,6 +15,8 @@ from fitonce.objectives.labels.buckets import Buckets, in_buckets
 from fitonce.objectives.labels.design import Design, design_of
 from fitonce.objectives.labels.native import NativeChains
 
+WIDE = 2**24  # bytes
+
 
 @dataclass(frozen=True, eq=False)
 class LabelLayout:
@@ -31,6 +33,11 @@ class LabelLayout:
     chains: NativeChains | Buckets
     design: Design
     scores: np.ndarray | None
+
+    def is_wide(self, rows: int) -> bool:
+        """Whether slopes or parameters of so many rows are better not made, but summed at once."""
+        places = self.design.width * len(self.data.tags) if self.design.is_sparse else 0
+        return 8 * rows * max(self.chains.program.space.size, places) > WIDE
 
     @cached_property
     def sequence(self) -> np.ndarray:

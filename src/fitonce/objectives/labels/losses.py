@@ -12,8 +12,6 @@ from fitonce.objectives.labels.changes import evaluate, weights_in_grid
 from fitonce.objectives.labels.layout import LabelLayout
 from fitonce.objectives.labels.native import NativeChains
 
-_THETAS = 2**26  # bytes of parameters that are repeated for every sequence
-
 
 def of_labels(
     layout: LabelLayout, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
@@ -27,7 +25,7 @@ def of_labels(
     losses = np.empty(len(index))
     order = np.argsort(row, kind="stable")
     starts = np.searchsorted(row[order], np.arange(pairs.shape[1] + 1))
-    for rows, theta in _by_fold(pairs[0], thetas):
+    for rows, theta in _by_fold(layout, pairs[0], thetas):
         for some, logs in layout.chains.log_marginals(theta, pairs[1][rows], labels[rows]):
             for place, pair in enumerate(rows[some]):
                 here = order[starts[pair] : starts[pair + 1]]
@@ -36,10 +34,12 @@ def of_labels(
     return losses.reshape(scored.shape)
 
 
-def _by_fold(fold: np.ndarray, thetas: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _by_fold(
+    layout: LabelLayout, fold: np.ndarray, thetas: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Rows of folds (R,) and their thetas (n, D): of all folds at once or, where parameters are many, of
     one after the other, whose theta is not repeated in memory."""
-    if 8 * len(fold) * thetas.shape[1] <= _THETAS:
+    if not layout.is_wide(len(fold)):
         yield np.arange(len(fold)), thetas[fold]
         return
     for number in np.unique(fold):
@@ -51,7 +51,7 @@ def values_of_sequences(layout: LabelLayout, thetas: np.ndarray, scored: np.ndar
     """(F, M): -log p(z_n | x_n) of the sequences `scored` (F, M), at thetas (F, D)."""
     fold, sequences = np.repeat(np.arange(len(scored)), scored.shape[1]), scored.ravel()
     found, chains = np.empty(scored.size), layout.chains
-    for rows, theta in _by_fold(fold, thetas):
+    for rows, theta in _by_fold(layout, fold, thetas):
         if isinstance(chains, NativeChains) and theta.strides[0] == 0:  # no slopes
             known = layout.labels[sequences[rows]]
             at = (theta[0], sequences[rows])

@@ -10,12 +10,12 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from threading import local
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 
+from fitonce.core.parallel import cores
 from fitonce.data.labelled import UNKNOWN
 from fitonce.engines import native_chain_logs as logs_engine
 from fitonce.objectives.base import LinearMap, Program, ValuesAndSlopes
@@ -38,6 +38,14 @@ _TOGETHER = 256  # rows whose marginals are computed together
 _BYTES = 2**26  # of slopes of single rows at a time
 
 
+class _Kept:
+    """Results at the latest parameters, for all threads: each attribute is replaced as a whole."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[np.ndarray, Chains, LabelConditionals]] = []
+        self.totals: tuple[Any, ...] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class NativeChains:
     """All sequences, one after the other.
@@ -55,13 +63,13 @@ class NativeChains:
     design: Design
     scores: np.ndarray | None
     lengths: np.ndarray
-    _last: local = field(init=False, repr=False, default_factory=local)
+    _kept: _Kept = field(init=False, repr=False, default_factory=_Kept)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_last"}
+        return {name: value for name, value in self.__dict__.items() if name != "_kept"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _last=local())  # threads of another process have seen nothing
+        self.__dict__.update(state, _kept=_Kept())  # another process has seen nothing
 
     @property
     def longest(self) -> int:
@@ -131,10 +139,10 @@ class NativeChains:
         """
         values, slopes = np.empty(len(thetas)), np.empty(thetas.shape)
         for fold, theta in enumerate(thetas):
-            held = getattr(self._last, "totals", None)  # many folds begin where the full fit is
+            held = self._kept.totals  # many folds begin where the full fit is
             if held is None or not all(map(np.array_equal, held[:2], (theta, coefficients))):
                 found = self._total(self.chains(theta), coefficients, labels)
-                held = self._last.totals = (theta.copy(), coefficients, *found)
+                held = self._kept.totals = (theta.copy(), coefficients, *found)
             values[fold], slopes[fold] = held[2:]
         return values, slopes
 
@@ -244,12 +252,14 @@ class NativeChains:
         return self._products(chains, conditionals(chains), directions, coefficients)
 
     def _point(self, theta: np.ndarray) -> tuple[Chains, LabelConditionals]:
-        """Of all sequences; kept for the next product of this thread."""
-        held = getattr(self._last, "held", None)
-        if held is None or not np.array_equal(held[0], theta):
-            chains = self.chains(theta)
-            held = self._last.held = (np.array(theta), chains, conditionals(chains))
-        return held[1], held[2]
+        """Of all sequences; kept for the next products, of one fold for each core."""
+        for point in self._kept.points:
+            if np.array_equal(point[0], theta):
+                return point[1], point[2]
+        chains = self.chains(theta)
+        point = (np.array(theta), chains, conditionals(chains))
+        self._kept.points = [point, *self._kept.points[: cores() - 1]]
+        return point[1], point[2]
 
     def _products(
         self, chains: Chains, known: LabelConditionals, directions: np.ndarray, coefficients: np.ndarray

@@ -18,10 +18,10 @@ from fitonce.engines import native_sparse as engine
 from fitonce.objectives.base import LinearMap
 from fitonce.objectives.labels.native_passes import Chains, LabelConditionals
 
-_BLOCK = 2000  # parameters in the block
+_BLOCK = 1000  # parameters in the block
 _STEEP = 2.0  # times the precision of the prior: parameters with less curvature are not in the block
-_CERTAIN = 1e-6  # steps whose tag is as certain as this bend nothing
-_DOUBTFUL, _STEPS = 0.1, 20000  # steps whose tag is not certain: with more, a part stands for all
+_CERTAIN = 1e-5  # steps whose tag is as certain as this bend nothing
+_DOUBTFUL, _STEPS = 0.1, 4000  # steps whose tag is not certain: with more, a part stands for all
 
 
 def sparse_preconditioner(
