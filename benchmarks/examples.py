@@ -10,9 +10,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from reproduce.cases import machine
+
 from fitonce.cli.choices import named_models
 from fitonce.cli.examples import example_of
-from reproduce.cases import machine
 
 _CODE = """
 import sys
