@@ -161,7 +161,7 @@ def _regression(sample, steps=90, positive=False, seed=11):
 def _switching(seed=13):
     """Counts of two states; a covariate makes changes from one to the other likely, another does not."""
     rng, parts, known = np.random.default_rng(seed), [], []
-    for steps in (40, 25, 1, 50, 34):
+    for steps in (70, 55, 1, 90, 64):
         u, z = rng.normal(size=(steps, 2)), np.zeros(steps, int)
         for t in range(1, steps):
             z[t] = z[t - 1] ^ (rng.random() < 1 / (1 + np.exp(2.0 - 1.5 * u[t, 0])))

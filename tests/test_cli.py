@@ -298,6 +298,7 @@ SHARES = fo.sequences([(1.0 + np.arange(40.0) % 3) / 5, (1.0 + np.arange(30.0) %
 DATA_OF = {
     **dict.fromkeys(("gamma-hmm", "log-normal-hmm", "beta-hmm", "exponential-hmm"), SHARES),
     "bernoulli-hmm": fo.sequences([np.arange(40.0) % 2, np.arange(30.0) % 2]),
+    "multinomial-hmm": fo.sequences(np.stack([np.arange(40.0) % 3, 5.0 + np.arange(40) % 2], 1)),
 }
 FOUND = {"edges": GRAPH, "exposure": np.full(6, 5.0)}
 OTHER = {"states": 3, "order": 2, "beta": "0.5", "steps_per_day": 12}

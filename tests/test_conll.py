@@ -219,7 +219,7 @@ def test_integers_are_the_same_tags_where_nan_makes_them_floats():
          r"every token must have the same number of features, got \[2, 3\]"),
         ([np.zeros(3)], [["a"] * 3], {},
          r"features of sequence 0 must have shape \(tokens, features\), got \(3,\)"),
-        ([[["x", "y"]]], [["a"]], {}, "features of sequence 0 must be numbers, got list"),
+        ([[[1.0, "y"]]], [["a"]], {}, "features of sequence 0 must be numbers, got list"),
         ([], [], {}, "features must hold at least one sequence, got none"),
         (np.zeros((3, 2)), [["a"] * 3], {}, "list with an entry per sequence, got a single table"),
         (7, [["a"]], {}, "features must be a list with an entry per sequence, got int"),

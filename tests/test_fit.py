@@ -235,7 +235,7 @@ MODELS = [
     (lambda: fo.models.PoissonHMM(2, shape=-1.0), "the Poisson prior must be a positive shape"),
     (
         lambda: fo.models.CategoricalHMM(2, 3, concentration=0.0),
-        "concentration must be a positive number, got 0",
+        "concentration must be a positive number or 3 of them, got 0",
     ),
     (lambda: fo.models.EventCounts(288, a_prior=(0.0, 1.0)), "a_prior must be a positive shape"),
     (lambda: fo.models.EventCounts(288, first_day=0.5), "first_day must be an integer from 0 to 6"),

@@ -9,7 +9,11 @@ from scipy import stats
 import fitonce as fo
 from registry import entries
 
-HMMS = {entry.name: entry for entry in entries() if isinstance(entry.model, fo.models.HMM)}
+HMMS = {
+    entry.name: entry
+    for entry in entries()
+    if isinstance(entry.model, fo.models.HMM) and entry.name != "multinomial"  # without trials
+}
 COUNTS = np.random.default_rng(0).poisson(np.repeat([2.0, 9.0, 2.0, 9.0], 50)).astype(float)
 
 

@@ -28,7 +28,7 @@ def test_an_imported_fit_is_cross_validated_and_forecast():
     exact = fo.cross_validate(fit, folds, method="exact", optima=0)
     np.testing.assert_allclose(auto.folds["loss"], exact.folds["loss"], atol=1e-3)
     ahead = fit.forecast(3, covariates=np.zeros((3, 2)), n=4000)
-    shares = fit.posterior()[-1] @ np.linalg.matrix_power(fit.params["transition"], 3)
+    shares = np.asarray(fit.posterior())[-1] @ np.linalg.matrix_power(fit.params["transition"], 3)
     expected = shares @ fit.params["mean"][:, 0]
     assert ahead.mean[-1, 0] == pytest.approx(expected, abs=0.1)
 

@@ -81,6 +81,12 @@ def example_of(name: str) -> Example:
         return _of_sites(name, "exposure" in taken)
     options = {"states": "2"} if "states" in taken else {}
     options |= {"steps-per-day": "4"} if "steps_per_day" in taken else {}
+    if name == "multinomial-hmm":
+        rng = np.random.default_rng(0)
+        shares = np.where(_BUSY[:, None] == 1, [0.1, 0.3, 0.6], [0.6, 0.3, 0.1])
+        votes = np.array([rng.multinomial(12, share) for share in shares])
+        table = {"day": _DAY, "yes": votes[:, 0], "unsure": votes[:, 1], "no": votes[:, 2]}
+        return Example({"votes.csv": _csv(table)}, options)
     wanted = [_USUAL[name]] if name in _USUAL else list(_COLUMNS)
     for column in wanted:  # a model that was registered elsewhere gets the first that it takes
         example = Example({f"{column}.csv": _csv({"day": _DAY, column: _drawn(column)})}, options)

@@ -59,7 +59,7 @@ def refine_by_products(batches: Batches, state: Descent, which: np.ndarray, curv
 def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvature) -> None:
     traits = batches.objective.traits
     # Of a convex objective with many parameters products cost less than gradients, and go as far.
-    secants = not (traits.strongly_nonquadratic or (traits.convex and not traits.formed))
+    secants = not (traits.strongly_nonquadratic or _is_sure(batches))
     far = which[~(state.distances[which] < _FAR)] if secants else which[:0]
     if far.size:
         state.thetas[far] = batched_lbfgs(
@@ -78,6 +78,7 @@ def _refine(batches: Batches, state: Descent, which: np.ndarray, curve: Curvatur
         tolerance=_tolerance(batches),
         most_steps=_TOGETHER if batches.objective.traits.blocks else _MOST_STEPS,
         spent=batches.spent,
+        convex=_is_sure(batches),
     )
     unfinished = ~ends.done & np.isfinite(ends.values) & batches.objective.traits.blocks
     for row in np.flatnonzero(unfinished):
@@ -116,10 +117,17 @@ def _continue_alone(batches: Batches, fold: np.intp, ends: Ends, row: np.intp) -
         tolerance=_tolerance(batches),
         most_steps=_MOST_ALONE,
         spent=batches.spent,
+        convex=_is_sure(batches),
     )
     end.products[0] += ends.products[row]
     for column, new in zip(ends, end, strict=True):
         column[row] = new[0]
+
+
+def _is_sure(batches: Batches) -> bool:
+    """Whether the objective is convex, and so large that no more is done than that needs."""
+    traits = batches.objective.traits
+    return traits.convex and not traits.formed
 
 
 def _tolerance(batches: Batches) -> float:

@@ -147,6 +147,7 @@ def _descend(objective: Objective, theta: np.ndarray, tolerance: float, max_step
         theta,
         tolerance=tolerance,
         most_steps=_BY_PRODUCTS * max_steps,
+        convex=objective.least_curvature is not None and not objective.traits.formed,
     ).thetas[0]
 
 

@@ -70,6 +70,7 @@ def newton_cg(
     most_steps: int = _MOST_STEPS,
     radii: np.ndarray | None = None,
     spent: Callable[[], bool] = lambda: False,
+    convex: bool = False,
 ) -> Ends:
     """From thetas (F, D) to each fold's minimum.
 
@@ -82,6 +83,7 @@ def newton_cg(
         most_steps: of Newton's method.
         radii: of earlier `Ends`, to continue from them.
         spent: whether the budget is spent; folds then stay where they are.
+        convex: whether no direction can be flat: then steps have only those digits that are needed.
     """
     place, active = start_at(evaluate, thetas)
     thetas, values, gradients = place
@@ -104,8 +106,9 @@ def newton_cg(
         if active.size == 0:
             break
         before, still = place.some(active), guess <= tolerance
-        tolerances = np.clip(1e-2 * guess, 1e-5, 0.1)  # but no more digits than the tolerance needs
-        tolerances = np.maximum(tolerances, np.minimum(_ENOUGH * tolerance / guess, _ENOUGH))
+        tolerances = np.clip(1e-2 * guess, 1e-5, 0.1)
+        if convex:
+            tolerances = np.maximum(tolerances, np.minimum(_ENOUGH * tolerance / guess, _ENOUGH))
         most = _MOST_PRODUCTS if (guess < 1.0).any() else _FAR_PRODUCTS
         found = _solved(products, precondition, before, active, still, radii[active], tolerances, most)
         used[active] += found.iterations
@@ -224,6 +227,7 @@ def newton_cg_afresh(
     tolerance: float,
     most_steps: int,
     spent: Callable[[], bool] = lambda: False,
+    convex: bool = False,
 ) -> Ends:
     """The same for one fold, theta (D,), with a new preconditioner every few steps: `renew` maps a theta
     to an approximate inverse of H there."""
@@ -239,6 +243,7 @@ def newton_cg_afresh(
             most_steps=min(_FRESH, left),
             radii=radii,
             spent=spent,
+            convex=convex,
         )
         still = np.array_equal(end.thetas[0], theta)
         theta, radii, left = end.thetas[0], end.radii, left - _FRESH

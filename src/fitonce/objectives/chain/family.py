@@ -71,12 +71,12 @@ def _with_chain(model: NamedModel) -> NamedModel:
 
     def make(options: Mapping[str, Any], data: Any) -> HMM:
         made: HMM = model.make(options, data)
-        lasting = options[_DURATIONS.name]
+        moves, lasting, stages = (options.get(one.name, one.default) for one in _OF_CHAIN)
         return replace(
             made,
-            transition_covariates=_joined(options[_MOVES.name]),
-            durations=None if lasting == "geometric" else lasting,
-            stages=options[_STAGES.name],
+            transition_covariates=_joined(moves),
+            durations=None if lasting == _DURATIONS.default else lasting,
+            stages=stages,
         )
 
     return replace(model, make=make, options=(*model.options, *_OF_CHAIN))
