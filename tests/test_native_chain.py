@@ -307,9 +307,11 @@ MODELS |= {
     "integer walk": (fo.models.ARHMM(2, 1), [np.round(x) for x in two_channels()]),
     "known rate": (fo.models.HMM(2, Poisson(), frozen={"rate": [[2.0], [9.0]]}), counts()),
 }
-every_model = pytest.mark.parametrize("name", MODELS)
 # Programs of JAX take most of the time here: the fast tests have one model of each kind.
 _FAST = ("poisson", "diag", "full", "zeros", "autoregression", "known rate")
+every_model = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in _FAST else [pytest.mark.slow]) for n in MODELS]
+)
 combinations = [
     pytest.param(name, scheme, id=f"{name}-{scheme}", marks=[pytest.mark.slow] if slow else [])
     for name in MODELS
