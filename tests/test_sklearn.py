@@ -200,3 +200,21 @@ def test_scikit_learns_own_checks_pass_where_they_apply():
     shown = re.findall(r"scikit-learn (\d+\.\d+\.\d+)\)", page)
     if shown == [sklearn.__version__]:  # others may have other checks
         assert "\n".join(estimator_checks.rows(found)) in page
+
+
+def test_other_data_and_settings_need_another_fit():
+    rng = np.random.default_rng(0)
+    words = [[{"a": 1.0}, {"b": 1.0}], [{"b": 1.0}, {"a": 1.0}]] * 4
+    others = [[{"a": 1.0}, {"c": 1.0}], [{"c": 1.0}, {"b": 1.0}]] * 4
+    tags = [["x", "y"], ["y", "x"]] * 4
+    estimator = fo.sklearn.Estimator(fo.models.LinearChainCRF()).fit(words, tags)
+    assert np.isfinite(estimator.score(others[:2], tags[:2]))  # attributes that were never seen
+    again = estimator.cross_validate(others, tags, cv=2)
+    fresh = fo.sklearn.Estimator(fo.models.LinearChainCRF()).cross_validate(others, tags, cv=2)
+    assert again.estimate == fresh.estimate
+    heat = rng.normal(size=80)
+    table = pd.DataFrame({"x": rng.poisson(np.exp(1 + heat)), "heat": heat})
+    model = fo.models.HMM(1, fo.models.PoissonRegression(["heat"]))
+    known = fo.sklearn.Estimator(model, covariates="heat").fit(table)
+    moved = known.cross_validate(table.assign(heat=heat[::-1]), cv=2)
+    assert moved.estimate > known.cross_validate(table, cv=2).estimate + 0.1

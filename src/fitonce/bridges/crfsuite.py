@@ -105,6 +105,8 @@ class _Stored(NamedTuple):
 
 def _read(path: Path) -> _Stored:
     """The features and names in a model file of CRFsuite (`crf1d_model.c`)."""
+    if not path.is_file():
+        raise ValueError(f"there is no model file {path.name}")
     content = path.read_bytes()
     if len(content) < _HEADER.size or content[:4] != b"lCRF":
         raise ValueError(f"{path.name} must be a model file of CRFsuite, which begins with lCRF")

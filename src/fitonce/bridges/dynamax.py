@@ -85,7 +85,7 @@ def _kind_of(model: Any) -> str:
         raise ValueError(f"from_dynamax reads {', '.join(READERS)}, got {order[0]}")
     wanted = _COMPONENTS | {"emission_component": f"{kind}Emissions"}
     for attribute, component in wanted.items():
-        found = type(getattr(model, attribute)).__name__
+        found = type(getattr(model, attribute, None)).__name__
         if found != component:
             raise ValueError(f"the {attribute} of a {kind} must be a {component}, got {found}")
     return kind

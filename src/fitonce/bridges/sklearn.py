@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from fitonce.crossval.cross_validate import cross_validate
+from fitonce.data.attributes import are_attributes
 from fitonce.data.labelled import labelled
 from fitonce.data.sequences import Collection, sequences
 from fitonce.fitting.fit import Fit, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.folds import Folds, from_splitter
-from fitonce.objectives.families import family_of, objective_of
+from fitonce.objectives.families import family_of
 from fitonce.objectives.schemes import Structures
 from fitonce.results.result import CVResult
 
@@ -71,6 +73,7 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
     def fit(self, X: Any, y: Any = None) -> Estimator:
         """Fit the model; y only for models of labels."""
         self.fit_ = self._fitted(self._read(X, y, reset=True))
+        self.fitted_with_ = self._settings
         return self
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -134,9 +137,9 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
             **how: for `fo.cross_validate`: `method`, `loss`, `tolerance` and so on.
         """
         data = self._clone()._read(X, y, reset=True)
-        known = getattr(self, "fit_", None)
-        if known is None or known.model != self.model or known.data.fingerprint != data.fingerprint:
-            known = self._fitted(data)
+        known: Any = getattr(self, "fit_", None)
+        same = known is not None and self.fitted_with_ == self._settings and _alike(known.data, data)
+        known = known if same else self._fitted(data)
         if not isinstance(cv, Folds):
             over = "sequences" if _is_list(X) or self._labels else "sites"
             cv = from_splitter(check_cv(cv), data, over=over, groups=groups)  # type: ignore[arg-type]
@@ -174,6 +177,11 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
         except ValueError:  # not a model: fit will say so
             return False
 
+    @property
+    def _settings(self) -> tuple[Any, ...]:
+        """What a fit depends on, besides the data."""
+        return self.model, self.restarts, self.seed, self.optima
+
     def _clone(self) -> Estimator:
         """The same parameters without what was learned."""
         return type(self)(**self.get_params(deep=False))
@@ -183,7 +191,8 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
 
     def _log_probabilities(self, data: Any) -> np.ndarray:
         """(N,) of the labels of whole sequences, given their features."""
-        along = objective_of(self.fit_.model, data).with_scheme(Structures())
+        objective: Any = self.fit_.objective
+        along = objective.on(data).with_scheme(Structures())
         everyone = np.arange(len(along.base))[None]
         return -along.pointwise_losses(self.fit_.theta[None], along.base[None], everyone)[0]
 
@@ -198,9 +207,14 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
         if self._labels:
             if y is None:
                 raise ValueError(f"{type(self.model).__name__} requires y, the labels, got None")
-            return labelled(X, y, tags=None if reset else self.fit_.data.tags)
+            known: Any = None if reset else self.fit_.data
+            named = known is not None and are_attributes(list(X))
+            return labelled(
+                X, y, tags=None if known is None else known.tags,
+                attributes=known.attributes if named else None,
+            )  # fmt: skip
         data = X if _is_list(X) else self._one(X, reset)
-        read = sequences(data, covariates=None if self.covariates is None else list(self.covariates))
+        read = sequences(data, covariates=self.covariates)
         if _is_list(X):
             self._expect(read, reset)
         return read
@@ -261,3 +275,23 @@ def _changed(value: Any, changes: Mapping[str, Any]) -> Any:
     for name, some in below.items():
         own[name] = _changed(own.get(name, getattr(value, name)), some)
     return replace(value, **own)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two data sets are the same in all that they hold."""
+    return type(one) is type(other) and all(
+        _same(getattr(one, part.name), getattr(other, part.name)) for part in fields(one)
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    if all(map(sparse.issparse, (one, other))):
+        first, second = one.tocoo(), other.tocoo()
+        return first.shape == second.shape and not (first != second).nnz
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other, equal_nan=one.dtype.kind == "f" and other.dtype.kind == "f")
+    if isinstance(one, pd.Index) and isinstance(other, pd.Index):
+        return one.equals(other)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(type(one) is type(other) and one == other)

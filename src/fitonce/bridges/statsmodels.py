@@ -16,7 +16,7 @@ from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.emissions.base import Emission
 from fitonce.models.emissions.switching import SwitchingRegression
 from fitonce.models.emissions.switching_autoregression import SwitchingAutoregression
-from fitonce.models.hidden.stationary import is_unichain
+from fitonce.models.hidden.stationary import is_irreducible
 from fitonce.models.hmm import HMM
 
 _KINDS = ("MarkovRegression", "MarkovAutoregression")
@@ -190,7 +190,7 @@ def _plain(results: Any) -> _Part:
     """Transition probabilities that are the same at every step; theirs are from column to row."""
     moves = np.asarray(results.regime_transition, float)[..., 0].T
     without = np.where(moves < _NOTHING, 0.0, moves)
-    if is_unichain(without > 0):
+    if is_irreducible(without > 0):
         moves = without / without.sum(1, keepdims=True)
     support = None if (moves > 0).all() else moves > 0
     return _Part({"transition": moves}, {"support": support})

@@ -50,7 +50,7 @@ def zero_probabilities(fit: Fit) -> pd.DataFrame:
     theta = objective.space.to_free(params | {"probability": near})
     slopes = objective.gradients(theta[None], objective.base[None])[0].reshape(*zero.shape[:-1], -1)
     by_entry = np.concatenate([slopes, -slopes.sum(-1, keepdims=True)], -1) / near
-    states = fit.posterior()[fit.objective.base > 0].sum(0)
+    states = fit.objective.state_probabilities(fit.theta)[fit.objective.base > 0].sum(0)
     above = np.broadcast_to(np.asarray(emission.concentration) > 1.0, zero.shape)
     places = np.argwhere(zero)
     rows = [(f"probability[{','.join(map(str, at))}]", by_entry[tuple(at)]) for at in places]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from fitonce.results.saving import pack_array, pack_words, to_array, to_word, to_words
 
@@ -50,6 +51,10 @@ def encoded(value: Any) -> Any:
         array = np.asarray(value)
         if array.dtype.kind in "biuf":
             return {"array": pack_array(array)}
+    elif sparse.issparse(value):
+        rows: Any = sparse.csr_array(value)  # type: ignore[call-overload]
+        parts = (rows.data, rows.indices, rows.indptr, np.array(rows.shape))
+        return {"sparse": [encoded(part) for part in parts]}
     elif is_dataclass(value) and type(value).__module__.startswith(_HOMES):
         return {"is": type(value).__name__, **_of_fields(value)}
     raise NotPlainError(f"a {type(value).__name__}")
@@ -82,6 +87,11 @@ def decoded(found: Any) -> Any:
         raise ValueError(f"it has an entry of unknown kind, {sorted(found)[:3]}")
     ((kind, content),) = found.items()
     return _READERS[kind](content)
+
+
+def _to_sparse(parts: Any) -> Any:
+    values, columns, starts, shape = map(decoded, parts)
+    return sparse.csr_array((values, columns, starts), tuple(shape))
 
 
 def _to_float(text: Any) -> float:
@@ -158,4 +168,5 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "float": _to_float,
     "words": to_words,
     "index": _to_index,
+    "sparse": _to_sparse,
 }

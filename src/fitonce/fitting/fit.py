@@ -23,6 +23,7 @@ from fitonce.data.places import Names
 from fitonce.data.sequences import Sequences, with_lengths
 from fitonce.fitting import inference, relabelling, saving, summarise
 from fitonce.fitting import states as hidden
+from fitonce.fitting.boundary import with_zeros
 from fitonce.fitting.hessian import HessianOperator
 from fitonce.fitting.optima import DEFAULT_OPTIMA, Optima
 from fitonce.fitting.search import DEFAULT_TOLERANCE, How, Searched, search, stay
@@ -128,7 +129,7 @@ class Fit:
 
     def polish(self) -> Fit:
         """The minimum that these parameters lead to: another `Fit` of the same model and data."""
-        return fit(self.model, self.data, init=self.params)
+        return with_zeros(fit(self.model, self.data, init=self.params))
 
     def score(self, data: Any = None, *, lengths: Any = None) -> float:
         """The total log-likelihood of data, those of the fit if None; higher is better."""

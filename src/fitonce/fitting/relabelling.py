@@ -45,6 +45,7 @@ def state_axes(model: Any, data: Any) -> Axes:
     if isinstance(model, HMM):
         plain: dict[str, Any] = {"support": None, "initial_support": None, "frozen": ()}
         flat: dict[str, Any] = {"initial_concentration": 1.0, "transition_concentration": 1.0}
+        plain["emission"] = _without_support(model.emission)
         larger: Any = replace(model, n_states=model.n_states + 1, **plain, **flat)
     else:
         larger = replace(model, n_classes=model.n_classes + 1)
@@ -53,6 +54,12 @@ def state_axes(model: Any, data: Any) -> Axes:
         name: tuple(np.flatnonzero(np.array(leaf.shape) != others[name].shape).tolist())
         for name, leaf in model.parameters(prepared).items()
     }
+
+
+def _without_support(emission: Any) -> Any:
+    return (
+        replace(emission, support=None) if getattr(emission, "support", None) is not None else emission
+    )
 
 
 def state_columns(fit: Fit) -> dict[str, np.ndarray]:
@@ -146,6 +153,8 @@ def _model(model: Any, axes: Axes, order: np.ndarray) -> Any:
         ),
         "frozen": {name: turned(value, axes[name]) for name, value in model.frozen},
     }
+    if getattr(model.emission, "support", None) is not None:
+        given["emission"] = replace(model.emission, support=turned(model.emission.support, (0,)))
     return replace(model, **given)
 
 

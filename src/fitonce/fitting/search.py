@@ -80,6 +80,7 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     with stage("reading the data", how.progress):
         objective = objective_of(_with_zeros(model, init), data, how.kernel)
         hold_point(objective)
+        _require_fit(objective)
         points = starting_points(objective, init, how.seed)
         starts = list(islice(points, how.restarts or usual_starts(objective)))
     compiles, early = objective.traits.compiles, how.max_iterations is not None
@@ -108,6 +109,13 @@ def _with_zeros(model: Any, params: Params | None) -> Any:
     logarithms of zeros are no coordinates."""
     tell = getattr(model, "with_zeros_of", None)
     return model if tell is None or params is None else tell(params)
+
+
+def _require_fit(objective: Objective) -> None:
+    """Raise if the model cannot be fitted to these data, though they might be predicted."""
+    check = getattr(objective.model, "check_to_fit", None)
+    if check is not None:
+        check(objective.prepared)  # type: ignore[attr-defined]
 
 
 def _prepare(objective: Objective, theta: np.ndarray) -> None:

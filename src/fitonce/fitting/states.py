@@ -27,7 +27,8 @@ def state_table(fit: Fit) -> pd.DataFrame:
         with np.errstate(divide="ignore"):
             columns["stationary"] = stationary(first, moves)
             columns["dwell"] = 1.0 / (1.0 - np.diag(moves))
-    return pd.DataFrame(columns | state_columns(fit)).rename_axis("state")
+    own = {name: column for name, column in state_columns(fit).items() if name not in columns}
+    return pd.DataFrame(columns | own).rename_axis("state")
 
 
 def stationary(initial: np.ndarray, moves: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ from fitonce.models.emissions.base import (
     Rows,
     constant_of,
     freeze_value,
+    is_pair,
     observations,
 )
 from fitonce.models.emissions.by_name import read_emission
@@ -85,8 +87,9 @@ class HMM:
         durations: "negative-binomial" or "poisson", of the steps after the first that a state lasts,
             with mean durations `dwell` (K,) and `dwell_size` (K,); `transition` then says which state
             follows. None: geometric, as those of any Markov chain.
-        stages: by how many stages a state's duration is modelled: longer ones have a geometric tail.
-            Work grows with their square.
+        stages: by how many stages a state's duration is modelled, more than it usually lasts: beyond
+            them durations have a geometric tail, and their mean (`fit.states()`) is not `dwell` where
+            that matters. Work grows with the square of the stages.
     """
 
     n_states: int
@@ -142,10 +145,12 @@ class HMM:
         if not (is_number(self.stickiness) and self.stickiness >= 0):
             raise ValueError(f"stickiness must be a non-negative number, got {self.stickiness!r}")
         given: Any = self.transition_covariates
-        if isinstance(given, str):
+        if isinstance(given, str) or not isinstance(given, Iterable):
             raise ValueError(f"transition_covariates must be a list of names, got {given!r}")
         object.__setattr__(self, "transition_covariates", tuple(given))
-        if self.end_prior is not None:
+        if not isinstance(self.stationary, bool):
+            raise ValueError(f"stationary must be true or false, got {self.stationary!r}")
+        if is_pair(self.end_prior):
             object.__setattr__(self, "end_prior", freeze_value(self.end_prior))
         _ = self.chain  # which checks the others
 
@@ -225,6 +230,10 @@ class HMM:
     def possible(self, name: str) -> np.ndarray:
         """Which entries of the initial or transition probabilities may be positive."""
         return self.chain.possible(name)
+
+    def check_to_fit(self, prepared: Prepared) -> None:
+        """Raise if parameters cannot be learned from these data, which may still be predicted."""
+        self.chain.require_varying(prepared.links)
 
     def with_zeros_of(self, params: Any) -> HMM:
         """The same model, in which probabilities that are zero in `params` are impossible."""

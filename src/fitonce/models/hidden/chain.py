@@ -16,11 +16,11 @@ from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import channel_moments, dirichlet_log_prior, gamma_log_prior, is_pair
 from fitonce.models.hidden.closed_terms import SoftmaxTerm
 from fitonce.models.hidden.closing import closed_chain
-from fitonce.models.hidden.durations import DURATIONS, log_hazards
+from fitonce.models.hidden.durations import DURATIONS, log_hazards, mean_durations
 from fitonce.models.hidden.links import Links
 from fitonce.models.hidden.maximise import newton
 from fitonce.models.hidden.names import COEFFICIENTS, SIZE_PRIOR
-from fitonce.models.hidden.stationary import is_unichain, stationary
+from fitonce.models.hidden.stationary import is_irreducible, stationary
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class HiddenChain:
                 "stationary=True derives the initial distribution from the transitions, so it can have "
                 "neither a support nor a frozen value"
             )
-        if not is_unichain(self.possible("transition")):
+        if not is_irreducible(self.possible("transition")):
             raise ValueError("stationary=True needs a support by which all states reach each other")
 
     def _check_durations(self) -> None:
@@ -122,13 +122,19 @@ class HiddenChain:
         known = np.zeros((*data.valid.shape, 0))
         if self.regressors:
             known = data.covariates_of(self.regressors)
-            for name, values in zip(self.regressors, np.moveaxis(known, -1, 0), strict=True):
-                if np.ptp(values[data.valid]) == 0:
-                    raise ValueError(
-                        f"covariate '{name}' is constant ({values[0, 0]:g}); leave it out, for the "
-                        "transition probabilities are those already"
-                    )
         return Links.of(data, known, self.end_prior is not None)
+
+    def require_varying(self, links: Links | None) -> None:
+        """Raise if a covariate is constant, and so cannot be told from the transition probabilities."""
+        known = (
+            np.zeros((1, 0)) if links is None else np.asarray(links.known)[np.asarray(links.counts) > 0]
+        )
+        for name, values in zip(self.regressors, known.T, strict=True):
+            if not len(values) or np.ptp(values) == 0:
+                raise ValueError(
+                    f"covariate '{name}' is constant ({values[0] if len(values) else 0:g}); leave it "
+                    "out, for the transition probabilities are those already"
+                )
 
     # --- parameters and prior --------------------------------------------------------------------------
 
@@ -269,7 +275,8 @@ class HiddenChain:
     def mean_moves(self, params: Params, links: Links | None) -> np.ndarray:
         """(K, K) transition probabilities, on average over the steps."""
         if self.durations is not None:
-            change = 1.0 / np.asarray(params["dwell"])
+            given = (np.asarray(params["dwell"]), params.get("dwell_size"))
+            change = 1.0 / mean_durations(*log_hazards(self.durations, *given, self.stages, np))
             return np.diag(1.0 - change) + change[:, None] * np.asarray(params["transition"])
         if links is None or not self.regressors:
             return np.asarray(params["transition"])

@@ -129,7 +129,8 @@ class SoftmaxTerm(ChainTerm):
 
 @dataclass(frozen=True, eq=False)
 class EndTerm(ChainTerm):
-    """log p(end | z) of the last state of each sequence, log(1 - p(end | z)) of all before it."""
+    """log p(end | z) of the last state of each sequence, log(1 - p(end | z)) of all before it; without
+    places, the probabilities are known."""
 
     places: np.ndarray
     links: Links
@@ -145,6 +146,8 @@ class EndTerm(ChainTerm):
 
     def along(self, values: Named, directions: np.ndarray) -> Pair:
         end = values["end"][:, None]
+        if not len(self.places):
+            directions = np.zeros((len(end), directions.shape[1]))
         ended, left = (1.0 - end) * directions, -end * directions
         first = np.stack([np.zeros_like(ended), ended])
         return first, left[None, :, None] + self._last(3) * ended[None, None]
@@ -157,19 +160,18 @@ class EndTerm(ChainTerm):
     def slopes(self, values: Named, firsts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
         ended, left = self._totals(firsts, pairs)
         end = values["end"] if values["end"].ndim == ended.ndim else values["end"][:, None]
-        return (1.0 - end) * ended - end * left
+        return ((1.0 - end) * ended - end * left)[: len(self.places)]
 
     def curvature(self, values: Named, firsts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
         ended, left = self._totals(firsts, pairs)
-        return -np.diag(values["end"] * (1.0 - values["end"]) * (ended + left))
+        found = values["end"] * (1.0 - values["end"]) * (ended + left)
+        return -np.diag(found[: len(self.places)])
 
     def each(self, values: Named, firsts: np.ndarray, pairs: np.ndarray, where: Any) -> Pair:
-        end, (index, alone) = values["end"], where
+        end, (index, alone), count = values["end"], where, len(self.places)
         last = np.asarray(self.links.ends)[index, None]
-        return (
-            alone[:, None] * (1.0 - end) * firsts,
-            (1.0 - end) * last * pairs.sum(1) - end * pairs.sum(2),
-        )
+        moved = (1.0 - end) * last * pairs.sum(1) - end * pairs.sum(2)
+        return (alone[:, None] * (1.0 - end) * firsts)[:, :count], moved[:, :count]
 
 
 @dataclass(frozen=True, eq=False)

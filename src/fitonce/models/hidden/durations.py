@@ -30,6 +30,12 @@ def log_hazards(kind: str, mean: Any, size: Any, stages: int, maths: Any) -> tup
     return (logs - tail)[:, :stages], (tail[:, 1:] - tail[:, :-1])[:, :stages]
 
 
+def mean_durations(leave: np.ndarray, stay: np.ndarray) -> np.ndarray:
+    """(K,) how long states last on average, with the geometric tail, from `log_hazards` (K, m)."""
+    reached = np.exp(np.cumsum(stay, 1))  # beyond each stage
+    return 1.0 + reached[:, :-1].sum(1) + reached[:, -1] / np.exp(leave[:, -1])
+
+
 def _log_ratios(kind: str, excess: Any, size: Any, stages: int, maths: Any) -> Any:
     """(K, R, ...) log d(r + 1) / d(r), r from 1 on."""
     steps = np.arange(1.0, stages + _BEYOND).reshape(-1, *(1,) * (excess.ndim - 1))

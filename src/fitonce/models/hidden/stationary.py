@@ -31,7 +31,7 @@ def fundamental(transition: np.ndarray, share: np.ndarray) -> np.ndarray:
     return np.linalg.inv(np.eye(transition.shape[-1]) - transition + share[..., None, :])
 
 
-def is_unichain(support: np.ndarray) -> bool:
+def is_irreducible(support: np.ndarray) -> bool:
     """Whether all states can reach each other, so that every state has a positive stationary share."""
     reach = np.linalg.matrix_power(np.eye(len(support)) + support, len(support))
     return bool((reach > 0).all())

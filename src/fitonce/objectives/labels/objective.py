@@ -297,9 +297,10 @@ class LabelObjective(Objective):
     def for_prediction(self, data: Any = None) -> LabelObjective:
         """On features alone: known labels are not used."""
         read = self.data if data is None else predictions.read_more(self.data, data)
-        native = isinstance(self.layout.chains, NativeChains)
-        unknown = replace(read, labels=np.full(read.n_sites, UNKNOWN))
-        return _on(self.model, unknown, native, self.space)
+        return self.on(replace(read, labels=np.full(read.n_sites, UNKNOWN)))
+
+    def on(self, data: Labelled) -> LabelObjective:  # the same model and parameters
+        return _on(self.model, data, isinstance(self.layout.chains, NativeChains), self.space)
 
     @in_float64
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
