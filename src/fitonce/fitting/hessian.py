@@ -28,7 +28,7 @@ from fitonce.objectives.base import Objective
 LARGE = 2000  # parameters: beyond, eigenvalues of H and copies of it cost more than a fit
 PRODUCTS_PAY = 50  # parameters: beyond, a few products with H do more for Newton's method than H itself
 _SOLVED = 1e-9  # relative residual of a solution by products
-_ROUGHLY = 1e-3  # the same of a step that is judged by what it does
+_ROUGHLY = 1e-2  # the same of a step that is judged by what it does
 _MOST_PRODUCTS = 1000
 _REMEDY = "fit to a minimum, add a prior, or pass damping="
 
@@ -86,7 +86,7 @@ class HessianOperator(Protocol):
         ...
 
     def solve_roughly(self, rhs: np.ndarray) -> np.ndarray:
-        """The same to three digits where that is cheaper: for steps that are judged by what they do."""
+        """The same to two digits where that is cheaper: for steps that are judged by what they do."""
         ...
 
     def precondition(self, rhs: np.ndarray) -> np.ndarray:
