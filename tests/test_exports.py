@@ -92,8 +92,10 @@ def test_single_points_are_loo_and_other_folds_are_not(fits, results):
         assert results["2"].to_arviz().n_folds == 6
 
 
-@pytest.mark.skipif(OLD, reason="ArviZ 0.x has one class for all")
 def test_an_early_release_of_the_new_arviz_is_refused(results, monkeypatch):
+    if OLD:  # ArviZ 0.x has one class for all
+        assert type(results["2"].to_arviz()).__name__ == "ELPDData"
+        return
     import arviz_stats
 
     monkeypatch.delattr(arviz_stats, "ELPDDataLOOKFold")
