@@ -52,12 +52,12 @@ def data() -> tuple[list[list[dict[str, Any]]], list[list[str]]]:
     return [attributes(sentence) for sentence in words], tags
 
 
-def trained(name: str) -> Any:
-    """A live `sklearn_crfsuite.CRF`."""
+def trained(name: str, X: Any = None, y: Any = None) -> Any:
+    """A live `sklearn_crfsuite.CRF`, by default of the data above."""
     import sklearn_crfsuite
 
     how = {"max_iterations": 2000, "epsilon": 1e-9, "delta": 1e-12} | NAMES[name]
-    return sklearn_crfsuite.CRF(**how).fit(*data())
+    return sklearn_crfsuite.CRF(**how).fit(*(data() if X is None else (X, y)))
 
 
 def log_likelihood(crf: Any) -> float:

@@ -123,3 +123,21 @@ def test_live(name):
     for ours, theirs in zip(fo.marginals(fit, new), crf.predict_marginals(new), strict=True):
         expected = np.array([[shares[tag] for tag in tags] for shares in theirs])
         np.testing.assert_allclose(ours, expected, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_exact_folds_are_crfsuite_trained_again():
+    """With all weights, so that a new training has those that only the left-out sentences have, too."""
+    pytest.importorskip("sklearn_crfsuite")
+    X, y = data()
+    fit = fo.from_crfsuite(trained("every"), X, y).polish()
+    folds = fo.folds.structures(fit.data, k=4)
+    cv = fo.cross_validate(fit, folds, method="exact")
+    for fold, left_out in enumerate(folds.dropped):
+        kept = [n for n in range(len(X)) if n not in left_out]
+        crf = trained("every", [X[n] for n in kept], [y[n] for n in kept])
+        losses = []
+        for n in left_out:
+            crf.tagger_.set(X[n])
+            losses.append(-np.log(crf.tagger_.probability(y[n])))
+        assert cv.folds["loss"][fold] == pytest.approx(np.mean(losses), rel=1e-5)
