@@ -180,3 +180,15 @@ def test_transitions_are_drawn(fit):
     entry = BY_NAME["potts-poisson"]
     with pytest.raises(ValueError, match="plot_transitions needs an HMM, got PottsMixture"):
         fo.fit(entry.model, entry.data, restarts=1).plot_transitions()
+
+
+def test_categories_that_a_state_cannot_have_move_with_it():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.integers(0, 3, 40), rng.integers(1, 4, 40)])
+    support = [[True, True, True, False], [False, True, True, True]]
+    fit = fo.fit(fo.models.HMM(2, fo.models.Categorical(4, support=support)), x, restarts=1)
+    turned = fit.ordered([1, 0])
+    assert len(turned.states()) == 2
+    assert turned.value == pytest.approx(fit.value, abs=1e-9)
+    np.testing.assert_allclose(turned.params["probability"], fit.params["probability"][::-1], atol=1e-12)
+    assert (turned.params["probability"][0] == 0).sum() == 1
