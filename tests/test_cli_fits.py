@@ -182,3 +182,12 @@ def test_tags_and_classes_are_decoded(name, tmp_path, monkeypatch):
     done = run("sample", "fit.json")
     assert done.exit_code == 2
     assert "sample needs an HMM, got" in done.stderr
+
+
+def test_a_file_with_few_of_the_tags_is_decoded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said("models", "crf", "--example", ".")
+    said(*shlex.split(example_of("crf").command("crf"))[1:], *QUICK)
+    (tmp_path / "new.conll").write_text("Ada\tO\nlived\tO\n")
+    found = pd.read_csv(io.StringIO(said("decode", "fit.json", "new.conll", "--csv")))
+    assert len(found) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from fitonce.cli.request import Request, listed
 from fitonce.cli.steps import fitted
 from fitonce.core.writing import write_figure, write_text
 from fitonce.data.indices import indices_of
+from fitonce.data.labelled import UNKNOWN
 from fitonce.data.places import time_names
 from fitonce.data.reading import Columns
 from fitonce.data.sequences import Sequences
@@ -110,8 +112,9 @@ def decode(
 def _other_data(fit: Fit, path: Path, names: tuple[str, ...] | None, columns: Columns) -> Any:
     family, known = family_of(fit.model), fit.objective.collection
     if not isinstance(known, Sequences) or not fit.objective.traits.sequences:
-        if family.endings:
-            return family.load(path, Columns(), {}).data
+        if family.endings:  # tags of the file are not used, and may be some of the fit's, or others
+            read = family.load(path, Columns(), {}).data
+            return replace(read, tags=fit.data.tags, labels=np.full(read.n_sites, UNKNOWN))
         raise ValueError(f"{fit.model} can only be decoded on the data of its fit, got {path.name}")
     roles = Columns(
         names or known.channels, columns.time, columns.group, columns.missing,
