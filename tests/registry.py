@@ -171,6 +171,15 @@ def _switching(seed=13):
     return fo.sequences(parts, covariates=known)
 
 
+def _levels() -> np.ndarray:
+    """An autoregression around two means."""
+    rng, x = np.random.default_rng(6), np.zeros(160)
+    for t in range(1, len(x)):
+        means = 5.0 * (np.array([t - 1, t]) // 16 % 2)
+        x[t] = means[1] + 0.5 * (x[t - 1] - means[0]) + 0.4 * rng.normal()
+    return x
+
+
 def _memories(steps=160, seed=14):
     """Around one mean, in one state with a long memory, in the other alternating."""
     rng, x = np.random.default_rng(seed), np.ones(steps)
@@ -333,6 +342,11 @@ def entries() -> list[Entry]:
         Entry("autoregression", fo.models.ARHMM(2, 1), walk(60, seed=6)),
         Entry("switching-autoregression", fo.models.HMM(2, fo.models.SwitchingAutoregression(
             1, variance="shared", scale=0.3), stationary=True), _memories(), slow=True),
+        Entry("switching-mean", fo.models.HMM(2, fo.models.SwitchingAutoregression(
+            1, weight="shared", variance="shared", mean="state", scale=0.3)), _levels()),
+        Entry("stationary-regression", fo.models.HMM(
+            2, "poisson", transition_covariates=["u0"], stationary=True), _switching(), sequences=True,
+              slow=True),
         Entry("neural-autoregression", fo.models.NeuralARHMM(
             2, 1, hidden=2, weight_scale=0.5), walk(60, seed=6), slow=True),
     ]  # fmt: skip

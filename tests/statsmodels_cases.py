@@ -21,7 +21,7 @@ _PURPOSES = ("regime_transition", "exog", "variance", "autoregressive")
 
 def data(name: str = "") -> tuple[np.ndarray, np.ndarray]:
     """y (T,) and two known quantities (T, 2); with "slopes", states differ in how y depends on
-    these, and with "ar" in how they depend on earlier steps."""
+    these, with "ar" in how they depend on earlier steps, and with "hamilton" in their means."""
     rng = np.random.default_rng(0)
     z = np.cumsum(rng.random(STEPS) < 0.12) % 2
     known = rng.normal(size=(STEPS, 2)).round(3)
@@ -31,6 +31,11 @@ def data(name: str = "") -> tuple[np.ndarray, np.ndarray]:
         for t in range(1, STEPS):
             y[t] = 1.0 + np.array([0.9, -0.6])[z[t]] * (y[t - 1] - 1.0) + noise[t]
         return (y - 1.0 if name in ("ar-zero", "ar-known") else y).round(4), known
+    if name.startswith("hamilton"):
+        y, means = np.zeros(STEPS), np.array([0.0, 4.0])[z]
+        for t in range(1, STEPS):
+            y[t] = means[t] + 0.5 * (y[t - 1] - means[t - 1]) + 0.5 * noise[t]
+        return y.round(4), known
     if name == "slopes":
         return ((known * np.array([[1.5, 0.5], [-1.5, 0.5]])[z]).sum(1) + noise).round(4), known
     return (np.array([0.0, 2.5])[z] + known @ [0.8, -0.5] + noise).round(4), known
@@ -58,9 +63,14 @@ def model(name: str) -> Any:
                      "switching_variance": True},
         "ar-zero": {"k_regimes": 2, "order": 2, "trend": "n"},
         "ar-known": {"k_regimes": 2, "order": 1, "trend": "n"},
+        "hamilton": {"k_regimes": 2, "order": 2, "switching_ar": False},
+        "hamilton-own": {"k_regimes": 2, "order": 1, "switching_variance": True},
+        "hamilton-known": {"k_regimes": 2, "order": 2, "switching_ar": False},
+        "hamilton-steady": {"k_regimes": 2, "order": 1, "switching_ar": False, "exog_tvtp": with_level},
+        "steady": {"k_regimes": 2, "exog": known, "exog_tvtp": with_level},
         "ar-tvtp": {"k_regimes": 2, "order": 1, "switching_trend": False, "exog_tvtp": with_level},
     }  # fmt: skip
-    kind = MarkovAutoregression if name.startswith("ar") else MarkovRegression
+    kind = MarkovAutoregression if name.startswith(("ar", "hamilton")) else MarkovRegression
     made = kind(y, **arguments[name])
     if name.split("-")[-1] in ("known", "tvtp"):
         made.initialize_known([0.8, 0.2])
@@ -69,6 +79,7 @@ def model(name: str) -> Any:
 
 NAMES = ["mean", "variance", "mixed", "trend", "slopes", "three", "known", "tvtp"]
 NAMES += ["ar", "ar-noise", "ar-zero", "ar-known", "ar-tvtp"]
+NAMES += ["hamilton", "hamilton-own", "hamilton-known", "hamilton-steady", "steady"]
 
 
 def fitted(name: str) -> Any:
@@ -77,7 +88,17 @@ def fitted(name: str) -> Any:
         if name == "trend":  # their gradients of steps 1 to 90 lead to infinity
             start = [0.9, 0.1, 0.0, 2.5, 0.0, 0.8, 0.8, 0.5]
             return model(name).fit(start, em_iter=0, method="nm", maxiter=5000, disp=False)
-        return model(name).fit(disp=False)
+        made = model(name)
+        if name.startswith("hamilton"):  # their own start leads to states with the same mean
+            start = made.start_params
+            for k, mean in enumerate([0.0, 4.0]):
+                start[made.parameters[k, "exog"]] = mean
+                start[made.parameters[k, "autoregressive"]] = 0.5 / np.arange(1, made.order + 1) ** 2
+                if not made.tvtp:
+                    start[made.parameters[k, "regime_transition"]] = [0.9, 0.1][k]
+            start[made.parameters["variance"]] = 0.3
+            return made.fit(start, em_iter=0, disp=False)
+        return made.fit(disp=False)
 
 
 class Results:

@@ -89,8 +89,12 @@ def _changed(name, **attributes):
         (_changed("trend", exog=np.ones((90, 3))), "exog has 3 constant columns, trend included"),
         (_changed("mean", exog=np.zeros((90, 1))), "exog has a column of zeros"),
         (
-            _changed("tvtp", _initialization="steady-state"),
-            "begins in the steady state of its first row",
+            _changed("ar", exog=np.c_[np.ones(90), np.arange(90.0)]),
+            "with exog or a trend in time depends on their earlier values",
+        ),
+        (
+            _changed("hamilton", switching_variance=True),
+            "of order above 1 is read by the state of an earlier step",
         ),
     ],
 )

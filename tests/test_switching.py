@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import fitonce as fo
 from fitonce.core.parameters import ParameterSpace
@@ -30,20 +33,30 @@ def _data(channels=2):
     return fo.sequences(x, covariates=known)
 
 
-@pytest.mark.parametrize("name", CASES)
+LAGGED = {
+    "-".join((mean, weight, variance)): SwitchingAutoregression(2, weight, variance, mean)
+    for mean, weight, variance in product(("state", "shared", "zero"), *(("state", "shared"),) * 2)
+    if "state" in (mean, weight, variance)
+}
+
+
+@pytest.mark.parametrize("name", [*CASES, *LAGGED])
 def test_closed_forms_are_those_that_jax_derives(name):
-    emission, rng = CASES[name], np.random.default_rng(1)
-    rows = fo.models.HMM(2, emission).prepare(_data()).rows
+    emission, rng = (CASES | LAGGED)[name], np.random.default_rng(1)
+    model, data = fo.models.HMM(2, emission), _data(1 if name in LAGGED else 2)
+    rows, columns = model.prepare(model.modelled(data)).rows, model.n_emitting
     space, arrays = ParameterSpace(emission.parameters(2, rows)), rows.arrays()
-    forms, shares = emission.closed_forms(arrays), rng.random((40, 2))
+    forms, shares = emission.closed_forms(arrays), rng.random((40, columns))
     theta = 0.5 * rng.normal(size=space.size)
     values = Values.at(theta[None], space.values(theta[None]))
     leaves = [(key in forms.shared, places) for key, _, places in space.leaves()]
-    own = np.concatenate([np.tile(p, (2, 1)) if one else p.reshape(2, -1) for one, p in leaves], 1)
+    own = np.concatenate(
+        [np.tile(p, (columns, 1)) if one else p.reshape(columns, -1) for one, p in leaves], 1
+    )
 
     def gathered(blocks):
         found = np.zeros((space.size,) * (blocks.ndim - 1))
-        for k in range(2):
+        for k in range(columns):
             np.add.at(found, np.ix_(*[own[k]] * (blocks.ndim - 1)), blocks[k])
         return found
 
@@ -69,7 +82,7 @@ def test_closed_forms_are_those_that_jax_derives(name):
     alone, same = values.alone(), {"rtol": 1e-9, "atol": 1e-9}
     np.testing.assert_allclose(forms.log_density(values, arrays)[..., 0], densities, **same)
     np.testing.assert_allclose(forms.log_prior(values, arrays)[0], log_prior, **same)
-    for k in range(2):
+    for k in range(columns):
         np.testing.assert_allclose(forms.scores(alone, arrays)[:, k], scores[:, k][:, own[k]], **same)
     ours = forms.slopes(values, shares[..., None], arrays)[..., 0]
     np.testing.assert_allclose(gathered(ours), slopes, **same)
@@ -140,6 +153,74 @@ def test_an_autoregression_of_zero_mean_is_the_linear_one_without_a_bias():
     linear = {"weight": weight[:, None], "bias": np.zeros((2, 1)), "variance": variance}
     expected = fo.fit_at(theirs, x, moves | linear)
     assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-9)
+
+
+def _hamilton(x, known, params, order):
+    """log p(x) from sums over all paths, in which each step has the means of the states before it."""
+    weight, means = np.asarray(params["weight"]), np.asarray(params["mean"])
+    spread, total = np.sqrt(np.asarray(params["variance"])), -np.inf
+    odds = np.asarray(params["transition"]) * np.exp(
+        known[:, None, None] * np.asarray(params["transition_coefficients"])[..., 0]
+    )
+    moves = odds / odds.sum(-1, keepdims=True)
+    values, vectors = np.linalg.eig(moves[0].T)
+    first = np.real(vectors[:, np.argmax(np.real(values))])
+    first = first / first.sum()
+    for path in product(range(2), repeat=len(x)):
+        found = np.log(first[path[0]])
+        for t in range(1, len(x)):
+            found += np.log(moves[t, path[t - 1], path[t]])
+        for t in range(order, len(x)):
+            if np.isnan(x[t - order : t + 1]).any():
+                continue
+            before = [
+                weight[path[t], lag - 1] * (x[t - lag] - means[path[t - lag]])
+                for lag in range(1, order + 1)
+            ]
+            found += stats.norm.logpdf(x[t], means[path[t]] + sum(before), spread[path[t]])
+        total = np.logaddexp(total, found)
+    return total
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_means_that_switch_are_those_of_all_paths(order):
+    rng = np.random.default_rng(5)
+    x, known = rng.normal(size=9) + np.repeat([0.0, 3.0], [5, 4]), rng.normal(size=9)
+    x[6 if order == 1 else 0] = np.nan
+    params = {"transition": np.array([[0.8, 0.2], [0.3, 0.7]]), "mean": np.array([0.1, 2.8]),
+              "weight": np.array([[0.5, 0.2], [-0.4, 0.3]])[:, :order],
+              "variance": np.array([0.5, 1.5]),
+              "transition_coefficients": np.array([[[0.0], [0.7]], [[-0.4], [0.0]]])}  # fmt: skip
+    model = fo.models.HMM(
+        2,
+        SwitchingAutoregression(order, mean="state"),
+        stationary=True,
+        transition_covariates=["u0"],
+    )
+    fit = fo.fit_at(model, fo.sequences(x, covariates=known), params)
+    assert fit.log_likelihood == pytest.approx(_hamilton(x, known, params, order), abs=1e-10)
+
+
+def test_means_that_switch_are_recovered_and_forecast():
+    rng, z = np.random.default_rng(0), np.arange(600) // 20 % 2
+    x, means = np.zeros(600), np.array([0.0, 4.0])
+    for t in range(1, 600):
+        x[t] = means[z[t]] + 0.6 * (x[t - 1] - means[z[t - 1]]) + 0.5 * rng.normal()
+    emission = SwitchingAutoregression(1, weight="shared", variance="shared", mean="state")
+    fit = fo.fit(fo.models.HMM(2, emission), x).ordered("mean")
+    assert fit.ok, fit.status
+    found, errors = (
+        fit.to_dataframe().set_index("name")["value"],
+        fit.to_dataframe().set_index("name")["se"],
+    )
+    for name, true in {"mean[0]": 0.0, "mean[1]": 4.0, "weight[0]": 0.6, "variance": 0.25}.items():
+        assert abs(found[name] - true) < 3.0 * errors[name], name
+    assert np.mean(np.concatenate(fit.decode())[1:] == z[1:]) > 0.99
+    ahead = fit.forecast(60, n=4000)
+    assert ahead.mean[-1, 0] == pytest.approx(fit.states()["stationary"] @ fit.params["mean"], abs=0.2)
+    again = fit.simulate(1).values[0, :, 0]
+    assert np.mean(np.abs(again - 2.0) > 1.0) > 0.6  # near one of the means
+    assert len(fit.sample(50, seed=2).values) == 50
 
 
 def test_forecasts_of_an_autoregression_go_back_to_its_mean():

@@ -44,11 +44,11 @@ def from_statsmodels(results: Any) -> Fit:
     autoregression), as their filter moves known probabilities on before the first observation.
 
     Args:
-        results: of a `MarkovRegression`: trends, regressors and variances that switch or do not, and
-            transition probabilities that depend on `exog_tvtp` after `initialize_known`; or of a
-            `MarkovAutoregression` around a mean that does not switch. One that does (Hamilton's model)
-            depends on the states of several steps and is refused. Their optimiser keeps each state's
-            autoregression stationary; `polish()` and folds do not.
+        results: of a `MarkovRegression` or a `MarkovAutoregression`: trends, regressors, weights and
+            variances that switch or do not, and transition probabilities that depend on `exog_tvtp`.
+            Autoregressions around regressors or trends in time are refused, as their emissions would
+            depend on earlier values of these. Their optimiser keeps each state's autoregression
+            stationary; `polish()` and folds do not.
     """
     model = getattr(results, "model", None)
     kind = type(results if model is None else model).__name__
@@ -66,7 +66,7 @@ def from_statsmodels(results: Any) -> Fit:
         )
     emission, regression = (_autoregression if lagged else _regression)(model, values)
     chain = _varying(model, values) if model.tvtp else _plain(results)
-    first = _first(model, bool(chain.covariates))
+    first = _first(model)
     made = HMM(
         int(model.k_regimes),
         emission,
@@ -135,11 +135,6 @@ def _regression(model: Any, values: np.ndarray) -> tuple[Emission, _Part]:
 def _autoregression(model: Any, values: np.ndarray) -> tuple[Emission, _Part]:
     """The emission and its parameters; what cannot be one is refused by name."""
     design = np.zeros((1, 0)) if model.exog is None else np.asarray(model.exog, float)
-    if np.any(model.switching_coeffs):
-        raise ValueError(
-            "a MarkovAutoregression whose trend or exog switches depends on the states of order + 1 "
-            "steps, which an HMM here cannot; use switching_trend=False and switching_exog=False"
-        )
     if design.shape[1] > 1 or _level(design, "exog") != (0 if design.shape[1] else None):
         raise ValueError(
             "a MarkovAutoregression with exog or a trend in time depends on their earlier values, which "
@@ -148,8 +143,8 @@ def _autoregression(model: Any, values: np.ndarray) -> tuple[Emission, _Part]:
     switches, by_state = set(map(bool, model.switching_ar)), bool(model.switching_variance)
     if len(switches) > 1:
         raise ValueError("switching_ar must be the same for all lags, got " + str(model.switching_ar))
-    own = switches == {True}
-    if by_state and own and model.order > 1:
+    own, moving = switches == {True}, bool(np.any(model.switching_coeffs))
+    if by_state and (own or moving) and model.order > 1:
         raise ValueError(
             "switching_variance of a MarkovAutoregression of order above 1 is read by the state of an "
             "earlier step in statsmodels, so that its log-likelihood is that of another model"
@@ -158,7 +153,7 @@ def _autoregression(model: Any, values: np.ndarray) -> tuple[Emission, _Part]:
         int(model.order),
         weight="state" if own else "shared",
         variance="state" if by_state else "shared",
-        mean="shared" if design.shape[1] else "zero",
+        mean="zero" if not design.shape[1] else "state" if moving else "shared",
         weight_scale=None,
         strength=0.0,
     )
@@ -170,7 +165,8 @@ def _autoregression(model: Any, values: np.ndarray) -> tuple[Emission, _Part]:
     weight, variance = of("autoregressive"), of("variance")[:, 0]
     params = {"weight": weight if own else weight[0], "variance": variance if by_state else variance[0]}
     if design.shape[1]:
-        params["mean"] = of("exog")[0, 0] * design[0, 0]
+        mean = of("exog")[:, 0] * design[0, 0]
+        params["mean"] = mean if moving else mean[0]
     return emission, _Part(params)
 
 
@@ -221,14 +217,9 @@ def _varying(model: Any, values: np.ndarray) -> _Part:
     return _Part(params, {"transition_covariates": tuple(covariates)}, covariates, frozen)
 
 
-def _first(model: Any, varies: bool) -> _Part:
+def _first(model: Any) -> _Part:
     """The initial distribution: that in which the chain is steady, or known."""
     if model._initialization == "known":
         first = np.asarray(model._initial_probabilities, float)
         return _Part({"initial": first}, {"initial_support": first > 0}, frozen={"initial": first})
-    if varies:
-        raise ValueError(
-            "exog_tvtp begins in the steady state of its first row, which an HMM here cannot; call "
-            "model.initialize_known(...) before fitting"
-        )
     return _Part(arguments={"stationary": True})

@@ -60,7 +60,8 @@ def _total_jvp(primals, tangents):  # type: ignore[no-untyped-def]
     value, nodes, edges = expected(unary, pairwise, lengths, coefficients)
     nodes = jnp.moveaxis(nodes, (0, 2), (2, 3)) * coefficients[..., None, None]
     slope = jnp.sum(nodes * d_unary, (1, 2, 3)) + jnp.sum(edges * d_pairwise, (1, 2))
-    slope += jnp.sum(scaled(d_coefficients, value), 1)
+    # Linear in the tangent, so not `scaled`.
+    slope += jnp.sum(d_coefficients * jnp.where(jnp.isfinite(value), value, 0.0), 1)
     return jnp.sum(scaled(coefficients, value), 1), slope
 
 

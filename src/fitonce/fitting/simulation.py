@@ -60,17 +60,20 @@ class FittedHMM(NamedTuple):
         _require_count("n", n)
         _require_seed(seed)
         ahead = self._beyond(covariates, n)
-        drawn = self._paths(1, self.model.chain.first(self.params), ahead, self._first_steps(0), seed)
+        past = self._first_steps(0)
+        begin = np.repeat(ahead.links[:1], 1 + len(past), 0)
+        drawn = self._paths(1, self._states_after(begin), ahead, past, seed)
         return Drawn(*(part[0] for part in drawn))
 
     def simulate(self, seed: int) -> Sequences:
         _require_seed(seed)
-        data, lags, first = self.data, self.model.emission.lags, self.model.chain.first(self.params)
+        data, lags = self.data, self.model.emission.lags
         values, known = np.zeros_like(data.values), self._known_to(data)
         for number, length in enumerate(data.lengths):
             past = self._first_steps(number)[:length]
             begin = min(lags, length)
             beside = Ahead(*(part[number, begin:length] for part in known))
+            first = self._states_after(known.links[number, : begin + 1])
             drawn = self._paths(1, first, beside, past, (seed, number))
             values[number, :length] = np.concatenate([past, drawn[1][0]])
         known_values = self._known
@@ -155,28 +158,35 @@ class FittedHMM(NamedTuple):
             longer = replace(longer, covariates=whole, covariate_names=names)
         return Ahead(*(part[0, start:] for part in self._known_to(longer)))
 
+    def _states_after(self, links: np.ndarray) -> np.ndarray:
+        """Probabilities of the last of some steps' states, the first of which begins a sequence."""
+        now = self.model.chain.first(self.params, links[0])
+        for moves in self.model.chain.moves_at(self.params, links[1:]):
+            now = now @ moves
+        return now
+
     def _paths(self, count: int, firsts: np.ndarray, ahead: Ahead, past: np.ndarray, seed: Any) -> Drawn:
-        """So many random paths, given probabilities of the first state (K,), what the steps depend on
+        """So many random paths, given probabilities of the first state (E,), what the steps depend on
         and, if observations depend on those before them, the steps before the first (L, C)."""
         rng, emission, steps = np.random.default_rng(seed), self.model.emission, len(ahead.links)
         moves, known = self.model.chain.moves_at(self.params, ahead.links), ahead.rows
-        states = np.empty((count, steps), int)
+        hidden = np.empty((count, steps), int)
         probabilities = np.broadcast_to(firsts, (count, len(firsts)))
         for step in range(steps):
             below = np.cumsum(probabilities, -1)[:, :-1]
-            states[:, step] = (rng.random(count)[:, None] >= below).sum(-1)
+            hidden[:, step] = (rng.random(count)[:, None] >= below).sum(-1)
             if step + 1 < steps:
-                probabilities = moves[step + 1][states[:, step]]
-        states //= self.model.chain.n_stages
+                probabilities = moves[step + 1][hidden[:, step]]
+        states, emitting = hidden // self.model.chain.n_stages, hidden // self.model.stages_alike
         if not emission.lags:
             every = np.broadcast_to(known, (count, *known.shape)).reshape(count * steps, -1)
-            values = emission.draw(self.params, states.ravel(), every, rng)
+            values = emission.draw(self.params, emitting.ravel(), every, rng)
             return Drawn(states, values.reshape(count, steps, -1))
         recent = np.repeat(past[None, ::-1], count, 0)  # the latest first
         values = np.empty((count, steps, past.shape[1]))
         for step in range(steps):
             lagged = recent.reshape(count, -1)
-            values[:, step] = emission.draw(self.params, states[:, step], lagged, rng)
+            values[:, step] = emission.draw(self.params, emitting[:, step], lagged, rng)
             recent = np.concatenate([values[:, step, None], recent[:, :-1]], 1)
         return Drawn(states, values)
 

@@ -23,7 +23,9 @@ def state_table(fit: Fit) -> pd.DataFrame:
     columns = {"share": fit.objective.state_probabilities(fit.theta).mean(0)}
     moves = fit.objective.transition(fit.theta)
     if moves is not None:
-        first = fit.model.by_states(fit.model.chain.first(fit.params))
+        chain = fit.model.chain
+        known = fit.data.covariates_of(chain.regressors)[0, 0] if chain.regressors else np.zeros(0)
+        first = fit.model.by_states(chain.first(fit.params, known))
         with np.errstate(divide="ignore"):
             columns["stationary"] = stationary(first, moves)
             columns["dwell"] = 1.0 / (1.0 - np.diag(moves))

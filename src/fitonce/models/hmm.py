@@ -81,7 +81,8 @@ class HMM:
         transition_scale: prior standard deviation of these coefficients for covariates of unit spread;
             None: flat.
         stationary: sequences begin in the stationary distribution of `transition`, and there is no
-            parameter `initial`.
+            parameter `initial`; with covariates in transitions, in that of the transitions into their
+            first step.
         end_prior: sequences end by themselves, with a probability `end` in each state that has this
             Beta prior, such as (1.1, 1.1); None: their lengths are given.
         durations: "negative-binomial" or "poisson", of the steps after the first that a state lasts,
@@ -173,12 +174,27 @@ class HMM:
             self.end_prior,
             self.durations,
             self.stages,
+            self.emission.memory,
         )
 
     @property
     def n_hidden(self) -> int:
         """How many states the engine sees: stages, where states have durations."""
         return self.n_states * self.chain.n_stages
+
+    @property
+    def n_emitting(self) -> int:
+        """How many of them the emission tells apart: states, or those of several steps."""
+        return self.n_hidden if self.chain.memory else self.n_states
+
+    @property
+    def stages_alike(self) -> int:
+        """How many of the engine's states have the same emission."""
+        return self.n_hidden // self.n_emitting
+
+    def by_emission(self, of_stages: Any, axis: int = -1) -> Any:
+        """Sums over stages that have the same emission."""
+        return of_stages if self.chain.memory else self.by_states(of_stages, axis)
 
     def by_states(self, of_stages: Any, axis: int = -1) -> Any:
         """Sums over the stages of each state, of an axis (E,) that becomes (K,)."""
@@ -210,10 +226,9 @@ class HMM:
         firsts, pairs = np.asarray(expected.initial), np.asarray(expected.transition)
         if prepared.links is None:
             return self.maximise_counts(params, firsts[None], pairs[None], shares, prepared)
-        alone = np.asarray(prepared.links.alone)
-        firsts = firsts if firsts.ndim == 2 else firsts[None]
-        if len(firsts) == len(alone):
-            firsts = np.stack([(1.0 - alone) @ firsts, alone @ firsts])
+        kind, given = np.asarray(prepared.links.kind), firsts if firsts.ndim == 2 else firsts[None]
+        firsts = np.zeros((len(prepared.links.firsts), given.shape[1]))
+        np.add.at(firsts, kind if len(given) == len(kind) else [0], given)
         return self.maximise_counts(params, firsts, prepared.links.tables(pairs), shares, prepared)
 
     def maximise_counts(
@@ -309,7 +324,7 @@ class HMM:
     def log_density(self, params: Params, rows: Rows) -> Array:
         """(R, K) of the emission, whose shape is checked."""
         table = without_lapack(self.emission.log_density)(params, rows)
-        expected = (len(rows.x), self.n_states)
+        expected = (len(rows.x), self.n_emitting)
         if np.shape(table) != expected:
             raise ValueError(
                 f"log_density of {self.emission.name} must return one number for each row and state, "
@@ -320,7 +335,7 @@ class HMM:
     def potentials(self, params: Params, prepared: Prepared) -> Chain:
         table = self.log_density(params, prepared.rows)
         index = prepared.index
-        emission = table.reshape(*prepared.grid, self.n_states) if index is None else table[index]
-        if self.chain.n_stages > 1:
-            emission = jnp.repeat(emission, self.chain.n_stages, -1)
+        emission = table.reshape(*prepared.grid, self.n_emitting) if index is None else table[index]
+        if self.stages_alike > 1:
+            emission = jnp.repeat(emission, self.stages_alike, -1)
         return Chain(*self.chain.logs(params, prepared.links), emission)

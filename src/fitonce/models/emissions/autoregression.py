@@ -101,7 +101,7 @@ class Lagged(Emission):
         self, params: Params, states: np.ndarray, known: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         means = self.means(params, known)[np.arange(len(states)), states]
-        spread = np.sqrt(self.noise.per_state(params, len(params["initial"])))
+        spread = np.sqrt(self.noise.per_state(params, len(params["transition"])))
         return means + spread[states][:, None] * rng.normal(size=means.shape)
 
 

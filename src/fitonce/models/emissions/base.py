@@ -153,6 +153,13 @@ class Emission(ABC):
         """How many steps before it an observation depends on: `covariates` are then their values."""
         return 0
 
+    @property
+    def memory(self) -> int:
+        """How many steps before it an observation depends on the states of. `log_density` then has a
+        column for each (z_t, z_t-1, ..., z_t-memory), the last of which changes fastest; `draw` is given
+        the numbers of these columns."""
+        return 0
+
     def draw(
         self, params: Params, states: np.ndarray, known: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:

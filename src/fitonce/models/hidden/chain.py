@@ -14,6 +14,7 @@ from fitonce.core.parameters import ParameterSpace, Params, freeze
 from fitonce.core.units import Contrasts, Units, in_units
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import channel_moments, dirichlet_log_prior, gamma_log_prior, is_pair
+from fitonce.models.hidden.closed_memory import tuples_of, with_memory
 from fitonce.models.hidden.closed_terms import SoftmaxTerm
 from fitonce.models.hidden.closing import closed_chain
 from fitonce.models.hidden.durations import DURATIONS, log_hazards, mean_durations
@@ -39,6 +40,7 @@ class HiddenChain:
     end_prior: tuple[float, float] | None = None
     durations: str | None = None
     stages: int = 10
+    memory: int = 0
 
     def __post_init__(self) -> None:
         for name in self.regressors:
@@ -54,10 +56,9 @@ class HiddenChain:
         self._check_durations()
         if not self.stationary:
             return
-        if self.regressors or self.end_prior is not None:
+        if self.end_prior is not None:
             raise ValueError(
-                "stationary=True needs transitions that are the same at every step, without "
-                "transition_covariates or end_prior"
+                "stationary=True cannot be combined with end_prior: chains that end are not"
             )
         if "initial" in self.fixed or self.initial_support is not None:
             raise ValueError(
@@ -78,17 +79,19 @@ class HiddenChain:
             )
         if self.n_states < 2:
             raise ValueError("durations need two states or more: a single one is never left")
-        if self.regressors or self.stationary or self.end_prior is not None:
+        if self.regressors or self.stationary or self.end_prior is not None or self.memory:
             raise ValueError(
-                "durations cannot be combined with transition_covariates, stationary or end_prior"
+                "durations cannot be combined with transition_covariates, stationary, end_prior or an "
+                "emission that depends on earlier states"
             )
         if not self.possible("transition").any(1).all():
             raise ValueError("durations need a state to go to from each state, besides itself")
 
     @property
     def n_stages(self) -> int:
-        """Of each state; the hidden states of the engine are stages."""
-        return 1 if self.durations is None else self.stages
+        """Of each state; the hidden states of the engine are stages. Where emissions depend on earlier
+        states, these are the stages."""
+        return self.n_states**self.memory if self.durations is None else self.stages
 
     @property
     def fixed(self) -> dict[str, Any]:
@@ -98,7 +101,7 @@ class HiddenChain:
     @property
     def is_plain(self) -> bool:
         """Whether the parameters are initial and transition probabilities, the same at every step."""
-        others = self.stationary or self.end_prior is not None or self.durations is not None
+        others = self.stationary or self.end_prior is not None or self.n_stages > 1
         return not (self.regressors or others)
 
     @property
@@ -122,7 +125,7 @@ class HiddenChain:
         known = np.zeros((*data.valid.shape, 0))
         if self.regressors:
             known = data.covariates_of(self.regressors)
-        return Links.of(data, known, self.end_prior is not None)
+        return Links.of(data, known, ends=self.end_prior is not None, begins=self.stationary)
 
     def require_varying(self, links: Links | None) -> None:
         """Raise if a covariate is constant, and so cannot be told from the transition probabilities."""
@@ -180,7 +183,7 @@ class HiddenChain:
         if self.regressors:
             found[COEFFICIENTS] = np.zeros((k, k, len(self.regressors)))
         if self.end_prior is not None and links is not None:
-            sequences, moves_in_all = len(links.alone), float(np.sum(links.counts))
+            sequences, moves_in_all = len(links.kind), float(np.sum(links.counts))
             found["end"] = np.full(k, sequences / (sequences + max(moves_in_all, 1.0)))
         if self.durations is not None:
             found["dwell"] = np.full(k, 1.0 / (1.0 - stay))
@@ -213,22 +216,38 @@ class HiddenChain:
 
     def logs(self, params: Params, links: Links | None) -> tuple[Array, Array]:
         """Of first states, (K,) or (N, K), and of transitions, (K, K) or (N, T - 1, K, K)."""
-        moves = params["transition"]
-        first = safe_log(stationary(moves, jnp) if self.stationary else params["initial"])
-        moves = safe_log(moves)
+        if links is None:
+            moves = params["transition"]
+            first = safe_log(stationary(moves, jnp) if self.stationary else params["initial"])
+            moves = safe_log(moves)
+        else:
+            first, moves = self._varying(params, links)
         if self.durations is not None:
             return self._of_stages(params, first, moves)
-        if links is None:
-            return first, moves
-        moves = jnp.broadcast_to(moves, (len(links.known), *moves.shape))
-        if self.regressors:
-            added = jnp.tensordot(links.known, params[COEFFICIENTS], (1, 2))
-            moves = jax.nn.log_softmax(moves + added, -1)
+        return with_memory(first, moves, self.memory, jnp) if self.memory else (first, moves)
+
+    def _varying(self, params: Params, links: Links) -> tuple[Array, Array]:
+        """(K,) or (N, K), and (N, T - 1, K, K)."""
+        moves = self._logs_at(params, links.known)
+        if self.stationary:
+            begins = jnp.exp(self._logs_at(params, links.firsts))
+            first = safe_log(stationary(jnp.moveaxis(begins, 0, -1), jnp)).T[links.kind]
+        else:
+            first = safe_log(params["initial"])
         if self.end_prior is not None:
             end = jnp.log(params["end"])
             moves += jnp.log1p(-params["end"])[:, None] + links.ends[:, None, None] * end
-            first = first + links.alone[:, None] * end
+            first = first + links.kind[:, None] * end
         return first, moves[links.index]
+
+    def _logs_at(self, params: Params, known: Array) -> Array:
+        """(M, K, K) of transitions into steps with covariates (M, Q)."""
+        base = jnp.broadcast_to(
+            safe_log(params["transition"]), (len(known), self.n_states, self.n_states)
+        )
+        if not self.regressors:
+            return base
+        return jax.nn.log_softmax(base + jnp.tensordot(known, params[COEFFICIENTS], (1, 2)), -1)
 
     def _of_stages(self, params: Params, first: Array, moves: Array) -> tuple[Array, Array]:
         """(E,) and (E, E), from those of states."""
@@ -251,9 +270,15 @@ class HiddenChain:
         if self.durations is not None:
             base = np.exp(self._stages_of(params)[1])
         if not self.regressors:
-            return np.broadcast_to(base, (len(known), *base.shape))
+            found = np.broadcast_to(base, (len(known), *base.shape))
+        else:
+            found = self._between(params, known)
+        return tuples_of(found[:1, 0], found, self.memory, 0.0)[1] if self.memory else found
+
+    def _between(self, params: Params, known: np.ndarray) -> np.ndarray:
+        """(h, K, K) transitions of states that depend on covariates (h, Q)."""
         design = np.concatenate([np.ones((len(known), 1)), known], 1)
-        values = {"transition": base, COEFFICIENTS: np.asarray(params[COEFFICIENTS])}
+        values = {name: np.asarray(params[name]) for name in ("transition", COEFFICIENTS)}
         none = np.zeros((3, 0), int)
         return SoftmaxTerm(none[0], none, "transition", COEFFICIENTS, design).probabilities(values)
 
@@ -264,13 +289,20 @@ class HiddenChain:
         first, moves = closed_chain(self, None, space).logs(values)
         return first[0, :, 0], moves[0, ..., 0]
 
-    def first(self, params: Params) -> np.ndarray:
-        """(K,) the initial distribution, in NumPy; of stages, (E,)."""
+    def first(self, params: Params, known: np.ndarray) -> np.ndarray:
+        """(K,) the initial distribution where the first step has covariates (Q,), in NumPy; of stages,
+        (E,)."""
         if self.durations is not None:
             return np.exp(self._stages_of(params)[0])
         if self.stationary:
-            return np.asarray(stationary(np.asarray(params["transition"]), np))
-        return np.asarray(params["initial"])
+            moves = np.asarray(params["transition"])
+            moves = self._between(params, known[None])[0] if self.regressors else moves
+            found = np.asarray(stationary(moves, np))
+        else:
+            found = np.asarray(params["initial"])
+        if not self.memory:
+            return found
+        return np.asarray(tuples_of(found[None], np.eye(len(found))[None], self.memory, 0.0)[0][0])
 
     def mean_moves(self, params: Params, links: Links | None) -> np.ndarray:
         """(K, K) transition probabilities, on average over the steps."""
@@ -280,7 +312,7 @@ class HiddenChain:
             return np.diag(1.0 - change) + change[:, None] * np.asarray(params["transition"])
         if links is None or not self.regressors:
             return np.asarray(params["transition"])
-        moves = self.moves_at(params, np.asarray(links.known))
+        moves = self._between(params, np.asarray(links.known))
         return np.tensordot(np.asarray(links.counts) / np.sum(links.counts), moves, (0, 0))
 
     # --- M steps ---------------------------------------------------------------------------------------
@@ -289,7 +321,7 @@ class HiddenChain:
         self, params: Params, firsts: np.ndarray, pairs: np.ndarray, links: Links | None
     ) -> dict[str, np.ndarray]:
         """The best parameters (or better ones) given expected first states (S, K) and transitions (M, K,
-        K), where S is 2, of longer sequences and of those of one step, if these end."""
+        K), where S are the kinds of beginnings, see `Links`."""
         if self.is_plain:
             tables = {"initial": firsts.sum(0), "transition": pairs.sum(0)}
             new = {

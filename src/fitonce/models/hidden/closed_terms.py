@@ -44,7 +44,7 @@ class ChainTerm(ABC):
     @abstractmethod
     def each(self, values: Named, firsts: np.ndarray, pairs: np.ndarray, where: Any) -> Pair:
         """Slopes by each first state (N, P) and each transition (T, P), for counts (N, K) and (T, K, K);
-        `where`: the distinct ones (T,) of transitions, and whether sequences have one step (N,)."""
+        `where`: the distinct ones (T,) of transitions, and the kinds of beginnings (N,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,54 +168,71 @@ class EndTerm(ChainTerm):
         return -np.diag(found[: len(self.places)])
 
     def each(self, values: Named, firsts: np.ndarray, pairs: np.ndarray, where: Any) -> Pair:
-        end, (index, alone), count = values["end"], where, len(self.places)
+        end, (index, kind), count = values["end"], where, len(self.places)
         last = np.asarray(self.links.ends)[index, None]
         moved = (1.0 - end) * last * pairs.sum(1) - end * pairs.sum(2)
-        return (alone[:, None] * (1.0 - end) * firsts)[:, :count], moved[:, :count]
+        return (kind[:, None] * (1.0 - end) * firsts)[:, :count], moved[:, :count]
 
 
 @dataclass(frozen=True, eq=False)
 class StationaryTerm(ChainTerm):
-    """Logarithms of the stationary distribution of the transition probabilities, as first states.
+    """Logarithms of the stationary distribution of the transition probabilities, as first states; of
+    each kind of beginning, where transitions depend on covariates.
 
     Args:
         places: (P,) of the transitions in theta.
-        entries: their rows and columns (2, P).
+        moves: the transitions into first steps (S, K, K).
     """
 
     places: np.ndarray
-    entries: np.ndarray
+    moves: SoftmaxTerm
 
     def logs(self, values: Named) -> Pair:
+        p = np.moveaxis(self.moves.probabilities(values), 0, 2)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log(stationary(values["transition"], np))[None], None
+            return np.log(np.moveaxis(stationary(p, np), 1, 0)), None
 
-    def _moved(self, p: np.ndarray) -> np.ndarray:
-        """(P, K) derivatives of the row of transitions that a coordinate moves."""
-        row, column = self.entries
+    def _moved(self, p: np.ndarray, factor: np.ndarray) -> np.ndarray:
+        """(P, K) derivatives of the row of transitions (K, K) that a coordinate moves."""
+        row, column, _ = self.moves.entries
         alike = column[:, None] == np.arange(len(p))
-        return p[row] * (alike - p[row, column, None])
+        return factor[:, None] * p[row] * (alike - p[row, column, None])
+
+    @property
+    def _factors(self) -> np.ndarray:
+        """(S, P) what logits of a row change by, per coordinate: one, or the covariate."""
+        return self.moves.design[:, self.moves.entries[2]]
 
     def along(self, values: Named, directions: np.ndarray) -> Pair:
-        return (self._slopes(values["transition"]).T @ directions)[None], None
+        return np.swapaxes(self._slopes(values), 1, 2) @ directions, None
 
-    def _slopes(self, p: np.ndarray) -> np.ndarray:
-        """(P, K) derivatives of log shares."""
-        share = stationary(p, np)
-        by_coordinate = share[self.entries[0], None] * self._moved(p)
-        return by_coordinate @ fundamental(p, share) / share
+    def _slopes(self, values: Named) -> np.ndarray:
+        """(S, P, K) derivatives of log shares, of one fold."""
+        found = []
+        for p, factor in zip(self.moves.probabilities(values), self._factors, strict=True):
+            share = stationary(p, np)
+            by_coordinate = share[self.moves.entries[0], None] * self._moved(p, factor)
+            found.append(by_coordinate @ fundamental(p, share) / share)
+        return np.stack(found)
 
     def slopes(self, values: Named, firsts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-        p, counts = values["transition"], firsts.sum(0)
-        if p.ndim == 2:
-            return self._slopes(p) @ counts
-        folds = range(counts.shape[-1])
-        return np.stack([self._slopes(p[..., fold]) @ counts[:, fold] for fold in folds], -1)
+        firsts = firsts if len(self.moves.design) > 1 else firsts.sum(0, keepdims=True)
+        if values["transition"].ndim == 2:
+            return np.einsum("spk,skf->pf", self._slopes(values), firsts)
+        found = []
+        for fold in range(firsts.shape[-1]):
+            here = {name: array[..., fold] for name, array in values.items()}
+            found.append(np.einsum("spk,sk->p", self._slopes(here), firsts[..., fold]))
+        return np.stack(found, -1)
 
     def curvature(self, values: Named, firsts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-        p, counts = values["transition"], firsts.sum(0)
-        share, (row, column) = stationary(p, np), self.entries
-        inverse, moved = fundamental(p, share), self._moved(p)
+        firsts = firsts if len(self.moves.design) > 1 else firsts.sum(0, keepdims=True)
+        given = zip(self.moves.probabilities(values), self._factors, firsts, strict=True)
+        return np.sum([self._second(*one) for one in given], 0)
+
+    def _second(self, p: np.ndarray, factor: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        share, (row, column, _) = stationary(p, np), self.moves.entries
+        inverse, moved = fundamental(p, share), self._moved(p, factor)
         ahead = inverse @ (counts / share)
         of_share = share[row, None] * moved @ inverse  # (P, K)
         crossed = of_share[:, row] * (moved @ ahead)
@@ -225,8 +242,11 @@ class StationaryTerm(ChainTerm):
         rate, far = p[row, column], ahead[column]
         twice = -rate[:, None] * rate * (far[:, None] + far - 2.0 * mean[:, None])
         twice += alike * (rate * (far - mean))[:, None]
+        twice *= factor[:, None] * factor
         found = crossed + crossed.T + same * share[row, None] * twice
         return found - (of_share * (counts / share**2)) @ of_share.T
 
     def each(self, values: Named, firsts: np.ndarray, pairs: np.ndarray, where: Any) -> Pair:
-        return firsts @ self._slopes(values["transition"]).T, None
+        slopes = self._slopes(values)
+        kind = where[1] if len(slopes) > 1 else np.zeros(len(firsts), int)
+        return np.einsum("npk,nk->np", slopes[kind], firsts), None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,16 @@ from fitonce.models.hidden.closed_chain import (
     DirichletPrior,
     ProportionPrior,
 )
+from fitonce.models.hidden.closed_memory import ClosedMemory
 from fitonce.models.hidden.closed_stages import ClosedStages
 from fitonce.models.hidden.closed_terms import ChainTerm, EndTerm, SoftmaxTerm, StationaryTerm
 from fitonce.models.hidden.links import Links
 from fitonce.models.hidden.names import CHAIN, COEFFICIENTS, SIZE_PRIOR
 
 
-def closed_chain(chain: Any, links: Links | None, space: ParameterSpace) -> ClosedChain | ClosedStages:
+def closed_chain(
+    chain: Any, links: Links | None, space: ParameterSpace
+) -> ClosedChain | ClosedStages | ClosedMemory:
     """Derivatives by the coordinates of a space, which has these parameters and may have others."""
     places = {name: place for name, _, place in space.leaves()}
     entries = {
@@ -30,29 +34,32 @@ def closed_chain(chain: Any, links: Links | None, space: ParameterSpace) -> Clos
     }
     one = np.ones((1, 1))
     terms: list[ChainTerm] = []
-    if chain.stationary:
-        terms.append(StationaryTerm(places["transition"], entries["transition"]))
-    else:
+    if not chain.stationary:
         column = entries["initial"]
         of_first = np.concatenate([np.zeros_like(column), column, np.zeros_like(column)])
         terms.append(SoftmaxTerm(places["initial"], of_first, "initial", None, one, initial=True))
     moves = entries["transition"]
     moves = np.concatenate([moves, np.zeros_like(moves[:1])])
-    design, where = one, places["transition"]
+    begins, design, where = one, one, places["transition"]
     if chain.regressors and links is not None:
         row, column, number = entries[COEFFICIENTS]
         moves = np.concatenate([moves, np.stack([row, column, number + 1])], 1)
         where = np.concatenate([where, places[COEFFICIENTS]])
-        known = np.asarray(links.known)
-        design = np.concatenate([np.ones((len(known), 1)), known], 1)
-    terms.append(
-        SoftmaxTerm(where, moves, "transition", COEFFICIENTS if chain.regressors else None, design)
+        begins, design = (
+            np.concatenate([np.ones((len(known), 1)), np.asarray(known)], 1)
+            for known in (links.firsts, links.known)
+        )
+    of_moves = partial(
+        SoftmaxTerm, where, moves, "transition", COEFFICIENTS if chain.regressors else None
     )
+    if chain.stationary:
+        terms.append(StationaryTerm(where, of_moves(begins)))
+    terms.append(of_moves(design))
     if chain.end_prior is not None and links is not None:
         terms.append(EndTerm(places["end"], links))
     found = ClosedChain(tuple(terms), _priors(chain, links, places, entries), stretch_of(space))
     if chain.durations is None:
-        return found
+        return ClosedMemory(found, chain.n_states, chain.memory) if chain.memory else found
     names = ("dwell",) if chain.durations == "poisson" else ("dwell", "dwell_size")
     frozen = np.full(chain.n_states, -1)
     own = np.stack([places[name] if len(places[name]) else frozen for name in names])

@@ -17,7 +17,9 @@ import numpy as np
 
 DURATIONS = ("negative-binomial", "poisson")  # of the steps after the first
 _BEYOND = 400  # steps after the last stage
-_RANGE = 600.0  # nats: what is less probable than the mode by more does not matter
+_RANGE = (
+    300.0  # nats: what is less probable than the mode by more does not matter, and 1 / x^2 is finite
+)
 
 
 def log_hazards(kind: str, mean: Any, size: Any, stages: int, maths: Any) -> tuple[Any, Any]:

@@ -20,19 +20,23 @@ class Links:
         known: (M, Q) covariates of the step that is entered.
         ends: (M,) one where that is the last step of its sequence, else zero.
         index: (N, T - 1) the distinct one of each transition; arbitrary at padding.
-        alone: (N,) one for sequences of one step, else zero.
         counts: (M,) how often each occurs.
+        firsts: (S, Q) covariates of first steps, one for each kind of beginning that differs.
+        kind: (N,) which of the kinds the beginning of a sequence is. Where sequences end: one, if the
+            first step is the last, else zero; where they begin in the stationary distribution: by the
+            covariates of the first step.
     """
 
     known: EitherArray
     ends: EitherArray
     index: EitherArray
-    alone: EitherArray
     counts: EitherArray
+    firsts: EitherArray
+    kind: EitherArray
 
     @classmethod
-    def of(cls, data: Sequences, known: np.ndarray, ends: bool) -> Links:
-        """From covariates (N, T, Q); `ends`: whether the last step matters."""
+    def of(cls, data: Sequences, known: np.ndarray, *, ends: bool, begins: bool) -> Links:
+        """From covariates (N, T, Q); whether the last step matters, and the covariates of the first."""
         last = np.arange(1, data.values.shape[1]) == data.lengths[:, None] - 1
         inside = data.valid[:, 1:]
         keys = np.concatenate([known[:, 1:], (last & ends)[..., None]], -1)
@@ -43,14 +47,18 @@ class Links:
         distinct, places = np.unique(keys, axis=0, return_inverse=True)
         places = places.ravel()[1:]
         counts = np.bincount(places[inside.ravel()], minlength=len(distinct))
-        alone = ((data.lengths == 1) & ends).astype(float)
-        return cls(
-            distinct[:, :-1], distinct[:, -1], places.reshape(inside.shape), alone, counts.astype(float)
-        )
+        firsts, kind = known[:1, 0], np.zeros(len(data.lengths), int)
+        if ends:
+            firsts, kind = firsts.repeat(2, 0), (data.lengths == 1).astype(int)
+        if begins:
+            firsts, kind = np.unique(known[:, 0], axis=0, return_inverse=True)
+        index = places.reshape(inside.shape)
+        return cls(distinct[:, :-1], distinct[:, -1], index, counts.astype(float), firsts, kind.ravel())
 
     def take(self, sequences: Array) -> Links:
         """Those of some of the sequences."""
-        return Links(self.known, self.ends, self.index[sequences], self.alone[sequences], self.counts)
+        index, kind = self.index[sequences], self.kind[sequences]
+        return Links(self.known, self.ends, index, self.counts, self.firsts, kind)
 
     def tables(self, pairs: np.ndarray) -> np.ndarray:
         """(M, ...) sums of what belongs to transitions (N, T - 1, ...)."""

@@ -108,7 +108,7 @@ class DerivedForms(ClosedForms):
 
     @property
     def _states(self) -> int:
-        return self.program.model.n_states
+        return self.program.model.n_emitting
 
     @in_float64
     def log_density(self, values: Values, rows: Observations) -> np.ndarray:

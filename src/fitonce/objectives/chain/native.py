@@ -133,7 +133,7 @@ class NativeChainObjective(ChainObjective):
 
     @cached_property
     def _costs(self) -> Costs:
-        states, rows, closed = self.model.n_states, self.steps.rows, self.parts.closed
+        states, rows, closed = self.model.n_emitting, self.steps.rows, self.parts.closed
         densities = states * rows.x.size if closed is None else closed.operations(states, rows)
         steps, hidden = len(self.steps.index), self.model.n_hidden
         return Costs(steps * hidden**2 + densities, steps * hidden, self.space.size)
@@ -186,7 +186,7 @@ class NativeChainObjective(ChainObjective):
     @property
     def bytes_per_fold(self) -> int:
         """Rows, nodes, weights and what densities take, each in its lane."""
-        states, rows, closed = self.model.n_states, self.steps.rows, self.parts.closed
+        states, rows, closed = self.model.n_emitting, self.steps.rows, self.parts.closed
         held = states * rows.x.size if closed is None else closed.numbers(states, rows)
         hidden = self.model.n_hidden
         return 8 * (len(self.steps.index) * (2 * hidden + 4) + 3 * len(rows.x) * hidden + held)

@@ -131,7 +131,7 @@ def slopes_of_sequences(parts: Parts, point: Point) -> np.ndarray:
             point.values, nodes[begins].T[None], np.moveaxis(steps.totals(passed), 0, -1)[None]
         )
     else:
-        alone = np.zeros(len(begins)) if steps.alone is None else steps.alone
-        first, moves = parts.chain.each(point.values, nodes[begins], passed, (steps.moves, alone))
+        kind = np.zeros(len(begins), int) if steps.kind is None else steps.kind
+        first, moves = parts.chain.each(point.values, nodes[begins], passed, (steps.moves, kind))
         found += (first + steps.totals(moves)).T
     return -found

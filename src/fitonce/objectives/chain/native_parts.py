@@ -116,12 +116,13 @@ class Parts:
     @cached_property
     def own(self) -> np.ndarray:
         """(E, P) the same of the hidden states of the engine, which may be stages of states."""
-        return np.repeat(self.of_states, self.program.model.chain.n_stages, 0)
+        return np.repeat(self.of_states, self.program.model.stages_alike, 0)
 
     @cached_property
     def of_states(self) -> np.ndarray:
-        """(K, P) the coordinates of each state's emission; all of them, where states share some."""
-        states, found = self.program.model.n_states, []
+        """(K, P) the coordinates of each state's emission; all of them, where states share some. Where
+        emissions depend on earlier states, too, (E, P)."""
+        states, found = self.program.model.n_emitting, []
         for name, _, places in self.program.space.leaves():
             if name in CHAIN:
                 continue
@@ -137,9 +138,7 @@ class Parts:
     def tables(self) -> tuple[int, int]:
         """How many kinds of first states, and how many distinct transitions, there are."""
         links = self.prepared.links
-        if links is None:
-            return 1, 1
-        return 2 if self.program.model.chain.end_prior is not None else 1, len(links.known)
+        return (1, 1) if links is None else (len(links.firsts), len(links.known))
 
     @_quiet
     def values(self, thetas: np.ndarray) -> Values:
@@ -175,7 +174,7 @@ class Parts:
 
     def _to_stages(self, of_states: np.ndarray) -> np.ndarray:
         """(R, E, ...) from what is of states (R, K, ...)."""
-        stages = self.program.model.chain.n_stages
+        stages = self.program.model.stages_alike
         return of_states if stages == 1 else np.repeat(of_states, stages, 1)
 
     @property
@@ -207,7 +206,7 @@ class Parts:
         """(F, D) slopes of the log posterior, from expected counts."""
         rows = self.steps.rows
         slopes = np.zeros((self.program.space.size, found.shares.shape[-1]))
-        shares = self.program.model.by_states(found.shares, 1)
+        shares = self.program.model.by_emission(found.shares, 1)
         own = self.forms.slopes(values, shares, rows) + self.forms.prior_slopes(values, rows)
         np.add.at(slopes, self.of_states, own)
         counts = self.steps.gathered(found.firsts, found.pairs, self.tables)
@@ -262,7 +261,7 @@ class Parts:
         approximation, that of `ClosedForms.metric`."""
         found = np.zeros((self.program.space.size, self.program.space.size))
         rows = self.steps.rows
-        of_states = self.program.model.by_states(counted)
+        of_states = self.program.model.by_emission(counted)
         of_rows = [np.bincount(self.steps.index, column, len(rows.x)) for column in of_states.T]
         shares = np.stack(of_rows, 1)
         second = self.forms.metric if roughly else self.forms.curvature

@@ -80,7 +80,7 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         has_scores = by_state and (by_sequence or isinstance(self.scheme, A))
         return Traits(
             site="time",
-            resampling=("block", "iid", "structures"),
+            resampling=(*(("block", "iid") if self._telescopes else ()), "structures"),
             linear_in_weights=by_sequence,
             closed_form_hessian=has_scores and self.space.size >= _TANGENTS,
             cheap_cross=by_sequence,
@@ -91,6 +91,13 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
             sequences=True,
             m_steps="all" if model.starts_with_em else "none",
         )
+
+    @property
+    def _telescopes(self) -> bool:
+        """Whether log p(x_t | x_<t) of observed steps add up to the log-likelihood: that a sequence did
+        not end at a step says something, even if nothing was observed there."""
+        ends = isinstance(self.model, HMM) and self.model.chain.end_prior is not None
+        return not ends or bool((self.data.observed.any(-1) | ~self.data.valid).all())
 
     @property
     def clusters(self) -> np.ndarray:

@@ -25,7 +25,7 @@ class Steps:
         places: (R,) where the rows are among those of the prepared data, which has padding and, of equal
             rows, may have several.
         moves: (T,) the distinct transition into each step, arbitrary at first ones; None: all are alike.
-        alone: (N,) whether a sequence ends with its first step; None: that makes no difference.
+        kind: (N,) the kind of each sequence's beginning, see `Links`; None: all are alike.
     """
 
     rows: Observations
@@ -34,7 +34,7 @@ class Steps:
     seen: np.ndarray
     places: np.ndarray
     moves: np.ndarray | None = None
-    alone: np.ndarray | None = None
+    kind: np.ndarray | None = None
 
     @classmethod
     def of(cls, data: Sequences, prepared: Prepared, distinct: bool = False) -> Steps:
@@ -55,13 +55,13 @@ class Steps:
         rows = Observations(x, mask, counts, constant, np.asarray(arrays.covariates, float)[chosen])
         starts = np.concatenate([[0], np.cumsum(data.lengths)]).astype(np.int64)
         seen = data.observed.any(-1).ravel()[slots].astype(float)
-        moves = alone = None
+        moves = kind = None
         if prepared.links is not None:
             before = np.asarray(prepared.links.index)
             moves = np.concatenate([np.zeros_like(before[:, :1]), before], 1).ravel()[slots]
-            alone = np.asarray(prepared.links.alone, int)
-            alone = alone if alone.any() else None
-        return cls(rows, index, starts, seen, chosen, moves, alone)
+            kind = np.asarray(prepared.links.kind, int)
+            kind = kind if kind.any() else None
+        return cls(rows, index, starts, seen, chosen, moves, kind)
 
     @property
     def sequence(self) -> np.ndarray:
@@ -93,14 +93,14 @@ class Steps:
         taken = np.concatenate([np.arange(*self.starts[n : n + 2]) for n in sequences])
         starts = np.concatenate([[0], np.cumsum(np.diff(self.starts)[sequences])])
         moves = None if self.moves is None else self.moves[taken]
-        alone = None if self.alone is None else self.alone[sequences]
-        parts = (self.rows, self.index[taken], starts, self.seen[taken], self.places, moves, alone)
+        kind = None if self.kind is None else self.kind[sequences]
+        parts = (self.rows, self.index[taken], starts, self.seen[taken], self.places, moves, kind)
         return Steps(*parts), taken
 
     def spread(self, firsts: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What belongs to first states (S, ...) and to distinct transitions (M, ...), by sequence and
         step; of length one where it is the same for all."""
-        firsts = firsts[:1] if self.alone is None else firsts[self.alone]
+        firsts = firsts[:1] if self.kind is None else firsts[self.kind]
         return firsts, moves if self.moves is None or len(moves) == 1 else moves[self.moves]
 
     def gathered(
@@ -109,10 +109,10 @@ class Steps:
         """The sums of what belongs to sequences and steps (or is summed already), as many as `tables`:
         of kinds of first states and of distinct transitions."""
         found = np.zeros((tables[0], *firsts.shape[1:]))
-        if self.alone is None:
+        if self.kind is None:
             found[0] = firsts.sum(0)
         else:
-            np.add.at(found, self.alone, firsts)
+            np.add.at(found, self.kind, firsts)
         if self.moves is None or len(moves) == 1:
             return found, moves.sum(0, keepdims=True)
         inside = ~self.is_first
