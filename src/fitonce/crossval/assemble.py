@@ -50,7 +50,8 @@ def assemble(
     kind = _kind_of_search(method, curve, search)
     # Single steps only claim to continue the fit, and are judged by that.
     refined = method in ("auto", "exact", "loo")
-    unsure = refined and kind in ("local", "compared") and fit.optima.disagree
+    several = fit.optima.disagree or bool((optima.optimum != 0).any())
+    unsure = refined and kind in ("local", "compared", "partly") and several
     table = _fold_table(fit, scoring, parameters, evidence, optima, allowed, ok, unsure)
     errors = evidence.errors[evidence.checked & ok]
     return CVResult(
@@ -147,7 +148,7 @@ def _missed(ways: int, searched: bool, unseen: float, unsure: bool) -> str:
     if searched and ways < WAYS:
         return f"but found {'twice' if ways == 2 else 'once'} only: there may be a better optimum"
     if unsure and not searched:
-        return "but not searched, and starts of the fit disagree: there may be a better optimum"
+        return "but not searched, and other starts or folds disagree: there may be a better optimum"
     if searched and unseen > _SCATTERED:
         return "but most starts ended in optima of their own: there may be a better optimum"
     return ""

@@ -59,8 +59,9 @@ class Search:
             is at; -1 for another.
         gain: by how much the objective is below that at the optimum that continues the fit's, in nats.
         shift: by how much the mean loss differs from that there.
-        ways: how often its optimum was found: from the full fit, its other optima, random starts; 0
-            where something lower was met that could not be certified.
+        ways: how often its optimum was found: from the full fit, its other optima, random starts; 1
+            where only another fold led to it, and 0 where something lower was met that could not be
+            certified.
         searched: whether the fold had random starts of its own.
         unseen: the estimated chance that another start ends in an optimum that none has met, by Good and
             Turing: the share of descents that alone ended where they did; 0 without descents.
@@ -141,7 +142,8 @@ class _Explorer:
         self.margins = LOWER + ROUNDING * np.abs(np.where(np.isfinite(self.values), self.values, 0.0))
         self.arrived = np.zeros(len(self.values), bool)  # whether a value is that of an optimum
         self.to_offer = np.zeros(0, int)  # folds that moved since what they found was last offered
-        self.ends: list[tuple[np.ndarray, np.ndarray]] = []  # of descents: folds and values
+        self.ends: list[tuple[np.ndarray, np.ndarray]] = []  # of descents of their own: folds, values
+        self.lowest = np.full(len(self.values), np.inf)  # of all descents
         self.points = self._random_points()
 
     def _objectives(self) -> np.ndarray:
@@ -235,9 +237,10 @@ class _Explorer:
         dropped = [self.scoring.folds.dropped[fold] for fold in folds]
         return np.lexsort([[part[0] for part in dropped], [part.mean() for part in dropped]])
 
-    def _follow(self, offers: list[_Offer]) -> bool:
+    def _follow(self, offers: list[_Offer], *, own: bool = True) -> bool:
         """Descend folds from what they are offered, and refit those that end lower, from the lowest.
-        Returns whether one moved."""
+        Returns whether one moved. `own`: whether that says how often a fold's optimum is found, which
+        other folds' optima do not: they would say it again and again."""
         if not offers or self.batches.spent():
             return False
         which = np.concatenate([offer.folds for offer in offers])
@@ -245,7 +248,9 @@ class _Explorer:
         begun = np.stack([offer.theta for offer in offers])
         inverses = np.stack([offer.inverse for offer in offers])
         values, thetas = fold_descents(self.batches, begun[source], which, inverses, source)
-        self.ends.append((which, values))
+        np.minimum.at(self.lowest, which, np.nan_to_num(values, nan=np.inf))
+        if own:
+            self.ends.append((which, values))
         order = np.lexsort([source, values, which])  # by fold, the lowest first
         lowest = order[np.unique(which[order], return_index=True)[1]]
         lower = lowest[values[lowest] < (self.values - self.margins)[which[lowest]]]
@@ -267,7 +272,7 @@ class _Explorer:
                 offers.append(offer)
                 known = offer.promised[waiting] < self.values[waiting] + _SAME
                 waiting = waiting[~known]  # those are in the same optimum
-        return self._follow(offers)
+        return self._follow(offers, own=False)
 
     def _take(self, folds: np.ndarray, thetas: np.ndarray, numbers: np.ndarray) -> bool:
         """Refit folds (n,) from thetas (n, D), and move those that end lower; returns whether any do."""
@@ -312,13 +317,13 @@ class _Explorer:
         return replace(found, ways=self._ways(), unseen=self._unseen(), better=better)
 
     def _ways(self) -> np.ndarray:
-        """(F,) how often each fold's optimum was found; from the full fit, unless that led elsewhere."""
+        """(F,) how often each fold's optimum was found; from the full fit, unless that led elsewhere,
+        and by other folds if by nothing else."""
         ways = (self.values >= self.before - 0.5 * self.margins).astype(int)
-        lower = np.zeros(len(ways), bool)
         for folds, values in self.ends:
             np.add.at(ways, folds, np.abs(values - self.values[folds]) < _SAME)
-            lower[folds[values < self.values[folds] - _SAME]] = True
-        return np.where(lower, 0, ways)  # something lower was met that could not be certified
+        # Zero where something lower was met that could not be certified.
+        return np.where(self.lowest < self.values - _SAME, 0, np.maximum(ways, 1))
 
     def _unseen(self) -> np.ndarray:
         """(F,) the share of descents of each fold that alone ended where they did."""
