@@ -25,6 +25,7 @@ from fitonce.models.emissions.base import (
     sum_channels,
 )
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
+from fitonce.models.emissions.closed_support import SupportedCategorical, SupportedMultinomial
 
 
 def n_categories(data: Sequences) -> int:
@@ -81,6 +82,12 @@ class _Categories(Emission):
         if support.ndim != len(shape) or (support.shape[0], support.shape[-1]) != (shape[0], shape[-1]):
             raise ValueError(f"support must have shape {shape}, got {np.shape(self.support)}")
         return np.broadcast_to(support, shape)
+
+    def _possible_in(self, groups: int, categories: int) -> np.ndarray:
+        """(K, G, M) the same of chains, where there is a support."""
+        support = np.asarray(self.support)
+        support = support[:, None] if support.ndim == 2 else support
+        return np.broadcast_to(support, (len(support), groups, categories))
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         possible = self._possible(n_states, rows)
@@ -150,9 +157,10 @@ class Categorical(_Categories):
         return sum_channels(jnp.moveaxis(chosen[..., 0, :], -1, 1), rows)
 
     def closed_forms(self, rows: Observations) -> ClosedForms | None:
-        if self.support is not None:  # states then differ in their number of coordinates
-            return None
-        return closed.ClosedCategorical(self.n_categories, self.concentration)
+        given = (self.n_categories, self.concentration)
+        if self.support is None:
+            return closed.ClosedCategorical(*given)
+        return SupportedCategorical(*given, self._possible_in(rows.x.shape[1], self.n_categories))
 
     def draw(self, params: Params, states: np.ndarray, known: np.ndarray, rng: Any) -> np.ndarray:
         return drawn_categories(params["probability"][states], rng)
@@ -260,9 +268,11 @@ class Multinomial(_Categories):
         return sum_channels(jnp.where(counts == 0, 0.0, counts * logs), rows)
 
     def closed_forms(self, rows: Observations) -> ClosedForms | None:
-        if self.support is not None:
-            return None
-        return closed.ClosedMultinomial(self._width(rows.x.shape[1]), self.concentration)
+        width, channels = self._width(rows.x.shape[1]), rows.x.shape[1]
+        if self.support is None:
+            return closed.ClosedMultinomial(width, self.concentration)
+        possible = self._possible_in(channels // width, width)
+        return SupportedMultinomial(width, self.concentration, possible)
 
     def draw(self, params: Params, states: np.ndarray, known: np.ndarray, rng: Any) -> np.ndarray:
         if self.trials is None:
