@@ -44,8 +44,8 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NO
 
     The status says how far EM stopped from a minimum, in standard errors; `fit.polish()` goes on to it.
     Initial, transition and emission probabilities that are zero (below `zeros`) stay exact zeros, in
-    folds too; for those of emissions the status says whether that is an optimum on the boundary, see
-    `fo.zero_probabilities`.
+    folds too, unless these would leave them; the status says whether they are optima on the boundary,
+    see `fo.zero_probabilities`.
 
     Args:
         model: a `GaussianHMM` or `GMMHMM` (all four covariance types), `PoissonHMM`, `CategoricalHMM` or

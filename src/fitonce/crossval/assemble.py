@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,9 +39,11 @@ def assemble(
     work: np.ndarray,
     seconds: tuple[float, float],
     search: Search | None = None,
+    left: Mapping[int, str] = MappingProxyType({}),
 ) -> CVResult:
     """Put the parts together; `work` (2, F) counts gradients and Hessians, `seconds` are those of the
-    call and of compilation within it; `search` is that for other optima, None where there was none."""
+    call and of compilation within it; `search` is that for other optima, None where there was none;
+    `left` what there is to say of folds that left the boundary."""
     folds, curve = scoring.folds, scoring.curve
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([status.ok for status in parameters.status]) & np.isfinite(losses)
@@ -52,7 +56,7 @@ def assemble(
     refined = method in ("auto", "exact", "loo")
     several = fit.optima.disagree or bool((optima.optimum != 0).any())
     unsure = refined and kind in ("local", "compared", "partly") and several
-    table = _fold_table(fit, scoring, parameters, evidence, optima, allowed, ok, unsure)
+    table = _fold_table(fit, scoring, parameters, evidence, optima, allowed, ok, unsure, left)
     errors = evidence.errors[evidence.checked & ok]
     return CVResult(
         estimate=float(losses[ok].mean()) if ok.any() else float("nan"),
@@ -90,6 +94,7 @@ def _fold_table(
     tolerance: float,
     ok: np.ndarray,
     unsure: bool,
+    left: Mapping[int, str],
 ) -> pd.DataFrame:
     """One row per fold: losses, evidence, verdicts; `ok` (F,) says which have a usable number, `unsure`
     whether folds that had no random starts may be in the wrong optimum."""
@@ -102,7 +107,8 @@ def _fold_table(
     missed = [_missed(*row, unsure) for row in found]
     doubtful = away | (ok & (np.array(missed) != ""))
     judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, tolerance, doubtful)
-    per_fold = zip(parameters.status, ok, moves, away, missed, strict=True)
+    said = [", ".join(filter(None, (left.get(fold), why))) for fold, why in enumerate(missed)]
+    per_fold = zip(parameters.status, ok, moves, away, said, strict=True)
     columns: dict[str, Any] = {
         "loss": scoring.means(evidence.losses),
         "control": scoring.means(evidence.control),

@@ -17,6 +17,7 @@ from fitonce.crossval.assemble import assemble
 from fitonce.crossval.auto import climb
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.journal import Journal
+from fitonce.crossval.leaving import leave_boundary
 from fitonce.crossval.losses import Loss, Scoring, resolve_loss
 from fitonce.crossval.methods import resolve_method
 from fitonce.crossval.optima import is_searched, search
@@ -132,8 +133,11 @@ def cross_validate(
             found = search(scoring, parameters, evidence, fit.optima.thetas[1:], int(optima))
         if not (found.searched.any() or len(fit.optima) > 1):
             found = None  # nothing to offer, and no random starts, or no time for them
-    seconds = watch.read()
-    return assemble(fit, scoring, method, parameters, evidence, tolerance, batches.work, seconds, found)
+    left = {}
+    if method in ("auto", "exact") and not batches.spent():
+        left = leave_boundary(fit, scoring, parameters, evidence)
+    made = (method, parameters, evidence, tolerance, batches.work, watch.read())
+    return assemble(fit, scoring, *made, found, left)
 
 
 def check_folds(folds: Any) -> None:

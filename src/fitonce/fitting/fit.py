@@ -23,7 +23,7 @@ from fitonce.data.places import Names
 from fitonce.data.sequences import Sequences, with_lengths
 from fitonce.fitting import inference, relabelling, saving, summarise
 from fitonce.fitting import states as hidden
-from fitonce.fitting.boundary import with_zeros
+from fitonce.fitting.boundary import settled, with_zeros
 from fitonce.fitting.hessian import HessianOperator
 from fitonce.fitting.optima import DEFAULT_OPTIMA, Optima
 from fitonce.fitting.search import DEFAULT_TOLERANCE, How, Searched, search, stay
@@ -289,6 +289,9 @@ def fit(
     if order_by is not None:
         relabelling.states_of(model, "order_by=")  # raises before the work, not after it
     found = _result(search(model, with_lengths(data, lengths), init, how), started)
+    if not found.ok and max_iterations is None:
+        again = how._replace(optima=0)
+        found = settled(found, lambda zeros, at: _result(search(zeros, found.data, at, again), started))
     return found if order_by is None else found.ordered(order_by)
 
 

@@ -15,6 +15,7 @@ from scipy import sparse
 from fitonce.core.constraints import Simplex
 from fitonce.core.numerics import in_float64, is_count
 from fitonce.core.status import Outcome, Status
+from fitonce.fitting.boundary import as_before
 from fitonce.fitting.certificate import judged, refusal
 from fitonce.fitting.factor import factor_of
 from fitonce.fitting.hessian import DenseHessian, HessianOperator, ImplicitHessian
@@ -102,7 +103,7 @@ def relabelled(fit: Fit, given: Any) -> Fit:
     else:
         hessian = ImplicitHessian(objective, theta)
     lowest, status = _certificate(fit, gradient, hessian, names)
-    return replace(
+    found = replace(
         fit,
         model=model,
         params=objective.space.params_at(theta),
@@ -116,6 +117,7 @@ def relabelled(fit: Fit, given: Any) -> Fit:
         gradient=gradient,
         hessian_operator=hessian,
     )
+    return as_before(found, fit)
 
 
 def _certificate(

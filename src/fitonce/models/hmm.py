@@ -261,7 +261,25 @@ class HMM:
                 continue
             if (possible & (value == 0)).any():
                 zeros[support] = possible & (value != 0)
+        emission = self._emission_with_zeros_of(params)
+        zeros |= {} if emission is None else {"emission": emission}
         return replace(self, **zeros) if zeros else self
+
+    def _emission_with_zeros_of(self, params: Any) -> Any:
+        """The emission in which categories of probability zero are impossible; None: there are none."""
+        if not isinstance(params, dict) or not hasattr(self.emission, "support"):
+            return None
+        value = as_numbers(params.get("probability"))
+        if value is None or value.ndim != 3 or "probability" in dict(self.frozen):
+            return None
+        if (value > 0).all() or not (value > 0).any(-1).all():
+            return None
+        given = self.emission.support
+        known = (
+            (value > 0) if given is None else np.asarray(given).reshape(len(given), -1, value.shape[-1])
+        )
+        changed = given is None or ((value == 0) & known).any()
+        return replace(self.emission, support=value > 0) if changed else None
 
     def mean_moves(self, params: Params, prepared: Prepared) -> np.ndarray:
         """(K, K) transition probabilities, on average over the steps."""

@@ -1,0 +1,100 @@
+"""Probabilities that vanish under a flat prior: optima on the boundary, and folds that leave it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fitonce as fo
+
+FLAT = {"initial_concentration": 1.0, "transition_concentration": 1.0}
+
+
+def _series(first, then, repeats=5):
+    """A state that comes first, then blocks of two states, well apart."""
+    z = np.concatenate([np.repeat(first, 5), np.tile(np.repeat(then, [12, 9]), repeats)])
+    return np.random.default_rng(0).normal(6.0 * z, 1.0)
+
+
+def _cycle():
+    z = np.tile(np.repeat([0, 1, 2], [10, 12, 9]), 6)
+    return np.random.default_rng(0).normal(5.0 * z, 1.0)
+
+
+def test_transitions_that_vanish_are_an_optimum_on_the_boundary():
+    model = fo.models.HMM(3, "gaussian", **FLAT)
+    fit = fo.fit(model, _cycle()).ordered("mean")
+    assert fit.ok, fit.status
+    assert "5 probabilities at zero, an optimum on the boundary" in str(fit.status)
+    moves = fit.params["transition"]
+    assert moves[0, 2] == moves[1, 0] == moves[2, 1] == 0
+    np.testing.assert_array_equal(fit.params["initial"], [1.0, 0.0, 0.0])
+    zeros = fo.zero_probabilities(fit)
+    assert zeros["optimum"].all()
+    assert set(zeros["name"]) == {
+        "initial[1]", "initial[2]", "transition[0,2]", "transition[1,0]", "transition[2,1]"
+    }  # fmt: skip
+    for name, slope in zip(zeros["name"], zeros["slope"], strict=True):
+        assert slope == pytest.approx(_difference(model, fit, name), rel=1e-3)
+
+
+def _difference(model, fit, name, step=1e-6):
+    """How -log p(data) changes as a probability grows at the expense of the others of its row."""
+    parameter, _, entry = name[:-1].partition("[")
+    *row, column = map(int, entry.split(","))
+    params = {key: np.array(value) for key, value in fit.params.items()}
+    params[parameter][tuple(row)] *= 1.0 - step
+    params[parameter][(*row, column)] += step
+    return (fit.log_likelihood - fo.fit_at(model, fit.data, params).log_likelihood) / step
+
+
+def test_categories_that_vanish_are_optima_too():
+    rng, z = np.random.default_rng(1), np.tile(np.repeat([0, 1], 15), 6)
+    x = np.where(z == 0, rng.integers(2, size=180), 1 + rng.integers(2, size=180)).astype(float)
+    model = fo.models.HMM(2, fo.models.Categorical(3, 1.0))
+    fit = fo.fit(model, x)
+    assert fit.ok, fit.status
+    assert "at zero, an optimum on the boundary" in str(fit.status)
+    assert (fit.params["probability"] == 0).sum() == 2
+
+
+def test_a_fold_that_would_leave_zero_does():
+    """Without its first steps the series begins in the other state."""
+    x, model = _series(1, [0, 1]), fo.models.HMM(2, fo.models.Gaussian(scale=0.5), **FLAT)
+    fit = fo.fit(model, x)
+    assert fit.ok, fit.status
+    first = np.arange(9)
+    folds = fo.folds.sites([first, np.arange(40, 49)], fit.data)
+    without = x.copy()
+    without[first] = np.nan
+    refit = fo.fit(model, without)
+    assert all(np.diff(one.params["mean"][:, 0]) > 0 for one in (fit, refit))
+    assert np.argmax(refit.params["initial"]) != np.argmax(fit.params["initial"])
+    whole = fo.fit_at(refit.model, x, refit.params)
+    expected = fo.cross_validate(whole, folds, method="none", loss="joint").folds["loss"][0]
+    for method in ("auto", "exact"):
+        cv = fo.cross_validate(fit, folds, method=method, loss="joint")
+        assert cv.folds["loss"][0] == pytest.approx(expected, abs=1e-6)
+        assert cv.folds["verdict"].tolist() == ["good", "good"]
+        assert "left zero at 'initial[" in cv.folds["status"][0]
+    kept = fo.cross_validate(fit, folds, method="none", loss="joint").folds["loss"][0]
+    assert abs(kept - expected) > 0.05  # the control: it would have mattered
+
+
+def test_zeros_that_the_model_asks_for_are_not_judged():
+    support = np.array([[True, True, False], [False, True, True], [True, False, True]])
+    fit = fo.fit(fo.models.HMM(3, "gaussian", support=support), _cycle())
+    assert fit.ok, fit.status
+    assert "boundary" not in str(fit.status)
+    assert not fo.zero_probabilities(fit)["optimum"].any()  # their prior is above one
+
+
+def test_zeros_in_given_parameters_stay_zeros_of_categories():
+    rng = np.random.default_rng(3)
+    x = rng.integers(3, size=40).astype(float)
+    params = {"initial": np.array([0.5, 0.5]), "transition": np.full((2, 2), 0.5),
+              "probability": np.array([[[0.5, 0.5, 0.0]], [[0.2, 0.3, 0.5]]])}  # fmt: skip
+    fit = fo.fit_at(fo.models.HMM(2, fo.models.Categorical(3)), x, params)
+    assert fit.params["probability"][0, 0, 2] == 0
+    assert fit.model.emission.support is not None
+    assert fo.fit(fit.model, x, init=fit.params).params["probability"][0, 0, 2] == 0
