@@ -108,9 +108,29 @@ def test_samples_are_those_of_the_library(folder, tmp_path):
     assert "more rows" in said("sample", folder / "fit.json")
 
 
+def test_saved_fits_are_cross_validated(folder):
+    fit = fo.load(folder / "fit.json")
+    folds = ["--folds", "kfold", "--k", "5", "--optima", "0"]
+    document = json.loads(said("cv", folder / "fit.json", *folds, "--json"))
+    expected = fo.cross_validate(fit, fo.folds.kfold(fit.data, k=5), optima=0)
+    assert document["estimate"] == pytest.approx(expected.estimate, rel=1e-9)
+    assert "fit.json: HMM, 2 states" in said("cv", folder / "fit.json", *folds)
+    document = json.loads(said("loo", folder / "heat.json", "--json"))
+    one_out = fo.loo(fo.load(folder / "heat.json"))
+    assert document["estimate"] == pytest.approx(one_out.estimate, rel=1e-9)
+    assert len(json.loads(said("influence", folder / "fit.json", "--top", "4", "--json"))) == 4
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        ("cv counts.csv", "--model must name a model, which `fitonce models` lists, got none"),
+        ("select counts.csv", "--model must name a model, which `fitonce models` lists, got none"),
+        ("cv fit.json --columns count", "--columns is for data that are fitted, got the fit fit.json"),
+        ("loo fit.json --from 2024", "--from is for data that are fitted, got the fit fit.json"),
+        ("cv fit.json --states 3", "--states is for models that are fitted, got a fit"),
+        ("cv fit.json --folds regions", "--folds"),
+        ("cv none.json", "expected a saved fit, got no file at none.json"),
         ("decode none.json", "expected a saved fit, got no file at none.json"),
         ("decode counts.csv", "counts.csv must be a saved fit, but is not JSON"),
         ("decode fit.json --time day", "--columns, --time, --group and --missing are for other data"),

@@ -16,10 +16,10 @@ from fitonce.cli.display import show_cv, show_influence, show_written
 from fitonce.cli.errors import STOPPED, complain
 from fitonce.cli.request import Request
 from fitonce.cli.steps import (
-    fitted,
     folds_for,
     influence_for_report,
     report_extras,
+    task_of,
     validated,
     write_outputs,
 )
@@ -29,28 +29,28 @@ from fitonce.results.result import CVResult
 
 
 def run_cv(request: Request) -> None:
-    """Cross-validate a model of the data in a file, from one fit."""
+    """Cross-validate a model of the data in a file, from one fit; or a saved fit (.json)."""
     started = time.perf_counter()
-    loaded, model = request.loaded()
-    folds = folds_for(request.fold_choice(), model, loaded.data)  # raises before the fit
-    fit = fitted(request, model, loaded.data)
+    task = task_of(request)
+    folds = folds_for(request.fold_choice(), task.model, task.data)  # raises before the fit
+    fit = task.fit()
     result, stopped = validated(fit, folds, **request.how)
     if stopped:
         result = replace(result, about={**result.about, "interrupted": True})
         complain(f"interrupted: this is a partial result; {result.treatment}")
     extras = (lambda: {}) if stopped else (lambda: report_extras(fit, folds, result))
-    _finish(request, loaded.notes, result, extras, started)
+    _finish(request, task.notes, result, extras, started)
     if stopped:
         raise typer.Exit(STOPPED)
 
 
 def run_loo(request: Request) -> None:
-    """Leave-one-out cross-validation of all points, from one fit."""
+    """Leave-one-out cross-validation of all points, from one fit; or of a saved fit (.json)."""
     started = time.perf_counter()
-    loaded, model = request.loaded()
-    fit = fitted(request, model, loaded.data)
+    task = task_of(request)
+    fit = task.fit()
     result = loo(fit, progress=request.bars, memory_limit=request.memory_limit)
-    _finish(request, loaded.notes, result, lambda: {"influence": influence_for_report(fit)}, started)
+    _finish(request, task.notes, result, lambda: {"influence": influence_for_report(fit)}, started)
 
 
 def _finish(
@@ -79,11 +79,10 @@ def _finish(
 
 
 def run_influence(request: Request, top: int, table: Path | None) -> None:
-    """Points with the largest influence on the fit. --save writes the whole table, as CSV or as JSON
-    (.json)."""
+    """Points with the largest influence on the fit, or on a saved one (.json). --save writes the whole
+    table, as CSV or as JSON (.json)."""
     outputs.check_outputs([table], request.plot, request.force)
-    loaded, model = request.loaded()
-    fit = fitted(request, model, loaded.data)
+    fit = task_of(request).fit()
     found = influence(fit, memory_limit=request.memory_limit)
     if not fit.ok:
         complain(f"the fit is not a certified minimum: {fit.status}")

@@ -22,9 +22,11 @@ from fitonce.core.memory import checked_limit
 from fitonce.crossval.losses import LOSSES, resolve_loss
 from fitonce.crossval.methods import METHODS, resolve_method
 from fitonce.data.reading import Columns
+from fitonce.fitting.fit import Fit
+from fitonce.fitting.loading import load_fit
 from fitonce.folds.catalogue import FOLD_KINDS, FoldOptions
-from fitonce.objectives.families import families
-from fitonce.objectives.family import Loaded, Option
+from fitonce.objectives.families import families, family_of
+from fitonce.objectives.family import Family, Loaded, Option
 from fitonce.objectives.schemes import named_scheme
 
 _FILE = "; ".join(
@@ -45,7 +47,9 @@ class Request:
     """The options of the commands that fit a model to a file, as given."""
 
     file: Annotated[Path, typer.Argument(help=_FILE, show_default=False)]
-    model: Annotated[str, o.model("Model name; `fitonce models` lists them", "--model", "-m")]
+    model: Annotated[str | None, o.model("Model name; `fitonce models` lists them", "--model", "-m")] = (
+        None
+    )
     columns: Annotated[str | None, o.data("Columns to model, separated by commas")] = None
     time: Annotated[str | None, o.data("Column of times; orders rows, shows gaps")] = None
     group: Annotated[str | None, o.data("Column that identifies sequences")] = None
@@ -99,8 +103,34 @@ class Request:
         scored = {} if self.loss is None else {"loss": self.loss}
         return {**chosen, **scored, **budget, "progress": self.bars, "memory_limit": self.memory_limit}
 
+    @property
+    def model_name(self) -> str:
+        if self.model is None:
+            raise ValueError("--model must name a model, which `fitonce models` lists, got none")
+        return self.model
+
     def choice(self) -> ModelChoice:
-        return ModelChoice(self.model, self.options)
+        return ModelChoice(self.model_name, self.options)
+
+    @property
+    def is_saved_fit(self) -> bool:
+        """Whether the file is a fit that was saved, with its model and its data."""
+        return self.model is None and self.file.suffix.lower() == ".json"
+
+    def saved_fit(self) -> Fit:
+        """Check the request, then read the fit."""
+        for entry in fields(self):
+            if entry.name in _OF_FITS and getattr(self, entry.name) != entry.default:
+                raise ValueError(
+                    f"{flag({'first': 'from', 'last': 'to'}.get(entry.name, entry.name))} is for data "
+                    f"that are fitted, got the fit {self.file.name}, which has its data and its model"
+                )
+        for name, option in model_options().items():
+            if self.options.get(name, option.default) != option.default:
+                raise ValueError(f"{flag(name)} is for models that are fitted, got a fit")
+        fit = load_fit(self.file)
+        self._check(family_of(fit.model), covering=False)
+        return fit
 
     def fold_choice(self, covering: bool = False) -> FoldChoice:
         options = FoldOptions(self.percent, self.n, self.k, self.hops, self.horizon, self.seed)
@@ -109,16 +139,7 @@ class Request:
     def load(self, covering: bool = False) -> Loaded:
         """Check the request, then read the file; `covering` as for `fold_choice`."""
         choice = self.choice()
-        self.fold_choice(covering).kind(choice.family)  # raise now rather than after the fit
-        resolve_method(self.method)
-        if self.loss is not None:
-            resolve_loss(self.loss)
-        checked_limit(self.memory_limit)
-        if self.scheme is not None:
-            named_scheme(self.scheme)
-        check_outputs([self.report, self.save], self.plot, self.force)
-        if not self.cache:
-            compile_cache.turn_off()
+        self._check(choice.family, covering)
         names, known = listed(self.columns), listed(self.covariates)
         if self.decimal not in (None, ".", ","):
             raise ValueError(f"--decimal must be '.' or ',', got '{self.decimal}'")
@@ -140,6 +161,19 @@ class Request:
             for note in loaded.notes:
                 console.print(f"  {note}", style="dim")
         return loaded
+
+    def _check(self, family: Family, covering: bool) -> None:
+        """Raise now rather than after the fit."""
+        self.fold_choice(covering).kind(family)
+        resolve_method(self.method)
+        if self.loss is not None:
+            resolve_loss(self.loss)
+        checked_limit(self.memory_limit)
+        if self.scheme is not None:
+            named_scheme(self.scheme)
+        check_outputs([self.report, self.save], self.plot, self.force)
+        if not self.cache:
+            compile_cache.turn_off()
 
     def loaded(self) -> tuple[Loaded, Any]:
         """The contents of the file, and the model for them."""
@@ -170,6 +204,9 @@ def listed(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
+_OF_FITS = (
+    "columns", "time", "group", "missing", "first", "last", "gaps", "covariates", "decimal", "restarts",
+)  # fmt: skip
 FOLDS = (
     "folds", "percent", "n", "k", "hops", "horizon", "method", "scheme", "loss", "max_seconds",
 )  # fmt: skip

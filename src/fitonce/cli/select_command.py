@@ -61,8 +61,8 @@ def chosen(request: Request) -> dict[str, ModelChoice]:
     choices = {}
     for values in product(*lists.values()):
         combination = dict(zip(lists, values, strict=True))
-        name = ", ".join(ranges[one].said(combination[one]) for one in varying) or request.model
-        choices[name] = ModelChoice(request.model, {**request.options, **combination})
+        name = ", ".join(ranges[one].said(combination[one]) for one in varying) or request.model_name
+        choices[name] = ModelChoice(request.model_name, {**request.options, **combination})
     if len(choices) > _MOST:
         raise ValueError(f"select takes at most {_MOST} models, got {len(choices)}")
     return choices

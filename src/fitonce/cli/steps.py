@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,27 @@ def fitted(request: Request, model: Any, data: Any, order_by: str | None = None)
         progress=request.bars,
         memory_limit=request.memory_limit,
     )
+
+
+class Task(NamedTuple):
+    """What a command works on: a model, its data, remarks on how the file was read, and what makes the
+    fit."""
+
+    model: Any
+    data: Any
+    notes: list[str]
+    fit: Callable[[], Fit]
+
+
+def task_of(request: Request) -> Task:
+    """From a saved fit, or from data that are still to be fitted."""
+    if request.is_saved_fit:
+        saved = request.saved_fit()
+        if request.verbose:
+            print(f"{request.file.name}: {saved.model}, {saved.status.outcome.value}")
+        return Task(saved.model, saved.data, [], lambda: saved)
+    loaded, model = request.loaded()
+    return Task(model, loaded.data, loaded.notes, lambda: fitted(request, model, loaded.data))
 
 
 def folds_for(choice: FoldChoice, model: Any, data: Any) -> Folds:
