@@ -166,6 +166,11 @@ def test_a_forecast_goes_on_where_the_index_ends(daily, index, ahead):
         shown = found.to_dataframe().index
         pd.testing.assert_index_equal(shown, ahead, exact="equiv", check_names=False)
         assert str(ahead[1])[:7] in repr(found)
+    seen, mean = found.plot().lines[:2]
+    assert len(seen.get_xdata()) == len(index)
+    step = mean.get_xdata()[0] - seen.get_xdata()[-1]
+    usual = seen.get_xdata()[-1] - seen.get_xdata()[-2]
+    assert step in (usual, np.timedelta64(30, "D"), np.timedelta64(31, "D"))  # of months
 
 
 def test_an_index_is_saved_with_the_fit(daily, tmp_path):

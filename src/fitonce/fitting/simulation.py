@@ -102,7 +102,8 @@ class FittedHMM(NamedTuple):
         observed = np.where(self._known, data.values, np.nan)[sequence, :end]
         circular = self.model.emission.circular(len(data.channels))
         index = None if data.indices is None else continued(data.indices[sequence], steps)
-        return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular, index)
+        past = None if index is None or data.indices is None else data.indices[sequence]
+        return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular, index, past)
 
     @property
     def _known(self) -> np.ndarray:

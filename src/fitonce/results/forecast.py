@@ -25,6 +25,7 @@ class Forecast:
         observed: (T, C) the sequence, nan where missing.
         circular: which channels are angles: their means are directions, and quantiles are around these.
         index: of the steps, where data were tables of pandas whose index goes on regularly; else None.
+        past: the index of the sequence, where there is one of the steps.
     """
 
     samples: np.ndarray
@@ -34,6 +35,7 @@ class Forecast:
     observed: np.ndarray
     circular: tuple[bool, ...]
     index: pd.Index | None = None
+    past: pd.Index | None = None
 
     @property
     def mean(self) -> np.ndarray:
@@ -79,19 +81,31 @@ class Forecast:
         )
 
     def plot(self, channel: int = 0, level: float = 90, last: int = 100, ax: Any = None) -> Any:
-        """The end of the sequence, the mean of its future, and the interval."""
+        """The end of the sequence, the mean of its future, and the interval; over dates, where the data
+        had them."""
         ax = new_axes(7, 3.2) if ax is None else ax
         seen, (lower, upper) = self.observed[-last:, channel], self.interval(level)
-        ahead = np.arange(1, len(self.mean) + 1)
-        ax.plot(np.arange(1 - len(seen), 1), seen, ".-", color="0.3", ms=3, lw=0.7, label="observed")
+        before, ahead = self._places(len(seen))
+        ax.plot(before, seen, ".-", color="0.3", ms=3, lw=0.7, label="observed")
         band = {"color": "#9ecae1", "alpha": 0.7, "lw": 0}
         label = f"{level:g} % interval"
         ax.fill_between(ahead, lower[:, channel], upper[:, channel], label=label, **band)
         ax.plot(ahead, self.mean[:, channel], color="#1b4f8a", label="mean")
-        ax.set_xlabel("steps from the last one")
+        ax.set_xlabel("steps from the last one" if self.index is None else str(self.index.name or ""))
+        if isinstance(ahead, pd.DatetimeIndex):
+            ax.figure.autofmt_xdate()
         ax.set_ylabel(self.channels[channel])
         ax.legend()
         return ax
+
+    def _places(self, seen: int) -> tuple[Any, Any]:
+        """Where the last steps that were seen and those ahead are on an axis."""
+        if self.index is None or self.past is None:
+            return np.arange(1 - seen, 1), np.arange(1, len(self.mean) + 1)
+        before: Any = self.past[len(self.past) - seen :]
+        if isinstance(self.index, pd.PeriodIndex):
+            return before.to_timestamp(), self.index.to_timestamp()
+        return before, self.index
 
     def __repr__(self) -> str:
         shown = self.to_dataframe().round(4).head(10).to_string(index=self.index is not None)
