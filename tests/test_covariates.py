@@ -117,6 +117,47 @@ def test_the_command_line_takes_covariates(tmp_path):
     assert "--covariates is for poisson-hmm" in refused.output.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        HEAT > 0,
+        pd.array(HEAT > 0, dtype="boolean"),
+        (HEAT > 0).astype(object),
+        pd.Categorical(HEAT > 0),
+        np.where(HEAT > 0, " TRUE", "false "),
+    ],
+    ids=["bool", "boolean", "object", "category", "text"],
+)
+def test_true_and_false_are_one_and_zero(column):
+    table = pd.DataFrame({"warm": column, "heat": HEAT})
+    beside = fo.sequences(COUNTS, covariates=table)
+    by_name = fo.sequences(table.assign(calls=COUNTS), covariates=["warm", "heat"])
+    for data in (beside, by_name):
+        np.testing.assert_array_equal(data.covariates[0], np.column_stack([HEAT > 0, HEAT]))
+
+
+def test_truths_that_are_missing_are_refused():
+    warm = np.where(np.arange(60) == 3, None, HEAT > 0)
+    with pytest.raises(ValueError, match="'warm' is nan at step 3 of sequence 0"):
+        fo.sequences(COUNTS, covariates={"warm": warm})
+
+
+def test_the_command_line_takes_true_and_false(tmp_path):
+    warm = np.where(HEAT > 0, "True ", "False ")
+    pd.DataFrame({"calls": COUNTS, "warm": warm}).to_csv(tmp_path / "calls.csv", index=False)
+    pd.DataFrame({"note": ["a", "b"], "warm": [True, False]}).to_csv(tmp_path / "next.csv", index=False)
+    for option in ("--covariates", "--transition-covariates"):
+        words = ["fit", tmp_path / "calls.csv", "--columns", "calls", option, "warm", "--model",
+                 "poisson-hmm", "--restarts", "1", "--optima", "0", "--save", tmp_path / "f.json",
+                 "--force"]  # fmt: skip
+        done = CliRunner().invoke(app, [str(word) for word in words])
+        assert done.exit_code == 0, done.output
+        np.testing.assert_array_equal(fo.load(tmp_path / "f.json").data.covariates[0, :, 0], HEAT > 0)
+        words = ["forecast", tmp_path / "f.json", "--steps", "2", "--covariates", tmp_path / "next.csv"]
+        done = CliRunner().invoke(app, [str(word) for word in words])
+        assert done.exit_code == 0, done.output
+
+
 def test_waves_have_their_period():
     hours = np.arange(48.0)
     waves = fo.basis.fourier(hours, 24, 2, name="day")

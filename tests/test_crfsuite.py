@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -123,6 +125,35 @@ def test_live(name):
     for ours, theirs in zip(fo.marginals(fit, new), crf.predict_marginals(new), strict=True):
         expected = np.array([[shares[tag] for tag in tags] for shares in theirs])
         np.testing.assert_allclose(ours, expected, atol=1e-10)
+
+
+BROKEN = {
+    "its header alone": (lambda whole: whole[:48], r"of [\d,]+ bytes as its header says, got 48"),
+    "the first half": (lambda whole: whole[: len(whole) // 2], "of 8,720 bytes .* got 4,360"),
+    "more": (lambda whole: whole + b"x", "of 8,720 bytes .* got 8,721"),
+    "features elsewhere": (lambda whole: _with(whole, 28, 47), "its features are not where its header"),
+    "features beyond its end": (lambda whole: _with(whole, 28, 2**31), "requires a buffer of at least"),
+    "names elsewhere": (lambda whole: _with(whole, 36, 48), "its names are not where its header says"),
+    "fewer labels": (lambda whole: _with(whole, 20, 1), "a feature has no such label or attribute"),
+    "more labels": (lambda whole: _with(whole, 20, 10**6), "its names are not where its header says"),
+    "weights that are none": (lambda whole: _with(whole, 76, 0x7FF80000), "or no finite weight"),
+}
+
+
+def _with(whole, place, number):
+    """The file with another integer at this place."""
+    return whole[:place] + struct.pack("<I", number) + whole[place + 4 :]
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_broken_files_are_refused_in_one_sentence(how, tmp_path):
+    model, _ = stored("usual", tmp_path)
+    damage, sentence = BROKEN[how]
+    broken = tmp_path / "broken.crfsuite"
+    broken.write_bytes(damage(Path(model.modelfile.name).read_bytes()))
+    with pytest.raises(ValueError, match=rf"broken\.crfsuite must be a .*{sentence}") as found:
+        fo.from_crfsuite(broken, *data(), c2=0.1)
+    assert "\n" not in str(found.value)
 
 
 @pytest.mark.slow

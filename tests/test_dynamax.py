@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fitonce as fo
+import hmmlearn_cases
 from dynamax_cases import NAMES, SEQUENCES, data, fitted, inputs_of, log_likelihood, stored
 
 # Beyond a constant, -value is log p + log prior: the constants of their normalised priors cancel in
@@ -97,9 +98,43 @@ def _changed(name, part=None, **attributes):
     return model
 
 
+def _derived(name, part=None, called="Other", **methods):
+    """The model, of a subclass with these methods, or with a component of one."""
+    model = stored(name)[0]
+    base = model if part is None else getattr(model, part)
+    other = type(called, (type(base),), methods)()
+    other.__dict__.update(base.__dict__)
+    if part is None:
+        return other
+    setattr(model, part, other)
+    return model
+
+
+def test_subclasses_that_only_inherit_are_read():
+    _, at, trained, said = stored("PoissonHMM")
+    derived = _derived("PoissonHMM", note="of ours", initialize=lambda self: None)
+    fit = fo.from_dynamax(derived, at, trained, data("PoissonHMM")[0])
+    assert fit.log_likelihood == pytest.approx(said["log_likelihood"], abs=1e-8)
+
+
 @pytest.mark.parametrize(
     ("name", "model", "props", "given", "sentence"),
     [
+        ("PoissonHMM", _derived("PoissonHMM", log_prior=None), None, None,
+         "Other has its own log_prior, so it is not the PoissonHMM that from_dynamax would read"),
+        ("PoissonHMM", _derived("PoissonHMM", called="PoissonHMM", log_prior=None), None, None,
+         "PoissonHMM has its own log_prior, so it is not the PoissonHMM"),
+        ("PoissonHMM", _derived("PoissonHMM", "emission_component", distribution=None), None, None,
+         "the emission_component of a PoissonHMM must be a PoissonHMMEmissions, got Other"),
+        ("PoissonHMM", _derived("PoissonHMM", "emission_component", "PoissonHMMEmissions",
+                                distribution=None), None, None,
+         "PoissonHMMEmissions has its own distribution, so it is not the PoissonHMMEmissions"),
+        ("PoissonHMM", hmmlearn_cases.stored("PoissonHMM")[0], None, None,
+         "reads HMMs of dynamax, got a PoissonHMM of hmmlearn: use fo.from_hmmlearn"),
+        ("PoissonHMM", hmmlearn_cases.stored("GMMHMM diag")[0], None, None,
+         "reads HMMs of dynamax, got a GMMHMM of hmmlearn: use fo.from_hmmlearn"),
+        ("PoissonHMM", type("PoissonHMM", (), {})(), None, None,
+         "reads HMMs of dynamax, got a PoissonHMM of test_dynamax"),
         ("PoissonHMM", LowRankGaussianHMM(), None, None, "not read a LowRankGaussianHMM: no emission"),
         ("PoissonHMM", LinearGaussianSSM(), None, None, "reads GaussianHMM, .*, got LinearGaussianSSM"),
         ("PoissonHMM", _changed("PoissonHMM", transition_component=object()), None, None,

@@ -53,6 +53,9 @@ def test_every_model_comes_back(entry, tmp_path):
     assert again.read_bytes() == path.read_bytes()
 
 
+WITHOUT_A_DAY = pd.offsets.CustomBusinessDay(holidays=["2024-01-03"], weekmask="Mon Tue Wed Thu")
+
+
 @pytest.fixture(scope="module")
 def fit():
     days = pd.date_range("2024-03-30", periods=60, freq="D", tz="Europe/Berlin")
@@ -216,6 +219,17 @@ def test_plain_things_come_back(value):
         pd.date_range("2024-10-26", periods=5, freq="12h", tz="Europe/Berlin", name="day"),
         pd.DatetimeIndex(["2024-01-01", "2024-01-05"]),
         pd.period_range("2024-01", periods=3, freq="Q"),
+        pd.date_range("2024-01-01", periods=6, freq=WITHOUT_A_DAY),
+        pd.date_range("2024-01-01", periods=6, freq=2 * WITHOUT_A_DAY, tz="Europe/Berlin"),
+        pd.date_range("2024-03-30", periods=60, freq="h", tz="dateutil/Europe/Berlin"),
+        pd.date_range("2024-03-30", periods=3, tz="dateutil/UTC"),
+        pd.timedelta_range("1h", periods=4, freq="2h", name="since"),
+        pd.TimedeltaIndex(["1h", "4h", None]).as_unit("s"),
+        pd.MultiIndex.from_product([["a", "b"], pd.date_range("2024", periods=2)], names=["who", "day"]),
+        pd.CategoricalIndex(["a", "b", None], ["b", "a"], ordered=True),
+        pd.Index([1, 2], dtype="Int64"),
+        pd.Index(["a", "b"], dtype="string"),
+        pd.Index([1, 2], name=("a", 1)),
     ],
     ids=lambda index: type(index).__name__,
 )
@@ -223,3 +237,33 @@ def test_indices_come_back(index):
     found = decoded(json.loads(json.dumps(encoded(index))))
     pd.testing.assert_index_equal(found, index, exact=True)
     assert getattr(found, "freq", None) == getattr(index, "freq", None)
+
+
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        (pd.date_range("2024", periods=3, freq=pd.DateOffset(months=1, days=2)), "<DateOffset: days=2"),
+        (pd.date_range("2024", periods=3, freq=pd.offsets.BusinessHour(start="11:00")), "bh=11:00"),
+        (pd.Index(["a", 1, 2.5], dtype=object), "Index of object"),
+        (pd.Index([("a", 1), ("b", 2), ("c", 3)], tupleize_cols=False), "Index of object"),
+        (pd.interval_range(0, 3), "IntervalIndex of interval"),
+        (pd.Index([1, 2, 3], name=pd.Timestamp("2024")), "Index of int64"),
+    ],
+)
+def test_indices_that_are_not_kept_are_said(index, words, tmp_path):
+    at = {"rate": [[3.0]], "initial": [1.0], "transition": [[1.0]]}
+    table = pd.DataFrame({"calls": [1.0, 2.0, 5.0]}, index=index)
+    fit = fo.fit_at(fo.models.PoissonHMM(1), table, at)
+    sentence = rf"hold an index that files do not keep \(.*{words}.*\); pass data=False, and the data to"
+    with pytest.raises(ValueError, match=sentence):
+        fit.save(tmp_path / "fit.json")
+    found = fo.load(fit.save(tmp_path / "fit.json", data=False), data=table)
+    pd.testing.assert_index_equal(found.posterior().index, index)
+
+
+def test_forecasts_of_saved_fits_know_holidays(tmp_path):
+    days = pd.date_range("2023-12-26", periods=4, freq=WITHOUT_A_DAY)
+    at = {"rate": [[3.0]], "initial": [1.0], "transition": [[1.0]]}
+    fit = fo.fit_at(fo.models.PoissonHMM(1), pd.Series([1.0, 2.0, 5.0, 3.0], index=days), at)
+    found = fo.load(fit.save(tmp_path / "fit.json")).forecast(2, n=5)
+    assert [str(day.date()) for day in found.index] == ["2024-01-02", "2024-01-04"]

@@ -53,6 +53,36 @@ def test_scored_is_dropped_and_observed(made):
         np.testing.assert_array_equal(dropped, np.unique(dropped))
 
 
+BY_LENGTHS = {
+    "iid": lambda *data, **how: folds.iid(*data, 10, 5, **how),
+    "blocks": lambda *data, **how: folds.blocks(*data, 10, 5, **how),
+    "future": lambda *data, **how: folds.future(*data, steps=3, **how),
+    "kfold": lambda *data, **how: folds.kfold(*data, 3, **how),
+    "structures": lambda *data, **how: folds.structures(*data, **how),
+    "points": lambda *data, **how: folds.points(*data, **how),
+    "sites": lambda *data, **how: folds.sites([[39], [130]], *data, **how),
+    "from_splitter": lambda *data, **how: folds.from_splitter(KFold(3), *data, over="sequences", **how),
+    "followed_by": lambda *data, **how: folds.followed_by(
+        folds.sites([[39], [130]], 150), *data, 2, **how
+    ),
+}
+
+
+@pytest.mark.parametrize("make", BY_LENGTHS.values(), ids=BY_LENGTHS)
+def test_rows_of_all_sequences_are_told_apart_by_lengths(make):
+    one, other = make(UNEVEN), make(np.concatenate(UNEVEN), lengths=[40, 60, 50])
+    assert sets(one) == sets(other)
+    assert scored(one) == scored(other)
+    np.testing.assert_array_equal(other.lengths, [40, 60, 50])
+    with pytest.raises(ValueError, match="lengths must sum to the number of rows, 150, got 90"):
+        make(np.concatenate(UNEVEN), lengths=[40, 50])
+
+
+def test_lengths_are_of_rows():
+    with pytest.raises(ValueError, match=r"lengths= is for one array or table .*, got int"):
+        folds.points(150, lengths=[100, 50])
+
+
 RANDOM = {
     "iid": lambda seed: folds.iid(100, 10, 3, seed),
     "blocks": lambda seed: folds.blocks(100, 10, 3, seed),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import dynamax_cases
 import fitonce as fo
 from hmmlearn_cases import LENGTHS, NAMES, data, fitted, stored
 
@@ -129,6 +130,8 @@ class VariationalHMM:
 class PoissonHMM:
     """Not fitted."""
 
+    startprob_prior = 1.0
+
 
 def _changed(name, **attributes):
     model, _ = stored(name)
@@ -142,6 +145,9 @@ def _changed(name, **attributes):
     [
         (VariationalHMM(), LENGTHS, "reads GaussianHMM, GMMHMM, .*, got VariationalHMM"),
         (PoissonHMM(), LENGTHS, "the PoissonHMM must be fitted first"),
+        (fo.models.GaussianHMM(2), LENGTHS, "reads GaussianHMM, .*, got HMM"),
+        (dynamax_cases.stored("GaussianHMM")[0], LENGTHS,
+         "reads HMMs of hmmlearn, got a GaussianHMM of dynamax: use fo.from_dynamax"),
         (stored("PoissonHMM")[0], [10, 20], "lengths must sum to the number of rows, 345, got 30"),
         (stored("PoissonHMM")[0], [-10, 355], "lengths must be integers of at least 1, got"),
         (_changed("PoissonHMM", lambdas_weight=1.0), LENGTHS, "lambdas_prior and lambdas_weight must"),

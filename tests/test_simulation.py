@@ -85,6 +85,12 @@ def test_forecasts_are_the_mixture_of_the_states(fit):
     assert "5 steps" in repr(ahead)
 
 
+@pytest.mark.parametrize("sequence", [np.int64(0), np.uint8(0), np.int8(-1)])
+def test_forecasts_take_numbers_of_sequences_from_arrays(fit, sequence):
+    ahead = fit.forecast(3, sequence=sequence, n=10)
+    np.testing.assert_array_equal(ahead.samples, fit.forecast(3, n=10).samples)
+
+
 @pytest.mark.slow
 def test_quantiles_of_forecasts_are_calibrated():
     """PIT of the next step over simulated series is uniform, randomised for counts."""

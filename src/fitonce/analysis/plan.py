@@ -21,6 +21,7 @@ from fitonce.folds import Folds
 from fitonce.folds.catalogue import FOLD_KINDS, FoldOptions
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import family_of
+from fitonce.objectives.prepared import require_fit
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,8 @@ def plan(
             raise ValueError(f"a plan of {model} needs the data: fo.plan(model, data)")
         return Plan(None, 1, len(tree.states), 0.0, 0.0, limit, True, tree=tree)
     objective: Objective = fitted.objective if fitted else family.objective(model, data, None)
+    if fitted is None:
+        require_fit(objective)
     if fitted is not None and data is not None:
         raise ValueError("a fit has its data: fo.plan(fit, folds=...), got other data as well")
     if folds is None:

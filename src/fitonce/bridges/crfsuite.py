@@ -110,9 +110,32 @@ def _read(path: Path) -> _Stored:
     content = path.read_bytes()
     if len(content) < _HEADER.size or content[:4] != b"lCRF":
         raise ValueError(f"{path.name} must be a model file of CRFsuite, which begins with lCRF")
-    *_, _, labels, attributes, at, labels_at, attributes_at, _, _ = _HEADER.unpack_from(content)
-    (count,) = struct.unpack_from("<I", content, at + 8)
+    _, size, *_ = _HEADER.unpack_from(content)
+    if len(content) != size:
+        raise ValueError(
+            f"{path.name} must be a whole model file of CRFsuite, of {size:,} bytes as its header says, "
+            f"got {len(content):,}"
+        )
+    try:
+        found = _parsed(content)
+    except (struct.error, ValueError) as error:  # UnicodeDecodeError among them
+        raise ValueError(
+            f"{path.name} must be a model file of CRFsuite, but what it holds cannot be read ({error})"
+        ) from None
+    return found
+
+
+def _parsed(content: bytes) -> _Stored:
+    """Raises struct.error or ValueError where parts are not what the format says."""
+    *_, labels, attributes, at, labels_at, attributes_at, _, _ = _HEADER.unpack_from(content)
+    kind, size, count = struct.unpack_from("<4s2I", content, at)
+    if kind != b"FEAT" or size != _CHUNK + count * _FEATURE.itemsize:
+        raise ValueError("its features are not where its header says")
     features = np.frombuffer(content, _FEATURE, count, at + _CHUNK)
+    sources = np.where(features["kind"] == _STATE, attributes, labels)
+    known = np.isin(features["kind"], (_STATE, _TRANSITION)) & np.isfinite(features["weight"])
+    if not (known & (features["source"] < sources) & (features["target"] < labels)).all():
+        raise ValueError("a feature has no such label or attribute, or no finite weight")
     return _Stored(
         _names(content, labels_at, labels), _names(content, attributes_at, attributes), features
     )
@@ -120,11 +143,15 @@ def _read(path: Path) -> _Stored:
 
 def _names(content: bytes, at: int, count: int) -> tuple[str, ...]:
     """Texts by number, from a database that also finds the numbers of texts (`cqdb.c`)."""
-    *_, size, offset = _NAMES.unpack_from(content, at)
+    kind, *_, size, offset = _NAMES.unpack_from(content, at)
+    if kind != b"CQDB" or size < count:
+        raise ValueError("its names are not where its header says")
     found = []
     for place in np.frombuffer(content, "<u4", size, at + offset)[:count]:
         _, length = struct.unpack_from("<2I", content, at + int(place))
         start = at + int(place) + 8
+        if content[start + length - 1 : start + length] != b"\0":
+            raise ValueError("a name does not end")
         found.append(content[start : start + length - 1].decode())  # ends with a zero
     return tuple(found)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.bridges.classes import kind_of, require_inherited
 from fitonce.bridges.dynamax_emissions import READERS, REFUSED
 from fitonce.bridges.hmmlearn import without_dust
 from fitonce.data.sequences import Sequences, sequences
@@ -27,7 +28,8 @@ def from_dynamax(model: Any, params: Any, props: Any, emissions: Any, inputs: An
     goes on to it. Parameters that `props` does not train are frozen.
 
     Args:
-        model: an HMM of dynamax, all but `LowRankGaussianHMM`.
+        model: an HMM of dynamax, all but `LowRankGaussianHMM`, or of a subclass that changes neither
+            distributions nor the prior nor EM.
         params, props: its parameters and their properties, as `initialize` and `fit_em` return them.
         emissions: one sequence (T, ...), a batch (N, T, ...), or a list of sequences.
         inputs: of regressions, shaped as the emissions; None for a `LinearAutoregressiveHMM`: its
@@ -68,6 +70,14 @@ _WITH_INPUTS = (
     "LinearRegressionHMM", "LinearAutoregressiveHMM", "LogisticRegressionHMM",
     "CategoricalRegressionHMM",
 )  # fmt: skip
+# A subclass of a model or of one of its components that has one of these is another model, or is fitted
+# to another objective.
+_OWN = (
+    "log_prior", "distribution", "initial_distribution", "transition_distribution",
+    "emission_distribution", "_compute_initial_probs", "_compute_transition_matrices",
+    "_compute_conditional_logliks", "_inference_args", "log_prob", "marginal_log_prob", "filter",
+    "smoother", "e_step", "m_step", "collect_suff_stats", "fit_em", "fit_sgd",
+)  # fmt: skip
 _COMPONENTS = {
     "initial_component": "StandardHMMInitialState",
     "transition_component": "StandardHMMTransitions",
@@ -76,18 +86,16 @@ _COMPONENTS = {
 
 def _kind_of(model: Any) -> str:
     """The class of dynamax that it is, or that it only inherits from."""
-    order = [one.__name__ for one in type(model).__mro__]
-    for name in order:
+    for name in (one.__name__ for one in type(model).__mro__):
         if name in REFUSED:
             raise ValueError(f"from_dynamax does not read a {name}: {REFUSED[name]}")
-    kind = next((name for name in order if name in READERS), None)
-    if kind is None:
-        raise ValueError(f"from_dynamax reads {', '.join(READERS)}, got {order[0]}")
+    kind = kind_of(model, "dynamax", READERS, _OWN)
     wanted = _COMPONENTS | {"emission_component": f"{kind}Emissions"}
     for attribute, component in wanted.items():
         found = type(getattr(model, attribute, None)).__name__
         if found != component:
             raise ValueError(f"the {attribute} of a {kind} must be a {component}, got {found}")
+        require_inherited(getattr(model, attribute), component, _OWN, "from_dynamax")
     return kind
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.bridges.classes import kind_of
 from fitonce.core.numerics import is_number
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.boundary import with_zeros
@@ -55,7 +56,7 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NO
     """
     if not (is_number(zeros) and 0 <= zeros < 0.1):
         raise ValueError(f"zeros must be a number from 0 to 0.1, got {zeros!r}")
-    kind = _kind_of(model)
+    kind = kind_of(model, "hmmlearn", _READERS, _OWN)
     if not hasattr(model, "transmat_"):
         raise ValueError(f"the {kind} must be fitted first: it has no transmat_")
     data = read_lengths(X, lengths)
@@ -73,22 +74,6 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NO
         frozen={name: value for name, value in params.items() if name not in learned},
     )
     return with_zeros(fit_at(made, data, params))
-
-
-def _kind_of(model: Any) -> str:
-    """The class of hmmlearn that it is, or that it only inherits from."""
-    order = type(model).__mro__
-    known = next((place for place, one in enumerate(order) if one.__name__ in _READERS), None)
-    if known is None:
-        raise ValueError(f"from_hmmlearn reads {', '.join(_READERS)}, got {type(model).__name__}")
-    for one in order[:known]:
-        changed = [name for name in _OWN if name in vars(one)]
-        if changed:
-            raise ValueError(
-                f"{one.__name__} has its own {changed[0]}, so it is not the {order[known].__name__} "
-                "that from_hmmlearn would read"
-            )
-    return order[known].__name__
 
 
 def read_lengths(X: Any, lengths: Any) -> Sequences:

@@ -24,7 +24,6 @@ from fitonce.fitting.fit import Fit, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.folds import Folds, from_splitter
 from fitonce.objectives.families import family_of
-from fitonce.objectives.schemes import Structures
 from fitonce.results.result import CVResult
 
 try:
@@ -82,7 +81,7 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         data = self._read(X, y)
         if self._labels:
-            return float(self._log_probabilities(data).mean())
+            return float(self.fit_.log_likelihood_of(data).mean())
         count = data.n_sequences if _is_list(X) else float(data.weights.sum())
         return float(self.fit_.log_likelihood_of(data).sum() / count)
 
@@ -188,13 +187,6 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
 
     def _fitted(self, data: Any) -> Fit:
         return fit(self.model, data, restarts=self.restarts, seed=self.seed, optima=self.optima)
-
-    def _log_probabilities(self, data: Any) -> np.ndarray:
-        """(N,) of the labels of whole sequences, given their features."""
-        objective: Any = self.fit_.objective
-        along = objective.on(data).with_scheme(Structures())
-        everyone = np.arange(len(along.base))[None]
-        return -along.pointwise_losses(self.fit_.theta[None], along.base[None], everyone)[0]
 
     def _read(self, X: Any, y: Any = None, *, reset: bool = False) -> Collection:
         """X as the model reads it; `reset`: at a fit, where the columns become those expected."""

@@ -17,6 +17,7 @@ from fitonce.cli.errors import complain
 from fitonce.cli.request import Request, listed
 from fitonce.cli.steps import fitted
 from fitonce.core.writing import write_figure, write_text
+from fitonce.data.covariates import with_truths
 from fitonce.data.indices import indices_of
 from fitonce.data.labelled import UNKNOWN
 from fitonce.data.places import time_names
@@ -205,7 +206,7 @@ def sample(
 
 
 def _covariates(path: Path | None) -> pd.DataFrame | None:
-    return None if path is None else read_table(path).select_dtypes("number")
+    return None if path is None else with_truths(read_table(path)).select_dtypes(["number", "bool"])
 
 
 def _finish(

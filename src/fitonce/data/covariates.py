@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+_NUMERIC = "biuf"  # kinds of dtypes
+
 
 def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.DataFrame] | None]:
     """The parts without the columns that are covariates, and a table of covariates of each part.
@@ -78,6 +80,24 @@ def as_table(given: Any) -> pd.DataFrame:
     return pd.DataFrame(array, columns=[f"u{number}" for number in range(array.shape[1])])
 
 
+def with_truths(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with 1 and 0 for true and false in columns of objects or text that hold nothing else."""
+    plain = all(dtype.kind in _NUMERIC for dtype in table.dtypes)
+    return table if plain else table.apply(_truths)
+
+
+def _truths(column: pd.Series) -> pd.Series:
+    if column.dtype.kind in _NUMERIC:
+        return column
+    seen = column.notna().to_numpy()
+    words = column[seen].astype(str).str.strip().str.lower()
+    if words.empty or not words.isin(["true", "false"]).all():
+        return column
+    found = np.full(len(column), np.nan)
+    found[seen] = words == "true"
+    return pd.Series(found, column.index)
+
+
 def padded(
     tables: list[pd.DataFrame] | None, lengths: np.ndarray
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
@@ -89,9 +109,9 @@ def padded_tables(tables: list[pd.DataFrame], lengths: np.ndarray) -> tuple[np.n
     """The same of tables."""
     names = tuple(tables[0].columns)
     found = np.empty((len(tables), lengths.max(), len(names)))
-    for number, table in enumerate(tables):
+    for number, table in enumerate(map(with_truths, tables)):
         for column, dtype in table.dtypes.items():
-            if dtype.kind not in "biuf":
+            if dtype.kind not in _NUMERIC:
                 raise ValueError(f"covariates must be numeric, but '{column}' is {dtype}")
         values = table.to_numpy(dtype=float, na_value=np.nan)
         bad = np.argwhere(~np.isfinite(values))

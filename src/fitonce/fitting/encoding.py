@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from fitonce.fitting.index_encoding import NotKeptError, decoded_index, encoded_index
 from fitonce.results.saving import pack_array, pack_words, to_array, to_word, to_words
 
 _HOMES = ("fitonce.models", "fitonce.data")
@@ -44,7 +45,7 @@ def encoded(value: Any) -> Any:
     if type(value) is dict:
         return {"dict": [[encoded(key), encoded(item)] for key, item in value.items()]}
     if isinstance(value, pd.Index):
-        return {"index": _of_index(value)}
+        return {"index": _index(value)}
     if isinstance(value, (pd.DataFrame, pd.Series)):  # of a `Custom`, which sees the numbers only
         return encoded(value.to_numpy())
     if isinstance(value, np.ndarray) or type(value).__module__.split(".")[0] in ("jax", "jaxlib"):
@@ -58,6 +59,13 @@ def encoded(value: Any) -> Any:
     elif is_dataclass(value) and type(value).__module__.startswith(_HOMES):
         return {"is": type(value).__name__, **_of_fields(value)}
     raise NotPlainError(f"a {type(value).__name__}")
+
+
+def _index(index: pd.Index) -> dict[str, Any]:
+    try:
+        return encoded_index(index)
+    except NotKeptError as error:
+        raise NotPlainError(str(error)) from None
 
 
 def _of_fields(value: Any) -> dict[str, Any]:
@@ -121,52 +129,12 @@ def known_class(name: str) -> Callable[..., Any]:
     return _classes()[name]
 
 
-# --- indices of pandas ---------------------------------------------------------------------------------
-
-
-def _of_index(index: pd.Index) -> dict[str, Any]:
-    name = index.name if index.name is None or isinstance(index.name, (str, int)) else str(index.name)
-    if isinstance(index, pd.RangeIndex):
-        return {"kind": "range", "name": name, "ends": [index.start, index.stop, index.step]}
-    if isinstance(index, pd.PeriodIndex):
-        numbers = pack_array(np.asarray(index.asi8))
-        return {"kind": "period", "name": name, "freq": index.freqstr, "values": numbers}
-    if isinstance(index, pd.DatetimeIndex):
-        zone = None if index.tz is None else str(index.tz)
-        made = {"kind": "datetime", "name": name, "unit": index.unit, "zone": zone}
-        return {**made, "freq": index.freqstr, "values": pack_array(np.asarray(index.asi8))}
-    if isinstance(index.dtype, np.dtype) and index.dtype.kind in "biuf":
-        return {"kind": "numbers", "name": name, "values": pack_array(index.to_numpy())}
-    return {"kind": "words", "name": name, "values": pack_words([str(item) for item in index])}
-
-
-def _to_index(found: dict[str, Any]) -> pd.Index:
-    kind, name = found["kind"], found["name"]
-    if kind == "range":
-        start, stop, step = found["ends"]
-        return pd.RangeIndex(int(start), int(stop), int(step), name=name)
-    if kind == "words":
-        return pd.Index(list(to_words(found["values"])), name=name)
-    numbers = to_array(found["values"])
-    if kind == "numbers":
-        return pd.Index(numbers, name=name)
-    if kind == "period":
-        dtype = pd.PeriodDtype(to_word(found["freq"]))
-        return pd.PeriodIndex(pd.arrays.PeriodArray(numbers, dtype=dtype), name=name)
-    if kind != "datetime":
-        raise ValueError(f"it has an index of unknown kind, {kind!r:.40}")
-    moments = pd.DatetimeIndex(numbers.view(f"M8[{to_word(found['unit'])}]"), name=name)
-    if found["zone"] is not None:
-        moments = moments.tz_localize("UTC").tz_convert(to_word(found["zone"]))
-    return pd.DatetimeIndex(moments, freq=found["freq"], name=name)
-
-
 _READERS: dict[str, Callable[[Any], Any]] = {
     "array": to_array,
     "list": lambda items: [decoded(item) for item in items],
     "dict": lambda pairs: {decoded(key): decoded(item) for key, item in pairs},
     "float": _to_float,
     "words": to_words,
-    "index": _to_index,
+    "index": decoded_index,
     "sparse": _to_sparse,
 }

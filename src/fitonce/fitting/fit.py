@@ -124,7 +124,8 @@ class Fit:
         return inference.posterior(self)
 
     def log_likelihood_of(self, data: Any, *, lengths: Any = None) -> np.ndarray:
-        """(N,) log p(x_n) of the sequences of other data, at the parameters of the fit."""
+        """(N,) log p(x_n) of the sequences of other data, at the parameters of the fit. Of models of
+        labels: log p(y_n | x_n) of the known labels of each, from `fo.labelled` or a pair (X, y)."""
         return inference.log_likelihoods(self, data, lengths)
 
     def polish(self) -> Fit:

@@ -10,7 +10,9 @@ import pandas as pd
 from fitonce.core.numerics import in_float64
 from fitonce.data.indices import indices_of, of_states, site_index
 from fitonce.data.sequences import with_lengths
+from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
+from fitonce.objectives.labels.predictions import read_labelled
 from fitonce.objectives.schemes import Structures
 
 if TYPE_CHECKING:
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 @in_float64
 def log_likelihoods(fit: Fit, data: Any, lengths: Any) -> np.ndarray:
-    """(N,) log p(x_n) of the sequences of other data."""
+    """(N,) log p(x_n) of the sequences of other data; of models of labels, log p(y_n | x_n)."""
+    if fit.objective.traits.labels:
+        return _of_labels(fit, data, lengths)
     if not fit.objective.traits.sequences:
         raise ValueError(f"log_likelihood_of needs a model of sequences, got {fit.model}")
     objective = objective_of(fit.model, with_lengths(data, lengths))
@@ -29,10 +33,22 @@ def log_likelihoods(fit: Fit, data: Any, lengths: Any) -> np.ndarray:
             "data must have the channels (or features) of the data of the fit: expected "
             f"{counts[0]} parameters, got {counts[1]}"
         )
-    along = objective.with_scheme(Structures())
-    everyone = np.arange(len(along.base))[None]
     same = objective.space == fit.objective.space  # else its coordinates are in other units
     theta = fit.theta if same else objective.space.to_free(fit.params)
+    return _of_sequences(objective, theta)
+
+
+def _of_labels(fit: Fit, data: Any, lengths: Any) -> np.ndarray:
+    if lengths is not None:
+        raise ValueError("lengths= is for one array of all sequences; labelled data have their own")
+    objective: Any = fit.objective
+    read = fit.model.prepare(read_labelled(objective.data, data))
+    return _of_sequences(objective.on(read), fit.theta)
+
+
+def _of_sequences(objective: Objective, theta: np.ndarray) -> np.ndarray:
+    along = objective.with_scheme(Structures())
+    everyone = np.arange(len(along.base))[None]
     return -along.pointwise_losses(theta[None], along.base[None], everyone)[0]
 
 

@@ -26,6 +26,7 @@ from fitonce.fitting.optima import (
 )
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
+from fitonce.objectives.prepared import require_fit
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
 _NEWTON_STEPS = 50
@@ -80,7 +81,7 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     with stage("reading the data", how.progress):
         objective = objective_of(_with_zeros(model, init), data, how.kernel)
         hold_point(objective)
-        _require_fit(objective)
+        require_fit(objective)
         points = starting_points(objective, init, how.seed)
         starts = list(islice(points, how.restarts or usual_starts(objective)))
     compiles, early = objective.traits.compiles, how.max_iterations is not None
@@ -111,13 +112,6 @@ def _with_zeros(model: Any, params: Params | None) -> Any:
     return model if tell is None or params is None else tell(params)
 
 
-def _require_fit(objective: Objective) -> None:
-    """Raise if the model cannot be fitted to these data, though they might be predicted."""
-    check = getattr(objective.model, "check_to_fit", None)
-    if check is not None:
-        check(objective.prepared)  # type: ignore[attr-defined]
-
-
 def _prepare(objective: Objective, theta: np.ndarray) -> None:
     """Compile what F and its derivatives need, or load loops, so that `refit_seconds` does not include
     it. Loading takes a moment, which only counts where a fit does not take longer."""
@@ -130,6 +124,7 @@ def _prepare(objective: Objective, theta: np.ndarray) -> None:
 def stay(model: Any, data: Any, params: Params, kernel: Any) -> Searched:
     """Not a search: what there is at given parameters."""
     objective = objective_of(_with_zeros(model, params), data, kernel)
+    require_fit(objective)
     hold_point(objective)
     end = finish(objective, objective.space.to_free(params), DEFAULT_TOLERANCE, 0)
     return Searched(objective, end, [], distinct([]).at_best(end.theta, np.nan, 0), float("nan"))

@@ -86,11 +86,11 @@ class FittedHMM(NamedTuple):
         _require_count("n", n)
         _require_seed(seed)
         data = self.data
-        if not (isinstance(sequence, int) and -data.n_sequences <= sequence < data.n_sequences):
+        if not is_count(sequence, -data.n_sequences, data.n_sequences - 1):
             raise ValueError(
                 f"sequence must be the number of one of {data.n_sequences}, got {sequence!r}"
             )
-        sequence %= data.n_sequences
+        sequence = int(sequence) % data.n_sequences
         end = int(data.lengths[sequence])
         ahead = self._beyond(covariates, steps, end)
         shares = np.empty((steps, self.model.n_hidden))

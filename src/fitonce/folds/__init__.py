@@ -1,7 +1,8 @@
 """Folds: which weights are set to zero.
 
 Every function takes the data (or its length) and returns `Folds`; `sites` and `from_splitter` take the
-index sets or the splitter first, and folds on graphs take the graph. A fold leaves out sites (points of
+index sets or the splitter first, and folds on graphs take the graph. With `lengths=` the data are one
+array or table with the rows of all sequences, as for `fo.fit`. A fold leaves out sites (points of
 sequences or of a graph) or whole sequences, and scores those that were observed.
 """
 

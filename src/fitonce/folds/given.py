@@ -20,6 +20,7 @@ def structures(
     groups: Sequence[Any] | None = None,
     n: int | None = None,
     seed: int = 0,
+    lengths: Any = None,
 ) -> Folds:
     """Leave whole sequences out: one at a time, in `k` random folds, or by group.
 
@@ -28,8 +29,10 @@ def structures(
         k: put the sequences, shuffled by `seed`, into k folds of nearly equal size.
         groups: one label per sequence; each distinct label is a fold.
         n: leave out only this many sequences, drawn by `seed`, one at a time.
+        seed: of the random draws.
+        lengths: of the sequences, where `data` is one array or table with the rows of all of them.
     """
-    shape = shape_of(data, "sequences")
+    shape = shape_of(data, "sequences", lengths)
     count = len(shape.base)
     if sum(option is not None for option in (k, groups, n)) > 1:
         raise ValueError("structures takes one of k, groups and n, got more")
@@ -63,9 +66,9 @@ def structures(
     return make_folds("sequences", list(chosen[:, None]), shape, label)
 
 
-def points(data: Any) -> Folds:
+def points(data: Any, *, lengths: Any = None) -> Folds:
     """Leave-one-out: each observed site on its own."""
-    shape = shape_of(data)
+    shape = shape_of(data, lengths=lengths)
     observed = np.flatnonzero(shape.base)
     if len(observed) < 2:
         raise ValueError(f"leaving one out needs at least 2 observed sites, got {len(observed)}")
@@ -73,7 +76,7 @@ def points(data: Any) -> Folds:
     return Folds("sites", single, single, shape.base, "leave-one-out", shape.made_for)
 
 
-def sites(index_sets: Iterable[Any], data: Any) -> Folds:
+def sites(index_sets: Iterable[Any], data: Any, *, lengths: Any = None) -> Folds:
     """Your own folds: a collection of site indices for each."""
     if not isinstance(index_sets, Iterable):
         raise ValueError(
@@ -82,11 +85,17 @@ def sites(index_sets: Iterable[Any], data: Any) -> Folds:
     sets = [sorted(item) if isinstance(item, (set, frozenset)) else item for item in index_sets]
     if sets and all(np.ndim(item) == 0 for item in sets):
         raise ValueError("sites takes a list of index sets, one per fold, got a single list of indices")
-    return make_folds("sites", sets, shape_of(data), "given index sets")
+    return make_folds("sites", sets, shape_of(data, lengths=lengths), "given index sets")
 
 
 def from_splitter(
-    splitter: Any, data: Any, *, over: Kind = "sites", y: Any = None, groups: Any = None
+    splitter: Any,
+    data: Any,
+    *,
+    over: Kind = "sites",
+    y: Any = None,
+    groups: Any = None,
+    lengths: Any = None,
 ) -> Folds:
     """Folds of a scikit-learn splitter: score its test set, leave out all that it does not train on.
 
@@ -96,7 +105,7 @@ def from_splitter(
         raise ValueError(f"splitter must have a split method, got {type(splitter).__name__}")
     if over not in ("sites", "sequences"):
         raise ValueError(f"over must be 'sites' or 'sequences', got {over!r}")
-    shape = shape_of(data, over)
+    shape = shape_of(data, over, lengths)
     everything = np.arange(len(shape.base))
     splits = list(splitter.split(everything, y, groups))
     dropped = [np.setdiff1d(everything, train) for train, _ in splits]

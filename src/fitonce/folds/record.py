@@ -14,7 +14,7 @@ import numpy as np
 from fitonce.core.numerics import is_count
 from fitonce.core.wording import counted, span
 from fitonce.data.graph import Graph
-from fitonce.data.sequences import Collection, sequences
+from fitonce.data.sequences import Collection, sequences, with_lengths
 
 Kind = Literal["sites", "sequences"]
 
@@ -119,8 +119,10 @@ class Shape:
         return np.cumsum(self.lengths) - self.lengths
 
 
-def shape_of(data: Any, kind: Kind = "sites") -> Shape:
-    """The shape of data, given as such, by its length, or by a graph or a model with a graph."""
+def shape_of(data: Any, kind: Kind = "sites", lengths: Any = None) -> Shape:
+    """The shape of data, given as such, by its length, or by a graph or a model with a graph; `lengths`:
+    of the sequences, where these are the rows of one array or table."""
+    data = with_lengths(data, lengths)
     graph = getattr(data, "graph", data)
     data = graph.n_sites if isinstance(graph, Graph) else data
     if isinstance(data, (bool, np.bool_)) or data is None:

@@ -14,9 +14,9 @@ from fitonce.folds.record import Folds, at_least_one, check_k, make_folds, shape
 _MAX_REDRAWS = 1000
 
 
-def iid(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
+def iid(data: Any, percent: float, n: int, seed: int = 0, *, lengths: Any = None) -> Folds:
     """`n` folds of `percent` % of the observed sites, drawn at random without replacement."""
-    shape = shape_of(data)
+    shape = shape_of(data, lengths=lengths)
     rng = generator(seed)
     observed = np.flatnonzero(shape.base)
     count = share_of(percent, len(observed), "observed sites")
@@ -24,14 +24,14 @@ def iid(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
     return make_folds("sites", sets, shape, f"{percent:g} % of points at random (seed {seed})")
 
 
-def blocks(data: Any, percent: float, n: int, seed: int = 0) -> Folds:
+def blocks(data: Any, percent: float, n: int, seed: int = 0, *, lengths: Any = None) -> Folds:
     """`n` contiguous blocks of floor(percent * T / 100) steps, each at a uniformly drawn position.
 
     With several sequences a block stays within one, drawn in proportion to its number of positions.
     A block of missing sites only is drawn again: there would be nothing to score.
     (The paper's index set has one element more than its stated share; ours has exactly the share.)
     """
-    shape = shape_of(data)
+    shape = shape_of(data, lengths=lengths)
     rng = generator(seed)
     several = len(shape.lengths) > 1
     instead = "; leave whole sequences out instead (folds.structures, --folds sequences)"
@@ -61,6 +61,7 @@ def future(
     *,
     steps: int | Sequence[int] | None = None,
     horizon: int | None = None,
+    lengths: Any = None,
 ) -> Folds:
     """Leave out the end of every sequence: one fold per value of `start`, or of `steps`.
 
@@ -69,8 +70,9 @@ def future(
         start: first step left out, counted from the start of each sequence.
         steps: how many last steps to leave out instead.
         horizon: score only the first `horizon` steps left out; later ones are left out unscored.
+        lengths: of the sequences, where `data` is one array or table with the rows of all of them.
     """
-    shape = shape_of(data)
+    shape = shape_of(data, lengths=lengths)
     if (start is None) == (steps is None):
         raise ValueError(
             "future takes either start or steps, got " + ("neither" if start is None else "both")
@@ -91,12 +93,12 @@ def future(
     return make_folds("sites", dropped, shape, label, scored)
 
 
-def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0) -> Folds:
+def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0, lengths: Any = None) -> Folds:
     """Every observed site left out once, in `k` folds: contiguous stretches of time, or at random.
 
     Stretches run through all sites in order, so with several sequences one may span a boundary.
     """
-    shape = shape_of(data)
+    shape = shape_of(data, lengths=lengths)
     observed = np.flatnonzero(shape.base)
     check_k(k, len(observed), "sites")
     order = observed if blocks else generator(seed).permutation(observed)
@@ -104,7 +106,7 @@ def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0) -> Folds:
     return make_folds("sites", np.array_split(order, k), shape, label)
 
 
-def followed_by(folds: Folds, data: Any, steps: int) -> Folds:
+def followed_by(folds: Folds, data: Any, steps: int, *, lengths: Any = None) -> Folds:
     """The same folds, which also leave out, unscored, the `steps` sites after each one left out.
 
     In an autoregression of that order a step is a regressor of the steps after it: without those, a step
@@ -114,7 +116,7 @@ def followed_by(folds: Folds, data: Any, steps: int) -> Folds:
         raise ValueError("followed_by takes folds of sites from fo.folds, then the data")
     if not is_count(steps, 0):
         raise ValueError(f"steps must be an integer of at least 0, got {steps!r}")
-    shape = shape_of(data)
+    shape = shape_of(data, lengths=lengths)
     other = folds.lengths is not None and not np.array_equal(folds.lengths, shape.lengths)
     if len(shape.base) != folds.size or other:
         raise ValueError(

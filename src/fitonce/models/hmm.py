@@ -246,8 +246,9 @@ class HMM:
         """Which entries of the initial or transition probabilities may be positive."""
         return self.chain.possible(name)
 
-    def check_to_fit(self, prepared: Prepared) -> None:
+    def check_to_fit(self, data: Sequences, prepared: Prepared) -> None:
         """Raise if parameters cannot be learned from these data, which may still be predicted."""
+        self.emission.check_to_fit(data)
         self.chain.require_varying(prepared.links)
 
     def with_zeros_of(self, params: Any) -> HMM:

@@ -156,6 +156,10 @@ class PottsMixture:
         )
         return FieldData(rows, jax.device_put(0.0 if self.learns_factors else float(self.beta)))
 
+    def check_to_fit(self, data: Sequences, prepared: FieldData) -> None:
+        """Raise if parameters cannot be learned from these data."""
+        self._emission.check_to_fit(data)
+
     def parameters(self, prepared: FieldData) -> dict[str, Constraint]:
         names = self._emission.parameters(self.n_classes, prepared.rows)
         return {**names, "beta": Free()} if self.learns_factors else names

@@ -14,6 +14,13 @@ from fitonce.objectives import priors
 from fitonce.objectives.base import Objective
 
 
+def require_fit(objective: Objective) -> None:
+    """Raise if the model cannot be fitted to these data, though they might be predicted."""
+    check = getattr(objective.model, "check_to_fit", None)
+    if check is not None:
+        check(objective.data, objective.prepared)  # type: ignore[attr-defined]
+
+
 class PreparedObjective(Objective):
     """`prepared`, `layout`: the data as the model and the scheme read them."""
 

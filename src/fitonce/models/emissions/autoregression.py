@@ -71,7 +71,7 @@ class Lagged(Emission):
             )
         return replace(data, observed=observed, conditioned=known & ~observed)
 
-    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+    def check_to_fit(self, data: Sequences) -> None:
         if self.noise.kind == "fixed" or self.noise.scale is not None:
             return
         parts = [data.values[..., c][data.observed[..., c]] for c in range(len(data.channels))]

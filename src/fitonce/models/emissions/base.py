@@ -126,6 +126,10 @@ class Emission(ABC):
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:  # noqa: B027
         """Raise ValueError for data, or an exposure (sites,), that do not fit the emission."""
 
+    def check_to_fit(self, data: Sequences) -> None:  # noqa: B027
+        """Raise ValueError for data that parameters cannot be learned from, as where nothing varies;
+        given parameters, they may still be predicted."""
+
     def modelled(self, data: Sequences) -> Sequences:
         """The data with steps that are only conditioned on marked as such."""
         return data
@@ -241,6 +245,12 @@ def channel_moments(x: Any, weight: Any) -> tuple[Any, Any]:
     weight = weight / weight.sum(0)
     mean = (weight * x).sum(0)
     return mean, (weight * (x - mean) ** 2).sum(0)
+
+
+def coefficient_precision(of_covariates: Any, of_channels: Any, scale: float) -> Any:
+    """(C, Q) of a prior of coefficients, from the variances of covariates (Q,) and of channels (C,), one
+    where a channel does not vary, in NumPy or JAX."""
+    return of_covariates / ((of_channels + (of_channels == 0))[..., None] * scale**2)
 
 
 def gamma_log_prior(value: Array, shape: float, rate: float) -> Array:

@@ -79,6 +79,8 @@ class CategoricalRegression(Emission):
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         require_categories(data, self.n_categories, "a categorical regression")
+
+    def check_to_fit(self, data: Sequences) -> None:
         require_varying(data, self.regressors)
 
     def covariates(self, data: Sequences) -> np.ndarray | None:

@@ -23,6 +23,7 @@ from fitonce.models.emissions.base import (
     EmissionTraits,
     Rows,
     channel_moments,
+    coefficient_precision,
     sum_channels,
     upright,
 )
@@ -117,7 +118,7 @@ class Channelwise(Emission):
         covariates (R, Q)."""
         return x, 0.0
 
-    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+    def check_to_fit(self, data: Sequences) -> None:
         require_varying(data, self.regressors)
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
@@ -131,7 +132,7 @@ class Channelwise(Emission):
             return CentredPrior(np.full((*x.shape[1:], size), self.coefficient_scale**-2.0))
         spread = channel_moments(covariates[:, :size], counts[:, None])[1]
         of_channel = channel_moments(x, weights)[1] if self.identity_link else np.ones(x.shape[1:])
-        return CentredPrior(spread / (of_channel[..., None] * self.coefficient_scale**2))
+        return CentredPrior(coefficient_precision(spread, of_channel, self.coefficient_scale))
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         shape = (n_states, *rows.x.shape[1:])

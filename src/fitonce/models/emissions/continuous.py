@@ -90,8 +90,8 @@ class StudentT(Channelwise):
         _require_spread(self.strength, self.spread)
         require_gamma("df_prior", self.df_prior)
 
-    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        super().check(data)
+    def check_to_fit(self, data: Sequences) -> None:
+        super().check_to_fit(data)
         _require_spread_of(data, self.spread is not None and self.strength > 0, "spread")
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
@@ -123,8 +123,10 @@ class LogNormal(Channelwise):
         _require_spread(self.strength, self.scale)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        super().check(data)
         _require_within(data, "a log-normal emission", 0.0, np.inf, "positive numbers")
+
+    def check_to_fit(self, data: Sequences) -> None:
+        super().check_to_fit(data)
         _require_spread_of(data, self.scale is not None and self.strength > 0, "scale")
 
     def argument(self, x: Any, covariates: Any, maths: Maths) -> tuple[Any, Any]:
@@ -163,7 +165,6 @@ class Gamma(Channelwise):
         require_gamma("shape_prior", self.shape_prior)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        super().check(data)
         _require_within(data, "a gamma emission", 0.0, np.inf, "positive numbers")
 
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
@@ -186,7 +187,6 @@ class Exponential(Channelwise):
     coordinates: ClassVar[Any] = (_MEAN,)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        super().check(data)
         _require_within(data, "an exponential emission", 0.0, np.inf, "positive numbers")
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
@@ -218,7 +218,6 @@ class Beta(Channelwise):
         require_gamma("precision_prior", self.precision_prior)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        super().check(data)
         _require_within(data, "a beta emission", 0.0, 1.0, "numbers between 0 and 1")
 
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
@@ -257,7 +256,6 @@ class VonMises(Channelwise):
         return (True,) * channels
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        super().check(data)
         low, high = -2.0 * np.pi, 2.0 * np.pi + 1e-6
         _require_within(data, "a von Mises emission", low, high, "angles in radians, -2 pi to 2 pi")
 
@@ -290,8 +288,8 @@ class GaussianRegression(Channelwise):
         super().__post_init__()
         _require_spread(self.strength, self.scale)
 
-    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        super().check(data)
+    def check_to_fit(self, data: Sequences) -> None:
+        super().check_to_fit(data)
         _require_spread_of(data, self.scale is not None and self.strength > 0, "scale")
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:

@@ -45,7 +45,6 @@ class _Counts(Channelwise):
         return EmissionTraits(exposure=True)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        super().check(data)
         require_counts_of(data, f"a {self.name} emission")
         if self.exposure is not None:
             known = data.covariates_of((self.exposure,))
@@ -185,7 +184,6 @@ class BinomialRegression(Channelwise):
         return upright(covariates[:, -1], x) if isinstance(self.trials, str) else float(self.trials)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        super().check(data)
         require_counts_of(data, "a binomial emission")
         trials: Any = self.trials
         if isinstance(trials, str):

@@ -120,11 +120,14 @@ class Gaussian(Emission):
                     "the fixed variance must be a number or one per channel, shape "
                     f"({len(data.channels)},), got shape {width}"
                 )
+
+    def check_to_fit(self, data: Sequences) -> None:
+        known = self.squares is not None or (self.strength > 0 and self.scale is not None)
+        if known or self.covariance == "fixed":
             return
         for number, name in enumerate(data.channels):
             values = data.values[..., number][data.observed[..., number]]
-            known = self.squares is not None or (self.strength > 0 and self.scale is not None)
-            if np.ptp(values) == 0 and not known:
+            if np.ptp(values) == 0:
                 raise ValueError(
                     f"channel '{name}' is constant ({values[0]:g}), so its variance has no estimate; "
                     "drop the channel, or set its prior spread with scale="

@@ -13,7 +13,13 @@ from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
 from fitonce.core.units import Units, in_units
 from fitonce.data.sequences import Sequences
-from fitonce.models.emissions.base import Emission, EmissionTraits, Rows, channel_moments
+from fitonce.models.emissions.base import (
+    Emission,
+    EmissionTraits,
+    Rows,
+    channel_moments,
+    coefficient_precision,
+)
 from fitonce.models.emissions.channelwise import (
     read_regressors,
     require_coefficient_scale,
@@ -61,6 +67,9 @@ class LinearRegression(Emission):
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         self.noise.check(data)
+
+    def check_to_fit(self, data: Sequences) -> None:
+        self.noise.check_to_fit(data)
         require_varying(data, self.regressors)
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
@@ -87,7 +96,7 @@ class LinearRegression(Emission):
         weights = jnp.ones_like(rows.x) if rows.observed is None else rows.observed.astype(float)
         of_channels = channel_moments(rows.x, weights * rows.counts[:, None])[1]
         spread = channel_moments(rows.covariates, rows.counts[:, None])[1]
-        return CentredPrior(spread / (of_channels[:, None] * self.coefficient_scale**2))
+        return CentredPrior(coefficient_precision(spread, of_channels, self.coefficient_scale))
 
     def log_prior(self, params: Params, rows: Rows) -> Array:
         of_coefficients = self._prior(rows).log(params[COEFFICIENTS], jax_maths())

@@ -84,6 +84,9 @@ class GaussianMixture(Emission):
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         self.component.check(data)
 
+    def check_to_fit(self, data: Sequences) -> None:
+        self.component.check_to_fit(data)
+
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         count = self.n_components
         found: dict[str, Constraint] = {WEIGHT: Simplex((n_states, count))}

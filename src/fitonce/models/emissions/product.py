@@ -140,6 +140,10 @@ class Product(Emission):
         for piece in self._pieces():
             piece.emission.check(piece.data(data))
 
+    def check_to_fit(self, data: Sequences) -> None:
+        for piece in self._pieces():
+            piece.emission.check_to_fit(piece.data(data))
+
     def covariates(self, data: Sequences) -> np.ndarray | None:
         found = [piece.emission.covariates(piece.data(data)) for piece in self._pieces()]
         for piece, part in zip(self._pieces(), found, strict=True):

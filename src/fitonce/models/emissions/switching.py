@@ -18,6 +18,7 @@ from fitonce.models.emissions.base import (
     EmissionTraits,
     Rows,
     channel_moments,
+    coefficient_precision,
     sum_channels,
     upright,
 )
@@ -98,7 +99,7 @@ class SwitchingRegression(Emission):
     def covariates(self, data: Sequences) -> np.ndarray | None:
         return data.covariates_of(self.reads) if self.reads else None
 
-    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+    def check_to_fit(self, data: Sequences) -> None:
         for name in self.reads:
             values = data.covariates_of((name,))[data.valid]
             if np.ptp(values) == 0 and (self.mean != "zero" or values[0, 0] == 0):
@@ -169,7 +170,8 @@ class SwitchingRegression(Emission):
         if self.coefficient_scale is None or not self.reads:
             return np.zeros((*x.shape[1:], len(self.reads)))
         spread = channel_moments(covariates, counts[:, None])[1]
-        return spread / (channel_moments(x, weights)[1][..., None] * self.coefficient_scale**2)
+        of_channels = channel_moments(x, weights)[1]
+        return coefficient_precision(spread, of_channels, self.coefficient_scale)
 
     def _squares(self, x: Any, weights: Any) -> Any:
         """(C,) of the prior of variances, in NumPy or JAX."""

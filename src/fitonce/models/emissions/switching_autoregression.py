@@ -80,7 +80,6 @@ class SwitchingAutoregression(Lagged):
         return self.order if self.mean == "state" else 0
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        super().check(data, exposure)
         if len(data.channels) != 1:
             raise ValueError(f"a SwitchingAutoregression needs one channel, got {len(data.channels)}")
 

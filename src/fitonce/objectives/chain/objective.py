@@ -27,7 +27,7 @@ from fitonce.objectives.chain.complete_information import preconditioner
 from fitonce.objectives.chain.layout import ChainLayout, chain_layout
 from fitonce.objectives.chain.posteriors import Sample
 from fitonce.objectives.derivatives import AutodiffObjective
-from fitonce.objectives.prepared import PreparedObjective
+from fitonce.objectives.prepared import PreparedObjective, require_fit
 from fitonce.objectives.schemes import A, C, ChainScheme, Scheme, Structures
 
 _TANGENTS = 100  # parameters: with fewer, tangents are as fast as scores
@@ -289,6 +289,7 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         part = (slice(count), slice(int(lengths.max())))
         try:
             other = self._of(data.part(part, known, lengths))
+            require_fit(other)
         except ValueError:
             return self
         if other.space.size != self.space.size:

@@ -12,6 +12,21 @@ from fitonce.data.labelled import Labelled, labelled
 from fitonce.objectives.labels.layout import LabelLayout
 
 
+def read_labelled(known: Labelled, given: Any) -> Labelled:
+    """Other features with their labels, read with the columns and the tags of known data."""
+    if not isinstance(given, tuple) or len(given) != 2:
+        if not isinstance(given, Labelled):
+            raise ValueError(
+                "a model of labels needs labelled data, from fo.labelled or a pair (X, y), got "
+                f"{type(given).__name__}"
+            )
+        return read_more(known, given)
+    features, labels = given
+    named = isinstance(features, (list, tuple)) and are_attributes(list(features))
+    columns = known.attributes if named else None
+    return read_more(known, labelled(features, labels, tags=known.tags, attributes=columns))
+
+
 def read_more(known: Labelled, given: Any) -> Labelled:
     """Other features, with the columns and the tags of known data."""
     read = given
