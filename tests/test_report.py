@@ -12,9 +12,11 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from reproduce.cases import EARTHQUAKES
 
 import fitonce as fo
 from canonical import POISSON, STEPS
+from fitonce.crossval.valleys import valleys
 from fitonce.results.report import html_report
 from fitonce.results.report.along import along
 from fitonce.results.report.choice import choice_section
@@ -428,6 +430,27 @@ def test_the_choice_is_drawn_to_scale():
     assert thick[1][0] < best  # two states are not
     for words in ("Least held-out loss: 3 states.", "not stationary", "bad", "not available"):
         assert words in page
+
+
+def test_two_optima_of_a_fold_are_drawn():
+    """Of the earthquakes with four states, of which some folds are better off in another optimum."""
+    fit = fo.fit(fo.models.PoissonHMM(4), EARTHQUAKES)
+    folds = fo.folds.blocks(fit.data, percent=10, n=30, seed=0)
+    cv = fo.cross_validate(fit, folds)
+    moved = cv.folds["gain"].idxmax()
+    found = valleys(fit, folds, cv)
+    assert set(found["fold"]) == {moved}
+    at = found.set_index("position")["objective"]
+    assert at[1.0] == 0.0
+    assert at[0.0] == pytest.approx(cv.folds["gain"][moved], abs=1e-6)
+    assert at[(at.index > 0) & (at.index < 1)].max() > 10 * at[0.0]  # a ridge between them
+    page = html_report(cv, valley=found)
+    assert 'id="optima"' in page
+    assert f"The objective of fold {moved} along the line" in page
+    assert page.count("<polyline") == 1
+    still = fo.cross_validate(fit, folds, optima=0)
+    assert valleys(fit, folds, still) is None
+    assert 'id="optima"' not in html_report(still)
 
 
 def test_a_choice_without_standard_errors_or_with_an_infinite_control_is_drawn():

@@ -15,6 +15,7 @@ from fitonce.cli.request import Request
 from fitonce.core.wording import counted
 from fitonce.core.writing import write_figure
 from fitonce.crossval.cross_validate import cross_validate
+from fitonce.crossval.valleys import valleys
 from fitonce.fitting.fit import Fit, fit
 from fitonce.folds import Folds
 from fitonce.objectives.families import family_of
@@ -85,6 +86,10 @@ def report_extras(fit: Fit, folds: Folds, result: CVResult) -> dict[str, Any]:
     except ValueError as error:
         complain(f"exact refits are missing from the report: {error}")
     more["influence"] = influence_for_report(fit)
+    try:
+        more["valley"] = valleys(fit, folds, result)
+    except ValueError as error:
+        complain(f"the picture of two optima is missing from the report: {error}")
     return more
 
 

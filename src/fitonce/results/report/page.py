@@ -30,6 +30,7 @@ from fitonce.results.report.figures import (
 )
 from fitonce.results.report.glossary import glossary
 from fitonce.results.report.markup import Markup, join, number, paragraph, tag
+from fitonce.results.report.optima import optima_section
 from fitonce.results.report.points import script_json
 from fitonce.results.report.trust import verdicts_section
 from fitonce.results.summary import FitSummary, Result
@@ -41,6 +42,7 @@ _HEADINGS = {
     "model": "Model",
     "estimate": "Estimate",
     "verdicts": "Reliability",
+    "optima": "Other optima",
     "scatter": "Point by point",
     "along": "Losses by position",
     "influence": "Influence",
@@ -63,6 +65,7 @@ def html_report(
     times: Mapping[str, float] | None = None,
     models: pd.DataFrame | None = None,
     choice: str = "",
+    valley: pd.DataFrame | None = None,
 ) -> str:
     """A result as one self-contained HTML page. The same input gives the same page.
 
@@ -79,6 +82,8 @@ def html_report(
         times: seconds of further work, by name.
         models: the table of `fitonce.select`, where that selected the model of this result.
         choice: the sentence of that selection.
+        valley: the objective of a fold between two of its optima: `fold`, `position` (0 and 1 at the
+            optima) and `objective`, in nats above the lower one.
     """
     if not hasattr(result, "pointwise"):
         raise ValueError(f"result must be a CVResult, got {type(result).__name__}")
@@ -93,6 +98,7 @@ def html_report(
         "model": model_section(fitted),
         "estimate": estimate_section(result),
         "verdicts": verdicts_section(result, spans(result, fitted)),
+        **({"optima": optima_section(result, valley)} if (result.folds["optimum"] != 0).any() else {}),
         "scatter": scatter_section(pairs),
         "along": along_section(
             found, on_map, sequence_names(fitted), _places(polygons), len(result.folds)
