@@ -29,6 +29,7 @@ KINDS = {
     "stationary-support": {"stationary": True, "support": SUPPORT},
     "stationary-covariates": {"stationary": True, "transition_covariates": ["u0"], "support": SUPPORT},
     "durations": {"durations": "negative-binomial", "stages": 3},
+    "durations-one-stage": {"durations": "negative-binomial", "stages": 1},
     "durations-poisson": {"durations": "poisson", "stages": 4, "support": SUPPORT},
     "durations-frozen": {
         "durations": "negative-binomial",

@@ -71,7 +71,7 @@ def test_a_zero_that_is_no_optimum_is_said_to_be_none():
     model.emissionprob_ = np.array([[1.0, 0.0, 0.0], [0.2, 0.2, 0.6]])
     fit = fo.from_hmmlearn(model, data("CategoricalHMM"), LENGTHS)
     assert not fit.ok
-    assert "is held at zero, but -log p(data) changes by -" in str(fit.status)
+    assert "is held at zero, but the objective changes by -" in str(fit.status)
     assert not fo.zero_probabilities(fit)["optimum"].any()
 
 
@@ -103,7 +103,7 @@ def test_zeros_on_a_graph_are_refused():
         fo.zero_probabilities(fit)
 
 
-def test_fits_without_zeros_have_none():
+def test_a_fit_has_the_zeros_that_its_model_learned():
     model, _ = stored("PoissonHMM")
     fit = fo.from_hmmlearn(model, data("PoissonHMM"), LENGTHS)
     assert fo.zero_probabilities(fit)["name"].tolist() == ["initial[0]"]  # all begin in one state

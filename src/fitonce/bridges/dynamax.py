@@ -15,7 +15,6 @@ from fitonce.bridges.classes import kind_of, require_inherited
 from fitonce.bridges.dynamax_emissions import READERS, REFUSED
 from fitonce.bridges.hmmlearn import without_dust
 from fitonce.data.sequences import Sequences, sequences
-from fitonce.fitting.boundary import with_zeros
 from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.hmm import HMM
 
@@ -59,11 +58,9 @@ def from_dynamax(model: Any, params: Any, props: Any, emissions: Any, inputs: An
         read.emission,
         initial_concentration=_floats(model.initial_component.initial_probs_concentration),
         transition_concentration=_floats(model.transition_component.concentration),
-        support=values["transition"] > 0,
-        initial_support=values["initial"] > 0,
         frozen={name: values[name] for name in frozen},
     )
-    return with_zeros(fit_at(made, data, values))
+    return fit_at(made, data, values)
 
 
 _WITH_INPUTS = (

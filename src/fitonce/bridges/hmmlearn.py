@@ -12,7 +12,6 @@ import numpy as np
 from fitonce.bridges.classes import kind_of
 from fitonce.core.numerics import is_number
 from fitonce.data.sequences import Sequences, sequences
-from fitonce.fitting.boundary import with_zeros
 from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.emissions.base import Emission
 from fitonce.models.emissions.categories import Categorical, Multinomial
@@ -69,11 +68,9 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NO
         emission,
         initial_concentration=model.startprob_prior,
         transition_concentration=model.transmat_prior,
-        support=params["transition"] > 0,
-        initial_support=params["initial"] > 0,
         frozen={name: value for name, value in params.items() if name not in learned},
     )
-    return with_zeros(fit_at(made, data, params))
+    return fit_at(made, data, params)
 
 
 def read_lengths(X: Any, lengths: Any) -> Sequences:
@@ -155,14 +152,14 @@ def _categorical(model: Any, data: Sequences, zeros: float) -> tuple[Emission, d
     probability = without_dust(model.emissionprob_, zeros)[:, None]
     prior = _one_for_all("emissionprob_prior", model.emissionprob_prior, 1)
     prior = prior.ravel()[0] if np.ptp(prior) == 0 else prior
-    return Categorical(probability.shape[-1], prior, probability > 0), {"probability": probability}
+    return Categorical(probability.shape[-1], prior), {"probability": probability}
 
 
 def _multinomial(model: Any, data: Sequences, zeros: float) -> tuple[Emission, dict[str, np.ndarray]]:
     probability = without_dust(model.emissionprob_, zeros)[:, None]
     trials = np.unique(np.asarray(model.n_trials))
     known = int(trials[0]) if len(trials) == 1 else None
-    return Multinomial(1.0, known, support=probability > 0), {"probability": probability}
+    return Multinomial(1.0, known), {"probability": probability}
 
 
 _READERS = {

@@ -39,7 +39,8 @@ def from_statsmodels(results: Any) -> Fit:
     without priors.
 
     The status says how far their optimiser stopped from a minimum, in standard errors; `fit.polish()`
-    goes on to it. Transition probabilities that are zero (below 1e-13) stay exact zeros, in folds too.
+    goes on to it. Transition probabilities that are zero (below 1e-13) stay exact zeros, in folds too
+    unless these would leave them.
     After `initialize_known` the data begin with two steps without observations (one for an
     autoregression), as their filter moves known probabilities on before the first observation.
 
@@ -188,8 +189,7 @@ def _plain(results: Any) -> _Part:
     without = np.where(moves < _NOTHING, 0.0, moves)
     if is_irreducible(without > 0):
         moves = without / without.sum(1, keepdims=True)
-    support = None if (moves > 0).all() else moves > 0
-    return _Part({"transition": moves}, {"support": support})
+    return _Part({"transition": moves})
 
 
 def _varying(model: Any, values: np.ndarray) -> _Part:

@@ -12,6 +12,7 @@ import pandas as pd
 from fitonce.core.status import Outcome, Status
 from fitonce.crossval.evidence import Evidence
 from fitonce.crossval.fold_states import FoldParameters, usual_move
+from fitonce.crossval.leaving import Left
 from fitonce.crossval.losses import LOSSES, Loss, Scoring
 from fitonce.crossval.optima import WAYS, Search
 from fitonce.fitting.curvature import Curvature
@@ -39,11 +40,11 @@ def assemble(
     work: np.ndarray,
     seconds: tuple[float, float],
     search: Search | None = None,
-    left: Mapping[int, str] = MappingProxyType({}),
+    left: Mapping[int, Left] = MappingProxyType({}),
 ) -> CVResult:
     """Put the parts together; `work` (2, F) counts gradients and Hessians, `seconds` are those of the
     call and of compilation within it; `search` is that for other optima, None where there was none;
-    `left` what there is to say of folds that left the boundary."""
+    `left` has the folds that left the boundary."""
     folds, curve = scoring.folds, scoring.curve
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([status.ok for status in parameters.status]) & np.isfinite(losses)
@@ -82,6 +83,7 @@ def assemble(
         optima_search=kind,
         n_scored=len(np.unique(np.concatenate(folds.scored))),
         better_theta=optima.better,
+        left={fold: one.params for fold, one in left.items()},
     )
 
 
@@ -94,7 +96,7 @@ def _fold_table(
     tolerance: float,
     ok: np.ndarray,
     unsure: bool,
-    left: Mapping[int, str],
+    left: Mapping[int, Left],
 ) -> pd.DataFrame:
     """One row per fold: losses, evidence, verdicts; `ok` (F,) says which have a usable number, `unsure`
     whether folds that had no random starts may be in the wrong optimum."""
@@ -107,7 +109,8 @@ def _fold_table(
     missed = [_missed(*row, unsure) for row in found]
     doubtful = away | (ok & (np.array(missed) != ""))
     judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, tolerance, doubtful)
-    said = [", ".join(filter(None, (left.get(fold), why))) for fold, why in enumerate(missed)]
+    remarks = {fold: one.remark for fold, one in left.items()}
+    said = [", ".join(filter(None, (remarks.get(fold), why))) for fold, why in enumerate(missed)]
     per_fold = zip(parameters.status, ok, moves, away, said, strict=True)
     columns: dict[str, Any] = {
         "loss": scoring.means(evidence.losses),

@@ -135,7 +135,7 @@ def cross_validate(
             found = None  # nothing to offer, and no random starts, or no time for them
     left = {}
     if method in ("auto", "exact") and not batches.spent():
-        left = leave_boundary(fit, scoring, parameters, evidence)
+        left = leave_boundary(fit, scoring, parameters, evidence, found)
     made = (method, parameters, evidence, tolerance, batches.work, watch.read())
     return assemble(fit, scoring, *made, found, left)
 

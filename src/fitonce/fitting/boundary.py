@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import Params
 from fitonce.core.status import Outcome, Status
 from fitonce.core.wording import counted
+from fitonce.models.hidden import zeros
 from fitonce.models.hmm import HMM
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
@@ -30,34 +31,7 @@ if TYPE_CHECKING:
 
 _NEARLY = 1e-7  # in place of zero: large against rounding, small against what it changes
 ROUNDING = 1e-5  # relative to N
-_VANISHED = 1e-6  # a probability that a descent has left on its way to zero
 TIMES = 4  # that more of them vanish, once the first are gone
-_BOUNDARY = "at zero, an optimum on the boundary"
-CHAIN, EMISSION = ("initial", "transition"), "probability"
-
-
-def learned(model: HMM, params: Params) -> list[str]:
-    """Names of the probabilities that an HMM learns and that may be zero."""
-    frozen = dict(model.frozen)
-    found = [name for name in CHAIN if name in params and name not in frozen]
-    has_support = hasattr(model.emission, "support") and EMISSION in params
-    return [*found, EMISSION] if has_support and EMISSION not in frozen else found
-
-
-def concentration(model: HMM, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """That of the Dirichlet prior of every entry."""
-    given: Any = getattr(model.chain, f"{name}_concentration", None)
-    given = model.emission.concentration if name == EMISSION else given
-    return np.broadcast_to(np.asarray(given, float), shape)
-
-
-def relaxed(model: HMM, name: str) -> HMM:
-    """The model in which everything of a name is possible, with a flat prior."""
-    if name == EMISSION:
-        return replace(model, emission=replace(model.emission, support=None, concentration=1.0))
-    if name == "initial":
-        return replace(model, initial_support=None, initial_concentration=1.0)
-    return replace(model, support=None, transition_concentration=1.0, stickiness=0.0)
 
 
 def slopes_at(objective: Objective, name: str, params: list[Params], weights: np.ndarray) -> np.ndarray:
@@ -83,30 +57,81 @@ def _leaf(objective: Objective, name: str) -> tuple[Simplex, np.ndarray]:
     return cast(tuple[Simplex, np.ndarray], found)
 
 
+class Judged(NamedTuple):
+    """Entries of one parameter that are zero, the slopes of the objective there, and whether that is an
+    optimum, each of the shape of the parameter."""
+
+    zero: np.ndarray
+    slopes: np.ndarray
+    optimum: np.ndarray
+
+
 @in_float64
+def judged_zeros(fit: Fit) -> dict[str, Judged]:
+    """By the name of the parameter; of an HMM."""
+    params = {name: np.asarray(value, float) for name, value in fit.params.items()}
+    found = {}
+    for name in zeros.learned(fit.model, params):
+        value = params[name]
+        if (value > 0).all():
+            continue
+        objective = objective_of(zeros.relaxed(fit.model, name), fit.data)
+        zero = (value == 0) & _leaf(objective, name)[0].mask()
+        prior = zeros.concentration(fit.model, name, value.shape)
+        excess = np.where(value > 0, prior - 1.0, 0.0).sum(-1, keepdims=True)
+        slopes = slopes_at(objective, name, [params], objective.base[None])[0] + excess
+        optimum = zero & (prior <= 1.0) & (slopes >= -ROUNDING * expected(fit, name, zero.ndim))
+        found[name] = Judged(zero, slopes, optimum)
+    return found
+
+
 def zero_probabilities(fit: Fit) -> pd.DataFrame:
     """One row per probability of an HMM that is exactly zero: a first state, a transition, or a category
     that is impossible in a state (`support` of `Categorical` or `Multinomial`), unless it is frozen. Its
-    `name`, the `slope` of -log p(data) as it grows, in nats per unit of probability, and whether zero is
-    an `optimum`: the slope is not negative, and the prior is not above one."""
-    rows: dict[str, Any] = {"name": [], "slope": [], "optimum": np.zeros(0, bool)}
+    `name`, the `slope` of the objective as it grows at the expense of the others of its row, in nats per
+    unit of probability, and whether zero is an `optimum`: the slope is not negative, and the prior is
+    not above one."""
     if not isinstance(fit.model, HMM):
-        if getattr(getattr(fit.model, "emission", None), "support", None) is None:
-            return pd.DataFrame(rows)
-        raise ValueError(f"zero_probabilities needs an HMM, got {type(fit.model).__name__}")
-    params = {name: np.asarray(value, float) for name, value in fit.params.items()}
-    parts = [pd.DataFrame(rows)]
-    for name in learned(fit.model, params):
-        if (params[name] > 0).all():
-            continue
-        objective = objective_of(relaxed(fit.model, name), fit.data)
-        slopes = slopes_at(objective, name, [params], objective.base[None])[0]
-        zero = (params[name] == 0) & _leaf(objective, name)[0].mask()
-        flat = concentration(fit.model, name, zero.shape) <= 1.0
-        optimum = flat & (slopes >= -ROUNDING * expected(fit, name, zero.ndim))
-        names = [f"{name}[{','.join(map(str, at))}]" for at in np.argwhere(zero)]
-        parts.append(pd.DataFrame({"name": names, "slope": slopes[zero], "optimum": optimum[zero]}))
-    return pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
+        if getattr(getattr(fit.model, "emission", None), "support", None) is not None:
+            raise ValueError(f"zero_probabilities needs an HMM, got {type(fit.model).__name__}")
+        return _table({})
+    return _table(judged_zeros(fit))
+
+
+def _table(found: dict[str, Judged]) -> pd.DataFrame:
+    rows = [
+        (entry_name(name, at), one.slopes[tuple(at)], bool(one.optimum[tuple(at)]))
+        for name, one in found.items()
+        for at in np.argwhere(one.zero)
+    ]
+    names, slopes, optimum = zip(*rows, strict=True) if rows else ((), (), ())
+    kinds = (str, float, bool)
+    columns = zip(("name", "slope", "optimum"), (names, slopes, optimum), kinds, strict=True)
+    return pd.DataFrame({key: pd.Series(list(part), dtype=kind) for key, part, kind in columns})
+
+
+def entry_name(name: str, at: Any) -> str:
+    """Such as transition[0,2]."""
+    return f"{name}[{','.join(map(str, at))}]"
+
+
+def can_vanish(model: Any) -> bool:
+    """Whether probabilities of the model may go to zero."""
+    return isinstance(model, HMM)
+
+
+def estimated_zeros(fit: Fit) -> dict[str, np.ndarray]:
+    """Masks of zeros that a fit found or was given, and that are optima under a flat prior: others are
+    assumptions. By name."""
+    if not (isinstance(fit.model, HMM) and fit.model.vanished):
+        return {}
+    found, known = judged_zeros(fit), zeros.vanished(fit.model)
+    masks = {}
+    for name, mask in known.items():
+        flat = zeros.concentration(fit.model, name, mask.shape) == 1.0
+        if name in found and (entries := mask & flat & found[name].optimum).any():
+            masks[name] = entries
+    return masks
 
 
 def expected(fit: Fit, name: str, axes: int) -> Any:
@@ -118,84 +143,62 @@ def expected(fit: Fit, name: str, axes: int) -> Any:
 
 
 def with_zeros(fit: Fit) -> Fit:
-    """The fit with a status that also says whether zeros among its probabilities are optima. Categories
-    must be; first states and transitions may also be impossible because the model says so."""
-    found = zero_probabilities(fit)
-    if not len(found):
+    """The fit with a status that also says whether zeros that it found or was given are optima.
+    Categories must be; first states and transitions may also be meant to be impossible."""
+    if not (isinstance(fit.model, HMM) and fit.model.vanished):
         return fit
-    wrong = found[~found["optimum"]]
-    of_emission = wrong[wrong["name"].str.startswith(EMISSION)]
+    known = zeros.vanished(fit.model)
+    found = {
+        name: one._replace(zero=one.zero & known[name])
+        for name, one in judged_zeros(fit).items()
+        if name in known
+    }
+    table = _table(found)
+    wrong = table[~table["optimum"]]
+    of_emission = wrong[wrong["name"].str.startswith(zeros.EMISSION)]
     if len(of_emission):
         return replace(fit, status=_no_optimum(of_emission))
-    said = [_said(found)]
+    said = []
+    if len(there := table[table["optimum"]]):
+        number = counted(len(there), "probability", "probabilities")
+        said.append(f"{number} at zero, an optimum on the boundary")
     if len(wrong):
         first = wrong.sort_values("slope")["name"].iloc[0]
-        there = found[found["optimum"]]
-        held = f"{counted(len(wrong), 'other', 'others')}, such as '{first}', held there by the model"
-        said = [
-            _said(there) + " and " + held if len(there) else f"zeros such as '{first}' are the model's"
-        ]
-    message = "; ".join([part for part in (fit.status.message, *said) if part])
-    return replace(fit, status=Status(fit.status.outcome, message))
-
-
-def as_before(fit: Fit, before: Fit) -> Fit:
-    """The fit with a status that speaks of zeros, if that of the same fit before did."""
-    return with_zeros(fit) if _BOUNDARY in before.status.message else fit
-
-
-def _said(found: pd.DataFrame) -> str:
-    return f"{counted(len(found), 'probability', 'probabilities')} {_BOUNDARY}"
+        said.append(f"held at zero: {counted(len(wrong), 'probability', 'probabilities')}, as '{first}'")
+    message = fit.status.message
+    added = [one for one in said if one not in message]
+    return replace(fit, status=Status(fit.status.outcome, "; ".join(filter(None, [message, *added]))))
 
 
 def _no_optimum(wrong: pd.DataFrame) -> Status:
     worst = wrong.sort_values("slope").iloc[0]
     return Status(
         Outcome.NOT_A_MINIMUM,
-        f"'{worst['name']}' is held at zero, but -log p(data) changes by {worst['slope']:.3g} per unit "
+        f"'{worst['name']}' is held at zero, but the objective changes by {worst['slope']:.3g} per unit "
         "of it, or its prior is above one: zero is no optimum; fit with this category possible",
     )
 
 
 def settled(found: Fit, refit: Callable[[HMM, Params], Fit]) -> Fit:
-    """A fit that found no minimum because probabilities with a flat prior go to zero, at zero: the
-    minimum of the model in which these are impossible, if it is one on the boundary of the other.
+    """A fit of which some probabilities with a flat prior go to zero, at zero: the minimum of the model
+    in which these are impossible, if it is one on the boundary of the other.
 
     Args:
         found: the fit.
         refit: fits a model from parameters, whose zeros stay what they are.
     """
     tried = found
-    for _ in range(TIMES):
-        params = None if tried.ok else _vanished(tried)
+    for _ in range(TIMES if isinstance(found.model, HMM) else 0):
+        params = zeros.without_vanished(tried.model, tried.params)
         if params is None:
             break
         tried = refit(tried.model, params)
     if tried is found or not tried.ok:
         return found
-    zeros = zero_probabilities(tried)
-    before = set(zero_probabilities(found)["name"])
-    new = zeros[~zeros["name"].isin(before)]
-    if not new["optimum"].all():
+    known = zeros.vanished(tried.model)
+    judged = judged_zeros(tried)
+    if any((mask & judged[name].zero & ~judged[name].optimum).any() for name, mask in known.items()):
         return found
-    message = "; ".join(part for part in (tried.status.message, _said(new)) if part)
-    return replace(tried, status=Status(tried.status.outcome, message))
-
-
-def _vanished(fit: Fit) -> Params | None:
-    return without_vanished(fit.model, fit.params) if isinstance(fit.model, HMM) else None
-
-
-def without_vanished(model: HMM, given: Params) -> Params | None:
-    """Parameters with zeros where probabilities vanish under a flat prior; None where none does."""
-    params, any_gone = {name: np.asarray(value) for name, value in given.items()}, False
-    for name in learned(model, params):
-        value = params[name]
-        flat = concentration(model, name, value.shape) == 1.0
-        gone = flat & (value > 0) & (value < _VANISHED)
-        if name == "transition" and model.stationary:
-            continue  # a state that is never left or entered has no stationary distribution
-        if gone.any():
-            kept = np.where(gone, 0.0, value)
-            params[name], any_gone = kept / kept.sum(-1, keepdims=True), True
-    return params if any_gone else None
+    at_best: dict[str, Any] = {"thetas": tried.theta[None], "values": np.array([tried.value])}
+    best = replace(found.optima, found=found.optima.found[:1], **at_best)
+    return replace(tried, values_of_starts=found.values_of_starts, optima=best)

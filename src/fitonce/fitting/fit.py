@@ -130,7 +130,7 @@ class Fit:
 
     def polish(self) -> Fit:
         """The minimum that these parameters lead to: another `Fit` of the same model and data."""
-        return with_zeros(fit(self.model, self.data, init=self.params))
+        return fit(self.model, self.data, init=self.params)
 
     def score(self, data: Any = None, *, lengths: Any = None) -> float:
         """The total log-likelihood of data, those of the fit if None; higher is better."""
@@ -290,9 +290,10 @@ def fit(
     if order_by is not None:
         relabelling.states_of(model, "order_by=")  # raises before the work, not after it
     found = _result(search(model, with_lengths(data, lengths), init, how), started)
-    if not found.ok and max_iterations is None:
+    if max_iterations is None:
         again = how._replace(optima=0)
         found = settled(found, lambda zeros, at: _result(search(zeros, found.data, at, again), started))
+    found = with_zeros(found)
     return found if order_by is None else found.ordered(order_by)
 
 
@@ -308,10 +309,10 @@ def fit_at(
     memory_limit: float | str | None = None,
 ) -> Fit:
     """A `Fit` at given parameters, which are not changed. Its status says how far they are from
-    stationary. Transitions and first states of an HMM that have probability zero there are impossible in
-    the model of the fit. `lengths`, `kernel` and `memory_limit` are those of `fit`."""
+    stationary. First states, transitions and categories of an HMM that have probability zero there are
+    impossible in the model of the fit. `lengths`, `kernel` and `memory_limit` are those of `fit`."""
     started = time.perf_counter()
-    return _result(stay(model, with_lengths(data, lengths), params, kernel), started)
+    return with_zeros(_result(stay(model, with_lengths(data, lengths), params, kernel), started))
 
 
 def _result(found: Searched, started: float) -> Fit:

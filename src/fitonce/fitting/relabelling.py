@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fitonce.core.constraints import Simplex
+from fitonce.core.constraints import Simplex, as_tuples
 from fitonce.core.numerics import in_float64, is_count
 from fitonce.core.status import Outcome, Status
-from fitonce.fitting.boundary import as_before
+from fitonce.fitting.boundary import with_zeros
 from fitonce.fitting.certificate import judged, refusal
 from fitonce.fitting.factor import factor_of
 from fitonce.fitting.hessian import DenseHessian, HessianOperator, ImplicitHessian
@@ -44,7 +44,8 @@ def state_axes(model: Any, data: Any) -> Axes:
     """The axes of each parameter that are longer in a model with one state more."""
     prepared = model.prepare(data)
     if isinstance(model, HMM):
-        plain: dict[str, Any] = {"support": None, "initial_support": None, "frozen": ()}
+        plain: dict[str, Any] = dict.fromkeys(("support", "initial_support"))
+        plain |= {"frozen": (), "vanished": ()}
         flat: dict[str, Any] = {"initial_concentration": 1.0, "transition_concentration": 1.0}
         plain["emission"] = _without_support(model.emission)
         larger: Any = replace(model, n_states=model.n_states + 1, **plain, **flat)
@@ -117,7 +118,7 @@ def relabelled(fit: Fit, given: Any) -> Fit:
         gradient=gradient,
         hessian_operator=hessian,
     )
-    return as_before(found, fit)
+    return with_zeros(found)
 
 
 def _certificate(
@@ -154,6 +155,9 @@ def _model(model: Any, axes: Axes, order: np.ndarray) -> Any:
             None if model.initial_support is None else turned(model.initial_support, (0,))
         ),
         "frozen": {name: turned(value, axes[name]) for name, value in model.frozen},
+        "vanished": tuple(
+            (name, as_tuples(turned(mask, axes[name]).tolist())) for name, mask in model.vanished
+        ),
     }
     if getattr(model.emission, "support", None) is not None:
         given["emission"] = replace(model.emission, support=turned(model.emission.support, (0,)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from fitonce.models.emissions.base import (
     observations,
 )
 from fitonce.models.emissions.by_name import read_emission
+from fitonce.models.hidden import zeros
 from fitonce.models.hidden.chain import HiddenChain
 from fitonce.models.hidden.links import Links
 from fitonce.models.hidden.names import CHAIN
@@ -91,6 +92,8 @@ class HMM:
         stages: by how many stages a state's duration is modelled, more than it usually lasts: beyond
             them durations have a geometric tail, and their mean (`fit.states()`) is not `dwell` where
             that matters. Work grows with the square of the stages.
+        vanished: which zeros of `support`, `initial_support` and the emission's are estimates, not
+            assumptions; set by fits, see `fo.zero_probabilities`.
     """
 
     n_states: int
@@ -107,6 +110,7 @@ class HMM:
     end_prior: tuple[float, float] | None = None
     durations: str | None = None
     stages: int = 10
+    vanished: Any = ()
 
     def __post_init__(self) -> None:
         if not is_count(self.n_states):
@@ -179,7 +183,8 @@ class HMM:
 
     @property
     def n_hidden(self) -> int:
-        """How many states the engine sees: stages, where states have durations."""
+        """How many states the engine sees: stages, where states have durations, or states of several
+        steps, where emissions depend on these."""
         return self.n_states * self.chain.n_stages
 
     @property
@@ -253,34 +258,7 @@ class HMM:
 
     def with_zeros_of(self, params: Any) -> HMM:
         """The same model, in which probabilities that are zero in `params` are impossible."""
-        given = {"initial": "initial_support", "transition": "support"}
-        zeros: dict[str, Any] = {}
-        for name, support in given.items():
-            value = as_numbers(params.get(name)) if isinstance(params, dict) else None
-            possible = self.possible(name)
-            if value is None or value.shape != possible.shape or name in self.chain.fixed:
-                continue
-            if (possible & (value == 0)).any():
-                zeros[support] = possible & (value != 0)
-        emission = self._emission_with_zeros_of(params)
-        zeros |= {} if emission is None else {"emission": emission}
-        return replace(self, **zeros) if zeros else self
-
-    def _emission_with_zeros_of(self, params: Any) -> Any:
-        """The emission in which categories of probability zero are impossible; None: there are none."""
-        if not isinstance(params, dict) or not hasattr(self.emission, "support"):
-            return None
-        value = as_numbers(params.get("probability"))
-        if value is None or value.ndim != 3 or "probability" in dict(self.frozen):
-            return None
-        if (value > 0).all() or not (value > 0).any(-1).all():
-            return None
-        given = self.emission.support
-        known = (
-            (value > 0) if given is None else np.asarray(given).reshape(len(given), -1, value.shape[-1])
-        )
-        changed = given is None or ((value == 0) & known).any()
-        return replace(self.emission, support=value > 0) if changed else None
+        return cast(HMM, zeros.with_zeros_of(self, params))
 
     def mean_moves(self, params: Params, prepared: Prepared) -> np.ndarray:
         """(K, K) transition probabilities, on average over the steps."""
@@ -341,7 +319,7 @@ class HMM:
         return (80 * self.n_hidden + moves) * math.prod(prepared.grid) + table
 
     def log_density(self, params: Params, rows: Rows) -> Array:
-        """(R, K) of the emission, whose shape is checked."""
+        """(R, n_emitting) of the emission, whose shape is checked."""
         table = without_lapack(self.emission.log_density)(params, rows)
         expected = (len(rows.x), self.n_emitting)
         if np.shape(table) != expected:

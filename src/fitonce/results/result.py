@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.numerics import is_number
+from fitonce.core.parameters import Params
 from fitonce.core.wording import counted
 from fitonce.core.writing import check_free, write_text
 from fitonce.results import exports, plots, saving
@@ -74,6 +75,7 @@ class CVResult:
         n_scored: how many different points, or sequences, the folds score.
         better_theta: (D,) free parameters of an optimum of all data that is better than the fit, where
             folds led to one; see `better`.
+        left: parameters of folds that left zeros of the fit, by number; their theta is nan.
     """
 
     estimate: float
@@ -100,6 +102,7 @@ class CVResult:
     optima_search: SearchOfOptima = "local"
     n_scored: int = 0
     better_theta: np.ndarray | None = field(default=None, repr=False)
+    left: Mapping[int, Params] = field(default_factory=dict, repr=False)
 
     @property
     def summary(self) -> FitSummary:
@@ -195,7 +198,7 @@ class CVResult:
         """The fold's parameters, as a pytree of constrained values."""
         if not 0 <= fold < len(self.theta):
             raise ValueError(f"fold must be between 0 and {len(self.theta) - 1}, got {fold}")
-        return self.fit.params_at(self.theta[fold])
+        return self.left[fold] if fold in self.left else self.fit.params_at(self.theta[fold])
 
     def to_dataframe(self, level: str = "folds") -> pd.DataFrame:
         """A copy of `folds` or `pointwise`, the latter with a column `place` where the data have names,

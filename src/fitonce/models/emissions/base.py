@@ -148,6 +148,12 @@ class Emission(ABC):
         return (False,) * channels
 
     @property
+    def has_support(self) -> bool:
+        """Whether it has probabilities `probability` (K, ..., M), of which a field `support` says which
+        may be positive, with a Dirichlet prior `concentration`."""
+        return False
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """Names of covariates of the data that it depends on."""
         return ()

@@ -64,6 +64,10 @@ class _Categories(Emission):
 
     traits = EmissionTraits(m_step=True)
 
+    @property
+    def has_support(self) -> bool:
+        return True
+
     @abstractmethod
     def _shape(self, rows: Rows) -> tuple[int, ...]:
         """(G, M), or (M,) on a graph."""

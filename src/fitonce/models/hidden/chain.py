@@ -101,8 +101,8 @@ class HiddenChain:
     @property
     def is_plain(self) -> bool:
         """Whether the parameters are initial and transition probabilities, the same at every step."""
-        others = self.stationary or self.end_prior is not None or self.n_stages > 1
-        return not (self.regressors or others)
+        others = self.stationary or self.end_prior is not None or self.durations is not None
+        return not (self.regressors or others or self.memory)
 
     @property
     def varies(self) -> bool:

@@ -27,8 +27,13 @@ def stationary(transition: Any, maths: Any) -> Any:
 
 def fundamental(transition: np.ndarray, share: np.ndarray) -> np.ndarray:
     """(..., K, K) the inverse of I - P + 1 s' for transitions P (..., K, K) and their stationary
-    distributions s (..., K): a change dP moves s by s dP Z."""
-    return np.linalg.inv(np.eye(transition.shape[-1]) - transition + share[..., None, :])
+    distributions s (..., K): a change dP moves s by s dP Z. Not numbers where there is none, as of
+    states that are never left."""
+    matrix = np.eye(transition.shape[-1]) - transition + share[..., None, :]
+    try:
+        return np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return np.full_like(matrix, np.nan)
 
 
 def is_irreducible(support: np.ndarray) -> bool:
