@@ -18,6 +18,7 @@ from benchmarks import (
     fails_safely,
     graphs,
     grid_search,
+    hmmlearn_peers,
     instant,
     instant_crf,
     large,
@@ -29,12 +30,15 @@ from benchmarks import (
     report,
     scaling,
     start,
+    statsmodels_peers,
 )
 
 NAMES = {
     "scaling": scaling.main,
     "peers": peers.main,
     "dynamax-peers": dynamax_peers.main,
+    "hmmlearn-peers": hmmlearn_peers.main,
+    "statsmodels-peers": statsmodels_peers.main,
     "fails-safely": fails_safely.main,
     "graphs": graphs.main,
     "crf": crf.main,
