@@ -86,6 +86,16 @@ def test_decode_is_that_of_the_fit(folder, tmp_path):
     assert rows[2] == {"day": "2024-01-03", "state": 1, "probability": rows[2]["probability"]}
 
 
+def test_data_without_their_groups_are_said_to_be_one_sequence(folder, tmp_path):
+    table = pd.read_csv(folder / "counts.csv").assign(site=np.repeat(["a", "b"], 30))
+    table.to_csv(tmp_path / "sites.csv", index=False)
+    words = ["--columns", "count", "--group", "site", "--save", tmp_path / "fit.json"]
+    said("fit", tmp_path / "sites.csv", "--model", "poisson-hmm", *QUICK, *words)
+    decoded = ["decode", tmp_path / "fit.json", tmp_path / "sites.csv", "--columns", "count"]
+    assert "is read as one sequence, where the fit has 2; --group" in run(*decoded).stderr
+    assert run(*decoded, "--group", "site").stderr == ""
+
+
 def test_forecasts_go_on_where_the_data_end(folder, tmp_path):
     words = ["forecast", folder / "fit.json", "--steps", 3, "--paths", 50]
     rows = pd.read_csv(io.StringIO(said(*words, "--csv")))

@@ -268,3 +268,16 @@ def test_draws_have_the_means_and_variances_of_their_states():
 def test_what_makes_no_sense_is_refused(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
+
+
+def test_orders_are_compared_on_the_steps_that_both_score():
+    x = np.random.default_rng(0).normal(size=60).cumsum()
+    models = [fo.models.ARHMM(1, order, noise="state") for order in (1, 2)]
+
+    def results(data):
+        folds = fo.folds.kfold(data, k=5)
+        return {str(n): fo.cross_validate(fo.fit(m, x), folds) for n, m in enumerate(models)}
+
+    with pytest.raises(ValueError, match=r"which score 59 and 58 points: .* model\.modelled"):
+        fo.compare(results(x))
+    assert len(fo.compare(results(models[1].modelled(fo.sequences(x)))).table) == 2

@@ -54,7 +54,8 @@ def from_statsmodels(results: Any) -> Fit:
     model = getattr(results, "model", None)
     kind = type(results if model is None else model).__name__
     if model is None or kind not in _KINDS:
-        raise ValueError(f"from_statsmodels reads results of {' and '.join(_KINDS)}, got {kind}")
+        fitted = ", which must be fitted first: model.fit()" if model is None and kind in _KINDS else ""
+        raise ValueError(f"from_statsmodels reads results of {' and '.join(_KINDS)}, got {kind}{fitted}")
     values = np.asarray(results.params, float)
     lagged = kind == "MarkovAutoregression"
     y = np.asarray(model.orig_endog if lagged else model.endog, float).ravel()
@@ -148,7 +149,8 @@ def _autoregression(model: Any, values: np.ndarray) -> tuple[Emission, _Part]:
     if by_state and (own or moving) and model.order > 1:
         raise ValueError(
             "switching_variance of a MarkovAutoregression of order above 1 is read by the state of an "
-            "earlier step in statsmodels, so that its log-likelihood is that of another model"
+            "earlier step in statsmodels, so that its log-likelihood is that of another model; fit "
+            "fo.models.SwitchingAutoregression"
         )
     emission = SwitchingAutoregression(
         int(model.order),

@@ -121,7 +121,13 @@ def _other_data(fit: Fit, path: Path, names: tuple[str, ...] | None, columns: Co
         names or known.channels, columns.time, columns.group, columns.missing,
         covariates=known.covariate_names,
     )  # fmt: skip
-    return family.load(path, roles, {}).data
+    loaded = family.load(path, roles, {})
+    if columns.group is None and known.n_sequences > 1 and loaded.data.n_sequences == 1:
+        complain(
+            f"{path.name} is read as one sequence, where the fit has {known.n_sequences}; --group names "
+            "the column that tells sequences apart"
+        )
+    return loaded.data
 
 
 def _decoded(fit: Fit, data: Any) -> pd.DataFrame:

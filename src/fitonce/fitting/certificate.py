@@ -95,7 +95,7 @@ def judged(
     worst = names[int(np.argmax(np.abs(gradient)))]
     return Status(
         Outcome.NOT_STATIONARY,
-        f"{size}, largest at '{worst}', {away}; continue from here (init=), or try other starts or a "
+        f"{size}, largest at '{worst}', {away}; go on with fit.polish(), or try other starts or a "
         "stronger prior",
     )
 

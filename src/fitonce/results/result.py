@@ -261,8 +261,18 @@ class CVResult:
         if not (same and self.fingerprint == other.fingerprint):
             raise ValueError(
                 "both results must be on the same folds of the same data, got "
-                f"'{self.left_out}' and '{other.left_out}'"
+                f"'{self.left_out}' and '{other.left_out}'{self._scores_of(other)}"
             )
+
+    def _scores_of(self, other: CVResult) -> str:
+        """A hint where the folds are alike, but not what is scored in them."""
+        own, theirs = (one.pointwise["site"].nunique() for one in (self, other))
+        if len(self.folds) != len(other.folds) or own == theirs:
+            return ""
+        return (
+            f", which score {own:,} and {theirs:,} points: autoregressions condition on their first "
+            "steps; make the folds from those of the highest order, model.modelled(fo.sequences(data))"
+        )
 
     def save(
         self,
