@@ -7,6 +7,7 @@ and derivatives of a state by those of others are zeros.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ class SupportedCategorical(ClosedCategorical):
     def shared(self) -> tuple[str, ...]:
         return ("probability",)
 
-    @property
+    @cached_property
     def _entries(self) -> tuple[np.ndarray, ...]:
         """(3, P) states, channels and categories of the coordinates."""
         found = Simplex(self.possible.shape, self.possible.tolist()).coordinates()

@@ -5,8 +5,9 @@ means m_l of its l-th, residual and log density are
 
     e = x_t - m_0 - sum_l a_l (x_t-l - m_l),        log p = -e^2 / (2 v) - log(v) / 2
 
-so that -de is m_0's and -a_l of m_l's share in the mean of each state, the same in all rows, and
-x_t-l - m_l by a_l; of second derivatives of e only those by a_l and the mean of the l-th state remain.
+so that -de/dm is 1 for the mean of the current state and -a_l for that of lag l, added up where these
+are one state, and -de/da_l = x_t-l - m_l. Of second derivatives of e only those by a_l and m_l are not
+zero.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fitonce.models.emissions.closed_forms import LOG_2PI, ClosedForms, Observations, Values
-from fitonce.models.hidden.closed_memory import histories
+from fitonce.models.histories import histories
 
 
 class _Columns(NamedTuple):
@@ -61,7 +62,7 @@ class ClosedSwitchingAutoregression(ClosedForms):
         return histories(self._states(values), self.memory)
 
     def lagged_states(self, values: Values) -> np.ndarray:
-        """(E, p + 1) whose mean is meant at each lag; zeros where there is only one."""
+        """(E, p + 1) the number of the mean used at each lag; zeros where there is only one."""
         tuples = self.tuples(values)
         if self.mean == "state":
             return tuples

@@ -31,7 +31,7 @@ from fitonce.models.emissions.regression import (
     spread_of,
     starting_shares,
 )
-from fitonce.models.hidden.closed_memory import histories
+from fitonce.models.histories import histories
 
 _SHARED = ("state", "shared")
 

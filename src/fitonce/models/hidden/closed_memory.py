@@ -1,8 +1,8 @@
 """A hidden chain for emissions that depend on earlier states, too.
 
-The engine's states are (z_t, z_t-1, ..., z_t-p), E = K^(p + 1) of them, z_t-p changing fastest; p is the
-memory. Transitions are those of states, and possible where the rest of the tuple moves on. Of sequences
-nothing is known before their first step; emissions must not depend on it there, so any history will do.
+The engine's states are tuples (z_t, z_t-1, ..., z_t-p), see `models.histories`; p is the memory.
+Transitions are those of states, and possible where the rest of the tuple moves on. Of sequences nothing is
+known before their first step; emissions must not depend on it there, so any history will do.
 """
 
 from __future__ import annotations
@@ -14,17 +14,7 @@ import numpy as np
 
 from fitonce.models.hidden.closed_chain import ClosedChain
 from fitonce.models.hidden.closed_terms import Named, Pair
-
-
-def histories(states: int, memory: int) -> np.ndarray:
-    """(E, p + 1) the states of each tuple, the latest first."""
-    return np.indices((states,) * (memory + 1)).reshape(memory + 1, -1).T
-
-
-def moves_on(states: int, memory: int) -> tuple[np.ndarray, np.ndarray]:
-    """(E, 1) tuples, and (E, K) those that they move on to."""
-    every = np.arange(states ** (memory + 1))[:, None]
-    return every, every // states + np.arange(states) * states**memory
+from fitonce.models.histories import moves_on, repeated
 
 
 def with_memory(first: Any, moves: Any, memory: int, maths: Any) -> tuple[Any, Any]:
@@ -32,7 +22,7 @@ def with_memory(first: Any, moves: Any, memory: int, maths: Any) -> tuple[Any, A
     states = first.shape[-1]
     now, ahead = moves_on(states, memory)
     size = len(now)
-    firsts = maths.full((*first.shape[:-1], size), -np.inf).at[..., _alike(states, memory)].set(first)
+    firsts = maths.full((*first.shape[:-1], size), -np.inf).at[..., repeated(states, memory)].set(first)
     pairs = maths.full((*moves.shape[:-2], size, size), -np.inf)
     return firsts, pairs.at[..., now, ahead].set(moves[..., now[:, 0] // states**memory, :])
 
@@ -43,15 +33,10 @@ def tuples_of(first: np.ndarray, moves: np.ndarray, memory: int, none: float) ->
     states = first.shape[1]
     now, ahead = moves_on(states, memory)
     firsts = np.full((len(first), len(now), *first.shape[2:]), none)
-    firsts[:, _alike(states, memory)] = first
+    firsts[:, repeated(states, memory)] = first
     pairs = np.full((len(moves), len(now), len(now), *moves.shape[3:]), none)
     pairs[:, now, ahead] = np.repeat(moves, states**memory, 1)
     return firsts, pairs
-
-
-def _alike(states: int, memory: int) -> np.ndarray:
-    """(K,) the tuples that repeat one state."""
-    return np.arange(states) * sum(states**power for power in range(memory + 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +60,7 @@ class ClosedMemory:
         now, ahead = moves_on(self.states, self.memory)
         moved = pairs[:, now, ahead]
         shape = (len(pairs), self.states, -1, self.states, *pairs.shape[3:])
-        return firsts[:, _alike(self.states, self.memory)], moved.reshape(shape).sum(2)
+        return firsts[:, repeated(self.states, self.memory)], moved.reshape(shape).sum(2)
 
     def logs(self, values: Named) -> tuple[np.ndarray, np.ndarray]:
         return tuples_of(*self.between.logs(values), self.memory, -np.inf)

@@ -192,11 +192,11 @@ class StationaryTerm(ChainTerm):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(np.moveaxis(stationary(p, np), 1, 0)), None
 
-    def _moved(self, p: np.ndarray, factor: np.ndarray) -> np.ndarray:
-        """(P, K) derivatives of the row of transitions (K, K) that a coordinate moves."""
+    def _moved(self, p: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """(..., P, K) derivatives of the row of transitions (..., K, K) that a coordinate moves."""
         row, column, _ = self.moves.entries
-        alike = column[:, None] == np.arange(len(p))
-        return factor[:, None] * p[row] * (alike - p[row, column, None])
+        alike = column[:, None] == np.arange(p.shape[-1])
+        return factors[..., None] * p[..., row, :] * (alike - p[..., row, column][..., None])
 
     @property
     def _factors(self) -> np.ndarray:
@@ -204,26 +204,20 @@ class StationaryTerm(ChainTerm):
         return self.moves.design[:, self.moves.entries[2]]
 
     def along(self, values: Named, directions: np.ndarray) -> Pair:
-        return np.swapaxes(self._slopes(values), 1, 2) @ directions, None
+        return np.swapaxes(self._slopes(self.moves.probabilities(values)), 1, 2) @ directions, None
 
-    def _slopes(self, values: Named) -> np.ndarray:
-        """(S, P, K) derivatives of log shares, of one fold."""
-        found = []
-        for p, factor in zip(self.moves.probabilities(values), self._factors, strict=True):
-            share = stationary(p, np)
-            by_coordinate = share[self.moves.entries[0], None] * self._moved(p, factor)
-            found.append(by_coordinate @ fundamental(p, share) / share)
-        return np.stack(found)
+    def _slopes(self, p: np.ndarray) -> np.ndarray:
+        """(..., S, P, K) derivatives of log shares, for transitions (..., S, K, K)."""
+        share = np.moveaxis(stationary(np.moveaxis(p, (-2, -1), (0, 1)), np), 0, -1)
+        by_coordinate = share[..., self.moves.entries[0], None] * self._moved(p, self._factors)
+        return by_coordinate @ fundamental(p, share) / share[..., None, :]
 
     def slopes(self, values: Named, firsts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
         firsts = firsts if len(self.moves.design) > 1 else firsts.sum(0, keepdims=True)
-        if values["transition"].ndim == 2:
-            return np.einsum("spk,skf->pf", self._slopes(values), firsts)
-        found = []
-        for fold in range(firsts.shape[-1]):
-            here = {name: array[..., fold] for name, array in values.items()}
-            found.append(np.einsum("spk,sk->p", self._slopes(here), firsts[..., fold]))
-        return np.stack(found, -1)
+        p = self.moves.probabilities(values)
+        if p.ndim == 3:
+            return np.einsum("spk,skf->pf", self._slopes(p), firsts)
+        return np.einsum("fspk,skf->pf", self._slopes(np.moveaxis(p, -1, 0)), firsts)
 
     def curvature(self, values: Named, firsts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
         firsts = firsts if len(self.moves.design) > 1 else firsts.sum(0, keepdims=True)
@@ -247,6 +241,6 @@ class StationaryTerm(ChainTerm):
         return found - (of_share * (counts / share**2)) @ of_share.T
 
     def each(self, values: Named, firsts: np.ndarray, pairs: np.ndarray, where: Any) -> Pair:
-        slopes = self._slopes(values)
+        slopes = self._slopes(self.moves.probabilities(values))
         kind = where[1] if len(slopes) > 1 else np.zeros(len(firsts), int)
         return np.einsum("npk,nk->np", slopes[kind], firsts), None

@@ -29,11 +29,17 @@ def fundamental(transition: np.ndarray, share: np.ndarray) -> np.ndarray:
     """(..., K, K) the inverse of I - P + 1 s' for transitions P (..., K, K) and their stationary
     distributions s (..., K): a change dP moves s by s dP Z. Not numbers where there is none, as of
     states that are never left."""
-    matrix = np.eye(transition.shape[-1]) - transition + share[..., None, :]
+    return _inverses(np.eye(transition.shape[-1]) - transition + share[..., None, :])
+
+
+def _inverses(matrices: np.ndarray) -> np.ndarray:
+    """(..., K, K), not numbers where a matrix is singular."""
     try:
-        return np.linalg.inv(matrix)
+        return np.linalg.inv(matrices)
     except np.linalg.LinAlgError:
-        return np.full_like(matrix, np.nan)
+        if matrices.ndim == 2:
+            return np.full_like(matrices, np.nan)
+        return np.stack([_inverses(one) for one in matrices])
 
 
 def is_irreducible(support: np.ndarray) -> bool:
