@@ -1,8 +1,8 @@
 """A hidden chain for emissions that depend on earlier states, too.
 
 The engine's states are tuples (z_t, z_t-1, ..., z_t-p), see `models.histories`; p is the memory.
-Transitions are those of states, and possible where the rest of the tuple moves on. Of sequences nothing is
-known before their first step; emissions must not depend on it there, so any history will do.
+Transitions are those of states, and possible where the rest of the tuple moves on. Of sequences nothing
+is known before their first step; emissions must not depend on it there, so any history will do.
 """
 
 from __future__ import annotations
