@@ -156,3 +156,65 @@ def test_zeros_in_given_parameters_stay_zeros_of_categories():
     assert fit.params["probability"][0, 0, 2] == 0
     assert fit.model.emission.support is not None
     assert fo.fit(fit.model, x, init=fit.params).params["probability"][0, 0, 2] == 0
+
+
+def _categories(seed):
+    """Three short sequences of a cycle of states, each without one of three categories."""
+    rng, found = np.random.default_rng(seed), []
+    moves = np.array([[0.9, 0.1, 0.0], [0.0, 0.85, 0.15], [0.2, 0.0, 0.8]])
+    shares = np.array([[0.7, 0.3, 0.0], [0.0, 0.3, 0.7], [0.5, 0.0, 0.5]])
+    for steps in (25, 15, 20):
+        z, x = 0, []
+        for _ in range(steps):
+            x.append(rng.choice(3, p=shares[z]))
+            z = rng.choice(3, p=moves[z])
+        found.append(np.array(x, float))
+    return found
+
+
+@pytest.mark.parametrize(("seed", "of_starts"), [(5, 0), (7, 0), (13, 2), (13, 3)])
+def test_probabilities_that_went_too_far_come_back(seed, of_starts):
+    model = fo.models.HMM(3, fo.models.Categorical(3, 1.0), **FLAT)
+    fit = fo.fit(model, _categories(seed), seed=of_starts)
+    assert fit.ok, fit.status
+    assert fo.zero_probabilities(fit)["optimum"].all()
+
+
+def test_a_transition_vanishes_with_its_coefficients():
+    rng = np.random.default_rng(0)
+    xs = [rng.normal(np.repeat([0.0, 5.0], [a, 40 - a])) for a in (15, 20, 25)]
+    data = fo.sequences(xs, covariates=[rng.normal(size=40) for _ in xs])
+    model = fo.models.HMM(2, "gaussian", transition_covariates=["u0"], transition_concentration=1)
+    fit = fo.fit(model, data)
+    assert fit.ok, fit.status
+    zero = fit.params["transition"] == 0
+    assert zero.sum() == 1
+    assert (fit.params["transition_coefficients"][zero] == 0).all()
+
+
+def _five():
+    """Sequences of a cycle, of which only the last begins in its second state."""
+    rng, found = np.random.default_rng(0), []
+    for first in (0, 0, 0, 0, 1):
+        z = [first]
+        for _ in range(29):
+            z.append(z[-1] if rng.random() > 0.1 else (z[-1] + 1) % 3)
+        found.append(rng.normal(4.0 * np.array(z), 0.7))
+    return found
+
+
+def test_folds_reach_zero_and_single_points_leave_it():
+    """Against refits from scratch."""
+    xs, model = _five(), fo.models.HMM(3, fo.models.Gaussian(scale=0.5), **FLAT)
+    fit = fo.fit(model, xs)
+    cv = fo.cross_validate(fit, fo.folds.structures(fit.data), method="exact")
+    assert cv.folds["ok"].all()
+    assert "reached zero at 'initial[" in cv.folds["status"][4]
+    refit = fo.fit(model, xs[:4])
+    assert cv.folds["loss"][4] == pytest.approx(-refit.score([xs[4]]), abs=1e-5)
+    without = [x.copy() for x in xs]
+    without[0][3] = np.nan
+    refit = fo.fit(model, without)
+    whole = fo.fit_at(refit.model, xs, refit.params)
+    expected = refit.log_likelihood - whole.log_likelihood
+    assert fo.loo(fit).folds["loss"][3] == pytest.approx(expected, abs=1e-5)

@@ -9,6 +9,7 @@ would leave them; it is then refitted with them possible.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from fitonce.crossval.fold_states import FoldParameters
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.optima import Search
 from fitonce.fitting import boundary
+from fitonce.fitting.descent import random_starts
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.newton import minimise
 from fitonce.fitting.search import DEFAULT_TOLERANCE
@@ -29,6 +31,7 @@ from fitonce.models.hidden import zeros
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 
+_STARTS, _SEED = 4, 20_203
 _BEGIN = 0.01  # what probabilities that may leave zero begin with
 _LOWER = 1e-3  # nats: a fold leaves for no less
 
@@ -39,8 +42,46 @@ def leave_boundary(
     """Refits folds that would leave a zero, or whose probabilities vanish where the fit's do not, and
     replaces their losses in `evidence`. Their thetas become nan: they have other coordinates than the
     fit."""
-    reached = _reaching(fit, scoring, parameters, evidence, search)
-    return reached | _leaving(fit, scoring, parameters, evidence, search)
+    at = (fit, scoring, parameters, evidence, search)
+    return _reaching(*at) | _leaving(*at) | _elsewhere(*at)
+
+
+def _elsewhere(
+    fit: Fit, scoring: Scoring, parameters: FoldParameters, evidence: Evidence, search: Search | None
+) -> dict[int, Left]:
+    """Of folds that have a better optimum with other zeros: the search knows only those of the fit, so
+    that some random starts are repeated with all of them possible."""
+    thetas = parameters.thetas
+    whole = np.flatnonzero(np.isfinite(thetas).all(1))
+    known = boundary.can_vanish(fit.model) and fit.model.vanished
+    if search is None or not known or not whole.size or scoring.batches.spent():
+        return {}
+    model = zeros.freed(fit.model)
+    objective = _with_scheme_of(scoring, model, fit)
+    batches = Batches.of_folds(objective, scoring.folds, scoring.batches.size)
+    rng, first = np.random.default_rng(_SEED), objective.start(None)
+    begun = np.stack(list(islice(random_starts(objective, rng, first), _STARTS)))
+    metrics = np.stack([metric(objective, theta) for theta in begun])
+    usable = np.flatnonzero(np.isfinite(metrics).all((1, 2)))
+    if not usable.size:
+        return {}
+    source, which = (part.ravel() for part in np.meshgrid(usable, whole, indexing="ij"))
+    values, ends = fold_descents(batches, begun[source], which, metrics, source)
+    scoring.batches.gradients_used[:] += batches.gradients_used
+    current, _ = scoring.batches.values_and_gradients(thetas[whole], whole)
+    found = {}
+    for fold, value in zip(whole.tolist(), current, strict=True):
+        own = np.flatnonzero(which == fold)
+        lowest = own[np.argmin(values[own])]
+        if not values[lowest] < value - _LOWER or scoring.batches.spent():
+            continue
+        params = objective.space.params_at(ends[lowest])
+        end = _settled(scoring, model, params, fit, scoring.batches.weights_of(np.array([fold])))
+        if end.status.ok and end.value < value - _LOWER:
+            search.optimum[fold], search.gain[fold] = -1, search.gain[fold] + value - end.value
+            remark = "in an optimum with other zeros"
+            found[fold] = _taken(fold, end, remark, scoring, parameters, evidence, search)
+    return found
 
 
 def _reaching(
@@ -173,7 +214,8 @@ def _settled(scoring: Scoring, model: Any, params: Params, fit: Fit, weights: np
             model, params = zeros.with_zeros_of(model, kept), kept
         objective = _with_scheme_of(scoring, model, fit)
         theta = np.asarray(objective.space.to_free(params), float)
-        end = minimise(objective, theta[None], weights, tolerance=DEFAULT_TOLERANCE)
+        with np.errstate(over="ignore", invalid="ignore"):  # of what vanishes
+            end = minimise(objective, theta[None], weights, tolerance=DEFAULT_TOLERANCE)
         status = end.status(0, list(objective.space.names), DEFAULT_TOLERANCE)
         last = attempt == boundary.TIMES - 1 or not np.isfinite(end.thetas[0]).all()
         if status.ok or last:

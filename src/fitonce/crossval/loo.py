@@ -32,6 +32,7 @@ from fitonce.crossval.assemble import assemble
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.evidence import Evidence, distrust, fold_steps, gather_evidence
 from fitonce.crossval.fold_states import FoldParameters, lengths, settle
+from fitonce.crossval.leaving import leave_boundary
 from fitonce.crossval.loo_optima import could_move
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.methods import exact
@@ -47,6 +48,7 @@ from fitonce.results.result import CVResult
 from fitonce.results.verdicts import Verdict, sound, verdicts
 
 _FEW, _FEW_BYTES = 1000, 2**30  # points that are all checked, if together they need no more memory
+_FEW_POINTS = 2000  # of which each is asked whether it would leave zeros of the fit
 _SAMPLE = 32  # points that are checked where there are more
 _TOLERANCE = 0.05  # nats: an error of a twentieth in the predictive density of one point
 
@@ -111,7 +113,11 @@ def loo(
     if wanted and is_searched(fit, curve, scoring.batches):
         with stage("other optima", progress):
             found = swept.search(int(optima), len(folds) if refine is True else int(refine))
-    return assemble(fit, scoring, "loo", parameters, evidence, tolerance, work, watch.read(), found)
+    left = {}
+    if refine is not False and len(folds) <= _FEW_POINTS:
+        left = leave_boundary(fit, scoring, parameters, evidence, found)
+    made = (parameters, evidence, tolerance, work, watch.read())
+    return assemble(fit, scoring, "loo", *made, found, left)
 
 
 def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:

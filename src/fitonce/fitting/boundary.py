@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _NEARLY = 1e-7  # in place of zero: large against rounding, small against what it changes
 ROUNDING = 1e-5  # relative to N
+_AGAIN = 0.02  # where probabilities that went too far begin anew
 TIMES = 4  # that more of them vanish, once the first are gone
 
 
@@ -41,7 +42,8 @@ def slopes_at(objective: Objective, name: str, params: list[Params], weights: np
     near = [np.where(np.asarray(one[name]) == 0, _NEARLY, one[name]) * leaf.mask() for one in params]
     near = [value / value.sum(-1, keepdims=True) for value in near]
     thetas = [
-        objective.space.to_free({**one, name: value}) for one, value in zip(params, near, strict=True)
+        objective.space.to_free(_representable(objective, {**one, name: value}))
+        for one, value in zip(params, near, strict=True)
     ]
     slopes = objective.gradients(np.stack(thetas), weights)[:, places]
     found = np.zeros((len(near), *leaf.shape))
@@ -49,6 +51,15 @@ def slopes_at(objective: Objective, name: str, params: list[Params], weights: np
     last = np.broadcast_to(leaf.reference()[..., None], (len(near), *leaf.shape[:-1], 1))
     np.put_along_axis(found, last, -found.sum(-1, keepdims=True), -1)
     return found / np.where(leaf.mask(), near, 1.0)
+
+
+def _representable(objective: Objective, params: Params) -> Params:
+    """Parameters in which probabilities that underflowed are the smallest numbers there are."""
+    found = dict(params)
+    for name, leaf, _ in objective.space.leaves():
+        if isinstance(leaf, Simplex) and (gone := leaf.mask() & (np.asarray(found[name]) == 0)).any():
+            found[name] = np.where(gone, np.finfo(float).tiny, found[name])
+    return found
 
 
 def _leaf(objective: Objective, name: str) -> tuple[Simplex, np.ndarray]:
@@ -179,13 +190,15 @@ def _no_optimum(wrong: pd.DataFrame) -> Status:
     )
 
 
-def settled(found: Fit, refit: Callable[[HMM, Params], Fit]) -> Fit:
+def settled(found: Fit, refit: Callable[[HMM, Params], Fit], attempts: int = 2) -> Fit:
     """A fit of which some probabilities with a flat prior go to zero, at zero: the minimum of the model
-    in which these are impossible, if it is one on the boundary of the other.
+    in which these are impossible, if it is one on the boundary of the other. Where it is none, some of
+    them went too far: they begin anew.
 
     Args:
         found: the fit.
         refit: fits a model from parameters, whose zeros stay what they are.
+        attempts: how often they do.
     """
     tried = found
     for _ in range(TIMES if isinstance(found.model, HMM) else 0):
@@ -195,10 +208,18 @@ def settled(found: Fit, refit: Callable[[HMM, Params], Fit]) -> Fit:
         tried = refit(tried.model, params)
     if tried is found or not tried.ok:
         return found
-    known = zeros.vanished(tried.model)
-    judged = judged_zeros(tried)
-    if any((mask & judged[name].zero & ~judged[name].optimum).any() for name, mask in known.items()):
+    judged, known = judged_zeros(tried), zeros.vanished(tried.model)
+    wrong = {name: mask & judged[name].zero & ~judged[name].optimum for name, mask in known.items()}
+    if not any(mask.any() for mask in wrong.values()):
+        at_best: dict[str, Any] = {"thetas": tried.theta[None], "values": np.array([tried.value])}
+        best = replace(found.optima, found=found.optima.found[:1], **at_best)
+        return replace(tried, values_of_starts=found.values_of_starts, optima=best)
+    if not attempts:
         return found
-    at_best: dict[str, Any] = {"thetas": tried.theta[None], "values": np.array([tried.value])}
-    best = replace(found.optima, found=found.optima.found[:1], **at_best)
-    return replace(tried, values_of_starts=found.values_of_starts, optima=best)
+    params = {name: np.asarray(value) for name, value in tried.params.items()}
+    for name in known:
+        value = np.where(known[name], _AGAIN, params[name])
+        params[name] = value / value.sum(-1, keepdims=True)
+    again = settled(refit(found.model, params), refit, attempts - 1)
+    lower = again.value < found.value or (again.ok and not found.ok)
+    return replace(again, values_of_starts=found.values_of_starts) if lower else found

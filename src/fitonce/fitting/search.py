@@ -24,6 +24,7 @@ from fitonce.fitting.optima import (
     first_of_best,
     usual_starts,
 )
+from fitonce.models.hidden.zeros import compared
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 from fitonce.objectives.prepared import require_fit
@@ -79,7 +80,8 @@ class Searched(NamedTuple):
 def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     """Descend from each start, then take Newton steps from the best."""
     with stage("reading the data", how.progress):
-        objective = objective_of(_with_zeros(model, init), data, how.kernel)
+        model, init = _with_zeros(model, init)
+        objective = objective_of(model, data, how.kernel)
         hold_point(objective)
         require_fit(objective)
         points = starting_points(objective, init, how.seed)
@@ -105,11 +107,14 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     return Searched(objective, end, runs, pool, seconds)
 
 
-def _with_zeros(model: Any, params: Params | None) -> Any:
-    """The model in which what has probability zero in given parameters is impossible, where it can tell:
-    logarithms of zeros are no coordinates."""
+def _with_zeros(model: Any, params: Params | None) -> tuple[Any, Any]:
+    """The model in which what has probability zero in given parameters is impossible, where it can tell
+    (logarithms of zeros are no coordinates), and the parameters for it."""
     tell = getattr(model, "with_zeros_of", None)
-    return model if tell is None or params is None else tell(params)
+    if tell is None or params is None:
+        return model, params
+    found = tell(params)
+    return found, params if found is model else compared(found, params)
 
 
 def _prepare(objective: Objective, theta: np.ndarray) -> None:
@@ -123,7 +128,8 @@ def _prepare(objective: Objective, theta: np.ndarray) -> None:
 
 def stay(model: Any, data: Any, params: Params, kernel: Any) -> Searched:
     """Not a search: what there is at given parameters."""
-    objective = objective_of(_with_zeros(model, params), data, kernel)
+    model, params = _with_zeros(model, params)
+    objective = objective_of(model, data, kernel)
     require_fit(objective)
     hold_point(objective)
     end = finish(objective, objective.space.to_free(params), DEFAULT_TOLERANCE, 0)

@@ -14,6 +14,7 @@ import numpy as np
 from fitonce.core.constraints import as_tuples
 from fitonce.core.numerics import as_numbers
 from fitonce.core.parameters import Params
+from fitonce.models.hidden.names import COEFFICIENTS
 from fitonce.models.hidden.stationary import is_irreducible
 
 SUPPORTS = {"initial": "initial_support", "transition": "support"}
@@ -88,10 +89,11 @@ def vanished(model: Any) -> dict[str, np.ndarray]:
 
 
 def freed(model: Any) -> Any:
-    """The model in which what is remembered is possible again."""
+    """The model in which what is remembered is possible again, if its prior is flat."""
     found = replace(model, vanished=())
     for name, mask in vanished(model).items():
-        found = with_possible(found, name, possible(model, name, mask.shape) | mask)
+        flat = mask & (concentration(model, name, mask.shape) == 1.0)
+        found = with_possible(found, name, possible(model, name, mask.shape) | flat)
     return found
 
 
@@ -107,4 +109,16 @@ def without_vanished(model: Any, given: Params) -> Params | None:
             if name == "transition" and model.stationary and not is_irreducible(kept > 0):
                 continue  # states that are never left or entered have no stationary distribution
             params[name], any_gone = kept / kept.sum(-1, keepdims=True), True
-    return params if any_gone else None
+    return compared(with_zeros_of(model, params), params) if any_gone else None
+
+
+def compared(model: Any, params: Params) -> Params:
+    """Parameters with coefficients of transitions that are against those of the model: staying, or what
+    is possible where that is not."""
+    value = as_numbers(params.get(COEFFICIENTS)) if isinstance(params, dict) else None
+    free = model.chain.contrasts()
+    if value is None or value.ndim != 3 or value.shape[:2] != free.shape:
+        return params
+    reference = (model.possible("transition") & ~free).argmax(1)
+    against = value - value[np.arange(len(free)), reference][:, None]
+    return {**params, COEFFICIENTS: np.where(free[..., None], against, 0.0)}
