@@ -77,8 +77,8 @@ class Lagged(Emission):
         parts = [data.values[..., c][data.observed[..., c]] for c in range(len(data.channels))]
         if all(np.ptp(values) == 0 for values in parts if values.size):
             raise ValueError(
-                "the data are constant, so the variance of the noise has no estimate; fix it, or set its "
-                "prior spread with scale="
+                "the data are constant, so the variance of the noise has no estimate; fix it, or set "
+                "its prior spread with scale="
             )
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
