@@ -29,7 +29,8 @@ from fitonce.results.result import CVResult
 
 
 def run_cv(request: Request) -> None:
-    """Cross-validate a model of the data in a file, from one fit; or a saved fit (.json)."""
+    """Cross-validate a model of the data in a file, from one fit. A saved fit (.json) needs no
+    model."""
     started = time.perf_counter()
     task = task_of(request)
     folds = folds_for(request.fold_choice(), task.model, task.data)  # raises before the fit
@@ -45,7 +46,8 @@ def run_cv(request: Request) -> None:
 
 
 def run_loo(request: Request) -> None:
-    """Leave-one-out cross-validation of all points, from one fit; or of a saved fit (.json)."""
+    """Leave-one-out cross-validation of all points, from one fit. A saved fit (.json) needs no
+    model."""
     started = time.perf_counter()
     task = task_of(request)
     fit = task.fit()
@@ -79,8 +81,8 @@ def _finish(
 
 
 def run_influence(request: Request, top: int, table: Path | None) -> None:
-    """Points with the largest influence on the fit, or on a saved one (.json). --save writes the whole
-    table, as CSV or as JSON (.json)."""
+    """Points with the largest influence on the fit. A saved fit (.json) needs no model. --save writes
+    the whole table, as CSV or as JSON (.json)."""
     outputs.check_outputs([table], request.plot, request.force)
     fit = task_of(request).fit()
     found = influence(fit, memory_limit=request.memory_limit)
