@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import fitonce as fo
@@ -31,6 +34,16 @@ def test_an_imported_fit_is_cross_validated_and_forecast():
     shares = np.asarray(fit.posterior())[-1] @ np.linalg.matrix_power(fit.params["transition"], 3)
     expected = shares @ fit.params["mean"][:, 0]
     assert ahead.mean[-1, 0] == pytest.approx(expected, abs=0.1)
+
+
+def test_forecasts_go_on_where_the_index_of_the_data_ends():
+    results = stored("mean")
+    months = pd.period_range("2000-01", periods=len(results.model.endog), freq="M")
+    endog = pd.Series(results.model.endog, index=months)
+    results.model.data = SimpleNamespace(orig_endog=endog)
+    fit = fo.from_statsmodels(results)
+    pd.testing.assert_index_equal(fit.posterior().index, months)
+    assert str(fit.forecast(2, n=5).index[0]) == "2007-07"
 
 
 def _filtered(results, moves):

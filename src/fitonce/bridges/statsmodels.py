@@ -81,7 +81,8 @@ def from_statsmodels(results: Any) -> Fit:
     # Their filter moves known first probabilities twice before the first observation of a regression,
     # and once before the first of an autoregression, which is only conditioned on.
     lead = 0 if made.stationary else 1 if lagged else 2
-    data = _data(str(model.endog_names), y, regression.covariates | chain.covariates, lead)
+    known = regression.covariates | chain.covariates
+    data = _data(str(model.endog_names), y, known, lead, _index(model, len(y)))
     fit = fit_at(made, data, regression.params | chain.params | first.params)
     if abs(fit.log_likelihood - results.llf) > _APART * (1.0 + abs(results.llf)):
         raise ValueError(
@@ -91,9 +92,19 @@ def from_statsmodels(results: Any) -> Fit:
     return fit
 
 
-def _data(name: str, y: np.ndarray, covariates: dict[str, np.ndarray], lead: int) -> Sequences:
-    """One sequence, with so many steps before it."""
+def _index(model: Any, steps: int) -> pd.Index | None:
+    """That of the user's table, if it was one."""
+    given = getattr(getattr(getattr(model, "data", None), "orig_endog", None), "index", None)
+    return given if isinstance(given, pd.Index) and len(given) == steps else None
+
+
+def _data(
+    name: str, y: np.ndarray, covariates: dict[str, np.ndarray], lead: int, index: pd.Index | None
+) -> Sequences:
+    """One sequence, with so many steps before it, and an index if there are none."""
     table = pd.DataFrame({name: np.concatenate([np.full(lead, np.nan), y])})
+    if index is not None and not lead:
+        table.index = index
     beside = {
         key: np.concatenate([column[:1].repeat(lead), column]) for key, column in covariates.items()
     }
