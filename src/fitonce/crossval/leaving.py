@@ -33,7 +33,7 @@ from fitonce.objectives.families import objective_of
 
 _STARTS, _SEED = 4, 20_203
 _BEGIN = 0.01  # what probabilities that may leave zero begin with
-_LOWER = 1e-3  # nats: a fold leaves for no less
+_LOWER, _CLEARLY = 1e-6, 1e-3  # nats: a fold leaves for no less, and goes elsewhere for no less
 
 
 def leave_boundary(
@@ -73,11 +73,11 @@ def _elsewhere(
     for fold, value in zip(whole.tolist(), current, strict=True):
         own = np.flatnonzero(which == fold)
         lowest = own[np.argmin(values[own])]
-        if not values[lowest] < value - _LOWER or scoring.batches.spent():
+        if not values[lowest] < value - _CLEARLY or scoring.batches.spent():
             continue
         params = objective.space.params_at(ends[lowest])
         end = _settled(scoring, model, params, fit, scoring.batches.weights_of(np.array([fold])))
-        if end.status.ok and end.value < value - _LOWER:
+        if end.status.ok and end.value < value - _CLEARLY:
             search.optimum[fold], search.gain[fold] = -1, search.gain[fold] + value - end.value
             remark = "in an optimum with other zeros"
             found[fold] = _taken(fold, end, remark, scoring, parameters, evidence, search)
