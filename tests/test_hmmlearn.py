@@ -212,6 +212,21 @@ def test_derivatives_are_differences_of_their_log_likelihood(name):
         assert u @ likelihood @ v == pytest.approx(around / (4 * step**2), abs=2e-3 * scale)
 
 
+def test_a_fold_may_leave_one_zero_and_reach_another():
+    """Against a fit of the other sequences that begins with everything possible."""
+    model, _ = stored("CategoricalHMM zeros")
+    fit = fo.from_hmmlearn(model, data("CategoricalHMM zeros"), LENGTHS).polish()
+    cv = fo.cross_validate(fit, fo.folds.structures(fit.data), method="exact", optima=0)
+    parts = np.split(data("CategoricalHMM zeros"), np.cumsum(LENGTHS)[:-1])
+    begin = {name: np.where(value == 0, 0.02, value) for name, value in fit.params.items()}
+    begin = {name: value / value.sum(-1, keepdims=True) for name, value in begin.items()}
+    refit = fo.fit(freed(fit.model), parts[:5], init=begin)
+    assert refit.ok, refit.status
+    assert fit.params["probability"][0, 0, 3] == 0 < refit.params["probability"][0, 0, 3]
+    assert fit.params["initial"][1] > 0 == refit.params["initial"][1]
+    assert cv.folds["loss"][5] == pytest.approx(-refit.score([parts[5]]), abs=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_folds_are_those_of_their_refits(name):

@@ -43,7 +43,8 @@ def leave_boundary(
     replaces their losses in `evidence`. Their thetas become nan: they have other coordinates than the
     fit."""
     at = (fit, scoring, parameters, evidence, search)
-    return _reaching(*at) | _leaving(*at) | _elsewhere(*at)
+    # Folds that leave a zero may reach another on the way; those that only reach one are left.
+    return _leaving(*at) | _reaching(*at) | _elsewhere(*at)
 
 
 def _elsewhere(
