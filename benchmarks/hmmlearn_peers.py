@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import fitonce as fo
+from benchmarks import brought_in
 
 SEQUENCES, STEPS, STATES = 12, 100, 3
 LENGTHS = [STEPS] * SEQUENCES
@@ -122,13 +123,9 @@ def _row(name: str, make: Callable[..., Any], X: np.ndarray, starts: int) -> Non
         f"{peer_seconds / seconds:7.1f}{local_seconds:8.2f}{peer_seconds / local_seconds:7.1f}"
         f"{exact_seconds:8.2f}"
     )
-    verdicts = auto.folds["verdict"].value_counts().items()
-    print(
-        f"  log-likelihood of the fit {model.score(X, LENGTHS):.6f} there, {read.log_likelihood:.6f} here, "
-        f"{read.value - fit.value:.1e} nats above the minimum; auto: "
-        + ", ".join(f"{count} {verdict}" for verdict, count in verdicts)
-        + f", {int((auto.folds['gain'] > 0).sum())} moved to a better optimum"
-    )
+    moved = int((auto.folds["gain"] > 0).sum())
+    said = brought_in(model.score(X, LENGTHS), read, fit, auto)
+    print(f"{said}, {moved} moved to a better optimum")
 
 
 def main() -> None:

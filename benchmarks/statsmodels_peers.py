@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import fitonce as fo
+from benchmarks import brought_in
 
 ORIGINS, HORIZON = 10, 8
 
@@ -88,12 +89,9 @@ def _row(name: str, length: int, make: Callable[[int], Any]) -> None:
         f"{ours('none').estimate:9.4f}{near:10.1e}{auto.tolerance:10.1e}{exact_near:10.1e}"
         f"{peer_seconds:14.2f}{seconds:8.2f}{peer_seconds / seconds:7.1f}{exact_seconds:8.2f}"
     )
-    verdicts = auto.folds["verdict"].value_counts().items()
     print(
-        f"  log-likelihood of the fit {results.llf:.6f} there, {read.log_likelihood:.6f} here, "
-        f"{read.value - fit.value:.1e} nats above the minimum; auto: "
-        + ", ".join(f"{count} {verdict}" for verdict, count in verdicts)
-        + f"; log-likelihoods of the past, ours less theirs: {min(above):.1e} to {max(above):.1e}"
+        f"{brought_in(results.llf, read, fit, auto)}; log-likelihoods of the past, ours less theirs: "
+        f"{min(above):.1e} to {max(above):.1e}"
     )
 
 

@@ -105,3 +105,14 @@ def one_each(losses: Array, weights: Array, name: str) -> Array:
             f"got shape {jnp.shape(losses)}"
         )
     return jnp.asarray(losses)
+
+
+def unless_singular(operation: Callable[[np.ndarray], np.ndarray], matrices: np.ndarray) -> np.ndarray:
+    """An operation of LAPACK on matrices (..., K, K); nan, from which searches step back, where one of
+    them is singular to rounding."""
+    try:
+        return operation(matrices)
+    except np.linalg.LinAlgError:
+        if matrices.ndim == 2:
+            return np.full_like(matrices, np.nan)
+        return np.stack([unless_singular(operation, one) for one in matrices])

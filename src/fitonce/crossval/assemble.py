@@ -14,7 +14,8 @@ from fitonce.crossval.evidence import Evidence
 from fitonce.crossval.fold_states import FoldParameters, usual_move
 from fitonce.crossval.leaving import Left
 from fitonce.crossval.losses import LOSSES, Loss, Scoring
-from fitonce.crossval.optima import WAYS, Search
+from fitonce.crossval.optima import WAYS
+from fitonce.crossval.search_record import Search
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.fit import Fit
 from fitonce.results.result import CVResult, SearchOfOptima

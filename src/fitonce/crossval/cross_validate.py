@@ -136,8 +136,8 @@ def cross_validate(
     left = {}
     if method in ("auto", "exact") and not batches.spent():
         left = leave_boundary(fit, scoring, parameters, evidence, found)
-    made = (method, parameters, evidence, tolerance, batches.work, watch.read())
-    return assemble(fit, scoring, *made, found, left)
+    spent = (batches.work, watch.read())
+    return assemble(fit, scoring, method, parameters, evidence, tolerance, *spent, found, left)
 
 
 def check_folds(folds: Any) -> None:

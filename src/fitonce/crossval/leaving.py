@@ -21,7 +21,7 @@ from fitonce.crossval.evidence import Evidence
 from fitonce.crossval.fold_descents import fold_descents, metric
 from fitonce.crossval.fold_states import FoldParameters
 from fitonce.crossval.losses import Scoring
-from fitonce.crossval.optima import Search
+from fitonce.crossval.search_record import Search
 from fitonce.fitting import boundary
 from fitonce.fitting.descent import random_starts
 from fitonce.fitting.fit import Fit

@@ -36,8 +36,9 @@ from fitonce.crossval.leaving import leave_boundary
 from fitonce.crossval.loo_optima import could_move
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.methods import exact
-from fitonce.crossval.optima import Search, is_searched, search
+from fitonce.crossval.optima import is_searched, search
 from fitonce.crossval.pieces import pieces_of
+from fitonce.crossval.search_record import Search
 from fitonce.crossval.stepped import KEPT_BYTES, Slopes, SteppedThetas, one_step
 from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit

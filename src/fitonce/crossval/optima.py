@@ -17,7 +17,7 @@ A fold moves where that lowers its objective. Nothing of this runs for convex ob
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from fitonce.crossval.fold_descents import USUAL_GRADIENTS, fold_descents, metri
 from fitonce.crossval.fold_states import FoldParameters, is_large
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.refine import refitted
+from fitonce.crossval.search_record import Search
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.descent import expectation_maximisation, random_starts
 from fitonce.fitting.factor import factor_of
@@ -48,40 +49,6 @@ WAYS = 3  # of finding an optimum: of those found twice in small data, one in tw
 _SETS = 8  # of random starts, so that folds have different ones: at most, if starts are cheap
 _SEED = 20_201  # of the starts, others than those of fits
 _CONTINUED = 10  # folds that moved, whose optima are followed with all data back
-
-
-@dataclass(frozen=True, eq=False)
-class Search:
-    """Which optimum each fold is in, one row per fold.
-
-    Attributes:
-        optimum: the number of the optimum of the full fit that it continues, 0 for the one that the fit
-            is at; -1 for another.
-        gain: by how much the objective is below that at the optimum that continues the fit's, in nats.
-        shift: by how much the mean loss differs from that there.
-        ways: how often its optimum was found: from the full fit, its other optima, random starts; 1
-            where only another fold led to it, and 0 where something lower was met that could not be
-            certified.
-        searched: whether the fold had random starts of its own.
-        unseen: the estimated chance that another start ends in an optimum that none has met, by Good and
-            Turing: the share of descents that alone ended where they did; 0 without descents.
-        better: (D,) an optimum of all data that is better than the fit, if one was found.
-    """
-
-    optimum: np.ndarray
-    gain: np.ndarray
-    shift: np.ndarray
-    ways: np.ndarray
-    searched: np.ndarray
-    unseen: np.ndarray
-    better: np.ndarray | None = None
-
-    @classmethod
-    def of(cls, n_folds: int) -> Search:
-        """Before the search."""
-        zeros = lambda kind: np.zeros(n_folds, kind)  # noqa: E731
-        ways, unseen = np.ones(n_folds, int), zeros(float)
-        return cls(zeros(int), zeros(float), zeros(float), ways, zeros(bool), unseen)
 
 
 def is_searched(fit: Fit, curve: Curvature, batches: Batches) -> bool:

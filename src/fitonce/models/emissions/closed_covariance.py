@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fitonce.core.numerics import unless_singular
 from fitonce.models.emissions.closed_forms import LOG_2PI, ClosedForms, Observations, Values
 from fitonce.models.emissions.closed_gaussian import NormalPrior
 
@@ -33,7 +34,7 @@ class ClosedFullGaussian(ClosedForms):
     def _factors(self, values: Values) -> list[list[tuple[np.ndarray, np.ndarray]]]:
         """The Cholesky factor and its inverse, for each state and fold."""
         covariance = values["covariance"][None] if self.tied else values["covariance"]
-        factors = _cholesky(np.moveaxis(covariance, -1, 1))
+        factors = unless_singular(np.linalg.cholesky, np.moveaxis(covariance, -1, 1))
         inverses = np.linalg.inv(factors)
         pairs = [list(zip(*both, strict=True)) for both in zip(factors, inverses, strict=True)]
         return pairs * len(values["mean"]) if self.tied else pairs
@@ -132,16 +133,6 @@ class ClosedFullGaussian(ClosedForms):
         curvature = np.stack(found)
         curvature[:, own, own] -= self.prior.precision
         return curvature
-
-
-def _cholesky(matrices: np.ndarray) -> np.ndarray:
-    """Of matrices (..., C, C); nan, from which searches step back, where one is singular to rounding."""
-    try:
-        return np.linalg.cholesky(matrices)
-    except np.linalg.LinAlgError:
-        if matrices.ndim == 2:
-            return np.full_like(matrices, np.nan)
-        return np.stack([_cholesky(some) for some in matrices])
 
 
 def _width(channels: int) -> int:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.numerics import unless_singular
+
 
 def stationary(transition: Any, maths: Any) -> Any:
     """(K, ...) of transitions (K, K, ...), in NumPy or JAX (`maths`): states are removed one by one and
@@ -29,17 +31,8 @@ def fundamental(transition: np.ndarray, share: np.ndarray) -> np.ndarray:
     """(..., K, K) the inverse of I - P + 1 s' for transitions P (..., K, K) and their stationary
     distributions s (..., K): a change dP moves s by s dP Z. Not numbers where there is none, as of
     states that are never left."""
-    return _inverses(np.eye(transition.shape[-1]) - transition + share[..., None, :])
-
-
-def _inverses(matrices: np.ndarray) -> np.ndarray:
-    """(..., K, K), not numbers where a matrix is singular."""
-    try:
-        return np.linalg.inv(matrices)
-    except np.linalg.LinAlgError:
-        if matrices.ndim == 2:
-            return np.full_like(matrices, np.nan)
-        return np.stack([_inverses(one) for one in matrices])
+    matrices = np.eye(transition.shape[-1]) - transition + share[..., None, :]
+    return unless_singular(np.linalg.inv, matrices)
 
 
 def is_irreducible(support: np.ndarray) -> bool:
