@@ -10,16 +10,21 @@ other optima in the folds, the same points one by one, blocks of 10 % and single
 and the future. All but the default are without the search, which takes most of the time. Rules: the least
 loss; the simplest within one paired standard error; the simplest within a margin of some nats (the
 default). AIC, BIC and ICL on the same fits.
+
+The whole study takes hours. With FITONCE_KEEP=FOLDER each series is written there as it is done, and a
+run that was stopped goes on from it.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -176,11 +181,30 @@ def main(part: str | None = None) -> None:
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         for name in chosen(part, CELLS):
             truth, make = CELLS[name]
-            rows = pool.map(partial(one, make), range(count), chunksize=1)
-            found = pd.DataFrame([row for some in rows for row in some]).assign(truth=truth)
+            rows = [row for some in _each(pool, name, make, count) for row in some]
+            found = pd.DataFrame(rows).assign(truth=truth)
             everything.append(found)
             _show(f"{name}, {count} series", found)
     _show("all of them", pd.concat(everything))
+
+
+def _each(
+    pool: ProcessPoolExecutor, name: str, make: Callable[[int], Task], count: int
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of each series of a cell, those that were kept by an earlier run first."""
+    folder = os.environ.get("FITONCE_KEEP")
+    kept: dict[int, list[dict[str, Any]]] = {}
+    keep = Path(folder) / f"{name}.jsonl" if folder else Path(os.devnull)
+    if folder and keep.exists():
+        kept = {
+            seed: rows for seed, rows in map(json.loads, keep.read_text().splitlines()) if seed < count
+        }
+    yield from kept.values()
+    left = [seed for seed in range(count) if seed not in kept]
+    with keep.open("a") as file:
+        for seed, rows in zip(left, pool.map(partial(one, make), left, chunksize=1), strict=True):
+            print(json.dumps([seed, rows]), file=file, flush=True)
+            yield rows
 
 
 def _show(name: str, found: pd.DataFrame) -> None:
