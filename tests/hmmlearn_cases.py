@@ -19,6 +19,7 @@ _ATTRIBUTES = (
     "covariance_type", "means_", "_covars_", "covars_prior", "covars_weight", "means_prior",
     "means_weight", "lambdas_", "lambdas_prior", "lambdas_weight", "emissionprob_",
     "emissionprob_prior", "n_mix", "weights_", "weights_prior", "covars_", "n_trials",
+    "n_features",
 )  # fmt: skip
 
 

@@ -218,3 +218,53 @@ def test_folds_reach_zero_and_single_points_leave_it():
     whole = fo.fit_at(refit.model, xs, refit.params)
     expected = refit.log_likelihood - whole.log_likelihood
     assert fo.loo(fit).folds["loss"][3] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_fold_with_a_category_of_its_own_says_that_its_loss_is_infinite():
+    x = np.random.default_rng(0).integers(0, 3, 60).astype(float)
+    x[30] = 3.0  # once
+    fit = fo.fit(fo.models.CategoricalHMM(2, 4, concentration=1.0), x)
+    folds = fo.folds.kfold(60, k=10)
+    for method in ("auto", "exact"):
+        cv = fo.cross_validate(fit, folds, method=method, optima=0)
+        assert np.isinf(cv.folds["loss"]).tolist() == [fold == 5 for fold in range(10)]
+        assert cv.folds["status"][5].startswith("the loss is not finite: something left out is")
+        assert "reached zero at 'probability" in cv.folds["status"][5]
+        assert not cv.params(5)["probability"][..., 3].any()
+        assert cv.n_failed == 1
+        assert "1 of 10 folds without a usable number, left out" in str(cv)
+
+
+def test_a_support_must_allow_what_is_observed():
+    x = np.array([0.0, 1.0, 2.0, 1.0])
+    support = np.array([[True, True, False], [True, True, False]])
+    with pytest.raises(ValueError, match="category 2 is observed, but support allows it in no state"):
+        fo.fit(fo.models.HMM(2, fo.models.Categorical(3, support=support)), x)
+
+
+def _quiet(kind):
+    """Blocks of a state in which nothing ever happens, and of one in which much does."""
+    rng, z = np.random.default_rng(0), np.arange(80) // 20 % 2
+    if kind == "poisson":
+        return z * rng.poisson(5.0, 80), fo.models.PoissonHMM(2)
+    trials = 1 if kind == "always" else 6
+    x = z * rng.binomial(trials, 0.6, 80)
+    return 1 - x if kind == "always" else x, fo.models.HMM(2, fo.models.Binomial(trials=trials))
+
+
+@pytest.mark.parametrize("kind", ["poisson", "binomial", "always"])
+def test_states_in_which_nothing_happens_are_certified_and_so_are_folds(kind):
+    x, model = _quiet(kind)
+    x = x.astype(float)
+    fit = fo.fit(model, x)
+    assert fit.ok, fit.status
+    folds = fo.folds.kfold(80, k=8)
+    cv = fo.cross_validate(fit, folds, loss="joint", method="exact")
+    assert cv.folds["ok"].all(), cv.folds["status"].tolist()
+    for fold in (0, 3, 5):
+        kept = x.copy()
+        kept[folds.scored[fold]] = np.nan
+        refit = fo.fit(model, kept)
+        whole = fo.fit_at(model, x, refit.params)
+        expected = (refit.log_likelihood - whole.log_likelihood) / 10
+        assert cv.folds["loss"][fold] == pytest.approx(expected, abs=1e-6)

@@ -166,6 +166,15 @@ def test_what_cannot_be_mapped_is_refused_by_name(model, lengths, sentence):
         fo.from_hmmlearn(model, data(kind), lengths)
 
 
+def test_data_with_other_columns_are_refused_by_their_number():
+    model, _ = stored("PoissonHMM")
+    rows = np.asarray(data("PoissonHMM"))
+    columns = 1 if rows.ndim == 1 else rows.shape[1]
+    wanted = f"X must have {columns} columns?, as the PoissonHMM was fitted to, got {columns + 1}"
+    with pytest.raises(ValueError, match=wanted):
+        fo.from_hmmlearn(model, np.c_[rows, rows[..., :1] if rows.ndim > 1 else rows], LENGTHS)
+
+
 def _write(model, params):
     """Put our parameters into their model."""
     model.startprob_, model.transmat_ = params["initial"], params["transition"]

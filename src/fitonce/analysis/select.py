@@ -11,9 +11,10 @@ Models are never true, and in long data a few nats are little. So the result als
 within one standard error of the paired difference, by Student's t where few stretches make that
 uncertain: if there are such models, there is no clear winner. They are not chosen for that: the standard
 error is large where a model gains much in a few stretches, and in the study that rule gave short series
-too few states. Folds and loss are those that did best there, too: 20
-stretches of time (or regions), each scored as a whole. One point at a time, given its neighbours, hardly
-tells one model from another.
+too few states. Folds and loss are those that did best there, too: 60 stretches of time (or 20 regions),
+each scored as a whole. One point at a time, given its neighbours, hardly tells one model from another;
+longer stretches take most of a rare state away with them, and models that have it look worse than they
+are.
 """
 
 from __future__ import annotations
@@ -160,8 +161,8 @@ def select(
     Args:
         candidates: models by name, the simplest first, or fits of them to the data.
         data: what `fo.fit` reads.
-        folds: from `fo.folds`, or a function that makes them from the data; None: 20 stretches of
-            time or regions that cover the data, or each labelled sequence.
+        folds: from `fo.folds`, or a function that makes them from the data; None: 60 stretches of
+            time (of at least 3 steps) or 20 regions that cover the data, or each labelled sequence.
         lengths: of the sequences, where `data` is one array or table with the rows of all of them.
         loss: of `cross_validate`; None: "joint" for stretches and regions, "pointwise" for sequences and
             for points that are left out one by one or at random.

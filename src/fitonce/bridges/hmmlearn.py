@@ -11,6 +11,7 @@ import numpy as np
 
 from fitonce.bridges.classes import kind_of
 from fitonce.core.numerics import is_number
+from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.emissions.base import Emission
@@ -30,6 +31,7 @@ _LETTERS = {
     "e": ("probability",),
 }
 _NOTHING = 1e-10  # probabilities below this are zeros: EM only approaches them
+_NO_COUNTS = 1e-20  # as good as zero, and its logarithm is a number
 # A subclass that has one of these is another model, or is fitted to another objective.
 _OWN = (
     "_compute_likelihood", "_compute_log_likelihood", "_do_mstep", "_do_estep",
@@ -59,6 +61,10 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NO
     if not hasattr(model, "transmat_"):
         raise ValueError(f"the {kind} must be fitted first: it has no transmat_")
     data = read_lengths(X, lengths)
+    columns, came = 1 if kind == "CategoricalHMM" else int(model.n_features), len(data.channels)
+    if came != columns:
+        wanted = counted(columns, "column")
+        raise ValueError(f"X must have {wanted}, as the {kind} was fitted to, got {came}")
     emission, params = _READERS[kind](model, data, zeros)
     params["initial"] = without_dust(model.startprob_, zeros)
     params["transition"] = without_dust(model.transmat_, zeros)
@@ -145,7 +151,8 @@ def _mixture(model: Any, data: Sequences, zeros: float) -> tuple[Emission, dict[
 def _poisson(model: Any, data: Sequences, zeros: float) -> tuple[Emission, dict[str, np.ndarray]]:
     if np.any(np.asarray(model.lambdas_weight) != 0) or np.any(np.asarray(model.lambdas_prior) != 0):
         raise ValueError("lambdas_prior and lambdas_weight must be 0, as they are by default")
-    return Poisson(), {"rate": np.asarray(model.lambdas_, float)}
+    # EM halves the rate of a state without counts for ever; ours are positive.
+    return Poisson(), {"rate": np.maximum(np.asarray(model.lambdas_, float), _NO_COUNTS)}
 
 
 def _categorical(model: Any, data: Sequences, zeros: float) -> tuple[Emission, dict[str, np.ndarray]]:

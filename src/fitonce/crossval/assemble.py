@@ -169,7 +169,7 @@ def _message(status: Status, ok: bool, move: float, away: bool, missed: str) -> 
     if status.ok and not ok:
         return (
             "the loss is not finite: something left out is impossible under the fold's model, or the "
-            "loss itself is not a number"
+            "loss itself is not a number" + (f" ({missed})" if missed else "")
         )
     if away:
         return (

@@ -88,17 +88,20 @@ def _elsewhere(
 def _reaching(
     fit: Fit, scoring: Scoring, parameters: FoldParameters, evidence: Evidence, search: Search | None
 ) -> dict[int, Left]:
-    """Of folds without a minimum."""
+    """Of folds whose probabilities go to zero: they have no minimum, or are near enough to where it
+    would be."""
     found: dict[int, Left] = {}
-    for fold, (theta, status) in enumerate(zip(parameters.thetas, parameters.status, strict=True)):
-        if status.ok or not np.isfinite(theta).all() or not boundary.can_vanish(fit.model):
+    for fold, theta in enumerate(parameters.thetas):
+        if not np.isfinite(theta).all() or not boundary.can_vanish(fit.model):
             continue
         params = fit.objective.space.params_at(theta)
         kept = zeros.without_vanished(fit.model, params)
         if kept is None or scoring.batches.spent():
             continue
-        end = _settled(scoring, fit.model, params, fit, scoring.batches.weights_of(np.array([fold])))
-        if end.status.ok:
+        alone = np.array([fold])
+        end = _settled(scoring, fit.model, params, fit, scoring.batches.weights_of(alone))
+        before, _ = scoring.batches.values_and_gradients(theta[None], alone)
+        if end.status.ok and not end.value > before[0]:
             gone = [
                 boundary.entry_name(name, at)
                 for name, value in kept.items()
@@ -218,10 +221,11 @@ def _settled(scoring: Scoring, model: Any, params: Params, fit: Fit, weights: np
         with np.errstate(over="ignore", invalid="ignore"):  # of what vanishes
             end = minimise(objective, theta[None], weights, tolerance=DEFAULT_TOLERANCE)
         status = end.status(0, list(objective.space.names), DEFAULT_TOLERANCE)
-        last = attempt == boundary.TIMES - 1 or not np.isfinite(end.thetas[0]).all()
-        if status.ok or last:
+        if attempt == boundary.TIMES - 1 or not np.isfinite(end.thetas[0]).all():
             break
         params = objective.space.params_at(end.thetas[0])
+        if status.ok and zeros.without_vanished(model, params) is None:
+            break
     return _End(objective, end.thetas[0], float(end.values[0]), float(end.distances[0]), status)
 
 

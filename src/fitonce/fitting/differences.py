@@ -21,7 +21,8 @@ def hessians_by_differences(
         folds: (n,).
     """
     count, size = thetas.shape
-    steps = _DIFFERENCE * scale
+    # A parameter that hardly matters has a standard error beyond all values that it might have.
+    steps = _DIFFERENCE * np.minimum(scale, np.maximum(np.abs(thetas).max(0), 1.0))
     moved = (thetas[:, None] + np.diag(steps)).reshape(count * size, size)
     _, rows = evaluate(moved, np.repeat(folds, size))
     found = (rows.reshape(count, size, size) - gradients[:, None]) / steps[:, None]

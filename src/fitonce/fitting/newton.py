@@ -14,6 +14,7 @@ import numpy as np
 
 from fitonce.core.chunks import stretches
 from fitonce.core.status import Status
+from fitonce.fitting import tails
 from fitonce.fitting.certificate import certify, spectrum
 from fitonce.fitting.differences import hessians_by_differences
 from fitonce.fitting.factor import Factor, factor_of
@@ -72,7 +73,13 @@ class Minima:
         """Whether a fold is at a certified minimum."""
         finite = np.isfinite(self.values[fold])
         gradient = self.gradients[fold] if finite else np.full(len(names), np.nan)
-        return certify(gradient, self.hessians[fold], self.factors[fold], names, tolerance)
+        hessian = self.hessians[fold]
+        inside = tails.without_ends(gradient, hessian)
+        status = certify(inside, hessian, self.factors[fold], names, tolerance)
+        at_limit = [name for name, ended in zip(names, inside != gradient, strict=True) if ended]
+        if not status.ok or not at_limit:
+            return status
+        return Status(status.outcome, f"{status.message}; at the limit of its values: '{at_limit[0]}'")
 
 
 def minimise(
@@ -224,13 +231,14 @@ class _Points:
         """(n,) of `folds` from stationary, in standard errors; nan where H is not positive definite."""
         found = np.full(len(folds), np.nan)
         for row, fold in enumerate(folds):
-            factor = self.factors[fold]
+            factor, hessian = self.factors[fold], self.hessians[fold]
+            gradient = tails.without_ends(gradients[fold], hessian)
             if factor is not None:
-                found[row] = factor.length(gradients[fold])
+                found[row] = factor.length(gradient)
                 continue
             with suppress(np.linalg.LinAlgError):
-                lower = np.linalg.cholesky(self.hessians[fold])
-                found[row] = np.linalg.norm(np.linalg.solve(lower, gradients[fold]))
+                lower = np.linalg.cholesky(hessian)
+                found[row] = np.linalg.norm(np.linalg.solve(lower, gradient))
         return found
 
     def descent(self, place: Position, fold: int) -> np.ndarray:
@@ -247,5 +255,6 @@ class _Points:
             floor = max(_FLOOR * np.abs(values).max(), np.finfo(float).tiny)
             along = (vectors.T @ (gradient / scale)) / np.maximum(np.abs(values), floor)
             step = -(vectors @ along) / scale
+        step = tails.towards_ends(step, gradient, hessian)
         size = float(np.max(np.abs(step) / np.maximum(np.abs(theta), 1.0)))
         return step * min(1.0, MAX_STEP / max(size, 1e-300))

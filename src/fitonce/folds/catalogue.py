@@ -15,7 +15,9 @@ from fitonce.folds.time import blocks, future, iid, kfold
 
 PERCENT = 10.0
 _MANY, _FUTURES, _K = 200, 20, 10  # default numbers of folds
-COVERING = 20  # folds that score everything once, to choose between models
+# Folds that score everything once, to choose between models. Shorter stretches take less of a rare state
+# away with them; with fewer than three steps, how states follow each other is not asked for.
+_STRETCHES, _STEPS, _REGIONS = 60, 3, 20
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,13 @@ class FoldKind:
 
 
 def covering(kind: str, model: Any, data: Any, seed: int = 0) -> Folds:
-    """Folds of a kind that score everything once, to choose between models: 20, or as many as small data
-    allow; each sequence where a fold is one."""
+    """Folds of a kind that score everything once, to choose between models: 60 stretches or 20 regions,
+    or as many as small data allow; each sequence where a fold is one."""
     observed = int(np.count_nonzero(data.weights))
     if observed < 2:
         raise ValueError(f"leaving data out needs at least two observed sites, got {observed}")
-    few = max(min(COVERING, observed // 2), 2)
+    many = min(_STRETCHES, observed // _STEPS) if kind == "kfold" else 0
+    few = max(many, min(_REGIONS, observed // 2), 2)
     return FOLD_KINDS[kind].make(model, data, FoldOptions(k=few, seed=seed))
 
 

@@ -76,6 +76,19 @@ class _Categories(Emission):
     def _counts(self, rows: Rows) -> np.ndarray:
         """(R, G, M), or (R, M): how often each category was observed."""
 
+    @abstractmethod
+    def _seen(self, data: Sequences) -> np.ndarray:
+        """(G, M): which categories were observed at all."""
+
+    def check_to_fit(self, data: Sequences) -> None:
+        if self.support is None:
+            return
+        seen = self._seen(data)
+        support = np.asarray(self.support).any(0)
+        if support.shape[-1] == seen.shape[-1] and (impossible := seen & ~support).any():
+            category = np.argwhere(impossible)[0][-1]
+            raise ValueError(f"category {category} is observed, but support allows it in no state")
+
     def _possible(self, n_states: int, rows: Rows) -> np.ndarray:
         """Which probabilities may be positive, of their shape."""
         shape = (n_states, *self._shape(rows))
@@ -95,10 +108,6 @@ class _Categories(Emission):
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         possible = self._possible(n_states, rows)
-        seen = np.tensordot(np.asarray(rows.counts) > 0, self._counts(rows), (0, 0)) > 0
-        if (seen & ~possible.any(0)).any():
-            category = np.argwhere(seen & ~possible.any(0))[0][-1]
-            raise ValueError(f"category {category} is observed, but support allows it in no state")
         support = None if possible.all() else as_tuples(possible.tolist())
         return {"probability": Simplex(possible.shape, support)}
 
@@ -154,6 +163,10 @@ class Categorical(_Categories):
 
     def _counts(self, rows: Rows) -> np.ndarray:
         return (np.asarray(rows.x)[..., None] == np.arange(self.n_categories)) & rows.mask()[..., None]
+
+    def _seen(self, data: Sequences) -> np.ndarray:
+        categories = np.arange(self.n_categories)
+        return ((data.values[..., None] == categories) & data.observed[..., None]).any((0, 1))
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         table = jnp.moveaxis(safe_log(params["probability"]), 0, -1)  # (..., M, K)
@@ -260,6 +273,10 @@ class Multinomial(_Categories):
 
     def _counts(self, rows: Rows) -> np.ndarray:
         return (np.asarray(rows.x) * rows.mask()).reshape(len(rows.x), *self._shape(rows))
+
+    def _seen(self, data: Sequences) -> np.ndarray:
+        seen = ((data.values > 0) & data.observed).any((0, 1))
+        return seen.reshape(-1, self._width(len(seen)))
 
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
         width = self._width(x.shape[1])
