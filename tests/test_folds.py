@@ -178,6 +178,9 @@ def test_structures_one_at_a_time_in_k_and_by_group():
     halves = folds.structures(7, k=2)
     assert sorted(np.concatenate(halves.dropped)) == list(range(7))
     assert sorted(map(len, halves.dropped)) == [3, 4]
+    assert sets(halves) == sets(folds.structures(7, k=2)) != sets(folds.structures(7, k=2, seed=1))
+    observed = folds.structures(FIVE, k=4)  # nothing was observed in sequence 2
+    assert sorted(sets(observed)) == [[0], [1], [3], [4]]
     by_group = folds.structures(FIVE, groups=["b", "a", "b", "a", "c"])
     assert sets(by_group) == [[1, 3], [0, 2], [4]]
     assert scored(by_group) == [[1, 3], [0], [4]]

@@ -40,6 +40,7 @@ _FILE = "; ".join(
 _FOLDS = "What a fold leaves out. " + "; ".join(
     f"{name}: {kind.title}" for name, kind in FOLD_KINDS.items()
 )
+_K = "Folds of kfold, spatial-kfold (10; select: 60, 20) and of sequences (else each is one)"
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Request:
     folds: Annotated[str | None, o.folds(_FOLDS)] = None
     percent: Annotated[float | None, o.folds("Percentage of the data in a fold; 10")] = None
     n: Annotated[int | None, o.folds("Number of folds", "--n", "-n")] = None
-    k: Annotated[int | None, o.folds("Folds of kfold, spatial-kfold; 10, select: 60, 20", "--k")] = None
+    k: Annotated[int | None, o.folds(_K, "--k")] = None
     hops: Annotated[int | None, o.folds("Radius of regions or buffers, in edges")] = None
     horizon: Annotated[int | None, o.folds("Steps ahead that future folds score")] = None
     method: Annotated[str, o.folds(f"auto, {', '.join(METHODS)}")] = "auto"

@@ -60,6 +60,8 @@ def covering(kind: str, model: Any, data: Any, seed: int = 0) -> Folds:
     """Folds of a kind that score everything once, to choose between models: 60 stretches or 20 regions,
     or as many as small data allow; each sequence where a fold is one."""
     observed = int(np.count_nonzero(data.weights))
+    if kind == "sequences":
+        return structures(data)
     if observed < 2:
         raise ValueError(f"leaving data out needs at least two observed sites, got {observed}")
     many = min(_STRETCHES, observed // _STEPS) if kind == "kfold" else 0
@@ -75,6 +77,14 @@ def _futures(data: Any, given: FoldOptions) -> Folds:
     count = min(most, _FUTURES if given.n is None else given.n)
     steps = np.unique(np.linspace(1, most, max(count, 1)).astype(int))
     return future(data, steps=[int(step) for step in steps], horizon=given.horizon)
+
+
+def _sequences(data: Any, given: FoldOptions) -> Folds:
+    if given.n is not None and given.k is not None:
+        raise ValueError(
+            "--n leaves single sequences out, --k puts all of them into k folds; give one of them"
+        )
+    return structures(data, k=given.k, n=given.n, seed=given.seed)
 
 
 def _regions(model: Any, data: Any, given: FoldOptions) -> Folds:
@@ -103,7 +113,9 @@ FOLD_KINDS: dict[str, FoldKind] = {
         "the last steps", lambda _, data, o: _futures(data, o), ("percent", "n", "horizon")
     ),
     "sequences": FoldKind(
-        "a whole sequence", lambda _, data, o: structures(data, n=o.n, seed=o.seed), ("n",)
+        "a whole sequence, or one of k parts of them with --k",
+        lambda _, data, o: _sequences(data, o),
+        ("n", "k"),
     ),
     "regions": FoldKind("a region of a graph", _regions, ("percent", "n", "hops")),
     "spatial-kfold": FoldKind(

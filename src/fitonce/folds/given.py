@@ -10,7 +10,7 @@ import pandas as pd
 
 from fitonce.core.numerics import generator, is_count
 from fitonce.core.wording import counted
-from fitonce.folds.record import Folds, Kind, check_k, make_folds, shape_of
+from fitonce.folds.record import Folds, Kind, Shape, check_k, make_folds, shape_of
 
 
 def structures(
@@ -26,7 +26,8 @@ def structures(
 
     Args:
         data: the data, or the number of sequences.
-        k: put the sequences, shuffled by `seed`, into k folds of nearly equal size.
+        k: put the sequences, shuffled by `seed`, into k folds whose numbers of sequences differ by one
+            at most. Sequences in which nothing was observed are in none of them.
         groups: one label per sequence; each distinct label is a fold.
         n: leave out only this many sequences, drawn by `seed`, one at a time.
         seed: of the random draws.
@@ -39,10 +40,7 @@ def structures(
     if count < 2:
         raise ValueError(f"leaving sequences out needs at least 2 sequences, got {count}")
     if k is not None:
-        check_k(k, count, "sequences")
-        order = generator(seed).permutation(count)
-        label = f"{k}-fold over sequences (seed {seed})"
-        return make_folds("sequences", np.array_split(order, k), shape, label)
+        return _kfold(k, shape, seed)
     if groups is not None:
         labels = np.asarray(groups)
         if labels.shape != (count,):
@@ -64,6 +62,15 @@ def structures(
         chosen = np.sort(generator(seed).choice(observed, n, replace=False))
         label = f"{counted(n, 'single sequence')} (seed {seed})"
     return make_folds("sequences", list(chosen[:, None]), shape, label)
+
+
+def _kfold(k: int, shape: Shape, seed: int) -> Folds:
+    """Whole sequences, shuffled, in k folds; those with nothing to score stay in the data."""
+    observed = np.flatnonzero(shape.base)
+    check_k(k, len(observed), "sequences")
+    order = observed[generator(seed).permutation(len(observed))]
+    label = f"{k}-fold over sequences (seed {seed})"
+    return make_folds("sequences", np.array_split(order, k), shape, label)
 
 
 def points(data: Any, *, lengths: Any = None) -> Folds:
