@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,9 @@ from typer.testing import CliRunner
 
 import fitonce as fo
 from fitonce.cli import app
+from fitonce.cli.choices import model_options
+from fitonce.cli.request import Request
+from fitonce.cli.select_command import chosen
 
 
 def run(*words):
@@ -74,3 +78,59 @@ def test_options_that_a_kind_of_folds_does_not_use_are_refused_by_name(walks, wo
     done = of_walks(walks, "--folds", *words)
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+def asked(model, **ranges):
+    usual = {
+        name: str(one.default) if one.several else one.default for name, one in model_options().items()
+    }
+    return chosen(Request(Path("x.csv"), model, options={**usual, **ranges}))
+
+
+def test_options_that_make_no_difference_beside_one_state_are_not_varied():
+    found = asked("potts-poisson", states="1..2", beta="0,0.5,learned")
+    names = ["1 state", "2 states, beta 0", "2 states, beta 0.5", "2 states, beta learned"]
+    assert list(found) == names
+    assert found["1 state"].options["beta"] == "0"
+    found = asked("poisson-hmm", states="1,2", durations="geometric,poisson", stages="5,10")
+    assert list(found) == [
+        "1 state",
+        "2 states, durations geometric",
+        "2 states, durations poisson, stages 5",
+        "2 states, durations poisson, stages 10",
+    ]
+
+
+def test_select_says_what_there_was_no_time_for(walks):
+    words = [
+        "--model",
+        "poisson-hmm",
+        "--group",
+        "walk",
+        "--states",
+        "1..3",
+        "--restarts",
+        "1",
+        "--no-cache",
+    ]
+    done = run("select", walks, *words, "--max-seconds", "1e-6", "--json")
+    found = json.loads(done.stdout)
+    assert [row["model"] for row in found["models"]] == ["1 state"]
+    assert list(found["skipped"]) == ["2 states", "3 states"]
+    assert "1 state is the only model that was compared" in found["sentence"]
+
+
+def test_select_says_that_the_best_is_the_largest_asked_for(walks):
+    words = [
+        "--model",
+        "poisson-hmm",
+        "--group",
+        "walk",
+        "--states",
+        "1,2",
+        "--restarts",
+        "1",
+        "--no-cache",
+    ]
+    done = run("select", walks, *words, "--optima", "0")
+    assert "the best, 2 states, has the largest number of states asked for; try more" in done.stdout

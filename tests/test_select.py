@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 import fitonce as fo
-from fitonce.analysis.select import judged, usual_loss
+from fitonce.analysis.choosing import judged, simplest_of
+from fitonce.analysis.select import usual_loss
 
 
 @pytest.fixture(scope="module")
@@ -220,3 +221,46 @@ def test_short_data_have_fewer_folds(models):
 def test_nothing_that_can_be_fitted_is_an_error_that_says_why():
     with pytest.raises(ValueError, match=r"no model could be fitted: .*categor"):
         fo.select({"a": fo.models.CategoricalHMM(1, 2)}, np.array([0.5, 1.5, 7.0] * 5))
+
+
+@pytest.mark.parametrize("names", [["b", "a", "c"], ["c", "a", "b"], ["a", "c", "b"]])
+def test_of_models_of_equal_size_the_better_is_chosen_whatever_their_order(names):
+    table = pd.DataFrame(
+        {"parameters": [3, 3, 5], "estimate": [1.2, 1.1, 1.0]}, index=["a", "b", "c"]
+    ).loc[names]
+    assert simplest_of(table, names) == "b"
+    assert simplest_of(table, [name for name in names if name != "b"]) == "a"
+    assert simplest_of(table, ["c"]) == "c"
+
+
+def test_the_order_of_the_list_does_not_decide(models, data, found):
+    turned = fo.select({name: models[name] for name in reversed(models)}, data)
+    assert (turned.simplest, turned.best) == (found.simplest, found.best)
+    assert list(turned.table.index) == ["3", "2", "1"]
+
+
+def test_a_best_model_at_the_end_of_those_asked_for_says_so(models, data, found):
+    two = fo.select({name: models[name] for name in ("1", "2")}, data, restarts=1, optima=0)
+    assert two.at_the_end == ["the best, 2, has the largest number of states asked for; try more"]
+    assert two.at_the_end[0] in two.sentence
+    assert bool(found.at_the_end) == (found.best == "3")
+    assert not fo.select({"2": models["2"]}, data, restarts=1, optima=0).at_the_end
+
+
+def test_when_the_time_is_up_the_models_that_are_done_are_compared(models, data, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("fitonce.analysis.select.time.perf_counter", lambda: now[0])
+
+    def told(name):
+        now[0] += 4.0
+
+    ended = fo.select(models, data, restarts=1, optima=0, told=told, max_seconds=10.0)
+    assert list(ended.results) == ["1", "2"]
+    assert "not compared: 3" in ended.sentence
+    now[0] = 0.0
+    ended = fo.select(models, data, restarts=1, optima=0, told=told, max_seconds=4.0)
+    assert list(ended.results) == ["1"]
+    assert ended.skipped == dict.fromkeys("23", "the 4 seconds asked for were over before it began")
+    for wrong in (0, "soon"):
+        with pytest.raises(ValueError, match="max_seconds must be a positive number or None"):
+            fo.select(models, data, max_seconds=wrong)

@@ -1,7 +1,9 @@
 """select: several models on the same folds, and the simplest that predicts about as well as the best.
 
 The choice is the simplest model within a margin of the best, over all data: log(m / 0.05) nats for m
-other models, 3.0 for one and 4.4 for four. If a simpler model were true and its parameters known,
+other models, 3.0 for one and 4.4 for four. The simplest is the one with the fewest parameters; of models
+with equally many, the one that predicts best; the order of the list decides only where losses are equal,
+too. If a simpler model were true and its parameters known,
 another one would lead by c nats in its predictions of the future with a probability of exp(-c) at most,
 by Markov's inequality for ratios of densities, and any of m with m times that: once in twenty times at
 this margin. Here parameters are estimated and stretches left out, so that this is a guide and no bound;
@@ -19,6 +21,7 @@ are.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -26,8 +29,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from fitonce.analysis.choosing import criteria, judged, simplest_of
 from fitonce.core import memory
 from fitonce.core.memory import limits_memory
+from fitonce.core.numerics import is_number
 from fitonce.crossval.cross_validate import check_folds, cross_validate
 from fitonce.crossval.losses import joint_places, resolve_loss
 from fitonce.data.sequences import with_lengths
@@ -42,7 +47,7 @@ from fitonce.results.plots import new_axes
 from fitonce.results.result import CVResult
 
 _LEVEL = 0.05  # of passing over a simpler model that is true
-_CHANCE = 0.32  # of a difference beyond one standard error, in either direction
+_UP = "the {:g} seconds asked for were over before it began"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,18 +55,21 @@ class Selection:
     """Several models, cross-validated.
 
     Attributes:
-        table: one row per model, in the order given (simplest first): `parameters`, `estimate`, `se`,
+        table: one row per model, in the order given: `parameters`, `estimate`, `se`,
             `control`, `error`; `difference` from the best, its paired `difference_se`, `nats`, the
             difference over all data, and `p`, its probability by chance; `aic` and `bic` of the full
             fit; `worst` verdict; `failed` and `unfinished` folds; `fit`, its outcome.
         best: the model with the lowest held-out loss.
-        simplest: the choice, the first that is within `margin` of the best.
+        simplest: the choice: of the models within `margin` of the best, that with the fewest parameters,
+            and of several such the one with the lowest loss.
         as_good: the best and those that predict about as well, within the margin or within one standard
             error, in the order given.
         margin: in nats over all data.
-        skipped: models that could not be fitted, and why.
+        skipped: models that could not be fitted or for which there was no time, and why.
         comparison: of the results, the best first.
         results: by model.
+        sizes: of every model that was asked for, numbers of which there could be more, such as "number
+            of states".
     """
 
     table: pd.DataFrame
@@ -72,6 +80,7 @@ class Selection:
     skipped: dict[str, str]
     comparison: Comparison = field(repr=False)
     results: dict[str, CVResult] = field(repr=False)
+    sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table."""
@@ -81,7 +90,7 @@ class Selection:
     def sentence(self) -> str:
         """The choice and its reasons, with caveats."""
         if len(self.table) == 1:
-            parts = [f"{self.best} is the only model"]
+            parts = [f"{self.best} is the only model" + (" that was compared" if self.skipped else "")]
         elif self.simplest == self.best:
             parts = [f"chosen: {self.best}, which predicts best"]
         else:
@@ -96,9 +105,22 @@ class Selection:
         if worse:
             parts.append("worse: " + ", ".join(self._by_how_much(name) for name in worse))
         usual = {name: self.table[name.lower()].astype(float) for name in ("AIC", "BIC")}
-        known = {name: column for name, column in usual.items() if column.notna().any()}
+        known = {
+            name: column for name, column in usual.items() if column.notna().any() and len(column) > 1
+        }
         parts += [f"lowest {name}: {column.idxmin()}" for name, column in known.items()]
-        return "; ".join([*parts, *self.comparison.doubts])
+        parts += [f"not compared: {', '.join(self.skipped)}"] if self.skipped else []
+        return "; ".join([*parts, *self.at_the_end, *self.comparison.doubts])
+
+    @property
+    def at_the_end(self) -> list[str]:
+        """What the best has most of, of all that was asked for: with more it might be better still."""
+        found = []
+        for what, number in self.sizes.get(self.best, {}).items():
+            asked = {sizes[what] for sizes in self.sizes.values() if what in sizes}
+            if len(asked) > 1 and number == max(asked):
+                found.append(f"the best, {self.best}, has the largest {what} asked for; try more")
+        return found
 
     def _by_how_much(self, name: str) -> str:
         row = self.table.loc[name]
@@ -153,13 +175,14 @@ def select(
     optima: int = DEFAULT_OPTIMA,
     told: Callable[[str], None] = lambda name: None,
     stop: Callable[[], bool] | None = None,
+    max_seconds: float | None = None,
     memory_limit: float | str | None = None,
     **how: Any,
 ) -> Selection:
     """Fit several models, cross-validate each on the same folds, and choose among them.
 
     Args:
-        candidates: models by name, the simplest first, or fits of them to the data.
+        candidates: models by name, or fits of them to the data.
         data: what `fo.fit` reads.
         folds: from `fo.folds`, or a function that makes them from the data; None: 60 stretches of
             time (of at least 3 steps) or 20 regions that cover the data, or each labelled sequence.
@@ -169,16 +192,21 @@ def select(
         restarts, seed: of the fits.
         optima: how hard to look for other optima, in the fits and in the folds; 0: not at all.
         told: called with a model's name before it is fitted.
-        stop: once it returns true, models that were not begun are skipped.
+        stop: once it returns true, models that were not begun are skipped, and so is one whose folds are
+            not finished.
+        max_seconds: the same once so many seconds have passed, for all models together. The first is
+            fitted in any case, and a fit that was begun is finished.
         memory_limit: what all of it may add to the memory of this process, in bytes or as text such as
             "2GB"; None: half of this machine's memory. A model that needs more is skipped.
         **how: for `cross_validate`.
     """
     if not isinstance(candidates, Mapping) or not candidates:
-        raise ValueError("candidates must be a dict of models by name, the simplest first")
+        raise ValueError("candidates must be a dict of models by name")
     names = [str(name) for name in candidates]
     if len(set(names)) < len(names):
         raise ValueError(f"candidates must have different names, got {', '.join(names)}")
+    late = _clock(max_seconds)
+    ended = lambda: late() or (stop is not None and stop())  # noqa: E731
     data = with_lengths(data, lengths)
     _check_fits(candidates, data)
     if loss is not None:
@@ -189,8 +217,8 @@ def select(
     results: dict[str, CVResult] = {}
     skipped: dict[str, str] = {}
     for name, model in ((str(key), model) for key, model in candidates.items()):
-        if results and stop is not None and stop():
-            skipped[name] = "interrupted before it began"
+        if results and ended():
+            skipped[name] = _UP.format(max_seconds) if late() else "interrupted before it began"
             continue
         told(name)
         try:
@@ -199,7 +227,7 @@ def select(
                 bars = how.get("progress")
                 fitted = fit(model, data, restarts=restarts, seed=seed, optima=optima, progress=bars)
             scored = usual_loss(fitted.objective, folds) if loss is None else loss
-            found = cross_validate(fitted, folds, loss=scored, optima=optima, stop=stop, **how)
+            found = cross_validate(fitted, folds, loss=scored, optima=optima, stop=ended, **how)
             _require_most(found)
             results[name] = found
         except ValueError as error:  # the others are still compared
@@ -211,14 +239,33 @@ def select(
     unfinished = [name for name, result in results.items() if result.n_unfinished]
     for name in unfinished if len(unfinished) < len(results) else []:  # their losses are not held out
         skipped[name] = f"unfinished: {results.pop(name).treatment}"
+    skipped = {name: skipped[name] for name in names if name in skipped}
     comparison = compare(results)
-    rows = _criteria({name: result.fit for name, result in results.items()})
+    rows = criteria({name: result.fit for name, result in results.items()})
     beside = comparison.table.drop(columns=["ratio", "p_worse", "weight", "note"])
     table = pd.DataFrame.from_dict(rows, orient="index").join(beside)
     table.index.name = "model"
     best, margin = comparison.best, float(np.log(max(len(table) - 1, 1) / _LEVEL))
     near, as_good = judged(table, best, margin)
-    return Selection(table, best, near[0], as_good, margin, skipped, comparison, results)
+    sizes = {str(name): _sizes(one) for name, one in candidates.items()}
+    chosen = simplest_of(table, near)
+    return Selection(table, best, chosen, as_good, margin, skipped, comparison, results, sizes)
+
+
+def _clock(max_seconds: float | None) -> Callable[[], bool]:
+    """A function that says whether the time is up."""
+    if max_seconds is None:
+        return lambda: False
+    if not (is_number(max_seconds) and max_seconds > 0):
+        raise ValueError(f"max_seconds must be a positive number or None, got {max_seconds!r}")
+    end = time.perf_counter() + max_seconds
+    return lambda: time.perf_counter() >= end
+
+
+def _sizes(one: Any) -> dict[str, int]:
+    model = one.model if isinstance(one, Fit) else one
+    states = family_of(model).n_states(model)
+    return {} if states is None else {"number of states": states}
 
 
 def _check_fits(candidates: Mapping[str, Any], data: Any) -> None:
@@ -237,18 +284,6 @@ def _require_most(found: CVResult) -> None:
     if 2 * ok.sum() <= len(ok):
         why = found.folds.loc[~ok, "status"].iloc[0]
         raise ValueError(f"only {ok.sum()} of {len(ok)} folds have a usable number: {why}")
-
-
-def judged(table: pd.DataFrame, best: str, margin: float) -> tuple[list[str], list[str]]:
-    """Of a table with `nats` and `p`: the models within a margin of the best, from which to choose, and
-    those that predict about as well, also by their standard errors. Where losses are not in nats both
-    are by standard errors, and without those nothing is known."""
-    within_se = table["p"] >= _CHANCE
-    in_nats = table["nats"].notna()
-    near = np.where(in_nats, table["nats"] < margin, within_se | table["p"].isna())
-    near = near | (table.index == best)
-    names = table.index.map(str)
-    return list(names[near]), list(names[near | within_se])
 
 
 def _made(make: Callable[[Any], Folds] | None, candidates: Iterable[Any], data: Any) -> Folds:
@@ -287,18 +322,3 @@ def _size(result: CVResult) -> float:
     """Bytes of a result that is kept."""
     tables = (result.pointwise, result.folds)
     return float(result.theta.nbytes + sum(table.memory_usage(deep=True).sum() for table in tables))
-
-
-def _criteria(fits: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The number of parameters, AIC, and BIC with observed sites as observations. They are of the sites
-    for which every model has a density: autoregressions condition on their first steps."""
-    common = np.minimum.reduce([fitted.objective.base for fitted in fits.values()])
-    count, rows = float(common.sum()), {}
-    for name, fitted in fits.items():
-        deviance, size = -2.0 * fitted.log_likelihood, len(fitted.theta)
-        if not np.array_equal(common, fitted.objective.base):
-            theta = fitted.theta[None]
-            deviance = -2.0 * float(fitted.objective.log_likelihoods(theta, common[None])[0])
-        aic, bic = 2.0 * size + deviance, np.log(count) * size + deviance
-        rows[name] = {"parameters": size, "aic": aic, "bic": bic}
-    return rows

@@ -31,7 +31,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "influence": command(
         run_influence, (*FOLDS, "report", "save"), top=(o.TopOption, 10), table=(o.TableOption, None)
     ),
-    "select": command(run_select, ("max_seconds",), ranges=True),
+    "select": command(run_select, ranges=True),
     "compare": compare,
     "report": report,
     "demo": demo,

@@ -40,6 +40,7 @@ _FILE = "; ".join(
 _FOLDS = "What a fold leaves out. " + "; ".join(
     f"{name}: {kind.title}" for name, kind in FOLD_KINDS.items()
 )
+_SECONDS = "Time budget in seconds, for auto and exact; of select: for all models together"
 _K = "Folds of kfold, spatial-kfold (10; select: 60, 20) and of sequences (else each is one)"
 
 
@@ -71,7 +72,7 @@ class Request:
     method: Annotated[str, o.folds(f"auto, {', '.join(METHODS)}")] = "auto"
     scheme: Annotated[str | None, o.folds("A, B or C")] = None
     loss: Annotated[str | None, o.folds(f"{' or '.join(LOSSES)}; select: joint for stretches")] = None
-    max_seconds: Annotated[float | None, o.folds("Time budget in seconds, for auto and exact")] = None
+    max_seconds: Annotated[float | None, o.folds(_SECONDS)] = None
     restarts: Annotated[
         int | None, o.model("Number of starts of a fit (default: 8 in short data, 3 in long)")
     ] = None

@@ -10,7 +10,7 @@ import typer
 
 from fitonce.analysis.select import Selection, modelled_by_all, select
 from fitonce.cli import outputs
-from fitonce.cli.choices import ModelChoice, flag, model_options
+from fitonce.cli.choices import ModelChoice, flag, model_options, named_models
 from fitonce.cli.display import show_models, show_written
 from fitonce.cli.errors import STOPPED, complain, stoppable
 from fitonce.cli.request import Request
@@ -42,7 +42,9 @@ def run_select(request: Request) -> None:
         told = _announce if request.verbose else lambda _: None
         found = select(candidates, loaded.data, folds, told=told, **how)
         stopped = stop()
-    found = replace(found, skipped={**impossible, **found.skipped})
+    sizes = {name: _sizes(request, choice) for name, choice in choices.items()}
+    why = {**impossible, **found.skipped}
+    found = replace(found, skipped={name: why[name] for name in choices if name in why}, sizes=sizes)
     _finish(request, found, loaded.notes)
     if stopped:
         complain("interrupted: only the models that were finished are compared")
@@ -59,13 +61,23 @@ def chosen(request: Request) -> dict[str, ModelChoice]:
     lists = {name: _values(option, request.options[name]) for name, option in ranges.items()}
     varying = [name for name, values in lists.items() if len(values) > 1]
     choices = {}
+    known = named_models().get(request.model_name)
     for values in product(*lists.values()):
         combination = dict(zip(lists, values, strict=True))
-        name = ", ".join(ranges[one].said(combination[one]) for one in varying) or request.model_name
-        choices[name] = ModelChoice(request.model_name, {**request.options, **combination})
+        idle = known.idle({**request.options, **combination}) if known else {}
+        said = [ranges[one].said(combination[one]) for one in varying if one not in idle]
+        given = {**request.options, **combination, **idle}
+        choices[", ".join(said) or request.model_name] = ModelChoice(request.model_name, given)
     if len(choices) > _MOST:
         raise ValueError(f"select takes at most {_MOST} models, got {len(choices)}")
     return choices
+
+
+def _sizes(request: Request, choice: ModelChoice) -> dict[str, int]:
+    """The options of a model that are numbers of which there could be more."""
+    taken = named_models()[request.model_name].options
+    known = {one: choice.options[one.name] for one in taken if one.kind is int and one.several}
+    return {f"number of {one.noun}s" if one.noun else one.name: size for one, size in known.items()}
 
 
 def _values(option: Option, text: str) -> list[Any]:

@@ -62,6 +62,8 @@ class NamedModel:
         make: builds the model from the options (with `Loaded.found`) and the data.
         options: those that it takes.
         covariates: whether it uses covariates of the data.
+        idle: given the options, those that make no difference beside the others, and values for them:
+            a grid of models has one model for all of their values.
     """
 
     name: str
@@ -69,6 +71,7 @@ class NamedModel:
     make: Callable[[Mapping[str, Any], Any], Any]
     options: tuple[Option, ...] = ()
     covariates: bool = False
+    idle: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda options: {}
 
 
 class Loaded(NamedTuple):
@@ -102,6 +105,7 @@ class Family:
         usual_folds: the default folds, a name of `folds.catalogue`.
         covering_folds: the default folds to choose between models by, which score everything once.
         folds: names of all folds that apply to its data.
+        n_states: the number of hidden states of a model, None where it has none.
         plan: the cost of a model, where that is known without data.
         modelled: given a model and data as read, marks the data that the model only conditions on.
         models: its models on the command line.
@@ -115,6 +119,7 @@ class Family:
     usual_folds: str = "blocks"
     covering_folds: str = "kfold"
     folds: tuple[str, ...] = ("blocks", "iid", "points", "kfold", "future", "sequences")
+    n_states: Callable[[Any], int | None] = lambda model: None
     plan: Callable[[Any], Any] | None = None
     modelled: Callable[[Any, Any], Any] = lambda model, data: data
     models: tuple[NamedModel, ...] = ()

@@ -79,7 +79,15 @@ def _with_chain(model: NamedModel) -> NamedModel:
             stages=stages,
         )
 
-    return replace(model, make=make, options=(*model.options, *_OF_CHAIN))
+    return replace(model, make=make, options=(*model.options, *_OF_CHAIN), idle=_idle)
+
+
+def _idle(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One state is never left; geometric durations have no stages."""
+    defaults = {one.name: one.default for one in _OF_CHAIN}
+    if options["states"] == 1:
+        return defaults
+    return {_STAGES.name: _STAGES.default} if options["durations"] == _DURATIONS.default else {}
 
 
 def _regression(
@@ -141,4 +149,5 @@ CHAINS = Family(
     modelled=lambda model, data: model.modelled(data),
     models=tuple(model if model.name == "event-counts" else _with_chain(model) for model in _MODELS),
     load=_load,
+    n_states=lambda model: model.n_states,
 )

@@ -86,10 +86,16 @@ def _beta(text: str) -> float | str:
         raise ValueError(f"--beta must be a number or 'learned', got '{text}'") from None
 
 
+def _idle(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One class has no neighbours in another, and nothing that couples them."""
+    return {"beta": "0"} if options["states"] == 1 else {}
+
+
 def _potts(name: str, data: str, emission: Callable[[Any], Any], *options: Option) -> NamedModel:
     """`data`: what it is for, such as "counts"; `emission`: made from the data."""
 
     def make(given: Mapping[str, Any], data: Any) -> PottsMixture:
+        given = {**given, **_idle(given)}
         return PottsMixture(
             given["edges"], given["states"], emission=emission(data), beta=_beta(given["beta"]),
             exposure=given.get("exposure"),
@@ -97,7 +103,7 @@ def _potts(name: str, data: str, emission: Callable[[Any], Any], *options: Optio
 
     flags = ", ".join(f"--{option.name}" for option in (_EDGES, *options))
     title = f"{data} on a graph ({flags})"
-    return NamedModel(f"potts-{name}", title, make, (STATES, _BETA, _EDGES, *options))
+    return NamedModel(f"potts-{name}", title, make, (STATES, _BETA, _EDGES, *options), idle=_idle)
 
 
 GRAPHS = Family(
@@ -107,6 +113,7 @@ GRAPHS = Family(
     usual_folds="regions",
     covering_folds="spatial-kfold",
     folds=("regions", "spatial-kfold", "buffered", "iid", "points", "kfold"),
+    n_states=lambda model: getattr(model, "n_classes", None),
     plan=junction_tree_of,
     models=(
         _potts("poisson", "counts", lambda _: Poisson(), _EXPOSURE),
