@@ -12,6 +12,7 @@ from fitonce import models
 from fitonce.cli.options import CacheOption, ForceOption
 from fitonce.cli.outputs import check_outputs
 from fitonce.core import compile_cache
+from fitonce.core.progress_lines import in_lines
 from fitonce.core.writing import write_figure
 from fitonce.crossval.cross_validate import cross_validate
 from fitonce.crossval.methods import resolve_method
@@ -48,9 +49,11 @@ def demo(
         print(f"traffic counts from {data.name}")
     left_out = blocks(series, percent=percent, n=folds, seed=seed)
     print(f"  {series}\n")
-    fitted = fit(models.EventCounts(steps_per_day=STEPS_PER_DAY), series, restarts=1)
+    with in_lines("fit"):
+        fitted = fit(models.EventCounts(steps_per_day=STEPS_PER_DAY), series, restarts=1)
     print(f"{fitted}\n")
-    result = cross_validate(fitted, left_out, method=method)
+    with in_lines("folds"):
+        result = cross_validate(fitted, left_out, method=method)
     print(f"{result}\n")
     print(f"plot: {write_figure(plot, _figure(result, series), force=force, dpi=130)}")
     if report is not None:

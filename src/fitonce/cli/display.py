@@ -89,7 +89,10 @@ def show_models(table: pd.DataFrame, more: list[str]) -> None:
 
 
 def _number(value: float, decimals: str) -> str:
-    return "" if value != value else format(value, decimals)
+    if value != value:
+        return ""
+    text = format(value, decimals)
+    return text.removeprefix("-") if not float(text.replace(",", "")) else text  # no "-0.0"
 
 
 def show_written(paths: Iterable[Any], quiet: bool = False) -> None:

@@ -6,6 +6,7 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import Parameter
 from pathlib import Path
@@ -19,6 +20,7 @@ from fitonce.cli.choices import FoldChoice, ModelChoice, flag, model_options
 from fitonce.cli.outputs import check_outputs
 from fitonce.core import compile_cache
 from fitonce.core.memory import checked_limit
+from fitonce.core.progress_lines import in_lines
 from fitonce.crossval.losses import LOSSES, resolve_loss
 from fitonce.crossval.methods import METHODS, resolve_method
 from fitonce.data.reading import Columns
@@ -234,7 +236,9 @@ def command(
     def call(**given: Any) -> None:
         extra = {name: given.pop(name) for name in apart}
         options = {one.name: given.pop(one.name) for one in of_models}
-        run(Request(**given, options=options), **extra)
+        request = Request(**given, options=options)
+        with in_lines("working") if request.verbose else nullcontext():
+            run(request, **extra)
 
     parameters = [*known[:2], *own, *of_models, *known[2:]]  # file and model first
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Progress bars, shown on a terminal unless asked otherwise."""
+"""Progress bars, shown on a terminal unless asked otherwise; lines where a command writes to a pipe."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+
+from fitonce.core.progress_lines import stage_in_lines, told_in_lines
 
 _PATIENCE = 1.0  # seconds that a stage may take before it is shown
 
@@ -17,6 +19,10 @@ def _is_shown(progress: bool | None) -> bool:
 @contextmanager
 def stage(what: str, progress: bool | None) -> Iterator[None]:
     """Show what is being done, and for how long, while work of unknown length takes its time."""
+    if progress is None and told_in_lines():
+        with stage_in_lines(what):
+            yield
+        return
     if not _is_shown(progress):
         yield
         return
@@ -48,6 +54,10 @@ def stage(what: str, progress: bool | None) -> Iterator[None]:
 def bar(total: int, what: str, progress: bool | None) -> Iterator[Callable[[int], None]]:
     """Yield a function that advances a progress bar by a number of steps. The bar is shown if `progress`
     is true, or None on a terminal, and is removed at the end."""
+    if progress is None and told_in_lines():
+        with stage_in_lines(what, total) as advance:
+            yield advance
+        return
     if not _is_shown(progress):
         yield lambda steps: None
         return

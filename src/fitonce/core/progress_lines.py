@@ -1,0 +1,81 @@
+"""Progress in lines, for a command whose output goes to a file or a pipe: what is being done, how far it
+is and how long it took so far, every few seconds."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from fitonce.core.wording import duration
+
+EVERY = 5.0  # seconds
+
+
+@dataclass
+class _Stage:
+    what: str
+    total: int | None = None
+    done: int = 0
+    started: float = field(default_factory=time.perf_counter)
+
+    def line(self) -> str:
+        """ "folds: 120 of 1,000, 5 s, about 40 s left"."""
+        spent = time.perf_counter() - self.started
+        if self.total is None:
+            return f"{self.what}: {duration(spent)} so far"
+        text = f"{self.what}: {self.done:,} of {self.total:,}, {duration(spent)} so far"
+        left = spent / self.done * (self.total - self.done) if self.done else None
+        return text if left is None else f"{text}, about {duration(left)} left"
+
+
+_stages: list[_Stage] = []  # the innermost is the last; empty where nothing is told in lines
+
+
+def told_in_lines() -> bool:
+    """Whether progress is told in lines now, which only a command asks for."""
+    return bool(_stages)
+
+
+@contextmanager
+def in_lines(what: str) -> Iterator[None]:
+    """Tell of the innermost stage of the work inside, on standard error; a terminal has bars instead.
+    `what` it is where no stage has begun."""
+    if sys.stderr.isatty() or _stages:
+        yield
+        return
+    ended = threading.Event()
+    out = sys.stderr
+
+    def tell() -> None:
+        while not ended.wait(EVERY):
+            print(f"fitonce: {_stages[-1].line()}", file=out, flush=True)
+
+    _stages.append(_Stage(what))
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
+        _stages.clear()
+
+
+@contextmanager
+def stage_in_lines(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A stage of such work; yields a function that counts what is done of `total`."""
+    mine = _Stage(what, total)
+
+    def advance(steps: int) -> None:
+        mine.done += steps
+
+    _stages.append(mine)
+    try:
+        yield advance
+    finally:
+        if mine in _stages:
+            _stages.remove(mine)
