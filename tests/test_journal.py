@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +13,7 @@ import pytest
 
 import fitonce as fo
 from fitonce.crossval import cross_validate as crossval
-from fitonce.crossval.journal import Journal
+from fitonce.crossval.journal import DamagedError, Journal, packed, unpacked
 from fitonce.objectives.chain.native import NativeChainObjective
 from registry import _unequal
 
@@ -55,8 +58,9 @@ def test_a_second_run_finds_everything(tmp_path, fit, folds, counts, method):
     first = validate(fit, folds, tmp_path, method)
     again = validate(fit, folds, tmp_path, method)
     assert counts(0)["written"] > 0
-    assert counts(1) == {"found": sum(counts(0).values()), "written": 0}
-    assert len(list(tmp_path.glob("*.npz"))) == counts(0)["written"]
+    assert counts(1)["found"] == sum(counts(0).values())
+    assert counts(1)["written"] == 0
+    assert len(list(tmp_path.glob("*.entry"))) == counts(0)["written"]
     assert_identical(again, first)
 
 
@@ -68,7 +72,7 @@ def test_a_journal_changes_no_number(tmp_path, fit, folds):
 def test_a_folder_is_made_where_there_is_none(tmp_path, fit, folds):
     deep = tmp_path / "not" / "there"
     validate(fit, folds, str(deep), "onestep")
-    assert list(deep.glob("*.npz"))
+    assert list(deep.glob("*.entry"))
     assert not list(deep.glob("*.part"))
 
 
@@ -98,7 +102,7 @@ def test_an_interrupted_run_goes_on_from_where_it_was(tmp_path, monkeypatch, fit
 @pytest.mark.parametrize("keep", [0, 0.5, 0.95])
 def test_an_entry_that_is_not_whole_is_computed_again(tmp_path, fit, folds, counts, keep):
     expected = validate(fit, folds, tmp_path, "onestep")
-    broken = sorted(tmp_path.glob("*.npz"))[0]
+    broken = sorted(tmp_path.glob("*.entry"))[0]
     content = broken.read_bytes()
     broken.write_bytes(content[: int(keep * len(content))])
     found = validate(fit, folds, tmp_path, "onestep")
@@ -109,7 +113,7 @@ def test_an_entry_that_is_not_whole_is_computed_again(tmp_path, fit, folds, coun
 
 def test_an_entry_of_other_bytes_is_computed_again(tmp_path, fit, folds, counts):
     expected = validate(fit, folds, tmp_path, "onestep")
-    sorted(tmp_path.glob("*.npz"))[0].write_bytes(b"not a result" * 100)
+    sorted(tmp_path.glob("*.entry"))[0].write_bytes(b"not a result" * 100)
     assert_identical(validate(fit, folds, tmp_path, "onestep"), expected)
     assert counts(1)["written"] == 1
 
@@ -183,7 +187,7 @@ def test_a_file_is_not_a_folder(tmp_path, fit, folds):
 @pytest.mark.parametrize("wrong", [np.zeros(()), np.zeros((1, 1)), np.zeros((9, 4))], ids=str)
 def test_entries_of_another_shape_are_not_there(tmp_path, fit, folds, wrong):
     expected = validate(fit, folds, tmp_path, "onestep")
-    for path in tmp_path.glob("*.npz"):
+    for path in tmp_path.glob("*.entry"):
         np.savez(path, wrong)
     assert_identical(validate(fit, folds, tmp_path, "onestep"), expected)
 
@@ -290,4 +294,73 @@ def test_what_cannot_be_told_apart_from_an_edited_one_is_not_kept(tmp_path):
         UserWarning, match="journal: results are not stored; the model could be edited without"
     ):
         validate(fit, fo.folds.kfold(20, 4), tmp_path)
-    assert not list(tmp_path.glob("*.npz"))
+    assert not list(tmp_path.glob("*.entry"))
+
+
+def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path):
+    arrays = (np.arange(4.0), np.arange(8).reshape(4, 2))
+    entry = bytearray(packed(arrays))
+    for place in range(len(entry)):
+        entry[place] ^= 1 << place % 8
+        with pytest.raises(DamagedError):
+            unpacked(bytes(entry))
+        entry[place] ^= 1 << place % 8
+    for found, expected in zip(unpacked(bytes(entry)), arrays, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_damaged_entries_are_counted_in_the_printed_result(tmp_path, fit, folds):
+    expected = validate(fit, folds, tmp_path, "onestep")
+    entries = sorted(tmp_path.glob("*.entry"))
+    damaged = bytearray(entries[0].read_bytes())
+    damaged[-30] ^= 4
+    entries[0].write_bytes(damaged)
+    found = validate(fit, folds, tmp_path, "onestep")
+    assert_identical(found, expected)
+    text = (
+        f"journal   {len(entries) - 1} pieces found, 1 computed, 1 of them as the entries were damaged"
+    )
+    assert text in str(found)
+
+
+def test_a_folder_in_the_place_of_an_entry_costs_only_that_entry(tmp_path, fit, folds):
+    expected = validate(fit, folds, tmp_path, "onestep")
+    entry = sorted(tmp_path.glob("*.entry"))[0]
+    entry.unlink()
+    entry.mkdir()
+    with pytest.warns(UserWarning, match="cannot be written: Is a directory; the run goes on"):
+        found = validate(fit, folds, tmp_path, "onestep")
+    assert_identical(found, expected)
+    assert "1 could not be stored" in str(found)
+
+
+def test_a_full_disk_costs_the_journal_but_not_the_result(tmp_path, monkeypatch, fit, folds):
+    expected = fo.cross_validate(fit, folds, method="onestep", chunk=2)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.warns(
+            UserWarning, match="No space left on device; the run goes on without it"
+        ) as got:
+            found = validate(fit, folds, tmp_path, "onestep")
+    assert len(got) == 1
+    assert_identical(found, expected)
+    assert not list(tmp_path.iterdir())
+
+
+def test_drafts_of_runs_that_were_killed_are_removed(tmp_path, fit, folds):
+    old, new = tmp_path / "a.part", tmp_path / "b.part"
+    for draft in (old, new):
+        draft.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    validate(fit, folds, tmp_path, "onestep")
+    assert not old.exists()
+    assert new.exists()  # another process may be writing it
+
+
+def test_a_journal_without_a_name_is_refused(fit, folds):
+    with pytest.raises(ValueError, match="journal must be the path of a folder, got ''"):
+        validate(fit, folds, "")

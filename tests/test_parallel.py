@@ -212,7 +212,7 @@ def test_a_cluster_needs_a_client(fit):
 
 def kill_after_a_result(folder, pid):
     """Waits for an entry of the journal."""
-    while not list(folder.glob("*.npz")):
+    while not list(folder.glob("*.entry")):
         time.sleep(0.01)
     os.kill(pid, 9)
 

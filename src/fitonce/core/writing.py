@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import secrets
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +25,43 @@ def write_figure(
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes, *, force: bool = False) -> Path:
-    """Write a file through a temporary one beside it, so that a crash leaves no partial file."""
+    """Write a file through a temporary one beside it, so that a crash leaves no partial file.
+
+    Links are followed. Devices and pipes are written to: only regular files are replaced.
+    """
     path = Path(path)
     check_free(path, force)
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
+    target = path.resolve()
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}"
     try:
+        if _is_stream(target):
+            target.write_bytes(content)
+            return path
         with open(temporary, "xb") as file:
             file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise UnwrittenError(path, error) from error
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
     return path
+
+
+class UnwrittenError(OSError):
+    """A file could not be written; `path` says which."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(f"{path} could not be written: {error.strerror or error}")
+        self.path = path
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether it is a device or a pipe, such as /dev/null."""
+    return path.is_char_device() or path.is_fifo()
 
 
 def existing(path: str | os.PathLike[str], what: str) -> Path:
@@ -48,12 +74,24 @@ def existing(path: str | os.PathLike[str], what: str) -> Path:
 
 def check_free(path: str | os.PathLike[str], force: bool = False) -> None:
     """Raise unless a file can be written here: called before the work, not after it."""
+    if not (isinstance(path, (str, os.PathLike)) and os.fspath(path)):
+        raise ValueError(f"expected the path of a file to write, got {path!r}")
     path = Path(path)
-    if path.is_dir():
+    try:
+        target = path.resolve(strict=False)
+        taken = target.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle, names too long, null bytes
+        raise ValueError(f"{str(path)!r} cannot be the path of a file: {error}") from None
+    if target.is_dir():
         raise ValueError(f"expected a file to write, got the folder {path}")
-    if not path.parent.is_dir():
-        raise ValueError(f"the folder {path.parent} does not exist")
-    if path.exists() and not force:
+    if _is_stream(target):
+        return
+    folder = target.parent if path.is_symlink() else path.parent
+    if not folder.is_dir():
+        raise ValueError(f"the folder {folder} does not exist")
+    if taken and not target.is_file():
+        raise ValueError(f"expected a regular file, a device or a pipe to write, got {path}")
+    if taken and not force:
         raise ValueError(f"{path} exists; pass force=True (--force) to replace it")
-    if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"the folder {path.parent} is not writable")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"the folder {folder} is not writable")

@@ -137,7 +137,10 @@ def cross_validate(
     if method in ("auto", "exact") and not batches.spent():
         left = leave_boundary(fit, scoring, parameters, evidence, found)
     spent = (batches.work, watch.read())
-    return assemble(fit, scoring, method, parameters, evidence, tolerance, *spent, found, left)
+    result = assemble(fit, scoring, method, parameters, evidence, tolerance, *spent, found, left)
+    if batches.journal is not None:
+        result.about["journal"] = str(batches.journal)
+    return result
 
 
 def check_folds(folds: Any) -> None:

@@ -3,16 +3,17 @@
 Entries are named by a digest of the request: the objective, the operation and its inputs, including the
 code of the user's own functions (see `identity`). A repeated run makes the same requests in the same
 order, so that it reads what is there instead of computing it, however the first one ended. An entry is
-written completely or not at all.
+written completely or not at all, and carries a checksum: a damaged one is computed again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
-import tempfile
+import secrets
+import time
 import warnings
-import zipfile
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -20,8 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.wording import counted
 from fitonce.crossval.identity import UncoveredError, digest
 from fitonce.objectives.base import Objective
+
+_HEAD = b"fitonce journal 1\n"  # a version of the form, followed by a checksum and the arrays
+_CHECKSUM = 16  # bytes
+_ABANDONED = 24 * 3600.0  # seconds: drafts take far less, so older ones are of a run that was killed
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,18 +37,21 @@ class Journal:
     Attributes:
         folder: its path.
         base: a digest of the objective, part of the name of every entry.
-        counts: how many entries were "found" in it and "written" to it.
+        counts: how many entries were "found" in it, "written" to it, found "damaged", or could not be
+            stored ("unwritten").
     """
 
     folder: Path
     base: bytes
-    counts: dict[str, int] = field(default_factory=lambda: {"found": 0, "written": 0})
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("found", "written", "damaged", "unwritten"), 0)
+    )
 
     @classmethod
     def of(cls, folder: str | os.PathLike[str], objective: Objective) -> Journal | None:
         """The journal of an objective in a folder, which may hold those of others; None, with a warning,
         where an edited model could not be distinguished from this one."""
-        if not isinstance(folder, (str, os.PathLike)):
+        if not (isinstance(folder, (str, os.PathLike)) and os.fspath(folder)):
             raise ValueError(f"journal must be the path of a folder, got {folder!r}")
         path = Path(folder)
         if path.exists() and not path.is_dir():
@@ -53,6 +62,8 @@ class Journal:
             raise ValueError(f"journal must be a folder that can be created: {error}") from None
         if not os.access(path, os.W_OK):
             raise ValueError(f"journal must be a writable folder, got {path}")
+        for draft in drafts(path):
+            draft.unlink(missing_ok=True)
         try:
             return cls(path, digest([f"jax {metadata.version('jax')}", *objective.identity()]))
         except UncoveredError as error:
@@ -71,28 +82,79 @@ class Journal:
     def look(self, name: str, rows: int) -> tuple[np.ndarray, ...] | None:
         """The arrays stored under a name; None unless there is a complete entry in which all arrays have
         `rows` rows."""
-        path = self.folder / f"{name}.npz"
+        path = self.folder / f"{name}.entry"
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as entry:
-                arrays = tuple(entry[f"arr_{number}"] for number in range(len(entry.files)))
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+            arrays = unpacked(path.read_bytes())
+        except FileNotFoundError:
             return None
+        except (OSError, DamagedError):
+            arrays = ()
         if not arrays or any(array.shape[:1] != (rows,) for array in arrays):
+            self.counts["damaged"] += 1
             return None
         self.counts["found"] += 1
         return arrays
 
     def write(self, name: str, arrays: tuple[np.ndarray, ...]) -> None:
         """Store a result under a name."""
-        handle, draft = tempfile.mkstemp(dir=self.folder, suffix=".part")
+        draft = self.folder / f"{name}.{secrets.token_hex(4)}.part"
         try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, *arrays)
-            os.replace(draft, self.folder / f"{name}.npz")
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
-        self.counts["written"] += 1
+            draft.write_bytes(packed(arrays))
+            os.replace(draft, self.folder / f"{name}.entry")
+            self.counts["written"] += 1
+        except OSError as error:  # the result is worth more than its copy on the disk
+            if not self.counts["unwritten"]:
+                text = f"journal: {self.folder} cannot be written: {error.strerror or error}"
+                warnings.warn(f"{text}; the run goes on without it", UserWarning, stacklevel=2)
+            self.counts["unwritten"] += 1
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def __str__(self) -> str:
+        counts = self.counts
+        computed = counts["written"] + counts["unwritten"]
+        text = f"{counted(counts['found'], 'piece')} found, {computed:,} computed"
+        if counts["damaged"]:
+            text += f", {counts['damaged']:,} of them as the entries were damaged"
+        return text + (f", {counts['unwritten']:,} could not be stored" if counts["unwritten"] else "")
+
+
+class DamagedError(ValueError):
+    """An entry is not what was written."""
+
+
+def packed(arrays: tuple[np.ndarray, ...]) -> bytes:
+    """The content of an entry."""
+    buffer = io.BytesIO()
+    np.savez(buffer, *arrays)
+    content = buffer.getvalue()
+    return _HEAD + _checksum(content) + content
+
+
+def unpacked(entry: bytes) -> tuple[np.ndarray, ...]:
+    """Inverse of `packed`."""
+    head, content = entry[: len(_HEAD) + _CHECKSUM], entry[len(_HEAD) + _CHECKSUM :]
+    if head != _HEAD + _checksum(content):
+        raise DamagedError("the checksum differs from that of the content")
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return tuple(arrays[f"arr_{number}"] for number in range(len(arrays.files)))
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_CHECKSUM).digest()
+
+
+def drafts(folder: Path) -> list[Path]:
+    """Files that a run was writing when it was killed."""
+    found = []
+    for draft in folder.glob("*.part"):
+        try:
+            old = time.time() - draft.stat().st_mtime
+        except OSError:  # another process has just finished it
+            continue
+        if old > _ABANDONED:
+            found.append(draft)
+    return found
 
 
 def _warn(what: str, error: UncoveredError) -> None:

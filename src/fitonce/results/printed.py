@@ -48,6 +48,8 @@ def lines_of(cv: CVResult) -> list[str]:
             f"(the fit took {duration(cv.refits_seconds / len(cv.folds))} without compiling)"
         )
     lines.append(times)
+    if "journal" in cv.about:
+        lines.append(f"  journal   {cv.about['journal']}")
     if not cv.fit.ok:
         lines.append(f"  FIT       {cv.fit.status}")
     return lines
