@@ -10,8 +10,8 @@ import pytest
 
 import fitonce as fo
 from fitonce.data.reading import Columns, read_file
+from fitonce.results.packing import pack_words
 from fitonce.results.report.along import spans
-from fitonce.results.saving import pack_words
 
 
 def daily(n, start="2024-02-27"):

@@ -12,6 +12,7 @@ import pandas as pd
 from fitonce.core.status import Outcome, Status
 from fitonce.crossval.evidence import Evidence
 from fitonce.crossval.fold_states import FoldParameters, usual_move
+from fitonce.crossval.heldout_labels import heldout_labels
 from fitonce.crossval.leaving import Left
 from fitonce.crossval.losses import LOSSES, Loss, Scoring
 from fitonce.crossval.optima import WAYS
@@ -85,6 +86,7 @@ def assemble(
         n_scored=len(np.unique(np.concatenate(folds.scored))),
         better_theta=optima.better,
         left={fold: one.params for fold, one in left.items()},
+        labels=heldout_labels(curve, folds, parameters.thetas, ok),
     )
 
 

@@ -18,7 +18,7 @@ import pandas as pd
 from scipy import sparse
 
 from fitonce.fitting.index_encoding import NotKeptError, decoded_index, encoded_index
-from fitonce.results.saving import pack_array, pack_words, to_array, to_word, to_words
+from fitonce.results.packing import pack_array, pack_words, to_array, to_word, to_words
 
 _HOMES = ("fitonce.models", "fitonce.data")
 _MANY = 20  # strings: so many are compressed

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.results.saving import pack_array, pack_words, to_array, to_word, to_words
+from fitonce.results.packing import pack_array, pack_words, to_array, to_word, to_words
 
 
 class NotKeptError(ValueError):

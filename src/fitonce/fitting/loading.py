@@ -19,8 +19,9 @@ from fitonce.fitting.optima import Optima
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 from fitonce.results import saving as results
+from fitonce.results.packing import to_array, to_word
 from fitonce.results.result import CVResult
-from fitonce.results.saving import said_of_damage, to_array, to_word
+from fitonce.results.saving import said_of_damage
 from fitonce.results.summary import versions
 
 _READABLE = {results.FORMAT: results.READABLE, saving.FORMAT: (saving.VERSION,)}

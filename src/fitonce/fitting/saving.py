@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from fitonce.core.writing import check_free
 from fitonce.fitting.encoding import NotPlainError, encoded
-from fitonce.results.saving import pack_array, write_document
+from fitonce.results.packing import pack_array
+from fitonce.results.saving import write_document
 from fitonce.results.summary import versions
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ with a leading fold axis: thetas (F, D), weights (F, P).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from fitonce.core.deferred import jax
 from fitonce.core.parallel import Parallel
 from fitonce.core.parameters import ParameterSpace
 from fitonce.data.sequences import Collection
+from fitonce.objectives.label_records import HeldoutTags, LabelEvidence
 from fitonce.objectives.schemes import Increments, Scheme, Structures
 
 CLUSTERS = 32  # parts of a graph that count as one observation each
@@ -93,20 +94,6 @@ class Traits:
     def exact_hessians(self) -> bool:
         """Whether Hessians of folds are those of `hessians`, not differences of gradients."""
         return self.closed_form_hessian or self.tangents_pay
-
-
-class LabelEvidence(NamedTuple):
-    """Each label given all others.
-
-    Attributes:
-        log_probabilities: (n,) log p(z_t | all other labels, x).
-        slopes: (n, D) their derivatives by theta.
-        alternatives: (n, K) p(z_t = k | all other labels, x).
-    """
-
-    log_probabilities: np.ndarray
-    slopes: np.ndarray
-    alternatives: np.ndarray
 
 
 class Objective(ABC):
@@ -315,6 +302,16 @@ class Objective(ABC):
     def sequence_evidence(self, theta: np.ndarray, sequences: np.ndarray) -> ValuesAndSlopes:
         """-log p(labels of a sequence | x) (n,), and slopes (n, D)."""
         raise self._lacks("labels to judge")
+
+    def heldout_tags(
+        self,
+        theta_of: Callable[[int], np.ndarray],
+        dropped: Sequence[np.ndarray],
+        scored: Sequence[np.ndarray],
+    ) -> HeldoutTags:
+        """What folds, at `theta_of(fold)`, predict for the tokens, or all tokens of the sequences, that
+        they score."""
+        raise self._lacks("labels to predict")
 
     def m_step(
         self, theta: np.ndarray, weights: np.ndarray | None = None

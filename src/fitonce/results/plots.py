@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,24 @@ def along_sites(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any 
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     ax.margins(y=0.12)
+    return ax
+
+
+def confusion(shares: np.ndarray, counts: np.ndarray, tags: Sequence[str], ax: Any = None) -> Any:
+    """A map of the shares (K, K) of given tags (down) that are predicted as others (across), with counts
+    (K, K) in its cells."""
+    places = np.arange(len(tags))
+    ax = ax or new_axes(2.4 + 0.62 * len(tags), 1.8 + 0.42 * len(tags))
+    ax.imshow(np.sqrt(shares), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    for row, column in np.argwhere(counts) if len(tags) <= _MOST_NUMBERS else ():
+        colour = "white" if shares[row, column] > 0.4 else "black"
+        said = f"{counts[row, column]:,}"
+        ax.text(column, row, said, ha="center", va="center", fontsize=8, color=colour)
+    ax.set_xticks(places, tags, rotation=45, ha="right", rotation_mode="anchor", fontsize=8)
+    ax.set_yticks(places, tags, fontsize=8)
+    ax.set_xlabel("predicted without it")
+    ax.set_ylabel("given label")
+    ax.tick_params(length=0)
     return ax
 
 

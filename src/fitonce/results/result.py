@@ -16,6 +16,10 @@ from fitonce.core.parameters import Params
 from fitonce.core.wording import counted
 from fitonce.core.writing import check_free, write_text
 from fitonce.results import exports, plots, saving
+from fitonce.results.labels.confusion import Confusion, confusion
+from fitonce.results.labels.heldout import HeldoutLabels
+from fitonce.results.labels.scores import LabelScores, label_scores
+from fitonce.results.labels.suspects import Suspects, suspects
 from fitonce.results.printed import lines_of
 from fitonce.results.standard_errors import FEW, Spread
 from fitonce.results.summary import FitSummary, Fitted
@@ -76,6 +80,7 @@ class CVResult:
         better_theta: (D,) free parameters of an optimum of all data that is better than the fit, where
             folds led to one; see `better`.
         left: parameters of folds that left zeros of the fit, by number; their theta is nan.
+        labels: of a model of labels, what was predicted for those left out; see `heldout_labels`.
     """
 
     estimate: float
@@ -103,6 +108,7 @@ class CVResult:
     n_scored: int = 0
     better_theta: np.ndarray | None = field(default=None, repr=False)
     left: Mapping[int, Params] = field(default_factory=dict, repr=False)
+    labels: HeldoutLabels | None = field(default=None, repr=False)
 
     @property
     def summary(self) -> FitSummary:
@@ -212,6 +218,37 @@ class CVResult:
                 *(table[name].to_numpy() for name in ("sequence", "time", "site"))
             )
         return table
+
+    def heldout_labels(self) -> pd.DataFrame:
+        """What was predicted for every held-out token of a model of labels: `fold`, `sequence`, `time`,
+        `site`, `word`; `label`, as given ("" where it is not known); `predicted`, the tag at the fold's
+        parameters (of whole sequences the most probable path, else the most probable tag given the kept
+        labels), and `control`, that at the full fit's; `chance` and `predicted_chance`, the
+        probabilities of `label` and `predicted` at the fold's parameters; `loss`, -log `chance`.
+        Folds that are not ok are left out."""
+        return self._labels("heldout_labels").table()
+
+    def label_scores(self) -> LabelScores:
+        """Accuracy, and precision, recall and F1 of every tag and of entities (as seqeval counts them)
+        on held-out labels, each with a standard error that takes sequences as the unit, beside the same
+        at the full fit's parameters."""
+        return label_scores(self._labels("label_scores"), self.left_out)
+
+    def confusion(self) -> Confusion:
+        """Which tags are taken for which, among held-out labels."""
+        return confusion(self._labels("confusion"), self.left_out)
+
+    def suspects(self, n: int = 25) -> Suspects:
+        """The `n` held-out tokens whose given label is least probable without it, of those for which
+        another tag was predicted, by sentence."""
+        return suspects(self._labels("suspects"), self.left_out, n)
+
+    def _labels(self, what: str) -> HeldoutLabels:
+        if self.labels is None:
+            raise ValueError(
+                f"{what} is for models of labels, such as LinearChainCRF, got {self.summary.model}"
+            )
+        return self.labels
 
     def to_arviz(self) -> Any:
         """The result as `ELPDData` of the ArviZ that is installed (0.x or 1.x), for `az.compare` and

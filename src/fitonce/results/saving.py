@@ -5,7 +5,6 @@ Columns of tables are typed arrays, compressed, in base64; the rest is readable 
 
 from __future__ import annotations
 
-import base64
 import binascii
 import hashlib
 import json
@@ -22,91 +21,19 @@ import pandas as pd
 from fitonce.core.status import Outcome, Status
 from fitonce.core.writing import write_text
 from fitonce.data.places import Names
+from fitonce.results.labels.heldout import pack_labels, to_labels
+from fitonce.results.packing import (
+    pack_array,
+    pack_number,
+    pack_table,
+    pack_words,
+    to_array,
+    to_number,
+    to_table,
+    to_word,
+    to_words,
+)
 from fitonce.results.summary import FitSummary, versions
-
-_MOST_BYTES = 2**31  # of one array; a header that claims more is rejected
-
-
-def pack_number(value: float) -> float | None:
-    """The number for JSON, which has no nan: None."""
-    value = float(value)
-    return value if np.isfinite(value) else None
-
-
-def to_number(value: Any) -> float:
-    """Inverse of `pack_number`."""
-    if value is None:
-        return float("nan")
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"expected a number, got {value!r}"[:80])
-    return float(value)
-
-
-def to_word(value: Any) -> str:
-    """The value if it is a string."""
-    if not isinstance(value, str):
-        raise ValueError(f"expected a string, got {value!r}"[:80])
-    return value
-
-
-def pack_table(table: pd.DataFrame) -> dict[str, Any]:
-    """Numeric columns as arrays, others as lists of strings."""
-    return {
-        str(name): pack_array(column.to_numpy()) if column.dtype.kind in "biuf" else [*map(str, column)]
-        for name, column in table.items()
-    }
-
-
-def to_table(found: dict[str, Any]) -> pd.DataFrame:
-    """Inverse of `pack_table`."""
-    columns = {
-        name: [to_word(word) for word in column] if isinstance(column, list) else to_array(column)
-        for name, column in found.items()
-    }
-    if len({len(column) for column in columns.values()}) > 1:
-        raise ValueError("columns of a table differ in length")
-    return pd.DataFrame(columns)
-
-
-def pack_array(values: np.ndarray) -> dict[str, Any]:
-    """Little-endian, compressed, in base64."""
-    values = np.ascontiguousarray(values)
-    values = values.astype(values.dtype.newbyteorder("<"))
-    header = {"dtype": values.dtype.str, "shape": list(values.shape)}
-    return {**header, "zlib": _compressed(values.tobytes())}
-
-
-def _compressed(content: bytes) -> str:
-    return base64.b64encode(zlib.compress(content, 6)).decode("ascii")
-
-
-def pack_words(words: Sequence[str]) -> str:
-    """Many strings in little space: JSON, compressed, in base64."""
-    return _compressed(json.dumps(list(words)).encode("utf-8"))
-
-
-def to_words(found: Any) -> tuple[str, ...]:
-    """Inverse of `pack_words`."""
-    packed = base64.b64decode(to_word(found), validate=True)
-    unpacked = zlib.decompressobj().decompress(packed, _MOST_BYTES)
-    return tuple(to_word(word) for word in json.loads(unpacked.decode("utf-8")))
-
-
-def to_array(found: dict[str, Any]) -> np.ndarray:
-    """Inverse of `pack_array`."""
-    dtype = np.dtype(to_word(found["dtype"]))
-    if dtype.kind not in "biuf" or not dtype.isnative:
-        raise ValueError(f"expected an array of numbers, got {dtype}")
-    shape = [int(size) for size in found["shape"]]
-    size = int(np.prod(shape, dtype=object)) * dtype.itemsize
-    if min(shape, default=0) < 0 or size > _MOST_BYTES:
-        raise ValueError(f"an array claims the shape {tuple(shape)}")
-    packed = base64.b64decode(to_word(found["zlib"]), validate=True)
-    unpacked = zlib.decompressobj().decompress(packed, size + 1)
-    if len(unpacked) != size:
-        raise ValueError(f"an array of shape {tuple(shape)} is incomplete")
-    return np.frombuffer(unpacked, dtype).reshape(shape).copy()
-
 
 FORMAT, VERSION = "fitonce result", 4
 READABLE = (2, 3, 4)
@@ -154,6 +81,7 @@ def write_result(
         "theta": pack_array(result.theta),
         "better_theta": None if result.better_theta is None else pack_array(result.better_theta),
         "fit": _of_summary(result.summary),
+        "labels": pack_labels(result.labels),
     }
     return write_document(document, path, force)
 
@@ -254,13 +182,15 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
     better = None if document["better_theta"] is None else to_array(document["better_theta"])
     if better is not None and better.shape != theta.shape[1:]:
         raise ValueError(f"better_theta has shape {better.shape} for {theta.shape[1]} parameters")
+    summary = _to_summary(document["fit"])
     return {
         **plain,
         "folds": folds,
         "pointwise": pointwise,
         "theta": theta,
         "better_theta": better,
-        "fit": _to_summary(document["fit"]),
+        "fit": summary,
+        "labels": to_labels(document.get("labels"), summary.lengths),
         "about": dict(document["about"]),
     }
 

@@ -178,10 +178,14 @@ class Buckets:
             arrays = (jax.device_put(thetas[some]), places, known, padded)
             yield some, np.asarray(programs.log_marginals(self.program, *arrays))
 
-    def best_paths(self, theta: np.ndarray) -> list[np.ndarray | None]:
-        """The most probable states of every sequence; None where no path is possible."""
-        found: list[np.ndarray | None] = [None] * len(self.place)
-        for some, _, padded, places in self._chunks(np.arange(len(found))):
+    def best_paths(
+        self, theta: np.ndarray, sequences: np.ndarray | None = None
+    ) -> list[np.ndarray | None]:
+        """The most probable states of sequences (R,), by default of all; None where no path is
+        possible."""
+        chosen = np.arange(len(self.place)) if sequences is None else sequences
+        found: list[np.ndarray | None] = [None] * len(chosen)
+        for some, _, padded, places in self._chunks(chosen):
             thetas = jax.device_put(np.tile(theta, (len(some), 1)))
             paths, totals = map(np.asarray, programs.best_paths(self.program, thetas, places, padded))
             lengths = np.asarray(padded.lengths)[np.asarray(places)]

@@ -202,9 +202,12 @@ class NativeChains:
             rows = np.arange(some.start, some.stop)
             yield rows, log_marginals(chains)[chains.starts[:-1, None] + places]
 
-    def best_paths(self, theta: np.ndarray) -> list[np.ndarray | None]:
-        """The most probable states of every sequence; None where no path is possible."""
-        chains = self.chains(theta)
+    def best_paths(
+        self, theta: np.ndarray, sequences: np.ndarray | None = None
+    ) -> list[np.ndarray | None]:
+        """The most probable states of sequences (R,), by default of all; None where no path is
+        possible."""
+        chains = self.chains(theta, sequences)
         unary, starts = chains.unary, chains.starts
         path, steps = np.empty(len(unary), np.int64), np.arange(len(unary))
         first = np.zeros((1, unary.shape[1]))

@@ -9,7 +9,7 @@ changes the terms of a few sequences.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,14 +26,14 @@ from fitonce.models.crf import LinearChainCRF
 from fitonce.objectives import priors
 from fitonce.objectives.base import (
     CLUSTERS,
-    LabelEvidence,
     LinearMap,
     Objective,
     Program,
     Traits,
     ValuesAndSlopes,
 )
-from fitonce.objectives.labels import changes, conditionals, losses, predictions
+from fitonce.objectives.label_records import HeldoutTags, LabelEvidence
+from fitonce.objectives.labels import changes, conditionals, heldout, losses, predictions
 from fitonce.objectives.labels.changes import Changes, evaluate, summed
 from fitonce.objectives.labels.layout import LabelLayout, label_layout
 from fitonce.objectives.labels.native import NativeChains
@@ -291,6 +291,17 @@ class LabelObjective(Objective):
     def decode(self, theta: np.ndarray) -> list[list[str]]:
         """The jointly most probable tags of each sequence; known labels are not used."""
         return predictions.decode(self.layout, theta)
+
+    @in_float64
+    def heldout_tags(
+        self,
+        theta_of: Callable[[int], np.ndarray],
+        dropped: Sequence[np.ndarray],
+        scored: Sequence[np.ndarray],
+    ) -> HeldoutTags:
+        if self._whole:
+            return heldout.of_sequences(self.layout, theta_of, scored)
+        return heldout.of_labels(self.layout, theta_of, dropped, scored)
 
     # --- prediction and losses ---------------------------------------------------------------------
 

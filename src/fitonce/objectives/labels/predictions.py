@@ -77,7 +77,7 @@ def state_probabilities(layout: LabelLayout, theta: np.ndarray) -> np.ndarray:
             start, length = data.offsets[sequence], data.lengths[sequence]
             found[start : start + length] = np.exp(log_shares[:length])
             if not found[start].sum() > 0:
-                raise _impossible(data, int(sequence))
+                raise impossible(data, int(sequence))
     return found
 
 
@@ -86,11 +86,12 @@ def decode(layout: LabelLayout, theta: np.ndarray) -> list[list[str]]:
     tags, found = np.array(layout.data.tags), []
     for number, path in enumerate(layout.chains.best_paths(theta)):
         if path is None:
-            raise _impossible(layout.data, number)
+            raise impossible(layout.data, number)
         found.append(tags[path].tolist())
     return found
 
 
-def _impossible(data: Labelled, sequence: int) -> ValueError:
+def impossible(data: Labelled, sequence: int) -> ValueError:
+    """What to raise where no tags are allowed for a sequence."""
     length = counted(int(data.lengths[sequence]), "token")
     return ValueError(f"sequence {sequence} ({length}) has no tags that support= allows")

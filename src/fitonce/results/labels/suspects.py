@@ -1,0 +1,99 @@
+"""Labels that look wrong: a model that has not seen them finds them improbable."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from fitonce.core.numerics import is_count
+from fitonce.core.wording import counted
+from fitonce.results.labels.heldout import HeldoutLabels
+
+_AROUND = 6  # words on either side that are shown
+
+
+def in_sentence(words: Sequence[str], marked: Collection[int]) -> str:
+    """A sentence around the `marked` tokens, which are in brackets."""
+    begin, end = max(min(marked) - _AROUND, 0), max(marked) + _AROUND + 1
+    shown = [f"[{word}]" if k in marked else word for k, word in enumerate(words)][begin:end]
+    return ("... " if begin else "") + " ".join(shown) + (" ..." if end < len(words) else "")
+
+
+@dataclass(frozen=True, eq=False)
+class Suspects:
+    """Held-out tokens whose given label is least probable, of those for which another tag was predicted.
+
+    Attributes:
+        table: one row per token, the least probable label first: `sequence`, `time`, `site`, `fold`,
+            `word`, `label`, `chance` (its probability without the fold's data), `rather` (the tag that
+            was predicted), `rather_chance`, `loss` (-log `chance`, in nats) and `sentence`, the words
+            around it.
+        n_labels: how many labels were held out.
+        n_disagree: for how many of them another tag was predicted.
+        left_out: description of the folds.
+    """
+
+    table: pd.DataFrame
+    n_labels: int
+    n_disagree: int
+    left_out: str
+    _sentences: dict[int, list[str]] = field(repr=False)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The table."""
+        return self.table.copy()
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"The {len(self.table)} most suspicious of {counted(self.n_labels, 'held-out label')} "
+            f"({self.n_disagree:,} were predicted otherwise), by sentence:"
+        ]
+        for place, number in enumerate(self.table["sequence"].unique(), 1):
+            rows = self.table[self.table["sequence"] == number].sort_values("time")
+            words = self._sentences[int(number)]
+            text = in_sentence(words, set(rows["time"]))
+            lines.append(f"{place:>3}. sequence {number}: {text}")
+            lines += [
+                f"     [{words[row['time']]}] labelled {row['label']} ({_percent(row['chance'])}); "
+                f"without it the model says {row['rather']} ({_percent(row['rather_chance'])})"
+                for row in rows.to_dict("records")
+            ]
+        return "\n".join(lines)
+
+
+def _percent(chance: float) -> str:
+    """ "0.3 %", "41 %"; never 0 or 100."""
+    if chance < 1e-3:
+        return f"{chance:.0e}"
+    if chance > 0.999:
+        return "> 99.9 %"
+    return f"{100 * chance:.{1 if chance < 0.1 or chance > 0.99 else 0}f} %"
+
+
+def suspects(found: HeldoutLabels, left_out: str, n: int) -> Suspects:
+    """The `n` most suspicious, each token once (where several folds score it, the worst)."""
+    if not is_count(n):
+        raise ValueError(f"n must be an integer of at least 1, got {n!r}")
+    rows = found.table()
+    rows = rows[rows["label"] != ""]
+    other = rows[rows["label"] != rows["predicted"]]
+    ranked = other.sort_values("loss", ascending=False, kind="stable").drop_duplicates("site")
+    chosen = ranked.head(int(n)).rename(
+        columns={"predicted": "rather", "predicted_chance": "rather_chance"}
+    )
+    sentences = {int(k): found.words_of(int(k)) for k in chosen["sequence"].unique()}
+    where = zip(chosen["sequence"], chosen["time"], strict=True)
+    chosen = chosen.assign(sentence=[in_sentence(sentences[int(k)], {int(t)}) for k, t in where])
+    order = [
+        "sequence", "time", "site", "fold", "word", "label", "chance", "rather", "rather_chance", "loss",
+        "sentence",
+    ]  # fmt: skip
+    table = chosen[order].reset_index(drop=True)
+    n_labels = int(np.unique(rows["site"]).size)
+    return Suspects(table, n_labels, int(other["site"].nunique()), left_out, sentences)
