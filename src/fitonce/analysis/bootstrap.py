@@ -68,10 +68,16 @@ class Bootstrap:
     damping: float
     fit: Fit = field(repr=False)
 
+    def _level(self) -> str:
+        """ "good", "fair" or "bad": how near draws are to their own optima."""
+        if np.isnan(self.left):
+            return "good"
+        return "good" if self.left < _GOOD else "fair" if self.left < _FAIR else "bad"
+
     def _trust(self) -> str:
         if np.isnan(self.left):
             return "trust: every draw is a certified refit"
-        word = "good" if self.left < _GOOD else "fair" if self.left < _FAIR else "bad"
+        word = self._level()
         advice = "" if word == "good" else "; use method='newton' or 'exact', or check="
         return (
             f"trust: {word}; the distance of draws from their own optima is {100 * self.left:.2g} % of "
@@ -81,6 +87,11 @@ class Bootstrap:
     def to_dataframe(self) -> pd.DataFrame:
         """The table."""
         return self.table.copy()
+
+    def _repr_html_(self) -> str:
+        from fitonce.results.notebook.fits import of_bootstrap  # only notebooks need it
+
+        return of_bootstrap(self, self._level(), self._trust())
 
     def __repr__(self) -> str:
         how = f"blocks of {self.block}" if self.block else self.kind

@@ -71,6 +71,11 @@ class Influence:
             raise ValueError(f"by must be one of {allowed}, got {by!r}")
         return self.table[by]
 
+    def _repr_html_(self) -> str:
+        from fitonce.results.notebook.fits import of_influence  # only notebooks need it
+
+        return of_influence(self)
+
     def __repr__(self) -> str:
         shown = self.top(5)
         several = self.table["sequence"].iloc[-1] > 0

@@ -91,6 +91,11 @@ class LabelAudit:
         sites, values = self.tokens["site"].to_numpy(), self.tokens[by].to_numpy()
         return plots.along_sites(sites, values, "token", by, ax)
 
+    def _repr_html_(self) -> str:
+        from fitonce.results.notebook.fits import of_audit  # only notebooks need it
+
+        return of_audit(self)
+
     def __repr__(self) -> str:
         columns = ["sequence", "time", "word", "label", "rather", "chance", "loss", "displacement"]
         labels, where = counted(len(self.tokens), "label"), counted(len(self.sequences), "sequence")

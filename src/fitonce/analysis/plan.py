@@ -88,6 +88,11 @@ class Plan:
             raise AttributeError("only a model on a graph has a junction tree")
         return self.tree
 
+    def _repr_html_(self) -> str:
+        from fitonce.results.notebook.fits import of_plan  # only notebooks need it
+
+        return of_plan(self, [self._allows(row) for row in self.rows])
+
     def __repr__(self) -> str:
         lines = [] if self.tree is None else [str(self.tree)]
         if self.parameters is not None:

@@ -155,6 +155,11 @@ class Selection:
         ax.legend(fontsize=8, labelspacing=0.9)
         return ax
 
+    def _repr_html_(self) -> str:
+        from fitonce.results.notebook.scores import of_selection  # only notebooks need it
+
+        return of_selection(self)
+
     def __repr__(self) -> str:
         text = self.table.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
         lines = [f"Selection on {self.comparison.left_out}", text, self.sentence]

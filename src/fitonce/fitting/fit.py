@@ -233,6 +233,9 @@ class Fit:
     def __repr__(self) -> str:
         return summarise.text_of(self)
 
+    def _repr_html_(self) -> str:
+        return hidden.html_of(self)
+
 
 @limits_memory
 @in_float64

@@ -81,6 +81,11 @@ class Optima:
             text += f"; {others}, the next {self.values[1] - self.values[0]:.2g} nats above"
         return f"{text}; chance of a new one at another start about {100 * self.unseen:.0f} %"
 
+    def _repr_html_(self) -> str:
+        from fitonce.results.notebook.fits import of_optima  # only notebooks need it
+
+        return of_optima(self)
+
     def __repr__(self) -> str:
         return f"Optima: {self.sentence}\n{self.to_dataframe().to_string()}"
 

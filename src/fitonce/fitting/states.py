@@ -9,6 +9,7 @@ import pandas as pd
 
 from fitonce.fitting.relabelling import state_columns, states_of
 from fitonce.models.hmm import HMM
+from fitonce.models.potts import PottsMixture
 from fitonce.results import plots
 
 if TYPE_CHECKING:
@@ -50,3 +51,14 @@ def plot_transitions(fit: Fit, ax: Any) -> Any:
         raise ValueError(f"plot_transitions needs an HMM, got {type(fit.model).__name__}")
     table = state_table(fit)
     return plots.transitions(moves, table["share"].to_numpy(), table["dwell"].to_numpy(), ax)
+
+
+def html_of(fit: Fit) -> str:
+    """A fit as notebooks show it: its hidden states, or its parameters where there are none."""
+    from fitonce.results.notebook.fits import of_fit  # only notebooks need it
+
+    if isinstance(fit.model, HMM):
+        return of_fit(fit, state_table(fit), fit.objective.transition(fit.theta))
+    if isinstance(fit.model, PottsMixture):
+        return of_fit(fit, state_table(fit), classes=np.asarray(fit.posterior()).argmax(1))
+    return of_fit(fit)

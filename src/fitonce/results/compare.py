@@ -94,6 +94,11 @@ class Comparison:
         ax.legend(fontsize=8, loc="best")
         return ax
 
+    def _repr_html_(self) -> str:
+        from fitonce.results.notebook.scores import of_comparison  # only notebooks need it
+
+        return of_comparison(self)
+
     def __repr__(self) -> str:
         shown = self.table[_SHOWN].dropna(axis="columns", how="all")
         if self.table["note"].any():

@@ -107,6 +107,11 @@ class Forecast:
             return before.to_timestamp(), self.index.to_timestamp()
         return before, self.index
 
+    def _repr_html_(self) -> str:
+        from fitonce.results.notebook.scores import of_forecast  # only notebooks need it
+
+        return of_forecast(self)
+
     def __repr__(self) -> str:
         shown = self.to_dataframe().round(4).head(10).to_string(index=self.index is not None)
         more = "" if len(self.mean) * len(self.channels) <= 10 else "\n..."

@@ -26,7 +26,7 @@ def lines_of(cv: CVResult) -> list[str]:
         *([f"            {cv.about_se}"] if cv.about_se else []),
         f"  control   {cv.control:.4f}            same folds, parameters not adjusted",
         f"  method    {cv.method}, scheme {cv.scheme}{damped}{_rungs(cv)}",
-        f"  trust     {_trust(cv)}",
+        f"  trust     {trust(cv)}",
         *([f"            {cv.about_optima}"] if cv.about_optima else []),
     ]
     if cv.better_theta is not None:
@@ -63,7 +63,8 @@ def _rungs(cv: CVResult) -> str:
     return "; folds by rung: " + ", ".join(named)
 
 
-def _trust(cv: CVResult) -> str:
+def trust(cv: CVResult) -> str:
+    """The error of the estimate and the verdicts of its folds, in words."""
     verdicts = cv.folds.loc[cv.folds["verdict"] != "unchecked", "verdict"]
     if verdicts.empty and cv.damping:
         return "not checked: steps with a damped H are too short to estimate the error"

@@ -339,6 +339,11 @@ class CVResult:
     def __repr__(self) -> str:
         return "\n".join(lines_of(self))
 
+    def _repr_html_(self) -> str:
+        from fitonce.results.notebook.scores import of_result  # only notebooks need it
+
+        return of_result(self)
+
 
 def load_result(path: str | os.PathLike[str]) -> CVResult:
     """Read a saved result. Its `fit` is a summary, so there is `theta` but no `params`."""
