@@ -13,6 +13,7 @@ from pathlib import Path
 import cloudpickle
 import jax
 import jax.numpy as jnp
+import joblib
 import numpy as np
 import pytest
 
@@ -60,6 +61,8 @@ def test_an_unknown_backend_is_refused():
         (None, None),
         (1, None),
         (3, Workers(3)),
+        (10**5, Workers(4)),
+        (Workers(7), Workers(7)),
         (np.int64(2), Workers(2)),
         ("devices", "devices"),
         ("loky", Workers()),
@@ -67,7 +70,8 @@ def test_an_unknown_backend_is_refused():
         (Workers(1), Workers(1)),
     ],
 )
-def test_an_argument_says_where_work_runs(given, found):
+def test_an_argument_says_where_work_runs(monkeypatch, given, found):
+    monkeypatch.setattr(parallel, "cores", lambda: 4)
     assert resolve_parallel(given) == found
 
 
@@ -208,6 +212,62 @@ def test_a_cluster_needs_a_client(fit):
         list(Workers(2, "dask").run(add, [(1, 2)]))
     with pytest.raises(ValueError, match="needs a client"):
         fo.cross_validate(fit, folds_of(fit, "sites"), method="onestep", parallel="dask")
+
+
+def test_there_are_never_more_workers_than_tasks(monkeypatch):
+    asked = []
+
+    class Counted(joblib.Parallel):
+        def __init__(self, **how):
+            super().__init__(**how)
+            asked.append(self.n_jobs)
+
+    monkeypatch.setattr(joblib, "Parallel", Counted)
+    assert list(Workers(10**5).run(add, [(1, 2)])) == [3]
+    assert asked == [1]
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="needs the dask extra")
+    monkeypatch.setattr(parallel, "PATIENCE", 0.6)
+    monkeypatch.setattr(parallel, "_LOOK", 0.2)
+    one = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    )
+    with one as cluster, distributed.Client(cluster) as client:
+        yield cluster, client
+
+
+def wait_a_little(n):
+    time.sleep(0.05)
+    return n
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_without_workers_is_not_waited_for(cluster):
+    results = Workers(2, "dask").run(wait_a_little, [(n,) for n in range(40)])
+    assert next(results) == 0
+    cluster[0].scale(0)
+    with pytest.raises(RuntimeError, match="the Dask cluster has had no worker for 1 s; start some"):
+        list(results)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("what", [0, 1])  # the scheduler, or the client
+def test_a_cluster_that_is_gone_is_one_error(cluster, what):
+    results = Workers(2, "dask").run(wait_a_little, [(n,) for n in range(40)])
+    assert next(results) == 0
+    cluster[what].close()
+    with pytest.raises(RuntimeError, match="the Dask cluster is gone; with journal= what was computed"):
+        list(results)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_keeps_the_order_and_the_errors_of_tasks(cluster):
+    assert list(Workers(2, "dask").run(add, [(n, 1) for n in range(9)])) == list(range(1, 10))
+    with pytest.raises(ArithmeticError, match="task 7 is wrong"):
+        list(Workers(2, "dask").run(complain, [(7,)]))
 
 
 def kill_after_a_result(folder, pid):

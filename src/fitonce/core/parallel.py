@@ -4,9 +4,9 @@ One argument chooses, `parallel=`:
 
 * None: threads of this process, on one device;
 * "devices": all devices that JAX sees; folds or sequences are sharded over them;
-* a number of worker processes, or `Workers(n, backend)`: joblib with the backend "loky" (processes of
-  this machine) or "dask" (the cluster of the current `dask.distributed` client); the name of a backend
-  alone means two workers.
+* a number of worker processes, of which there are never more than cores, or `Workers(n, backend)`: the
+  backend "loky" (processes of this machine, by joblib) or "dask" (the cluster of the current
+  `dask.distributed` client); the name of a backend alone means two workers.
 
 If a worker dies, its tasks are retried; earlier results are kept.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -28,6 +29,9 @@ from fitonce.core.wording import counted
 
 BACKENDS = ("loky", "dask")
 _MOST_DEATHS = 3  # in a row without a result: more, and the task itself kills its worker
+PATIENCE = 60.0  # seconds that a cluster may be without a worker
+_GONE = "the Dask cluster is gone; with journal= what was computed is found by the same call"
+_LOOK = 2.0  # seconds between looks at whether it has one
 
 
 def cores() -> int:
@@ -76,14 +80,16 @@ class Workers:
 
     def _stream(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         import cloudpickle
+
+        packed = ((cloudpickle.dumps((work, task)), deferred.loaded()) for task in tasks)
+        if self.backend == "dask":
+            yield from _on_cluster(packed, self.n)
+            return
         from joblib import Parallel, delayed, parallel_config
 
-        if self.backend == "dask":
-            _require_client()
-        with parallel_config(backend=self.backend, n_jobs=self.n):
+        with parallel_config(backend=self.backend, n_jobs=min(self.n, len(tasks))):
             yield from Parallel(return_as="generator", batch_size=1)(
-                delayed(_run_packed)(cloudpickle.dumps((work, task)), deferred.loaded())
-                for task in tasks
+                delayed(_run_packed)(*each) for each in packed
             )
 
 
@@ -96,17 +102,64 @@ def _run_packed(packed: bytes, has_jax: bool) -> Any:
     return work(*task)
 
 
-def _require_client() -> None:
+def _client() -> Any:
     try:
         from distributed import default_client
     except ImportError:
         raise ValueError("backend='dask' needs dask.distributed: pip install 'fitonce[dask]'") from None
     try:
-        default_client()
+        return default_client()
     except ValueError:
         raise ValueError(
             "backend='dask' needs a client: make one with dask.distributed.Client(...) first"
         ) from None
+
+
+def _on_cluster(packed: Iterator[tuple[Any, ...]], least: int) -> Iterator[Any]:
+    """Results of `_run_packed` in order, twice as many tasks sent ahead as the cluster runs at once."""
+    client, waiting = _client(), deque[Any]()
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+
+    try:
+        ahead = 2 * max(least, sum(client.nthreads().values()))
+        for each in packed:
+            waiting.append(client.submit(_run_packed, *each, pure=False))
+            if len(waiting) >= ahead:
+                yield _awaited(client, waiting.popleft())
+        while waiting:
+            yield _awaited(client, waiting.popleft())
+    except KilledWorker as error:
+        raise RuntimeError(
+            "a task ended every worker of the Dask cluster that it was given to, perhaps out of memory; "
+            "use a smaller chunk="
+        ) from error
+    except (CancelledError, CommClosedError) as error:
+        raise RuntimeError(f"{_GONE}: {error or type(error).__name__}") from error
+    finally:
+        for future in waiting:
+            future.release()
+
+
+def _awaited(client: Any, future: Any) -> Any:
+    """The result of a task, unless the cluster has no worker for too long."""
+    alone = 0.0
+    while True:
+        try:
+            return future.result(timeout=_LOOK)
+        except TimeoutError:
+            if future.done():  # the task itself timed out
+                raise
+        if client.status != "running":
+            raise RuntimeError(f"{_GONE}: its scheduler does not answer")
+        alone = 0.0 if client.nthreads() else alone + _LOOK
+        if alone >= PATIENCE:
+            raise RuntimeError(
+                f"the Dask cluster has had no worker for {alone:.0f} s; start some, and call again "
+                "(with journal= what was computed is found)"
+            )
 
 
 Parallel = Workers | Literal["devices"] | None
@@ -131,7 +184,8 @@ def _resolved(parallel: Any) -> Parallel:
         if parallel in BACKENDS:
             return Workers(backend=parallel)  # type: ignore[arg-type]
     elif is_count(parallel):
-        return Workers(int(parallel)) if parallel > 1 else None
+        number = min(int(parallel), cores())  # more only where Workers says so
+        return Workers(number) if number > 1 else None
     raise ValueError(
         "parallel must be None, 'devices', 'loky', 'dask', a number of worker processes or "
         f"fo.Workers(...), got {parallel!r}"
