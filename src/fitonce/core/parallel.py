@@ -121,7 +121,7 @@ def _on_cluster(packed: Iterator[tuple[Any, ...]], least: int) -> Iterator[Any]:
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     try:
         ahead = 2 * max(least, sum(client.nthreads().values()))
