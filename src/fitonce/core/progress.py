@@ -1,4 +1,4 @@
-"""Progress bars, shown on a terminal unless asked otherwise; lines where a command writes to a pipe."""
+"""Progress: bars on a terminal, one line in a notebook, lines where a command writes to a pipe."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from fitonce.core.progress_lines import stage_in_lines, told_in_lines
+from fitonce.core.progress_notebook import in_notebook, line_of_bar, line_of_stage
 
 _PATIENCE = 1.0  # seconds that a stage may take before it is shown
 
@@ -21,6 +22,10 @@ def stage(what: str, progress: bool | None) -> Iterator[None]:
     """Show what is being done, and for how long, while work of unknown length takes its time."""
     if progress is None and told_in_lines():
         with stage_in_lines(what):
+            yield
+        return
+    if progress is not False and in_notebook():
+        with line_of_stage(what, progress):
             yield
         return
     if not _is_shown(progress):
@@ -53,9 +58,13 @@ def stage(what: str, progress: bool | None) -> Iterator[None]:
 @contextmanager
 def bar(total: int, what: str, progress: bool | None) -> Iterator[Callable[[int], None]]:
     """Yield a function that advances a progress bar by a number of steps. The bar is shown if `progress`
-    is true, or None on a terminal, and is removed at the end."""
+    is true, or None on a terminal or in a notebook, and is removed at the end."""
     if progress is None and told_in_lines():
         with stage_in_lines(what, total) as advance:
+            yield advance
+        return
+    if progress is not False and in_notebook():
+        with line_of_bar(total, what, progress) as advance:
             yield advance
         return
     if not _is_shown(progress):

@@ -82,7 +82,7 @@ def cross_validate(
             between rounds; a Hessian counts as D gradients, a product with one as two. Unfinished folds
             keep their current parameters and the estimated error, and their status says so.
         chunk: how many folds run through the compiled program together; None: by memory.
-        progress: a progress bar; None: only on a terminal.
+        progress: a progress bar; None: on a terminal and in notebooks.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
         residual: whether "ij" and "onestep" also correct for the gradient left by a fit that stopped
             early. The paper does not (False); it makes no difference at a stationary fit.

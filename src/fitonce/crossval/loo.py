@@ -76,7 +76,7 @@ def loo(
             a number: at most so many, the worst first.
         optima: with how many other optima of the fit every point is compared, and how hard those that
             could be in one of them look for the best; 0: not at all.
-        progress: a progress bar; None: only on a terminal.
+        progress: a progress bar; None: on a terminal and in notebooks.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
         memory_limit: what the call may add to the memory of this process, in bytes or as text such as
             "2GB"; None: half of this machine's memory. Parameters of all points are part of the result,

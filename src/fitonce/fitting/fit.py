@@ -277,7 +277,7 @@ def fit(
             stopped early, whose status says how far it is from stationary.
         order_by: number the states by a column of `fit.states()`, such as "rate" or "share", from the
             lowest; see `fit.ordered`. None: as the start had them.
-        progress: a progress bar; None: only on a terminal.
+        progress: a progress bar; None: on a terminal and in notebooks.
         kernel: of a chain: "native", "scan", "tree", or None for the best, see docs/performance.md.
         memory_limit: what the call may add to the memory of this process, in bytes or as text such as
             "2GB"; None: half of this machine's memory. Work is cut into pieces below it. An H of many

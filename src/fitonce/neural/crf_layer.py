@@ -54,7 +54,7 @@ def train_crf_layer(
         epochs, learning_rate, batch: of the training.
         scale: of the Gaussian prior, as in the `LinearChainCRF` to be fitted; None: no prior.
         seed: of the order of batches.
-        progress: a progress bar; None: only on a terminal.
+        progress: a progress bar; None: on a terminal and in notebooks.
 
     Returns: the layer before training and after each epoch.
     """

@@ -56,7 +56,7 @@ def train(
         seed: of the initial parameters, the order of batches and dropout.
         checkpoint: a file, written after each epoch.
         resume: continue from `checkpoint` if it exists; the result is that of an uninterrupted run.
-        progress: a progress bar; None: only on a terminal.
+        progress: a progress bar; None: on a terminal and in notebooks.
     """
     settings = Settings() if settings is None else settings
     for name, data in (("training", training), ("validation", validation)):
