@@ -23,9 +23,9 @@ from typer.testing import CliRunner
 import fitonce as fo
 from fitonce.cli import app
 from fitonce.cli.choices import FoldChoice, ModelChoice, model_options
-from fitonce.cli.errors import stoppable
 from fitonce.cli.request import Request
 from fitonce.cli.select_command import chosen, numbers
+from fitonce.core.interrupts import stoppable
 from fitonce.data import datasets as fetching
 from fitonce.data.edge_files import edges_of
 from fitonce.data.reading import Columns

@@ -1,5 +1,18 @@
 """`python -m fitonce` is `fitonce`."""
 
-from fitonce.cli import app
+from fitonce.core import interrupts
 
-app(prog_name="fitonce")
+
+def main() -> None:
+    """The command line; a Ctrl-C while it is imported is one sentence."""
+    interrupts.listen()
+    from fitonce.cli import app
+
+    try:
+        app(prog_name="fitonce")
+    finally:
+        interrupts.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import typer
 
+from fitonce.core import interrupts
+from fitonce.core.interrupts import STOPPED
+
 _DEBUG = "FITONCE_DEBUG"
-BAD, STOPPED = 2, 130
+BAD = 2
 
 
 def reporting_errors(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -21,6 +22,7 @@ def reporting_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        interrupts.working()
         try:
             return command(*args, **kwargs)
         except (typer.Exit, typer.Abort):
@@ -55,25 +57,3 @@ def sentence_of(error: Exception) -> str:
 def complain(text: str) -> None:
     """Print a message to stderr."""
     typer.echo(f"fitonce: {text}", err=True)
-
-
-@contextmanager
-def stoppable() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C once: finish with the results so far. Twice: stop immediately."""
-    asked: list[int] = []
-
-    def stop(number: int, frame: Any) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
-        complain("stopping after this round with the results so far; Ctrl-C again stops immediately")
-
-    try:
-        before = signal.signal(signal.SIGINT, stop)
-    except ValueError:  # not in the main thread, as when called by a test
-        yield lambda: False
-        return
-    try:
-        yield lambda: bool(asked)
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -13,7 +13,7 @@ import typer
 from fitonce.analysis.influence import influence
 from fitonce.cli import outputs
 from fitonce.cli.display import show_cv, show_influence, show_written
-from fitonce.cli.errors import STOPPED, complain
+from fitonce.cli.errors import complain
 from fitonce.cli.request import Request
 from fitonce.cli.steps import (
     folds_for,
@@ -23,6 +23,7 @@ from fitonce.cli.steps import (
     validated,
     write_outputs,
 )
+from fitonce.core.interrupts import STOPPED
 from fitonce.core.writing import write_figure, write_text
 from fitonce.crossval.loo import loo
 from fitonce.results.result import CVResult

@@ -12,9 +12,10 @@ from fitonce.analysis.select import Selection, modelled_by_all, select
 from fitonce.cli import outputs
 from fitonce.cli.choices import ModelChoice, flag, model_options, named_models
 from fitonce.cli.display import show_models, show_written
-from fitonce.cli.errors import STOPPED, complain, stoppable
+from fitonce.cli.errors import complain
 from fitonce.cli.request import Request
 from fitonce.cli.steps import influence_for_report, write_outputs
+from fitonce.core.interrupts import STOPPED, stoppable
 from fitonce.fitting.fit import Fit
 from fitonce.objectives.family import Option
 

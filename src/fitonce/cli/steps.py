@@ -10,8 +10,9 @@ import pandas as pd
 
 from fitonce.analysis.influence import Influence, influence
 from fitonce.cli.choices import FoldChoice
-from fitonce.cli.errors import complain, stoppable
+from fitonce.cli.errors import complain
 from fitonce.cli.request import Request
+from fitonce.core.interrupts import stoppable
 from fitonce.core.wording import counted
 from fitonce.core.writing import write_figure
 from fitonce.crossval.cross_validate import cross_validate
