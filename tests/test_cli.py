@@ -301,7 +301,7 @@ DATA_OF = {
     "multinomial-hmm": fo.sequences(np.stack([np.arange(40.0) % 3, 5.0 + np.arange(40) % 2], 1)),
 }
 FOUND = {"edges": GRAPH, "exposure": np.full(6, 5.0)}
-OTHER = {"states": 3, "order": 2, "beta": "0.5", "steps_per_day": 12}
+OTHER = {"states": 3, "order": 2, "beta": "0.5", "steps_per_day": 12, "day_concentration": 2.0}
 NAMED = [(family, model) for family in families() for model in family.models if family.name in DATA]
 
 

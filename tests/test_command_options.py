@@ -134,3 +134,22 @@ def test_select_says_that_the_best_is_the_largest_asked_for(walks):
     ]
     done = run("select", walks, *words, "--optima", "0")
     assert "the best, 2 states, has the largest number of states asked for; try more" in done.stdout
+
+
+def test_days_of_the_week_without_counts_need_a_prior(tmp_path):
+    times = pd.date_range("2024-01-01", periods=24 * 28, freq="h")
+    counts = np.random.default_rng(0).poisson(6, len(times))
+    frame = pd.DataFrame({"time": times, "count": counts})[times.day_of_week < 5]
+    frame.to_csv(tmp_path / "weekdays.csv", index=False)
+    words = ["fit", tmp_path / "weekdays.csv", "--model", "event-counts", "--steps-per-day", 24]
+    done = run(*words, "--restarts", "1", "--no-cache")
+    assert done.exit_code == 2
+    assert "on day 5, 6 (of 0 to 6; the first step is on day 0) nothing was observed" in done.stderr
+    done = run(*words, "--restarts", "1", "--no-cache", "--day-concentration", "1.5", "--json")
+    found = json.loads(done.stdout)
+    shares = [row["value"] for row in found["parameters"] if row["name"].startswith("day_share")]
+    assert found["ok"]
+    assert len(shares) == 6  # the last is what these leave
+    # What no count speaks of is left to the prior: the mode of both days is the same.
+    assert shares[5] == pytest.approx(1 - sum(shares), rel=1e-4)
+    assert 0 < shares[5] < min(shares[:5])

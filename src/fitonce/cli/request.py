@@ -56,7 +56,9 @@ class Request:
     )
     columns: Annotated[str | None, o.data("Columns to model, separated by commas")] = None
     time: Annotated[str | None, o.data("Column of times; orders rows, shows gaps")] = None
-    group: Annotated[str | None, o.data("Column that identifies sequences")] = None
+    group: Annotated[str | None, o.data("Column that identifies sequences; day, week: of the time")] = (
+        None
+    )
     missing: Annotated[float | None, o.data("Number that codes missing, such as -1")] = None
     first: Annotated[str | None, o.data("Keep rows from this time on", "--from")] = None
     last: Annotated[str | None, o.data("Keep rows up to this time", "--to")] = None
@@ -161,9 +163,9 @@ class Request:
         loaded = choice.family.load(self.file, columns, {**defaults, **self.options})
         if self.verbose:
             console = Console(highlight=False, markup=False)
-            console.print(f"{self.file.name}: {loaded.text}")
+            console.print(f"{self.file.name}: {loaded.text}", soft_wrap=True)
             for note in loaded.notes:
-                console.print(f"  {note}", style="dim")
+                console.print(f"  {note}", style="dim", soft_wrap=True)
         return loaded
 
     def _check(self, family: Family, covering: bool) -> None:

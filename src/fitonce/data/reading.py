@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted
+from fitonce.data.column_hints import PERIODS, hints, rhythm_hint, with_periods
 from fitonce.data.parts import split_groups
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.data.table_files import read_table
@@ -39,7 +40,8 @@ class Columns:
         modelled: their names; None: all numeric columns without another role.
         time: orders the rows; None: a column of dates if there is one, or of increasing numbers that is
             named like a time unit.
-        group: says which sequence a row belongs to.
+        group: says which sequence a row belongs to; "day" and "week" where no column has this name:
+            those of the time.
         missing: a number that also means missing.
         first, last: keep rows with a time between these.
         gaps: whether to insert the steps that a regular time lacks, as missing.
@@ -90,6 +92,7 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
     table = _without_index(table, columns, notes)
     if table.empty:
         raise ValueError(f"{Path(path).name} must have rows, got none")
+    table = _with_periods(table, columns, notes)
     for name in columns.named:
         if columns.named.count(name) > 1:
             raise ValueError(f"column '{name}' is named twice; it can have only one role")
@@ -109,6 +112,8 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
         steps = counted(sum(inserted), "missing step")
         where = f" (in {len(inserted)} sequences)" if len(inserted) > 1 else ""
         notes.append(f"inserted {steps} to make '{time}' regular{where}")
+        if columns.group is None:
+            notes += rhythm_hint(as_times(table[str(time)], str(time)), sum(inserted))
     parts = {name: part for name, (part, _) in ordered.items() if len(part)}
     if not parts:
         raise ValueError(f"no row has a '{time}' between {columns.first} and {columns.last}")
@@ -120,6 +125,11 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
             "these rows to the file, or use --no-gaps"
         )
     used = _modelled(whole.drop(columns=known), columns, time, notes)
+    if columns.ordered:
+        roles = [*columns.named, time, *used]
+        apart = [str(name) for name in table.columns if name not in roles]
+        unnamed = used if columns.modelled is None else []
+        notes += hints(table, unnamed, apart, columns.group is not None)
     kept = {name: part[used + known] for name, part in parts.items()}
     data = sequences(
         list(kept.values()) if columns.group is None else kept,
@@ -127,6 +137,19 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
         covariates=known or None,
     )
     return Reading(data, whole, list(dict.fromkeys(notes)))
+
+
+def _with_periods(table: pd.DataFrame, columns: Columns, notes: list[str]) -> pd.DataFrame:
+    """The table, with days or weeks to group by if these were asked for and no column is called so."""
+    if columns.group not in PERIODS or columns.group in table.columns:
+        return table
+    time = columns.time or _time_column(table, replace(columns, group=None), [])
+    if time is None or time not in table.columns:
+        raise ValueError(
+            f"'{columns.group}' is not a column, and without a column of times (--time) there is no "
+            f"{columns.group} to group by; columns are {_listed(table.columns)}"
+        )
+    return with_periods(table, columns.group, as_times(table[time], time))
 
 
 def _without_index(table: pd.DataFrame, columns: Columns, notes: list[str]) -> pd.DataFrame:

@@ -55,7 +55,21 @@ class EventEmission(Emission):
                 f"{_LARGEST_COUNT:,}, got {largest:,}; use coarser units or a PoissonHMM"
             )
 
-    def covariates(self, data: Sequences) -> np.ndarray | None:
+    def check_to_fit(self, data: Sequences) -> None:
+        """Under a flat prior nothing says what the share of a day without counts is."""
+        if self.day_concentration > 1:
+            return
+        days = self.covariates(data)[..., 0]
+        absent = [day for day in range(DAYS) if not (data.observed[..., 0] & (days == day)).any()]
+        if absent:
+            raise ValueError(
+                f"event counts have a share for each day of the week, but on day "
+                f"{', '.join(map(str, absent))} (of 0 to 6; the first step is on day {self.first_day}) "
+                "nothing was observed; give day_concentration= (--day-concentration) above 1, such as "
+                "1.1, or use a Poisson HMM"
+            )
+
+    def covariates(self, data: Sequences) -> np.ndarray:
         rows, steps, _ = data.values.shape
         day = (np.arange(steps) // self.steps_per_day + self.first_day) % DAYS
         return np.tile(day[None, :, None], (rows, 1, 1)).astype(float)

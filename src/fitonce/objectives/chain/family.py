@@ -38,7 +38,10 @@ _COMPONENTS = Option(
     "components", int, 2, "Gaussians in each state of a mixture", several="Such as 1..3", least=1
 )
 _DAY = Option("steps_per_day", int, 288, "Steps per day, for event-counts")
-
+_DAYS = Option(
+    "day_concentration", float, 1.0,
+    "Dirichlet prior of the days' shares, for event-counts; above 1 if a day of the week has no data",
+)  # fmt: skip
 
 _MOVES = Option(
     "transition_covariates", str, "", "Columns that transitions depend on, joined by +",
@@ -139,7 +142,8 @@ _MODELS = (
     NamedModel("neural-ar-hmm", "numbers, a small network for each hidden state (--order)",
                lambda o, _: NeuralARHMM(o["states"], o["order"]), (STATES, _ORDER)),
     NamedModel("event-counts", "counts with days of the week and hidden events (--steps-per-day)",
-               lambda o, _: EventCounts(steps_per_day=o["steps_per_day"]), (_DAY,)),
+               lambda o, _: EventCounts(o["steps_per_day"], day_concentration=o["day_concentration"]),
+               (_DAY, _DAYS)),
 )  # fmt: skip
 
 CHAINS = Family(
