@@ -250,11 +250,11 @@ def test_a_model_that_cannot_be_made_is_skipped_in_a_range(tmp_path):
     pd.DataFrame({"y": rng.poisson(np.repeat([2, 8], 8))}).to_csv(tmp_path / "y.csv", index=False)
     pd.DataFrame({"i": range(15), "j": range(1, 16)}).to_csv(tmp_path / "e.csv", index=False)
     words = ["select", tmp_path / "y.csv", "--model", "potts-poisson", "--edges", tmp_path / "e.csv"]
-    done = run(*words, "--states", "1..2", *QUICK, "--method", "ij", "--json")
+    done = run(*words, "--beta", "learned,much", *QUICK, "--method", "ij", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert found["best"] == "2 states"
-    assert list(found["skipped"]) == ["1 state"]
+    assert found["best"] == "beta learned"
+    assert found["skipped"] == {"beta much": "--beta must be a number or 'learned', got 'much'"}
 
 
 def test_ctrl_c_twice_ends_at_once():
