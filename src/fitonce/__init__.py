@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fitonce.core.parallel import Workers
     from fitonce.core.status import Outcome, Status
     from fitonce.crossval.cross_validate import cross_validate
+    from fitonce.crossval.journal_check import check_journal
     from fitonce.crossval.loo import loo
     from fitonce.data import basis, datasets
     from fitonce.data.conll import Tagged, read_conll
@@ -76,6 +77,7 @@ __all__ = [
     "align",
     "basis",
     "bootstrap",
+    "check_journal",
     "compare",
     "cross_validate",
     "curvature",
@@ -136,6 +138,7 @@ _WHERE = {
     "align": "fitonce.fitting.relabelling",
     "basis": "fitonce.data.basis",
     "bootstrap": "fitonce.analysis.bootstrap",
+    "check_journal": "fitonce.crossval.journal_check",
     "compare": "fitonce.results.compare",
     "cross_validate": "fitonce.crossval.cross_validate",
     "curvature": "fitonce.fitting.curvature",

@@ -23,6 +23,7 @@ COMMANDS = {
     "report": "Write the HTML report of a saved result.",
     "demo": "Fit 25 weeks of traffic counts once and cross-validate on 1,000 blocks of time.",
     "models": "List the models that --model accepts, or describe one of them.",
+    "journal": "Check the entries of a journal against their checksums.",
     "reproduce": "Reproduce the paper's tables and figures; needs a checkout of the repository.",
     "data": "Data sets by name.",
 }

@@ -11,6 +11,7 @@ from fitonce.cli import options as o
 from fitonce.cli.demo import demo
 from fitonce.cli.errors import reporting_errors
 from fitonce.cli.fit_commands import run_cv, run_influence, run_loo
+from fitonce.cli.journal_command import journal
 from fitonce.cli.model_commands import models
 from fitonce.cli.other_commands import compare, data_app, report, reproduce
 from fitonce.cli.request import FOLDS, command
@@ -36,6 +37,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "report": report,
     "demo": demo,
     "models": models,
+    "journal": journal,
     "reproduce": reproduce,
 }
 for _name, _command in _FUNCTIONS.items():

@@ -1,0 +1,57 @@
+"""What is in the folder of a journal, which of it is damaged, and the removal of that."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pandas as pd
+
+from fitonce.crossval.journal import DamagedError, drafts, unpacked
+
+WHOLE, DAMAGED, DRAFT, OTHER = "whole", "damaged", "abandoned draft", "not of a journal"
+
+
+def check_journal(folder: str | os.PathLike[str], *, clean: bool = False) -> pd.DataFrame:
+    """Read every entry of a journal and hold it against its checksum.
+
+    Args:
+        folder: that was given as `journal=`.
+        clean: whether to remove damaged entries, and drafts that a run left when it was killed. The next
+            run computes again what they held.
+
+    Returns:
+        One row per file: `size` in bytes, `written` (a time), and `state`: "whole", "damaged",
+        "abandoned draft", or "not of a journal", which is never removed.
+    """
+    named = isinstance(folder, (str, os.PathLike)) and bool(os.fspath(folder))
+    if not (named and Path(folder).is_dir()):
+        raise ValueError(f"folder must be the folder of a journal, got {folder!r}")
+    if not isinstance(clean, bool):
+        raise ValueError(f"clean must be True or False, got {clean!r}")
+    path = Path(folder)
+    abandoned = set(drafts(path))
+    rows = {}
+    for file in sorted(path.iterdir()):
+        state = DRAFT if file in abandoned else _state(file)
+        if state is None:  # another process has just renamed it
+            continue
+        about = file.lstat()
+        written = pd.Timestamp(about.st_mtime, unit="s").floor("s")
+        rows[file.name] = {"size": about.st_size, "written": written, "state": state}
+        if clean and state in (DAMAGED, DRAFT) and not file.is_dir():
+            file.unlink(missing_ok=True)
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=["size", "written", "state"])
+    return table.rename_axis("file")
+
+
+def _state(file: Path) -> str | None:
+    if file.suffix != ".entry":
+        return OTHER
+    try:
+        unpacked(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, DamagedError):
+        return DAMAGED
+    return WHOLE
