@@ -8,6 +8,7 @@ import pytest
 
 import fitonce as fo
 from fitonce.data.graph import partition
+from map_cases import wall
 
 GRID = nx.convert_node_labels_to_integers(nx.grid_2d_graph(7, 9))
 SITES = 63
@@ -82,7 +83,7 @@ def test_missing_sites_are_no_centres():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: fo.folds.regions(GRID), "either hops or percent, got neither"),
+        (lambda: fo.folds.regions(GRID), "either hops, percent or labels, got neither"),
         (lambda: fo.folds.regions(GRID, hops=1, percent=5), "got both"),
         (lambda: fo.folds.regions(GRID, hops=-1), "at least 0, got -1"),
         (lambda: fo.folds.regions(GRID, percent=0), "between 0 and 100"),
@@ -99,3 +100,56 @@ def test_missing_sites_are_no_centres():
 def test_bad_folds(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+# --- regions with a rim -----------------------------------------------------------------------------
+
+
+def test_a_rim_in_hops_is_left_out_and_not_scored():
+    plain = fo.folds.regions(GRID, percent=10, n=8, seed=2)
+    folds = fo.folds.regions(GRID, percent=10, n=8, seed=2, buffer=2)
+    for ball, out, scored in zip(plain.dropped, folds.dropped, folds.scored, strict=True):
+        near = nx.multi_source_dijkstra_path_length(GRID, set(ball.tolist()), cutoff=2)
+        assert out.tolist() == sorted(near)
+        assert scored.tolist() == ball.tolist()
+    assert "without the rim of 2 hops" in folds.describe()
+
+
+def test_labels_make_regions():
+    labels = np.array(["north", "south", "east"])[np.arange(SITES) % 3]
+    folds = fo.folds.regions(GRID, labels=labels)
+    assert [set(labels[part]) for part in folds.dropped] == [{"east"}, {"north"}, {"south"}]
+    assert len(fo.folds.regions(GRID, labels=labels, n=2, seed=1)) == 2
+    missing = np.where(labels == "east", np.nan, 1.0)
+    assert len(fo.folds.regions(GRID, labels=labels, data=missing)) == 2
+    rows = np.repeat(np.arange(7), 9)
+    wide = fo.folds.regions(GRID, labels=rows, buffer=1)
+    assert set(rows[wide.dropped[0]]) == {0, 1}
+    assert set(rows[wide.scored[0]]) == {0}
+
+
+def test_a_rim_by_distance_needs_places():
+    found = fo.read_map(wall(4, 5, at=(10.0, 0.0)), "n", regions="state")
+    folds = fo.folds.regions(found, labels=True, buffer="12 km")  # a square is 11.1 km wide
+    column = np.arange(20) % 5
+    assert set(column[folds.dropped[0]]) == {2, 3, 4}  # east, and what is next to it
+    assert set(column[folds.scored[0]]) == {3, 4}
+    single = fo.folds.buffered(found, within="12 km")
+    assert [len(part) for part in single.dropped[:2]] == [3, 4]
+    model = fo.models.PottsMixture(found)
+    same = fo.folds.regions(model, labels=True, buffer="12 km", data=found.data)
+    assert same.fingerprint == folds.fingerprint
+    with pytest.raises(ValueError, match="a buffer of '3 km' needs a map with shapes or coordinates"):
+        fo.folds.regions(GRID, hops=1, buffer="3 km")
+    with pytest.raises(ValueError, match="are the whole map, and nothing is left to fit"):
+        fo.folds.regions(found, labels=True, buffer="500 km")
+    with pytest.raises(ValueError, match="buffer must be a number of hops, or a distance"):
+        fo.folds.regions(GRID, hops=1, buffer=-1)
+    with pytest.raises(ValueError, match="labels must tell at least two regions apart, got 1"):
+        fo.folds.regions(GRID, labels=np.zeros(SITES))
+    with pytest.raises(ValueError, match="labels must have one entry per site"):
+        fo.folds.regions(GRID, labels=[1, 2])
+    with pytest.raises(ValueError, match="labels=True needs a map that was read with regions="):
+        fo.folds.regions(GRID, labels=True)
+    with pytest.raises(ValueError, match="labels must have a region for every site"):
+        fo.folds.regions(GRID, labels=[None] * SITES)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fitonce.data.conll import Tagged, read_conll
     from fitonce.data.graph import Graph, graph
     from fitonce.data.labelled import Labelled, labelled
+    from fitonce.data.maps import Map, read_map
     from fitonce.data.sequences import Sequences, sequences
     from fitonce.data.word_features import WordVectors, read_vectors, word_features
     from fitonce.fitting.boundary import zero_probabilities
@@ -64,6 +65,7 @@ __all__ = [
     "Influence",
     "LabelAudit",
     "Labelled",
+    "Map",
     "MemoryLimitError",
     "Outcome",
     "Plan",
@@ -101,6 +103,7 @@ __all__ = [
     "plot_map",
     "predict",
     "read_conll",
+    "read_map",
     "read_vectors",
     "schemes",
     "select",
@@ -125,6 +128,7 @@ _WHERE = {
     "Influence": "fitonce.analysis.influence",
     "LabelAudit": "fitonce.analysis.label_audit",
     "Labelled": "fitonce.data.labelled",
+    "Map": "fitonce.data.maps",
     "MemoryLimitError": "fitonce.core.memory",
     "Outcome": "fitonce.core.status",
     "Plan": "fitonce.analysis.plan",
@@ -162,6 +166,7 @@ _WHERE = {
     "plot_map": "fitonce.analysis.maps",
     "predict": "fitonce.analysis.predict",
     "read_conll": "fitonce.data.conll",
+    "read_map": "fitonce.data.maps",
     "read_vectors": "fitonce.data.word_features",
     "schemes": "fitonce.objectives.schemes",
     "select": "fitonce.analysis.select",

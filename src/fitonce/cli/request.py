@@ -73,6 +73,9 @@ class Request:
     k: Annotated[int | None, o.folds(_K, "--k")] = None
     hops: Annotated[int | None, o.folds("Radius of regions or buffers, in edges")] = None
     horizon: Annotated[int | None, o.folds("Steps ahead that future folds score")] = None
+    buffer: Annotated[
+        str | None, o.folds("Rim of a region that is left out and not scored: hops, or '20 km'")
+    ] = None
     method: Annotated[str, o.folds(f"auto, {', '.join(METHODS)}")] = "auto"
     scheme: Annotated[str | None, o.folds("A, B or C")] = None
     loss: Annotated[str | None, o.folds(f"{' or '.join(LOSSES)}; select: joint for stretches")] = None
@@ -139,8 +142,15 @@ class Request:
         return fit
 
     def fold_choice(self, covering: bool = False) -> FoldChoice:
-        options = FoldOptions(self.percent, self.n, self.k, self.hops, self.horizon, self.seed)
-        return FoldChoice(self.folds, options, covering)
+        options = FoldOptions(
+            self.percent, self.n, self.k, self.hops, self.horizon, self.buffer, self.seed
+        )
+        by_label = self.options.get("regions") is not None
+        if by_label and self.folds not in (None, "regions"):
+            raise ValueError(f"--regions is for --folds regions, got --folds {self.folds}")
+        if by_label and (self.percent is not None or self.hops is not None):
+            raise ValueError("--regions names the regions, which --percent and --hops would draw")
+        return FoldChoice("regions" if by_label else self.folds, options, covering)
 
     def load(self, covering: bool = False) -> Loaded:
         """Check the request, then read the file; `covering` as for `fold_choice`."""
@@ -214,7 +224,7 @@ _OF_FITS = (
     "columns", "time", "group", "missing", "first", "last", "gaps", "covariates", "decimal", "restarts",
 )  # fmt: skip
 FOLDS = (
-    "folds", "percent", "n", "k", "hops", "horizon", "method", "scheme", "loss", "max_seconds",
+    "folds", "percent", "n", "k", "hops", "horizon", "buffer", "method", "scheme", "loss", "max_seconds",
 )  # fmt: skip
 
 

@@ -113,7 +113,8 @@ def decode(
 def _other_data(fit: Fit, path: Path, names: tuple[str, ...] | None, columns: Columns) -> Any:
     family, known = family_of(fit.model), fit.objective.collection
     if not isinstance(known, Sequences) or not fit.objective.traits.sequences:
-        if family.endings:  # tags of the file are not used, and may be some of the fit's, or others
+        if fit.objective.traits.labels:
+            # Tags of the file are not used, and may be some of the fit's, or others.
             read = family.load(path, Columns(), {}).data
             return replace(read, tags=fit.data.tags, labels=np.full(read.n_sites, UNKNOWN))
         raise ValueError(f"{fit.model} can only be decoded on the data of its fit, got {path.name}")

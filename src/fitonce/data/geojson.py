@@ -1,4 +1,4 @@
-"""Polygons of sites, read from GeoJSON."""
+"""Features of GeoJSON: their shapes and properties, read without other packages."""
 
 from __future__ import annotations
 
@@ -6,22 +6,49 @@ import json
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fitonce.core.wording import counted
 from fitonce.core.writing import existing
+from fitonce.data.geography import NOWHERE, SiteShape, area_of, oriented
+
+_DEGREES = ("CRS84", "4326", "4269", "4258")  # ends of names of coordinate systems in degrees
+
+
+def read_features(where: Any) -> tuple[pd.DataFrame, list[SiteShape], bool]:
+    """Properties and shapes of all features, and whether the file says or implies degrees.
+
+    Args:
+        where: a GeoJSON file or its content.
+    """
+    content = content_of(where)
+    features = features_of(content)
+    table = pd.DataFrame([feature.get("properties") or {} for feature in features])
+    shapes = [_shape(feature.get("geometry"), number) for number, feature in enumerate(features)]
+    return table.reset_index(drop=True), shapes, _in_degrees(content)
+
+
+def content_of(where: Any) -> Any:
+    """The content of a GeoJSON file."""
+    if isinstance(where, dict):
+        return where
+    path = existing(where, "a GeoJSON file")
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        raise ValueError(f"{path.name} must be GeoJSON, but is not JSON") from None
+
+
+def features_of(content: Any) -> list[dict[str, Any]]:
+    """The features of a collection."""
+    if not isinstance(content, dict) or not isinstance(content.get("features"), list):
+        raise ValueError("GeoJSON must be a FeatureCollection, got no list of 'features'")
+    return [feature if isinstance(feature, dict) else {} for feature in content["features"]]
 
 
 def polygons_of(where: Any, count: int, key: str | None, names: Any) -> list[list[np.ndarray]]:
     """The rings of each site, arrays (points, 2): outlines and holes of all its polygons."""
-    if not isinstance(where, dict):
-        path = existing(where, "a GeoJSON file")
-        try:
-            where = json.loads(path.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError):
-            raise ValueError(f"{path.name} must be GeoJSON, but is not JSON") from None
-    if not isinstance(where, dict) or not isinstance(where.get("features"), list):
-        raise ValueError("GeoJSON must be a FeatureCollection, got no list of 'features'")
-    features = [feature if isinstance(feature, dict) else {} for feature in where["features"]]
+    features: list[Any] = features_of(content_of(where))
     if key is not None:
         features = _in_order(features, key, names)
     if len(features) != count:
@@ -42,6 +69,29 @@ def _in_order(features: list[Any], key: str, names: Any) -> list[Any]:
     return [named[str(name)] for name in names]
 
 
+def _in_degrees(content: dict[str, Any]) -> bool:
+    """GeoJSON is in degrees unless it names another system, as its first edition allowed."""
+    named = content.get("crs")
+    name = (named.get("properties") or {}).get("name") if isinstance(named, dict) else None
+    return name is None or str(name).endswith(_DEGREES)
+
+
+def _shape(geometry: Any, number: int) -> SiteShape:
+    """A polygon or a point; a feature without a geometry, or with an empty one, is nowhere."""
+    if not isinstance(geometry, dict) or not geometry.get("coordinates"):
+        return NOWHERE
+    kind, content = geometry.get("type"), geometry["coordinates"]
+    if kind in ("Point", "MultiPoint"):
+        try:
+            points = np.atleast_2d(np.asarray(content, float))[:, :2]
+        except (TypeError, ValueError):
+            points = np.full((1, 2), np.nan)
+        if points.shape[1] < 2 or not np.isfinite(points).all():
+            raise ValueError(f"feature {number} needs two coordinates, got {content!r:.60}")
+        return SiteShape((), points.mean(0))
+    return area_of(_rings(geometry, number))
+
+
 def _rings(geometry: dict[str, Any], number: int) -> list[np.ndarray]:
     kind, content = geometry.get("type"), geometry.get("coordinates", [])
     if kind == "Polygon":
@@ -55,10 +105,7 @@ def _rings(geometry: dict[str, Any], number: int) -> list[np.ndarray]:
 
 
 def _ring(points: Any, is_hole: bool) -> np.ndarray:
-    """Outlines counterclockwise and holes clockwise: otherwise holes are drawn filled."""
     ring = np.asarray(points, float)[:, :2]
-    if len(ring) < 3:
+    if len(ring) < 3 or not np.isfinite(ring).all():
         raise ValueError
-    x, y = ring.T
-    area = np.sum(x[:-1] * y[1:] - x[1:] * y[:-1])
-    return ring if (area < 0) == is_hole else ring[::-1]
+    return oriented(ring, is_hole)

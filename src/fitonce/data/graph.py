@@ -50,10 +50,15 @@ class Graph:
     def __hash__(self) -> int:
         return hash((self.n_sites, self.edges.tobytes()))
 
-    def __repr__(self) -> str:
+    @property
+    def said(self) -> str:
+        """ "100 sites, 245 edges, connected"."""
         parts = sparse.csgraph.connected_components(self.matrix, directed=False)[0]
-        pieces = "connected" if parts == 1 else f"in {parts} parts"
-        return f"Graph({counted(self.n_sites, 'site')}, {counted(len(self.edges), 'edge')}, {pieces})"
+        pieces = "connected" if parts == 1 else f"in {parts:,} parts"
+        return f"{counted(self.n_sites, 'site')}, {counted(len(self.edges), 'edge')}, {pieces}"
+
+    def __repr__(self) -> str:
+        return f"Graph({self.said})"
 
 
 def graph(adjacency: Any, n_sites: int | None = None) -> Graph:

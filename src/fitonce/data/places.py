@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.data.geography import Geography
+
 
 @dataclass(frozen=True, eq=False)
 class Names:
@@ -17,10 +19,14 @@ class Names:
     Attributes:
         sequences: N names.
         sites: a name for each site within its sequence, such as its date; None: their numbers.
+        geography: where sites of a map lie.
+        regions: of sites of a map, a label each, such as the state of a county.
     """
 
     sequences: tuple[str, ...]
     sites: tuple[str, ...] | None = None
+    geography: Geography | None = None
+    regions: tuple[str, ...] | None = None
 
     def places(self, sequence: np.ndarray, time: np.ndarray, site: np.ndarray) -> list[str]:
         """Names of places given by number; -1 means the whole sequence, or all of the data."""

@@ -29,6 +29,7 @@ class FoldOptions:
     k: int | None = None
     hops: int | None = None
     horizon: int | None = None
+    buffer: str | None = None
     seed: int = 0
 
     @property
@@ -90,8 +91,13 @@ def _sequences(data: Any, given: FoldOptions) -> Folds:
 def _regions(model: Any, data: Any, given: FoldOptions) -> Folds:
     if given.hops is not None and given.percent is not None:
         raise ValueError("--percent and --hops both set the size of a region; give one of them")
-    percent = given.share if given.hops is None else None
-    return regions(model, hops=given.hops, percent=percent, n=given.n, seed=given.seed, data=data)
+    sized = given.hops is not None or given.percent is not None
+    named = None if sized else getattr(getattr(data, "names", None), "regions", None)
+    percent = given.share if given.hops is None and named is None else None
+    return regions(
+        model, hops=given.hops, percent=percent, labels=named, n=given.n, seed=given.seed, data=data,
+        buffer=given.buffer or 0,
+    )  # fmt: skip
 
 
 FOLD_KINDS: dict[str, FoldKind] = {
@@ -117,7 +123,7 @@ FOLD_KINDS: dict[str, FoldKind] = {
         lambda _, data, o: _sequences(data, o),
         ("n", "k"),
     ),
-    "regions": FoldKind("a region of a graph", _regions, ("percent", "n", "hops")),
+    "regions": FoldKind("a region of a graph", _regions, ("percent", "n", "hops", "buffer")),
     "spatial-kfold": FoldKind(
         "one of k regions of a graph",
         lambda model, data, o: spatial_kfold(model, o.parts, seed=o.seed, data=data),
@@ -125,7 +131,9 @@ FOLD_KINDS: dict[str, FoldKind] = {
     ),
     "buffered": FoldKind(
         "a site with its neighbours; only the site is scored",
-        lambda model, data, o: buffered(model, hops=1 if o.hops is None else o.hops, data=data),
-        ("hops",),
+        lambda model, data, o: buffered(
+            model, hops=1 if o.hops is None else o.hops, within=o.buffer, data=data
+        ),
+        ("hops", "buffer"),
     ),
 }

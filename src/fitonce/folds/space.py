@@ -14,6 +14,7 @@ from fitonce.core.numerics import generator, is_count
 from fitonce.core.wording import counted
 from fitonce.data.graph import Graph, partition
 from fitonce.data.graph import graph as read_graph
+from fitonce.folds.buffers import geography_of, with_rim
 from fitonce.folds.record import Folds, Shape, at_least_one, check_k, make_folds, shape_of, share_of
 
 
@@ -22,26 +23,49 @@ def regions(
     *,
     hops: int | None = None,
     percent: float | None = None,
+    labels: Any = None,
     n: int | None = None,
+    buffer: int | str = 0,
     seed: int = 0,
     data: Any = None,
 ) -> Folds:
-    """Connected balls around sites: all sites within `hops` of the centre, or `percent` % of all sites.
+    """Regions of sites: balls of all sites within `hops` of a centre, connected balls of `percent` % of
+    all sites, or the sites that share a label.
 
     Args:
-        graph: the graph, or a model or fit that has one.
+        graph: the graph, or a map, a model or a fit that has one.
         hops: steps from the centre.
         percent: share of all sites; a ball grows by whole rings, the last one filled at random.
-        n: how many centres, drawn without replacement; None: every site. Sites in a component of the
-            graph smaller than the region cannot be centres.
+        labels: (sites,) the region of each site, such as its state; True: those of the map.
+        n: how many regions, drawn without replacement; None: all. Sites in a component of the graph
+            smaller than the region cannot be centres.
+        buffer: the rim of a region is left out, too, but not scored: sites within this many hops of it,
+            or within a distance of one of its sites, such as "20 km" (between points of sites of a map).
         seed: of the random draws.
-        data: says which sites are missing; a region without an observed site is not drawn.
+        data: says which sites are missing (a region without an observed site is not drawn), and where
+            sites of a map lie.
     """
     found, shape = _read(graph, data)
-    if (hops is None) == (percent is None):
-        raise ValueError(
-            "regions takes either hops or percent, got " + ("neither" if hops is None else "both")
-        )
+    ways = {"hops": hops, "percent": percent, "labels": labels}
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) != 1:
+        got = "neither" if not given else "both" if len(given) == 2 else "all"
+        raise ValueError(f"regions takes either hops, percent or labels, got {got}")
+    if labels is not None:
+        balls, label = _labelled(_labels(labels, graph, data, found.n_sites), shape, n, seed)
+    else:
+        balls, label = _balls(found, shape, hops, percent, n, seed)
+    if isinstance(buffer, (int, np.integer)) and buffer == 0 and not isinstance(buffer, bool):
+        return make_folds("sites", balls, shape, label)
+    wider, rim = with_rim(found, balls, buffer, geography_of(graph, data))
+    _require_rest(wider, balls, shape, rim)
+    return make_folds("sites", wider, shape, f"{label}, without the rim of {rim}", balls)
+
+
+def _balls(
+    found: Graph, shape: Shape, hops: int | None, percent: float | None, n: int | None, seed: int
+) -> tuple[list[np.ndarray], str]:
+    """Balls around sites, and how they are made."""
     if hops is not None:
         _check_hops(hops)
     size = None if percent is None else share_of(percent, found.n_sites, "sites")
@@ -49,7 +73,7 @@ def regions(
     rank = rng.permutation(found.n_sites)
     centres = np.arange(found.n_sites) if n is None else rng.permutation(found.n_sites)
     most = found.n_sites if n is None else at_least_one(n)
-    balls = []
+    balls: list[np.ndarray] = []
     for centre in centres:
         steps = found.hops_from(centre)
         if hops is not None:
@@ -68,7 +92,48 @@ def regions(
         )
     what = counted(hops, "hop") if hops is not None else f"{percent:g} % of sites"
     drawn = "" if n is None and size is None else f" (seed {seed})"
-    return make_folds("sites", balls, shape, f"regions of {what}{drawn}")
+    return balls, f"regions of {what}{drawn}"
+
+
+def _labels(labels: Any, graph: Any, data: Any, sites: int) -> np.ndarray:
+    """(sites,) as given, or those of the map."""
+    if labels is True:
+        named = (getattr(one, "names", None) for one in (data, getattr(graph, "data", None)))
+        known = (getattr(one, "regions", None) for one in named)
+        labels = next((one for one in known if one), None)
+        if labels is None:
+            raise ValueError("labels=True needs a map that was read with regions=, a column of labels")
+    found = np.asarray(labels, object)
+    if found.shape != (sites,):
+        raise ValueError(f"labels must have one entry per site, shape ({sites},), got {found.shape}")
+    if any(one is None or one != one for one in found):
+        raise ValueError("labels must have a region for every site, got a missing one")
+    return found.astype(str)
+
+
+def _labelled(
+    labels: np.ndarray, shape: Shape, n: int | None, seed: int
+) -> tuple[list[np.ndarray], str]:
+    """The sites of each label, in the order of the labels, and how they are made."""
+    sets = [np.flatnonzero(labels == one) for one in np.unique(labels)]
+    sets = [part for part in sets if shape.base[part].any()]
+    if len(sets) < 2:
+        raise ValueError(f"labels must tell at least two regions apart, got {len(sets)}")
+    if n is None:
+        return sets, "regions by label"
+    if at_least_one(n) > len(sets):
+        raise ValueError(f"{counted(n, 'region')} requested, but there are {len(sets)} labels")
+    some = np.sort(generator(seed).permutation(len(sets))[:n])
+    return [sets[part] for part in some], f"{n} of {len(sets)} regions by label (seed {seed})"
+
+
+def _require_rest(wider: list[np.ndarray], balls: list[np.ndarray], shape: Shape, rim: str) -> None:
+    for ball, out in zip(balls, wider, strict=True):
+        if shape.base[out].sum() == shape.base.sum():
+            raise ValueError(
+                f"a region of {counted(len(ball), 'site')} and its rim of {rim} are the whole map, and "
+                "nothing is left to fit; take a smaller buffer"
+            )
 
 
 def spatial_kfold(graph: Any, k: int, *, seed: int = 0, data: Any = None) -> Folds:
@@ -86,14 +151,21 @@ def spatial_kfold(graph: Any, k: int, *, seed: int = 0, data: Any = None) -> Fol
     return make_folds("sites", sets, shape, f"spatial {k}-fold (seed {seed})")
 
 
-def buffered(graph: Any, *, hops: int = 1, data: Any = None) -> Folds:
-    """Each observed site scored on its own; all sites within `hops` of it are left out, too."""
+def buffered(graph: Any, *, hops: int = 1, within: str | None = None, data: Any = None) -> Folds:
+    """Each observed site scored on its own; all sites near it are left out, too.
+
+    Args:
+        graph: the graph, or a map, a model or a fit that has one.
+        hops: sites within this many steps are near, and
+        within: sites within this distance instead, such as "20 km" (between points of sites of a map).
+        data: says which sites are missing, and where sites of a map lie.
+    """
     found, shape = _read(graph, data)
     _check_hops(hops)
-    centres = np.flatnonzero(shape.base)
-    dropped = [np.flatnonzero(found.hops_from(int(centre)) <= hops) for centre in centres]
-    label = f"buffered leave-one-out, {counted(hops, 'hop')}"
-    return make_folds("sites", dropped, shape, label, [[centre] for centre in centres])
+    centres = [np.array([centre]) for centre in np.flatnonzero(shape.base)]
+    buffer = hops if within is None else within
+    dropped, rim = with_rim(found, centres, buffer, geography_of(graph, data))
+    return make_folds("sites", dropped, shape, f"buffered leave-one-out, {rim}", centres)
 
 
 def _check_hops(hops: Any) -> None:

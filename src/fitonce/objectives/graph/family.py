@@ -13,6 +13,8 @@ import pandas as pd
 from fitonce.core.wording import counted
 from fitonce.data.edge_files import edges_of
 from fitonce.data.graph import graph
+from fitonce.data.map_files import GEOJSON, OTHERS
+from fitonce.data.neighbours import WAYS
 from fitonce.data.places import Names
 from fitonce.data.reading import Columns, read_file
 from fitonce.data.table_files import read_table
@@ -22,6 +24,7 @@ from fitonce.models.emissions.counts import Binomial, Poisson
 from fitonce.models.emissions.gaussian import Gaussian
 from fitonce.models.potts import PottsMixture
 from fitonce.objectives.family import STATES, Family, Loaded, NamedModel, Option
+from fitonce.objectives.graph.map_options import load_map
 from fitonce.objectives.graph.objective import field_objective, junction_tree_of
 
 _BETA = Option(
@@ -30,19 +33,35 @@ _BETA = Option(
 )  # fmt: skip
 _EDGES = Option("edges", Path, None, "File with two columns of neighbouring sites", of_data=True)
 _EXPOSURE = Option("exposure", str, None, "Column of exposures or trials", of_data=True)
+_MAP = (
+    Option("names", str, None, "Column that names sites, or several, with commas", of_data=True),
+    Option("neighbours", str, None, f"{', '.join(WAYS)}, or a file of pairs (maps)", of_data=True),
+    Option("nearest", int, None, "How many nearest sites are neighbours; 4", of_data=True, least=1),
+    Option("within", str, None, "How near neighbours are, such as '20 km'", of_data=True),
+    Option("join", Path, None, "Table with further columns of the sites", of_data=True),
+    Option("where", str, None, "Rows to take, such as 'year = 2018'", of_data=True),
+    Option("layer", str, None, "Layer of a map file that has several", of_data=True),
+    Option("coordinates", str, None, "Columns X,Y of a table of points", of_data=True),
+    Option("regions", str, None, "Column of regions, for --folds regions", of_data=True),
+)
 
 
 def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
     """Values of sites in the order of the file, their graph and their exposures."""
     edges, exposure = options["edges"], options["exposure"]
-    if edges is None:
-        raise ValueError("a model on a graph needs --edges, a file with two columns of sites")
     for option, value in (
         ("--time", columns.time), ("--group", columns.group),
         ("--from", columns.first), ("--to", columns.last),
     ):  # fmt: skip
         if value is not None:
             raise ValueError(f"{option} is for sequences, got it for a model on a graph")
+    if path.suffix.lower() in (*GEOJSON, *OTHERS) or any(options.get(one.name) for one in _MAP):
+        return load_map(path, columns, options)
+    if edges is None:
+        raise ValueError(
+            "a model on a graph needs neighbours: --edges, a file with two columns of sites, or "
+            "--coordinates X,Y for a table of points; a map file has them"
+        )
     table = read_table(path, columns.decimal)
     if exposure is not None and exposure not in table.columns:
         raise ValueError(f"'{exposure}' is not a column; columns are {', '.join(table.columns)}")
@@ -102,8 +121,8 @@ def _potts(name: str, data: str, emission: Callable[[Any], Any], *options: Optio
         )  # fmt: skip
 
     flags = ", ".join(f"--{option.name}" for option in (_EDGES, *options))
-    title = f"{data} on a graph ({flags})"
-    return NamedModel(f"potts-{name}", title, make, (STATES, _BETA, _EDGES, *options), idle=_idle)
+    title = f"{data} on a map or a graph ({flags})"
+    return NamedModel(f"potts-{name}", title, make, (STATES, _BETA, _EDGES, *options, *_MAP), idle=_idle)
 
 
 GRAPHS = Family(
@@ -122,4 +141,5 @@ GRAPHS = Family(
         _potts("categorical", "categories 0, 1, 2, ...", lambda data: Categorical(n_categories(data))),
     ),
     load=_load,
+    endings=(".geojson", *OTHERS),
 )

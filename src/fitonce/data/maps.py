@@ -1,0 +1,248 @@
+"""Maps: sites with shapes, what was observed at each, and which of them are neighbours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.core.numerics import is_count
+from fitonce.core.wording import counted
+from fitonce.data import neighbours as ways
+from fitonce.data.edge_files import edges_of
+from fitonce.data.geography import Geography, SiteShape
+from fitonce.data.graph import Graph, of_pairs
+from fitonce.data.graph import graph as read_graph
+from fitonce.data.map_columns import (
+    observed_at,
+    region_labels,
+    require_column,
+    site_names,
+    some,
+)
+from fitonce.data.map_files import Layer, read_layer
+from fitonce.data.map_join import chosen, conditions, joined
+from fitonce.data.places import Names
+from fitonce.data.sequences import Sequences
+from fitonce.data.table_files import read_table
+
+_NEAREST = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """Sites on a map. `fo.models.PottsMixture(map)` and `fo.folds.regions(map, ...)` take it as their
+    graph, `fo.fit(model, map.data)` has its data.
+
+    Attributes:
+        data: what was observed at each site, with names.
+        graph: which sites are neighbours.
+        exposure: (sites,) what counts are relative to; None: nothing. Where nothing can be observed (no
+            exposure), data are missing and it is 1.
+        table: the columns of the file, a row for each site.
+        geography: where the sites lie; None: a table without coordinates.
+        notes: how the file was read, in sentences.
+    """
+
+    data: Sequences
+    graph: Graph
+    exposure: np.ndarray | None
+    table: pd.DataFrame = field(repr=False)
+    geography: Geography | None = field(repr=False)
+    notes: list[str] = field(repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the sites."""
+        sites = self.data.names.sites if self.data.names is not None else None
+        return sites or tuple(f"site {number}" for number in range(self.graph.n_sites))
+
+    @property
+    def regions(self) -> tuple[str, ...] | None:
+        """The label of each site's region, if a column was named."""
+        return None if self.data.names is None else self.data.names.regions
+
+    def __repr__(self) -> str:
+        missing = int((self.data.weights == 0).sum())
+        lines = [f"Map of {counted(self.graph.n_sites, 'site')}, {missing:,} missing"]
+        return "\n  ".join([*lines, *self.notes])
+
+
+def read_map(
+    path: Any,
+    counts: str,
+    *,
+    exposure: str | None = None,
+    names: str | Sequence[str] | None = None,
+    neighbours: Any = None,
+    nearest: int | None = None,
+    within: str | float | None = None,
+    join: Any = None,
+    where: str | None = None,
+    layer: str | None = None,
+    coordinates: tuple[str, str] | None = None,
+    regions: str | None = None,
+    missing: float | None = None,
+    decimal: str | None = None,
+) -> Map:
+    """Read a map: polygons or points with columns, one feature for each site.
+
+    Args:
+        path: GeoJSON, which needs no other package; GeoPackage (.gpkg), shapefile (.shp, or zipped) or
+            FlatGeobuf (.fgb), which need pyogrio; a table with `coordinates`; a GeoDataFrame; or the
+            content of a GeoJSON file.
+        counts: the column to model.
+        exposure: the column that counts are relative to, such as population or births.
+        names: the column that names sites, or several that do together; None: one that looks like it.
+        neighbours: "contiguity" (polygons that touch), "rook" (in more than a corner), "distance",
+            "nearest", "delaunay", a file of pairs, or what `fo.graph` reads; None: contiguity of
+            polygons, delaunay of points.
+        nearest: how many nearest sites, for "nearest"; 4.
+        within: the distance of "distance": "20 km", "500 m", "1500 units" or a number, which is in km
+            where coordinates are degrees and in units of the map elsewhere. Distances are between points
+            or centres of polygons, along the earth where coordinates are degrees.
+        join: a table (a file or a DataFrame) with further columns, a row for each site, found by names
+            or codes that both have.
+        where: which rows to take, such as "year = 2018": of the joined table or else of the map.
+        layer: the name of the layer in a file of several.
+        coordinates: the columns x and y (longitude and latitude) of a table.
+        regions: a column that says in which region each site lies, for `fo.folds.regions`.
+        missing: a number that also means missing.
+        decimal: the decimal mark of a text file; None: detected.
+    """
+    found = read_layer(path, layer, coordinates, decimal)
+    found = _chosen_rows(found, join, where, decimal)
+    table = found.table
+    for column in (counts, exposure, regions, *([names] if isinstance(names, str) else names or ())):
+        require_column(table, column)
+    notes = list(found.notes)
+    called, column = site_names(table, names, (counts, exposure, regions), notes)
+    data, known = observed_at(table, counts, exposure, missing, called, notes)
+    geography = None
+    if found.shapes is not None:
+        geography = Geography.of(found.shapes, found.degrees, found.metres)
+    links = _graph(neighbours, nearest, within, found.shapes, geography, table, called, notes)
+    if column is not None:
+        notes.append(f"sites are named by {column}")
+    labels = None if regions is None else region_labels(table[regions], called)
+    data = replace(data, names=Names(("the map",), called, geography, labels))
+    return Map(data, links, known, table, geography, notes)
+
+
+def _chosen_rows(found: Layer, join: Any, where: str | None, decimal: str | None) -> Layer:
+    """The layer with the columns of the joined table, both restricted by the conditions."""
+    other, called = None, ""
+    if join is not None:
+        by_file = isinstance(join, (str, os.PathLike))
+        other = read_table(join, decimal) if by_file else pd.DataFrame(join).reset_index(drop=True)
+        called = Path(join).name if by_file else "the table"
+    table, shapes, notes = found.table, found.shapes, list(found.notes)
+    for column, sign, value in conditions(where) if where is not None else ():
+        inner = other is not None and column in other.columns
+        target = other if inner and other is not None else table
+        require_column(target, column)
+        keep = chosen(target, column, sign, value)
+        if not keep.any():
+            raise ValueError(
+                f"no row has {column} {sign} {value}; it has {some(target[column].unique(), 5)}"
+            )
+        if inner and other is not None:
+            other = other[keep].reset_index(drop=True)
+        else:
+            table = table[keep].reset_index(drop=True)
+            shapes = None if shapes is None else [s for s, k in zip(shapes, keep, strict=True) if k]
+        notes.append(f"{keep.sum():,} of {counted(len(keep), 'row')} have {column} {sign} {value}")
+    if other is not None:
+        table, more, _ = joined(table, other, called)
+        notes += more
+    return replace(found, table=table, shapes=shapes, notes=notes)
+
+
+def _graph(
+    how: Any,
+    count: int | None,
+    within: str | float | None,
+    shapes: list[SiteShape] | None,
+    where: Geography | None,
+    table: pd.DataFrame,
+    called: tuple[str, ...],
+    notes: list[str],
+) -> Graph:
+    """The neighbours, with a note on who has none."""
+    if how is None:
+        given = "distance" if within is not None else "nearest" if count is not None else None
+        area = where is not None and where.has_outlines
+        how = given or ("contiguity" if area else "delaunay")
+    if isinstance(how, (str, os.PathLike)) and str(how) not in ways.WAYS:
+        return _from_file(how, table, called, notes)
+    if not isinstance(how, str):
+        found = read_graph(how)
+        if found.n_sites != len(table):
+            raise ValueError(f"the graph has {found.n_sites:,} sites, the map has {len(table):,}")
+        return found
+    if shapes is None or where is None:
+        raise ValueError(
+            f"neighbours by {how} need shapes, got a table; give coordinates (--coordinates X,Y) or a "
+            "file of neighbours (--edges)"
+        )
+    if within is not None and how != "distance":
+        raise ValueError(f"within is for neighbours by distance, got {how}")
+    if count is not None and how != "nearest":
+        raise ValueError(f"nearest is for neighbours by nearest, got {how}")
+    pairs, said = _pairs(how, count, within, shapes, where)
+    links = of_pairs(pairs, len(table))
+    notes.append(f"neighbours by {said}: {links.said}")
+    _say_alone(links, where, called, notes)
+    return links
+
+
+def _pairs(
+    how: str, count: int | None, within: Any, shapes: list[SiteShape], where: Geography
+) -> tuple[np.ndarray, str]:
+    if how in ("contiguity", "rook"):
+        if not where.has_outlines:
+            raise ValueError(f"{how} needs polygons, got points; take distance, nearest or delaunay")
+        return ways.contiguous(shapes, sides=how == "rook"), how
+    if how == "distance":
+        if within is None:
+            raise ValueError("neighbours by distance need within (--within), such as '20 km'")
+        far = where.distance_of(within)
+        return ways.within(where, far), f"distance up to {far:g} {where.unit}"
+    if how == "nearest":
+        count = _NEAREST if count is None else count
+        if not is_count(count):
+            raise ValueError(f"nearest must be an integer of at least 1, got {count!r}")
+        return ways.nearest(where, count), f"the {count} nearest"
+    return ways.triangulated(where), "delaunay's triangulation"
+
+
+def _say_alone(links: Graph, where: Geography, called: tuple[str, ...], notes: list[str]) -> None:
+    nowhere = ~np.isfinite(where.points).all(1)
+    if nowhere.any():
+        notes.append(f"without a shape, so without neighbours: {some(np.array(called)[nowhere], 5)}")
+    alone = (np.bincount(links.edges.ravel(), minlength=links.n_sites) == 0) & ~nowhere
+    if alone.any():
+        who = some(np.array(called)[alone], 5)
+        notes.append(f"without neighbours, so left to themselves: {who}")
+
+
+def _from_file(
+    path: str | os.PathLike[str], table: pd.DataFrame, called: tuple[str, ...], notes: list[str]
+) -> Graph:
+    """From a file of pairs, by number or by any name that a column has."""
+    if not Path(path).is_file():
+        raise ValueError(
+            f"neighbours must be one of {', '.join(ways.WAYS)} or a file of pairs, got '{path}', which "
+            "is no file"
+        )
+    sites = pd.concat([table, pd.Series(called, name="the names of the sites")], axis=1)
+    plain = [c for c in sites.columns if sites[c].dtype.kind != "f"]
+    pairs, _ = edges_of(Path(path), sites[plain])
+    links = read_graph(pairs, len(table))
+    notes.append(f"neighbours from {Path(path).name}: {links.said}")
+    return links
