@@ -37,7 +37,9 @@ def stretched(small: CVResult, scattered: bool = False) -> CVResult:
     dates = pd.date_range("2005-04-10", periods=SITES, freq="5min").strftime("%Y-%m-%d %H:%M")
     places = Names(("traffic",), tuple(dates))
     fitted = dataclasses.replace(small.summary, lengths=np.array([SITES]), values=values, places=places)
-    return dataclasses.replace(small, pointwise=pd.DataFrame(rows), folds=folds, fit=fitted)
+    return dataclasses.replace(
+        small, pointwise=pd.DataFrame(rows), folds=folds, fit=fitted, dropped=None
+    )
 
 
 def influence(result: CVResult) -> pd.DataFrame:

@@ -21,9 +21,11 @@ are.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -159,6 +161,12 @@ class Selection:
         from fitonce.results.notebook.scores import of_selection  # only notebooks need it
 
         return of_selection(self)
+
+    def to_html(self, path: str | os.PathLike[str], *, force: bool = False, **more: Any) -> Path:
+        """Write the report of the chosen model, with the choice before it; `more` as in
+        `fitonce.results.report.html_report`."""
+        chosen = {"models": self.table, "choice": self.sentence}
+        return self.results[self.simplest].to_html(path, force=force, **(chosen | more))
 
     def __repr__(self) -> str:
         text = self.table.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")

@@ -87,6 +87,7 @@ def assemble(
         better_theta=optima.better,
         left={fold: one.params for fold, one in left.items()},
         labels=heldout_labels(curve, folds, parameters.thetas, ok),
+        dropped=folds.dropped,
     )
 
 

@@ -29,7 +29,7 @@ def summary_of(fit: Fit) -> FitSummary:
         table = pd.DataFrame({"name": fit.names, "value": values, "se": np.nan})
     return FitSummary(
         model=str(fit.model),
-        data=str(fit.data) if sites is fit.data else type(fit.data).__name__,
+        data=_data(fit),
         status=fit.status,
         parameters=table,
         log_likelihood=fit.log_likelihood,
@@ -39,6 +39,21 @@ def summary_of(fit: Fit) -> FitSummary:
         edges=objective.edges,
         seconds=fit.seconds,
         places=sites.names,
+    )
+
+
+def _data(fit: Fit) -> str:
+    """The data in words; sites of a map are not steps of a sequence."""
+    sites, edges = fit.objective.collection, fit.objective.edges
+    if sites is not fit.data:
+        return type(fit.data).__name__
+    if edges is None:
+        return str(fit.data)
+    missing = int((sites.weights == 0).sum())
+    named = f"of {', '.join(sites.channel_names)}, " if len(sites.channel_names) else ""
+    return (
+        f"{counted(sites.n_sites, 'site')} {named}{counted(len(edges), 'pair')} of neighbours, "
+        f"{missing:,} missing"
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pandas as pd
 from scipy.special import stdtr
 
 from fitonce.core.status import Outcome
+from fitonce.core.writing import check_free, write_text
 from fitonce.results.cautions import EXPLAINED, MANY, Lead, lead_by_chance, notes
 from fitonce.results.plots import new_axes
 from fitonce.results.result import CVResult
@@ -98,6 +101,14 @@ class Comparison:
         from fitonce.results.notebook.scores import of_comparison  # only notebooks need it
 
         return of_comparison(self)
+
+    def to_html(self, path: str | os.PathLike[str], *, force: bool = False, **more: Any) -> Path:
+        """Write a page: one self-contained HTML file; `more` as in
+        `fitonce.results.report.comparison_report`."""
+        from fitonce.results.report import comparison_report  # a slow import
+
+        check_free(path, force)
+        return write_text(path, comparison_report(self, **more), force=force)
 
     def __repr__(self) -> str:
         shown = self.table[_SHOWN].dropna(axis="columns", how="all")

@@ -79,6 +79,8 @@ class CVResult:
         n_scored: how many different points, or sequences, the folds score.
         better_theta: (D,) free parameters of an optimum of all data that is better than the fit, where
             folds led to one; see `better`.
+        dropped: what each fold leaves out, scored or not, as numbers of sites or sequences; None in
+            files of earlier versions.
         left: parameters of folds that left zeros of the fit, by number; their theta is nan.
         labels: of a model of labels, what was predicted for those left out; see `heldout_labels`.
     """
@@ -109,6 +111,7 @@ class CVResult:
     better_theta: np.ndarray | None = field(default=None, repr=False)
     left: Mapping[int, Params] = field(default_factory=dict, repr=False)
     labels: HeldoutLabels | None = field(default=None, repr=False)
+    dropped: tuple[np.ndarray, ...] | None = field(default=None, repr=False)
 
     @property
     def summary(self) -> FitSummary:

@@ -21,6 +21,7 @@ import pandas as pd
 from fitonce.core.status import Outcome, Status
 from fitonce.core.writing import write_text
 from fitonce.data.places import Names
+from fitonce.results.dropped import flat, stretches, to_dropped
 from fitonce.results.labels.heldout import pack_labels, to_labels
 from fitonce.results.packing import (
     pack_array,
@@ -80,6 +81,7 @@ def write_result(
         "pointwise": pack_table(result.pointwise),
         "theta": pack_array(result.theta),
         "better_theta": None if result.better_theta is None else pack_array(result.better_theta),
+        "dropped": _of_dropped(result.dropped),
         "fit": _of_summary(result.summary),
         "labels": pack_labels(result.labels),
     }
@@ -191,6 +193,7 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         "better_theta": better,
         "fit": summary,
         "labels": to_labels(document.get("labels"), summary.lengths),
+        "dropped": _to_dropped(document.get("dropped"), len(folds)),
         "about": dict(document["about"]),
     }
 
@@ -203,6 +206,18 @@ def _require(table: pd.DataFrame, name: str, columns: dict[str, str]) -> None:
         kind = table[column].dtype.kind
         if (kind not in kinds) if kinds else kind in "biuf":
             raise ValueError(f"'{column}' of {name} has the wrong type, {table[column].dtype}")
+
+
+def _of_dropped(dropped: Sequence[np.ndarray] | None) -> list[Any] | None:
+    return None if dropped is None else [pack_array(part) for part in stretches(*flat(dropped))]
+
+
+def _to_dropped(found: Any, folds: int) -> tuple[np.ndarray, ...] | None:
+    """None in files of versions that did not write it."""
+    if found is None:
+        return None
+    owner, start, stop = map(to_array, found)
+    return to_dropped(owner, start, stop, folds)
 
 
 def _of_summary(shown: FitSummary) -> dict[str, Any]:

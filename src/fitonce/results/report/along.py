@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.wording import counted
 from fitonce.data.places import Names
-from fitonce.results.report.points import floats, integers
+from fitonce.results.dropped import flat, stretches
+from fitonce.results.report.points import floats, integers, loss_unit
 from fitonce.results.summary import FitSummary, Result
 
 _MOST_RUNS = 100_000  # stretches left out by folds; more make the file too large
@@ -22,16 +24,19 @@ class Along:
 
     Attributes:
         kind: what a place is: a "site", a "sequence" or, for a joint loss, a "fold".
+        place: (rows,) the place of each row of `pointwise`.
         loss, control: (places,) means; nan where no fold gives a number.
         times: (places,) number of folds that score it.
         lengths: (N,) number of sites of each sequence; one entry for other places.
         values: (places,) the data; nan where missing or not numeric.
-        channel, shown: the name of `values`, and their description.
+        channel, shown: the name of `values`, and the label of their axis.
         skipped: number of losses in no mean: not finite, or of a fold without a usable number.
         runs: the sites left out by each fold; None where places are not sites.
+        scored: the part of them that is scored, where that is not all, as with a buffer.
     """
 
     kind: str
+    place: np.ndarray
     loss: np.ndarray
     control: np.ndarray
     times: np.ndarray
@@ -41,6 +46,7 @@ class Along:
     runs: Runs | None
     channel: str
     shown: str
+    scored: Runs | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,40 +72,70 @@ def along(result: Result, fitted: FitSummary) -> Along:
     else:
         kind, place, lengths = "fold", fold, np.array([len(result.folds)])
     count, channels = int(lengths.sum()), fitted.channels
-    several = len(channels) > 1  # only the first is drawn
     loss, control = rows["loss"].to_numpy(), rows["control"].to_numpy()
     used = result.folds["ok"].to_numpy(bool)[fold] & np.isfinite(loss)
+    channel = channel_of(fitted)
+    runs, scored = _left_out(result, fold, site, lengths) if kind == "site" else (None, None)
     return Along(
         kind=kind,
-        loss=_means(place, loss, used, count),
-        control=_means(place, control, used & np.isfinite(control), count),
+        place=place,
+        loss=means(place, loss, used, count),
+        control=means(place, control, used & np.isfinite(control), count),
         times=np.bincount(place[used], minlength=count),
         lengths=lengths,
         values=fitted.values if kind == "site" else np.full(count, np.nan),  # noqa: PD011 - an array
         skipped=int((~used).sum()),
-        runs=_runs(fold, site, lengths) if kind == "site" else None,
-        channel=channels[0] if several else "data",
-        shown=f"data: {channels[0]}, the first of {len(channels)} channels" if several else "data",
+        runs=runs,
+        channel=channel,
+        shown=f"{channel}, the first of {counted(len(channels), 'channel')}"
+        if len(channels) > 1
+        else channel,
+        scored=scored,
     )
 
 
-def _means(place: np.ndarray, values: np.ndarray, used: np.ndarray, count: int) -> np.ndarray:
+def channel_of(fitted: FitSummary) -> str:
+    """The name of the data that are drawn, the first channel; "data" for an array without names."""
+    first = fitted.channels[0] if fitted.channels else "data"
+    return "data" if first == "x0" and len(fitted.channels) == 1 else first
+
+
+def means(place: np.ndarray, values: np.ndarray, used: np.ndarray, count: int) -> np.ndarray:
+    """(count,) means of the `used` values by place; nan where there are none."""
     total = np.bincount(place[used], values[used], count)
     times = np.bincount(place[used], minlength=count)
     return np.divide(total, times, out=np.full(count, np.nan), where=times > 0)
 
 
-def _runs(fold: np.ndarray, site: np.ndarray, lengths: np.ndarray) -> Runs:
+def _left_out(
+    result: Result, fold: np.ndarray, site: np.ndarray, lengths: np.ndarray
+) -> tuple[Runs, Runs | None]:
+    """The stretches that folds leave out, and those that they score, where these are fewer."""
     order = np.lexsort((site, fold))
     fold, site = fold[order], site[order]
     sequence = np.repeat(np.arange(len(lengths)), lengths)
-    scored = np.zeros(len(sequence), bool)
-    scored[site] = True
-    rank = np.cumsum(scored)  # sites that are never scored, such as missing ones, do not split a block
-    cut = (np.diff(fold) != 0) | (np.diff(rank[site]) > 1) | (np.diff(sequence[site]) != 0)
-    first = np.concatenate([[0], np.flatnonzero(cut) + 1])
-    last = np.concatenate([first[1:], [len(site)]]) - 1
-    return _within_budget(fold[first], site[first], site[last] + 1)
+    if result.dropped is None:  # files of earlier versions say only what is scored
+        seen = np.zeros(len(sequence), bool)
+        seen[site] = True
+        rank = np.cumsum(seen)  # sites that are never scored, such as missing ones, do not split a block
+        cut = (np.diff(fold) != 0) | (np.diff(rank[site]) > 1) | (np.diff(sequence[site]) != 0)
+        first = np.concatenate([[0], np.flatnonzero(cut) + 1])
+        last = np.concatenate([first[1:], [len(site)]]) - 1
+        return _within_budget(fold[first], site[first], site[last] + 1), None
+    owner, index = flat(result.dropped)
+    runs = _within_budget(*stretches(owner, index, np.diff(sequence[index]) != 0))
+    if not _rims(result, index, site):
+        return runs, None
+    kept = np.isin(fold, runs.folds)
+    found = stretches(fold[kept], site[kept], np.diff(sequence[site[kept]]) != 0)
+    return runs, _of_folds(runs.folds, *found)
+
+
+def _rims(result: Result, index: np.ndarray, site: np.ndarray) -> bool:
+    """Whether folds leave out observed sites that they do not score."""
+    observed = np.isfinite(result.summary.values)
+    observed[site] = True  # in a further channel, or not numeric
+    return int(observed[index].sum()) > len(site)
 
 
 def _within_budget(owner: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Runs:
@@ -110,6 +146,10 @@ def _within_budget(owner: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Ru
         folds = folds[np.linspace(0, len(folds) - 1, room).round().astype(int)]
         kept = np.isin(owner, folds)
         owner, start, stop = owner[kept], start[kept], stop[kept]
+    return _of_folds(folds, owner, start, stop)
+
+
+def _of_folds(folds: np.ndarray, owner: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Runs:
     offsets = np.concatenate([np.searchsorted(owner, folds), [len(owner)]])
     return Runs(folds, offsets, start, stop)
 
@@ -118,24 +158,46 @@ def packed(found: Along, result: Result) -> dict[str, Any]:
     """The data of the chart."""
     content: dict[str, Any] = {
         "kind": found.kind,
+        "unit": loss_unit(result),
         "loss": floats(found.loss),
         "control": floats(found.control),
         "times": integers(found.times),
         "lengths": integers(found.lengths),
     }
     if np.isfinite(found.values).any():
-        content |= {"values": floats(found.values), "shown": found.shown, "channel": found.channel}
+        content |= {"values": _data(found.values), "shown": found.shown, "channel": found.channel}
     if found.runs is not None:
         folds = result.folds.iloc[found.runs.folds]
         names, codes = np.unique(folds["verdict"].to_numpy(str), return_inverse=True)
         content["runs"] = {
-            **{name: integers(values) for name, values in vars(found.runs).items()},
+            **_packed_runs(found.runs),
+            "scored": None if found.scored is None else _packed_runs(found.scored),
             "loss": floats(folds["loss"]),
             "ok": integers(folds["ok"]),
             "verdict": integers(codes),
             "verdicts": [str(name) for name in names],
         }
     return content
+
+
+def _data(values: np.ndarray) -> dict[str, Any]:
+    """Counts take less space than other numbers."""
+    counts = (
+        np.isfinite(values).all()
+        and (values == np.rint(values)).all()
+        and (np.abs(values) < 2**31).all()
+    )
+    return integers(values) if counts else floats(values)
+
+
+def _packed_runs(runs: Runs) -> dict[str, Any]:
+    """Lengths take less space than ends."""
+    return {
+        "folds": integers(runs.folds),
+        "offsets": integers(runs.offsets),
+        "start": integers(runs.start),
+        "length": integers(runs.stop - runs.start),
+    }
 
 
 def sequence_names(fitted: FitSummary) -> tuple[str, ...]:
@@ -145,13 +207,36 @@ def sequence_names(fitted: FitSummary) -> tuple[str, ...]:
     return tuple(f"sequence {number}" for number in range(len(fitted.lengths)))
 
 
+def names_of(fitted: FitSummary) -> Names:
+    """The user's names, or numbers."""
+    if fitted.places is not None:
+        return fitted.places
+    numbers = range(0 if fitted.edges is None else fitted.lengths.sum())
+    return Names(sequence_names(fitted), tuple(f"site {number}" for number in numbers) or None)
+
+
+def place_name(found: Along, fitted: FitSummary, spans: pd.Series, place: int) -> str:
+    """A place in words: the user's names, where there are any."""
+    if found.kind == "fold":
+        words = spans.get(place, "")
+        return f"fold {place}: {words}" if words else f"fold {place}"
+    names = names_of(fitted)
+    if found.kind == "sequence":
+        return names.sequences[place]
+    ends = np.cumsum(fitted.lengths)
+    sequence = int(np.searchsorted(ends, place, side="right"))
+    time = place - int(ends[sequence] - fitted.lengths[sequence])
+    return names.places(*(np.array([number]) for number in (sequence, time, place)))[0]
+
+
 def spans(result: Result, fitted: FitSummary) -> pd.Series:
-    """The places that each fold scored, in words: the first and the last in time, or else a few sites or
-    sequences; empty for a joint loss, which has no places."""
-    rows, names = result.pointwise, fitted.places
-    if names is None:
-        numbers = range(0 if fitted.edges is None else fitted.lengths.sum())
-        names = Names(sequence_names(fitted), tuple(f"site {number}" for number in numbers) or None)
+    """The places that each fold scored, or left out for a joint loss, in words: the first and the last
+    in time, or else a few sites or sequences; empty where that is not known."""
+    rows, names = result.pointwise, names_of(fitted)
+    if (rows["sequence"] < 0).all():
+        if result.dropped is None or result.scheme == "structures":
+            return pd.Series(dtype=object)
+        rows = _dropped_rows(result, fitted)
     if fitted.edges is None and (rows["site"] >= 0).all():
         return _stretches(rows, names)
     within = rows.groupby("fold")
@@ -159,6 +244,13 @@ def spans(result: Result, fitted: FitSummary) -> pd.Series:
     words = pd.Series(_words(names, shown), index=shown["fold"].to_numpy())
     rest = (within.size() - _LISTED).map(lambda count: f" and {count} more" if count > 0 else "")
     return words.groupby(level=0).agg(", ".join) + rest
+
+
+def _dropped_rows(result: Result, fitted: FitSummary) -> pd.DataFrame:
+    fold, site = flat(result.dropped)
+    sequence = np.repeat(np.arange(len(fitted.lengths)), fitted.lengths)[site]
+    time = site - (np.cumsum(fitted.lengths) - fitted.lengths)[sequence]
+    return pd.DataFrame({"fold": fold, "sequence": sequence, "time": time, "site": site})
 
 
 def _stretches(rows: pd.DataFrame, names: Names) -> pd.Series:

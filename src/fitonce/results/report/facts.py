@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -13,6 +13,7 @@ from fitonce.core.wording import counted
 from fitonce.results.report.markup import (
     NOT_AVAILABLE,
     Markup,
+    advice,
     details,
     join,
     number,
@@ -21,10 +22,11 @@ from fitonce.results.report.markup import (
     tag,
     time_taken,
 )
+from fitonce.results.report.ranges import Row, ranges
 from fitonce.results.summary import FitSummary, Result, loss_in_words, versions
 
 _SHORT = 12  # rows of a table that is shown open
-_LONGEST = 2000
+_LONGEST = 500
 
 
 def asked_section(result: Result, fitted: FitSummary, asked: Mapping[str, str] | None) -> Markup:
@@ -64,7 +66,8 @@ def _parameters(known: pd.DataFrame) -> Markup:
     rows = list(zip(cut["name"].astype(str), cut["value"], cut["se"], strict=True))
     shown = table(("parameter", "value", "standard error"), rows, "Parameters")
     if len(known) > _LONGEST:
-        shown = join([paragraph(f"The first {_LONGEST:,} of {len(known):,} parameters."), shown])
+        words = f"The first {_LONGEST:,} of {len(known):,} parameters. All, in Python: "
+        shown = join([paragraph(words, advice("fit.to_dataframe()"), "."), shown])
     return shown if len(known) <= _SHORT else details(f"All {len(known):,} parameters", shown)
 
 
@@ -95,9 +98,11 @@ def estimate_section(result: Result) -> Markup:
 def _certainty(result: Result) -> list[Markup]:
     """Where the standard error comes from, other optima of the folds, and a better one of the fit."""
     said = [text for text in (result.about_se, result.about_optima) if text]
+    shown = [paragraph(text[0].upper() + text[1:] + ".") for text in said]
     if result.better_theta is not None:
-        said.insert(0, "the fit is not at its best optimum: a fold led to a better one, cv.better")
-    return [paragraph(text[0].upper() + text[1:] + ".") for text in said]
+        words = "The fit is not at its best optimum: a fold led to a better one. To start there: "
+        shown.insert(0, paragraph(words, advice("fo.fit(model, data, init=cv.better)"), "."))
+    return shown
 
 
 def _share(result: Result) -> str:
@@ -114,28 +119,11 @@ def _interval(result: Result) -> Markup:
     known = (result.estimate, result.se, result.control)
     if not all(map(math.isfinite, known)) or result.se <= 0:
         return Markup("")
-    ends = (result.estimate - result.se, result.estimate + result.se)
-    low = min(ends[0], result.control)
-    wide = max(ends[1], result.control) - low
-    if wide <= 1e-12 * max(abs(low), 1e-300):  # nothing varies
-        return Markup("")
-
-    def place(value: float) -> str:
-        return f"{30 + 540 * (value - low) / wide:.1f}"
-
-    x1, x2, control = map(place, (*ends, result.control))
-    drawn = [
-        *(tag("text", number(end, 4), x=place(end), y=42, text_anchor="middle") for end in ends),
-        tag("line", x1=x1, x2=x2, y1=18, y2=18, class_="se"),
-        *(tag("line", x1=end, x2=end, y1=11, y2=25, class_="se") for end in (x1, x2)),
-        tag("circle", cx=place(result.estimate), cy=18, r=6, class_="estimate"),
-        tag("path", d=f"M{control} 9l8 9l-8 9l-8 -9z", class_="control"),
-    ]
     label = (
         f"Estimate {number(result.estimate, 5)} plus or minus {number(result.se, 3)}, "
         f"control {number(result.control, 5)}"
     )
-    picture = tag("svg", *drawn, viewBox="0 0 600 48", role="img", aria_label=label, class_="interval")
+    picture = ranges([Row("", *known[:2], math.nan, result.control)], label)
     key = "Dot and bar: estimate and one standard error. Diamond: control."
     return join([picture, paragraph(key, class_="small")])
 
@@ -168,9 +156,14 @@ def reproduce_section(result: Result, asked: Mapping[str, str] | None, command: 
     """The command, versions, the seed and the platform."""
     named = re.search(r"seed (\d+)", result.left_out)
     seed = (asked or {}).get("seed") or (named.group(1) if named else NOT_AVAILABLE)
+    return versions_table(result, command, [("seed of the folds", seed)])
+
+
+def versions_table(result: Result, command: str | None, more: Sequence[tuple[str, str]] = ()) -> Markup:
+    """The command, versions and the platform."""
     rows = [
         *(result.about.get("versions") or versions()).items(),
-        ("seed of the folds", seed),
+        *more,
         ("platform", f"{platform.system()} {platform.machine()}"),
     ]
     if command is None:

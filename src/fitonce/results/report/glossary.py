@@ -37,7 +37,15 @@ TERMS: dict[str, str] = {
         "Move: distance of a fold's parameters from the full fit, in standard errors. A fold is away "
         "if this is more than ten times what is usual for its size; there may be another optimum."
     ),
-    "rung": "How the parameters of a fold were obtained: not adjusted, by one step, or by a refit.",
+    "rung": (
+        "How the parameters of a fold were obtained: those of the full fit, one step from there, a "
+        "descent to the fold's own optimum, a refit, or another optimum that the search found."
+    ),
+    "share of the total": (
+        "What a place contributes to the estimate, divided by the estimate. Each fold counts equally, "
+        "and each point of a fold."
+    ),
+    "nats": "The unit of a difference of natural logarithms of probabilities; 0.69 nats are one bit.",
     "scheme": (
         "What happens to the latent state of a left-out observation. A: it is kept. B: it is removed. "
         "C: a label is summed over. structures: whole sequences are removed."

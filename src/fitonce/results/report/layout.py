@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,46 +10,102 @@ from scipy import sparse
 
 from fitonce.core.deferred import nx
 from fitonce.data.geojson import polygons_of
-from fitonce.results.report.points import floats, integers
+from fitonce.data.places import Names
+from fitonce.results.report.points import integers
+from fitonce.results.summary import FitSummary
 
 _SPRINGS = 1500  # sites; each iteration of a spring layout visits all pairs
+_GRIDS = tuple(2**power for power in range(14, 8, -1))  # steps across a map, the finest first
+_MOST_CORNERS = 60_000  # of all outlines, which a coarser grid lowers
 _NAMES = ("name", "NAME", "Name", "label", "GEOID", "geoid", "id")
 
 
 def packed(sites: int, edges: np.ndarray, polygons: dict[str, Any] | None) -> dict[str, Any]:
-    """Outlines, or points and the edges between them. y points up."""
-    if polygons is not None:
+    """Outlines, or points and the edges between them, on a grid. y points up."""
+    if polygons is not None and not _are_points(polygons):
         return _outlines(polygons, sites)
-    places = positions(sites, edges)
-    return {"x": floats(places[:, 0]), "y": floats(places[:, 1]), "edges": integers(edges.ravel())}
+    places = positions(sites, edges) if polygons is None else _given_points(polygons, sites)
+    links = {"edges": integers(np.asarray(edges).ravel())}
+    return links | _on_grid(places, _GRIDS[0])
+
+
+def _are_points(polygons: dict[str, Any]) -> bool:
+    features = polygons.get("features") or [{}]
+    return all((feature.get("geometry") or {}).get("type") == "Point" for feature in features)
+
+
+def _given_points(polygons: dict[str, Any], sites: int) -> np.ndarray:
+    places = [feature["geometry"]["coordinates"][:2] for feature in polygons["features"]]
+    if len(places) != sites:
+        raise ValueError(f"the map has {len(places):,} features, but {sites:,} values are to be shown")
+    return _flattened(np.asarray(places, float))
+
+
+def _flattened(points: np.ndarray) -> np.ndarray:
+    """Degrees as on a map: one of longitude is shorter than one of latitude."""
+    x, y = points.T
+    degrees = np.abs(x).max() <= 180 and np.abs(y).max() <= 90 and np.ptp(x) > 1e-3 and np.ptp(y) < 60
+    return points * [float(np.cos(np.radians(y.mean()))) if degrees else 1.0, 1.0]
+
+
+def _on_grid(points: np.ndarray, steps: int) -> dict[str, Any]:
+    """Coordinates as whole numbers."""
+    whole = _rounded(points, steps)
+    return {"x": integers(whole[:, 0]), "y": integers(whole[:, 1])}
+
+
+def _rounded(points: np.ndarray, steps: int) -> np.ndarray:
+    """Whole numbers, the wider direction from 0 to `steps`."""
+    low = points.min(0)
+    wide = float((points.max(0) - low).max()) or 1.0
+    return np.rint((points - low) * (steps / wide)).astype(int)
 
 
 def _outlines(polygons: dict[str, Any], sites: int) -> dict[str, Any]:
-    """The rings of all sites, concatenated, with the start of each ring and of each site."""
+    """The rings of all sites, concatenated, with the start of each ring and of each site, as fine as the
+    file may be large."""
     shapes = polygons_of(polygons, sites, None, None)
     rings = [ring for shape in shapes for ring in shape]
-    points = np.concatenate(rings)
-    x, y = points.T
-    degrees = np.abs(x).max() <= 180 and np.abs(y).max() <= 90 and np.ptp(x) > 1e-3 and np.ptp(y) < 60
-    shrink = float(np.cos(np.radians(y.mean()))) if degrees else 1.0  # a degree of longitude is shorter
-    points = (points - points.min(0)) * [shrink, 1.0]
+    points, ends = _flattened(np.concatenate(rings)), np.cumsum([len(ring) for ring in rings])
+    for steps in _GRIDS:
+        drawn = [_corners(ring) for ring in np.split(_rounded(points, steps), ends[:-1])]
+        if sum(map(len, drawn)) <= _MOST_CORNERS:
+            break
+    corners = np.concatenate(drawn)
     return {
-        "x": floats(points[:, 0]),
-        "y": floats(points[:, 1]),
-        "rings": integers(_starts([len(ring) for ring in rings])),
+        "x": integers(corners[:, 0]),
+        "y": integers(corners[:, 1]),
+        "rings": integers(_starts([len(ring) for ring in drawn])),
         "shapes": integers(_starts([len(shape) for shape in shapes])),
-        "names": _names(polygons["features"]),
     }
+
+
+def _corners(ring: np.ndarray) -> np.ndarray:
+    """Without repeated points and those on a straight line between their neighbours; at least one."""
+    ring = ring[np.concatenate([[True], (np.diff(ring, axis=0) != 0).any(1)])]
+    if len(ring) < 4:
+        return ring
+    before, after = np.diff(ring[:-1], axis=0), np.diff(ring[1:], axis=0)
+    turns = before[:, 0] * after[:, 1] != before[:, 1] * after[:, 0]
+    return ring[np.concatenate([[True], turns, [True]])]
 
 
 def _starts(sizes: list[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
-def _names(features: list[Any]) -> list[str] | None:
+def named(fitted: FitSummary, polygons: dict[str, Any] | None) -> FitSummary:
+    """With the names of the map, where the data have none."""
+    if fitted.edges is None or polygons is None or (fitted.places and fitted.places.sites):
+        return fitted
+    names = _names_in(polygons)
+    return fitted if names is None else replace(fitted, places=Names(("map",), tuple(names)))
+
+
+def _names_in(polygons: dict[str, Any]) -> list[str] | None:
     """The names of the sites in the file, if it has any."""
-    known = [feature.get("properties") or {} for feature in features]
-    for key in _NAMES:
+    known = [feature.get("properties") or {} for feature in polygons.get("features") or []]
+    for key in _NAMES if known else ():
         if all(key in properties for properties in known):
             return [str(properties[key]) for properties in known]
     return None

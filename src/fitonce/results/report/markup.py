@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
@@ -56,21 +57,46 @@ def paragraph(*content: Any, **attributes: Any) -> Markup:
 def table(header: Sequence[Any], rows: Iterable[Sequence[Any]], label: str) -> Markup:
     """A table that scrolls in its own box when the page is narrow."""
     rows = list(rows)
-    kinds = [_kind(cell) for cell in rows[0]] if rows else [None] * len(header)
-    cells = zip(header, kinds, strict=True)
-    head = tag("tr", *(tag("th", cell, scope="col", class_=kind) for cell, kind in cells))
-    body = join(tag("tr", *(_cell(cell, place) for place, cell in enumerate(row))) for row in rows)
+    kinds = [_kind(cells) for cells in zip(*rows, strict=True)] if rows else [None] * len(header)
+    if len(header) < _MANY:  # the last one may wrap
+        kinds = [None if kind == "long" else kind for kind in kinds]
+    head = tag(
+        "tr",
+        *(tag("th", cell, scope="col", class_=kind) for cell, kind in zip(header, kinds, strict=True)),
+    )
+    body = join(tag("tr", *(map(_cell, row, kinds, range(len(row))))) for row in rows)
     whole = tag("table", tag("thead", head), tag("tbody", body))
     return tag("div", whole, class_="scroll", role="region", aria_label=label, tabindex=0)
 
 
-def _cell(content: Any, place: int) -> Markup:
-    return tag("th", content, scope="row") if place == 0 else tag("td", content, class_=_kind(content))
+_MANY = 4  # columns: a long text among so many is given its width, and the table scrolls
+_LONG = 26  # characters
+_NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( %)?|not available|missing")
 
 
-def _kind(content: Any) -> str | None:
-    numeric = isinstance(content, (int, float, np.number)) and not isinstance(content, bool)
-    return "number" if numeric else None
+def _cell(content: Any, kind: str | None, place: int) -> Markup:
+    if place == 0:
+        return tag("th", content, scope="row", class_=kind)
+    return tag("td", content, class_=kind)
+
+
+def _kind(cells: Iterable[Any]) -> str | None:
+    """The class of a column: numbers, a long text, or neither."""
+    plain = [_plain(cell) for cell in cells]
+    if all(_NUMBER.fullmatch(text) for text in plain):
+        return "number"
+    return "long" if max(map(len, plain)) > _LONG else None
+
+
+def _plain(cell: Any) -> str:
+    if isinstance(cell, (float, np.floating)):
+        return number(float(cell))
+    return re.sub("<[^>]*>", "", cell) if isinstance(cell, Markup) else str(cell)
+
+
+def advice(code: str) -> Markup:
+    """Code to run, with `fo`, `fit`, `folds`, `cv`, `model` and `data` as in the tutorial."""
+    return tag("code", code, class_="advice")
 
 
 def details(summary: Any, *content: Any) -> Markup:

@@ -22,9 +22,16 @@ def floats(values: Any) -> dict[str, str]:
         return {"f": _base64(np.asarray(values, "<f4"))}
 
 
-def integers(values: Any) -> dict[str, str]:
-    """32-bit integers."""
-    return {"i": _base64(np.asarray(values, "<i4"))}
+def integers(values: Any) -> dict[str, Any]:
+    """Integers in little space: the first, step and number of evenly spaced ones, others in 8, 16 or 32
+    bits."""
+    whole = np.asarray(values).astype("<i4")
+    if len(whole) > 2 and (np.diff(whole, 2) == 0).all():
+        return {"r": [int(whole[0]), int(whole[1] - whole[0]), len(whole)]}
+    low, high = (int(whole.min()), int(whole.max())) if len(whole) else (0, 0)
+    if low >= 0 and high < 2**8:
+        return {"b": _base64(whole.astype("u1"))}
+    return {"h": _base64(whole.astype("<u2"))} if low >= 0 and high < 2**16 else {"i": _base64(whole)}
 
 
 def _base64(values: np.ndarray) -> str:
@@ -51,6 +58,11 @@ def _finite(content: Any) -> Any:
     return content
 
 
+def loss_unit(result: Result) -> str:
+    """Of the loss, for axes."""
+    return "nats" if result.loss in ("pointwise", "joint") else str(result.loss)
+
+
 MOST_POINTS = 4000
 _EXTREMES = 250  # kept of each kind
 _COLUMNS = ("fold", "sequence", "time", "site", "approximate", "exact", "control")
@@ -64,11 +76,13 @@ class Pairs:
         table: `fold`, `sequence`, `time`, `site`, `x`, `y`, and `control` where that is a third loss.
         labels: of x and y.
         exact: whether x comes from exact refits.
+        unit: of the loss.
     """
 
     table: pd.DataFrame
     labels: tuple[str, str]
     exact: bool
+    unit: str = "nats"
 
     @property
     def noun(self) -> str:
@@ -88,12 +102,12 @@ def pairs(result: Result, scatter: pd.DataFrame | None, labels: tuple[str, str])
     """The approximation against exact refits or, without them, against the control."""
     if scatter is None:
         renamed = result.pointwise.rename(columns={"loss": "y", "control": "x"})
-        return Pairs(renamed, ("control", result.method), False)
+        return Pairs(renamed, ("control", result.method), False, loss_unit(result))
     lacking = [name for name in _COLUMNS if name not in scatter]
     if lacking:
         raise ValueError(f"scatter must have the columns {', '.join(_COLUMNS)}; lacking: {lacking[0]}")
     renamed = scatter.rename(columns={"approximate": "y", "exact": "x"})
-    return Pairs(renamed, (labels[1], labels[0]), True)
+    return Pairs(renamed, (labels[1], labels[0]), True, loss_unit(result))
 
 
 def packed(shown: Pairs) -> dict[str, Any]:
@@ -105,7 +119,7 @@ def packed(shown: Pairs) -> dict[str, Any]:
     content |= {name: floats(table[name]) for name in ("x", "y")}
     if shown.exact:
         content["control"] = floats(table["control"])
-    return content | {"xlabel": shown.labels[0], "ylabel": shown.labels[1]}
+    return content | {"xlabel": shown.labels[0], "ylabel": shown.labels[1], "unit": shown.unit}
 
 
 def _chosen(shown: Pairs) -> np.ndarray:

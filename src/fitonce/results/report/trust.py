@@ -7,26 +7,29 @@ import pandas as pd
 
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted
-from fitonce.results.report.markup import Markup, details, join, number, paragraph, table, tag
+from fitonce.results.report.markup import Markup, advice, details, join, number, paragraph, table, tag
 from fitonce.results.summary import Result
-from fitonce.results.verdicts import Verdict
+from fitonce.results.verdicts import SAFETY, Verdict, sound
 
 _LISTED = 20
-_LONGEST = 2000
+_LONGEST = 300
 _FAILED = "no number"
 _MEANING = {
     Verdict.GOOD.value: "Three times the error is within the tolerance, and all other checks passed.",
     Verdict.FAIR.value: "The error is within the tolerance, but one of the conditions for good fails.",
-    Verdict.BAD.value: "The error is above the tolerance or unknown. Use method 'auto' or 'exact'.",
-    Verdict.UNCHECKED.value: "Not checked. Pass check= for an error estimate.",
+    Verdict.BAD.value: "The error is above the tolerance or unknown. Remedy: refits.",
+    Verdict.UNCHECKED.value: "Not checked, so that there is no estimate of the error.",
     _FAILED: "No usable number; the fold is not in the estimate.",
 }
 _RUNGS = {rung.value: rung.meaning for rung in Rung}
+_BY_SLOPE = "the loss expanded to first order around the full fit, with its Hessian"  # of loo
 
 
 def verdicts_section(result: Result, spans: pd.Series) -> Markup:
     """Counts of verdicts, unreliable folds, rungs; `spans`: the places that each fold scored."""
-    folds = result.folds.assign(span=spans.reindex(result.folds.index, fill_value=""))
+    folds = result.folds.assign(
+        span=spans.reindex(result.folds.index, fill_value=""), scores=result.loss != "joint"
+    )
     called = result.folds["verdict"].where(result.folds["ok"], _FAILED)
     counts = {name: int((called == name).sum()) for name in _MEANING}
     rows = [(_swatch(name), counts[name], meaning) for name, meaning in _MEANING.items()]
@@ -37,6 +40,7 @@ def verdicts_section(result: Result, spans: pd.Series) -> Markup:
             table(("verdict", "folds", "meaning"), rows, "Verdicts"),
             paragraph(f"The tolerance is {number(result.tolerance, 3)}, in units of the loss."),
             _untrusted(folds),
+            _fair(folds, result.tolerance),
             _rungs(result),
             details(f"All folds ({len(result.folds):,})", _all_folds(folds)),
         ]
@@ -67,21 +71,56 @@ def _bar(counts: dict[str, int]) -> Markup:
 
 
 def _untrusted(folds: pd.DataFrame) -> Markup:
-    chosen = folds[~folds["ok"] | (folds["verdict"] == Verdict.BAD.value) | folds["away"]]
+    """Those without a usable number and those with a bad verdict, and nothing else."""
+    chosen = folds[~folds["ok"] | (folds["verdict"] == Verdict.BAD.value)]
     chosen = chosen.sort_values(["ok", "error"], ascending=[True, False], kind="stable")
-    heading = tag("h3", "Unreliable folds")
+    heading = tag("h3", "Folds not to be trusted")
+    unchecked = (folds["verdict"] == Verdict.UNCHECKED.value).all()
+    shown = [heading]
     if chosen.empty:
-        unchecked = (folds["verdict"] == Verdict.UNCHECKED.value).all()
-        return join([heading, paragraph("Unknown: no fold was checked." if unchecked else "None.")])
-    shown = [heading, _fold_table(chosen.iloc[:_LISTED], "Unreliable folds")]
+        shown.append(paragraph("Unknown: no fold was checked." if unchecked else "None."))
+    else:
+        shown += [
+            _fold_table(chosen.iloc[:_LISTED], "Folds not to be trusted"),
+            _remedy('method="exact"'),
+        ]
+    if unchecked:
+        shown.append(_remedy('check="all"'))
     if len(chosen) > _LISTED:
-        rest = _fold_table(chosen.iloc[_LISTED:_LONGEST], "More unreliable folds")
-        shown.append(details(f"{len(chosen) - _LISTED:,} more", rest))
+        rest = _fold_table(chosen.iloc[_LISTED:_LONGEST], "More folds not to be trusted")
+        shown.insert(-1, details(f"{len(chosen[:_LONGEST]) - _LISTED:,} more", rest))
     return join(shown)
 
 
+def _remedy(option: str) -> Markup:
+    what = "To refit them" if "method" in option else "To check them"
+    return paragraph(f"{what}, in Python: ", advice(f"fo.cross_validate(fit, folds, {option})"), ".")
+
+
+def _fair(folds: pd.DataFrame, tolerance: float) -> Markup:
+    """Why folds are fair and not good."""
+    fair = folds[folds["ok"] & (folds["verdict"] == Verdict.FAIR.value)]
+    if fair.empty:
+        return Markup("")
+    doubted = fair["status"].str.contains("there may be a better optimum")
+    unsound = ~sound(fair["distance"].to_numpy(), fair["rate"].to_numpy())
+    reasons: dict[str, pd.Series] = {
+        "moved far: a parameter depends mainly on what was left out": fair["away"],
+        "there may be a better optimum": doubted & ~fair["away"],
+        f"the error is within the tolerance, but not {SAFETY:g} times": SAFETY * fair["error"]
+        > tolerance,
+        "far from its own optimum, or steps converge slowly": pd.Series(unsound, fair.index),
+    }
+    rows = [(why, int(holds.sum())) for why, holds in reasons.items() if holds.any()]
+    said = "Fair folds are in the estimate. Why they are not good:"
+    return join(
+        [tag("h3", "Fair folds"), paragraph(said), table(("reason", "folds"), rows, "Fair folds")]
+    )
+
+
 def _fold_table(folds: pd.DataFrame, label: str) -> Markup:
-    columns = ("fold", "scored", "verdict", "loss", "control", "error", "points", "rung", "status")
+    scored = "scored" if folds["scores"].all() else "left out"
+    columns = ("fold", scored, "verdict", "loss", "control", "error", "points", "rung", "status")
     called = np.where(folds["ok"], folds["verdict"], _FAILED)
     values = (folds[name] for name in ("loss", "control", "error", "size", "rung", "status"))
     return table(columns, zip(map(str, folds.index), folds["span"], called, *values, strict=True), label)
@@ -90,7 +129,14 @@ def _fold_table(folds: pd.DataFrame, label: str) -> Markup:
 def _all_folds(folds: pd.DataFrame) -> Markup:
     if len(folds) <= _LONGEST:
         return _fold_table(folds, "All folds")
-    words = f"The {_LONGEST:,} folds with the largest loss, of {len(folds):,}."
+    all_of_them = advice("cv.to_dataframe()")
+    words = join(
+        [
+            f"The {_LONGEST:,} of {len(folds):,} with the largest loss. All, in Python: ",
+            all_of_them,
+            ".",
+        ]
+    )
     largest = folds.sort_values("loss", ascending=False, kind="stable").iloc[:_LONGEST]
     return join([paragraph(words), _fold_table(largest, "Folds with the largest loss")])
 
@@ -98,5 +144,9 @@ def _all_folds(folds: pd.DataFrame) -> Markup:
 def _rungs(result: Result) -> Markup:
     counts = result.folds["rung"].value_counts()
     order = [*(name for name in _RUNGS if name in counts), *sorted(set(counts.index) - set(_RUNGS))]
-    rows = [(name, int(counts[name]), _RUNGS.get(name, "")) for name in order]
-    return join([tag("h3", "Rungs"), table(("rung", "folds", "meaning"), rows, "Rungs")])
+    meaning = _RUNGS | ({Rung.ONESTEP.value: _BY_SLOPE} if result.method == "loo" else {})
+    rows = [(name, int(counts[name]), meaning.get(name, "")) for name in order]
+    words = "How the parameters of the folds were obtained, the cheapest first."
+    return join(
+        [tag("h3", "Rungs"), paragraph(words), table(("rung", "folds", "meaning"), rows, "Rungs")]
+    )

@@ -28,11 +28,26 @@ class Chart {
     }
     this.width = width;
     this.tall = height;
+    COLOURS = {};
+    this.texts = []; // where each text is: tests ask
     this.pen = this.canvas.getContext("2d");
     this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.pen.clearRect(0, 0, width, height);
     this.pen.font = "12px system-ui, sans-serif";
     this.draw();
+    this.base = this.base || document.createElement("canvas");
+    [this.base.width, this.base.height] = [this.canvas.width, this.canvas.height];
+    this.base.getContext("2d").drawImage(this.canvas, 0, 0);
+    if (this.picked !== null) this.mark(...this.place(this.picked));
+  }
+
+  remark() { // another point is picked: what was drawn is still true
+    if (!this.base || this.width !== this.canvas.clientWidth) { this.redraw(); return; }
+    this.pen.save();
+    this.pen.setTransform(1, 0, 0, 1, 0, 0);
+    this.pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    this.pen.drawImage(this.base, 0, 0);
+    this.pen.restore();
     if (this.picked !== null) this.mark(...this.place(this.picked));
   }
 
@@ -62,7 +77,7 @@ class Chart {
   choose(thing) {
     if (thing === this.picked && thing === null) return;
     this.picked = thing;
-    this.redraw();
+    this.remark();
     if (thing === null) {
       if (this.tip.chart === this) this.tip.hidden = true; // charts share the tooltip, and another may be using it by now
       return;
@@ -87,10 +102,27 @@ class Chart {
     this.pen.stroke();
   }
 
+  // Shifted sideways where the edge would cut it.
   text(words, x, y, align = "left", ink = "soft") {
+    const [start, wide] = this.span(words, x, align);
     this.pen.fillStyle = colour(ink);
-    this.pen.textAlign = align;
-    this.pen.fillText(words, x, y);
+    this.pen.textAlign = "left";
+    this.pen.fillText(words, start, y);
+    this.texts.push({ words, left: start, right: start + wide, top: y - 10, bottom: y + 2 });
+  }
+
+  span(words, x, align) {
+    const wide = this.pen.measureText(words).width, start = x - wide * { left: 0, center: 0.5, right: 1 }[align];
+    return [Math.max(Math.min(start, this.width - wide - 1), 1), wide];
+  }
+
+  // Room for the numbers of vertical axes, given as [range, height].
+  leftOf(...axes) {
+    let wide = 32;
+    for (const [y, tall] of axes) {
+      for (const [, words] of ticks(...y, Math.min(tall / 40, 7))) wide = Math.max(wide, this.pen.measureText(words).width);
+    }
+    return Math.ceil(wide) + 14;
   }
 
   line(x1, y1, x2, y2, ink = "line", wide = 1) {
@@ -113,16 +145,20 @@ class Chart {
       this.line(panel.left, y, panel.left + panel.wide, y);
       this.text(words, panel.left - 6, y + 4, "right");
     }
-    this.text(label, panel.left, panel.top - 8);
+    this.text(label, 1, panel.top - 10);
   }
 
   axisX(panel, label, whole = false, names = null) {
     const bottom = panel.top + panel.tall;
+    let end = -Infinity;
     for (const [value, words] of ticks(...panel.x, panel.wide / (names ? 130 : 80), whole)) {
-      const x = this.across(panel, value);
-      if (names && !(value in names)) continue;
+      const x = this.across(panel, value), shown = names ? names[value] : words;
+      if (shown === undefined) continue;
       this.line(x, bottom, x, bottom + 4, "soft");
-      this.text(names ? brief(names[value]) : words, x, bottom + 17, "center");
+      const [start, wide] = this.span(brief(shown), x, "center");
+      if (start < end + 8) continue; // it would touch the one before
+      this.text(brief(shown), x, bottom + 17, "center");
+      end = start + wide;
     }
     this.line(panel.left, bottom, panel.left + panel.wide, bottom, "soft");
     this.text(label, panel.left + panel.wide, bottom + 34, "right");

@@ -12,8 +12,24 @@ class Losses extends Series {
     this.missing = data.values ? gaps(data.values, data.times) : [];
     this.most = data.times.reduce((most, times) => Math.max(most, times), 1);
     this.chosen = data.runs ? new FoldChoice(this, data.runs) : null;
+    if (data.layers) {
+      this.layers = layersIn(this, data.layers);
+      this.data = { ...data, loss: data.layers[this.layer] };
+      this.on("show", (box) => { this.layer = box.value; this.data = { ...data, loss: data.layers[this.layer] }; });
+    }
+    if (this.control("find")) new Finder(this);
     this.on("control", (box) => { this.control_ = box.checked; });
     this.on("sequence", (box) => this.show(Number(box.value)));
+  }
+
+  count() { return this.data.loss.length; }
+
+  reveal(i) {
+    if (i < this.first || i >= this.stop) { // in another sequence than the one shown
+      this.control("sequence").value = -1;
+      this.show(-1);
+    }
+    super.reveal(i);
   }
 
   show(sequence) {
@@ -27,9 +43,12 @@ class Losses extends Series {
     const { data } = this, top = 26, tall = 190;
     const seen = (values) => values.subarray(this.from, this.to);
     const drawn = this.control_ ? [seen(data.loss), seen(data.control)] : [seen(data.loss)];
-    const losses = this.losses = this.panel(top, tall, range(...drawn));
-    const label = data.kind === "fold" ? "joint loss of the fold" : "mean held-out loss";
-    this.axisY(losses, this.control_ ? `${label}, dashed: control` : label);
+    const high = range(...drawn, ...(this.layers ? [[0]] : [])), below = data.values ? range(seen(data.values)) : null;
+    const left = this.leftOf([high, tall], ...(below ? [[below, this.tall - top - tall - 48 - 44]] : []));
+    const losses = this.losses = this.panel(top, tall, high, left);
+    const label = this.layer || (data.kind === "fold" ? "joint loss of the fold" : "mean held-out loss");
+    this.axisY(losses, `${label}, ${data.unit}${this.control_ ? "; dashed: control" : ""}`);
+    if (this.layers) this.line(left, this.up(losses, 0), left + losses.wide, this.up(losses, 0), "ink");
     this.background(losses);
     this.inside(losses, () => {
       this.curve(losses, data.loss, "first", true);
@@ -39,14 +58,19 @@ class Losses extends Series {
       this.pen.setLineDash([]);
     });
     let last = losses;
-    if (data.kind === "site") last = this.strip(this.panel(top + tall + 6, 10, [0, 1]));
-    if (data.values) last = this.values(this.panel(top + tall + 48, this.tall - top - tall - 48 - 44, range(seen(data.values))));
+    if (data.kind === "site") last = this.strip(this.panel(top + tall + 6, 10, [0, 1], left));
+    if (below) last = this.values(this.panel(top + tall + 48, this.tall - top - tall - 48 - 44, below, left));
     this.labels(last);
   }
 
   background(panel) {
     this.shade(panel, this.missing, this.hatch());
-    if (this.chosen) this.shade(panel, this.chosen.runs(), colour("shade"));
+    if (this.chosen) {
+      this.pen.globalAlpha = this.chosen.data.scored ? 0.45 : 1;
+      this.shade(panel, this.chosen.runs(), colour("shade"));
+      this.pen.globalAlpha = 1;
+      if (this.chosen.data.scored) this.shade(panel, this.chosen.runs(this.chosen.data.scored), colour("shade"));
+    }
     if (this.starts.length < 3) return;
     for (const start of this.starts.slice(1, -1)) {
       if (start <= this.from || start >= this.to) continue;
@@ -86,7 +110,7 @@ class Losses extends Series {
 
   labels(panel) {
     const { kind } = this.data;
-    if (kind !== "site") { this.axisX(panel, kind, true, kind === "sequence" ? NAMES.sequences : null); return; }
+    if (kind !== "site") { this.axisX(panel, kind, true, kind === "sequence" && NAMES.sequences ? NAMES.sequences : null); return; }
     if (this.sequence < 0 && this.starts.length > 2) { this.axisX(panel, "point, across all sequences", true); return; }
     if (NAMES.sites) { this.axisX(panel, "", true, NAMES.sites); return; }
     const start = this.sequence < 0 ? 0 : this.starts[this.sequence];
@@ -116,12 +140,14 @@ class Losses extends Series {
   words(i) {
     const { data } = this;
     const lines = [this.point(i)];
-    if (data.times[i]) {
+    if (this.layers) {
+      lines.push(Number.isFinite(data.loss[i]) ? `${this.layer}: ${say(data.loss[i])}` : "not scored");
+    } else if (data.times[i]) {
       const many = data.kind === "fold" ? "" : `, mean over ${counted(data.times[i], "fold")}`;
       lines.push(`loss: ${say(data.loss[i])}${many}`, `control: ${say(data.control[i])}`);
     } else lines.push("not scored");
     if (data.values) lines.push(Number.isFinite(data.values[i]) ? `${data.channel}: ${datum(data.values[i])}` : `${data.channel}: missing`);
-    if (this.chosen && this.chosen.has(i)) lines.push(`left out by fold ${this.chosen.fold()}`);
+    if (this.chosen && this.chosen.has(i)) lines.push(this.chosen.about(i));
     return lines.join("\n");
   }
 
@@ -145,32 +171,58 @@ function gaps(values, times) { // a point that was scored was observed in anothe
   return found;
 }
 
+// Fills the choice of what to show.
+function layersIn(chart, layers) {
+  [chart.layer] = Object.keys(layers);
+  for (const name of Object.keys(layers)) chart.control("show").add(new Option(name, name));
+  return layers;
+}
+
 // The fold selected by the reader, and what it left out.
 class FoldChoice {
   constructor(chart, data) {
     this.data = data;
+    this.chart = chart;
     this.k = 0;
-    this.output = chart.figure.querySelector("output");
-    this.update();
+    this.output = chart.figure.querySelector(".said");
     chart.on("fold", (slider) => { this.k = Number(slider.value); this.update(); });
+    requestAnimationFrame(() => this.update()); // when the chart is complete
+    this.collect();
   }
 
   fold() { return this.data.folds[this.k]; }
 
-  runs() {
+  runs(from = this.data) {
     const found = [];
-    for (let i = this.data.offsets[this.k]; i < this.data.offsets[this.k + 1]; i++) {
-      found.push([this.data.start[i], this.data.stop[i]]);
-    }
+    for (let i = from.offsets[this.k]; i < from.offsets[this.k + 1]; i++) found.push([from.start[i], from.start[i] + from.length[i]]);
     return found;
   }
 
   has(site) { return this.sites.has(site); }
 
+  scores(site) { return this.scored.has(site); }
+
+  about(site) {
+    return this.scores(site) ? `left out by fold ${this.fold()}` : `left out with fold ${this.fold()}, not scored by it`;
+  }
+
+  collect() {
+    const all = (runs) => new Set(runs.flatMap(([start, stop]) => Array.from({ length: stop - start }, (_, k) => start + k)));
+    this.sites = all(this.runs());
+    this.scored = this.data.scored ? all(this.runs(this.data.scored)) : this.sites;
+  }
+
   update() {
-    this.sites = new Set();
-    for (const [start, stop] of this.runs()) for (let site = start; site < stop; site++) this.sites.add(site);
+    this.collect();
     const { data, k } = this, verdict = data.ok[k] ? data.verdicts[data.verdict[k]] : "no usable number";
-    this.output.textContent = `${this.fold()}: loss ${say(data.loss[k])}, ${verdict}`;
+    this.output.textContent = `${this.fold()} (${this.places()}): loss ${say(data.loss[k])}, ${verdict}`;
+  }
+
+  places() { // the first and last in time, or a few sites
+    const sites = Array.from(this.scored).sort((i, j) => i - j), named = (i) => this.chart.point(i);
+    if (!sites.length) return "nothing scored";
+    if (sites.length === 1) return named(sites[0]);
+    if (!SPOKEN.includes("site")) return `${named(sites[0])} to ${named(sites.at(-1))}`;
+    return sites.slice(0, 3).map(named).join(", ") + (sites.length > 3 ? ` and ${sites.length - 3} more` : "");
   }
 }

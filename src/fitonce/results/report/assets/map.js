@@ -2,24 +2,44 @@
 
 class SiteMap extends Chart {
   constructor(figure, where, along, influence) {
-    super(figure, (width) => Math.min(width, 520) + 56);
+    const [x, y] = [extent(where.x), extent(where.y)], shape = (y[1] - y[0]) / (x[1] - x[0] || 1);
+    super(figure, (width) => Math.min(Math.max(width * shape, 120), 520) + 94);
     this.where = where;
     this.along = along;
-    this.layers = { "mean held-out loss": along.loss, control: along.control };
-    if (along.values) this.layers.data = along.values;
-    if (influence) this.layers["influence: displacement"] = spread(influence, along.loss.length);
-    this.layer = Object.keys(this.layers)[0];
-    for (const name of Object.keys(this.layers)) this.control("show").add(new Option(name, name));
+    const layers = along.layers || { [`mean held-out loss, ${along.unit}`]: along.loss, control: along.control };
+    if (along.values) layers[along.channel] = along.values;
+    if (influence) layers["influence: displacement"] = spread(influence, along.loss.length);
+    this.layers = layersIn(this, layers);
+    this.scale = "rank";
+    this.said = figure.querySelector(".scale");
     this.chosen = along.runs ? new FoldChoice(this, along.runs) : null;
     this.on("show", (box) => { this.layer = box.value; });
+    this.on("scale", (box) => { this.scale = box.value; });
+    if (this.control("find")) new Finder(this);
   }
 
+  count() { return this.along.loss.length; }
+
+  point(i) { return called(0, i, i).join(", "); }
+
+  reveal() {} // all of the map is shown
+
   draw() {
-    this.fitInto(12, 12, this.width - 24, this.tall - 24 - 56);
-    const values = this.layers[this.layer], [low, high] = this.limits = middle(values);
-    const paint = (i) => (Number.isFinite(values[i]) ? viridis((values[i] - low) / (high - low || 1)) : colour("line"));
+    this.fitInto(12, 12, this.width - 24, this.tall - 24 - 70);
+    const values = this.layers[this.layer], signed = Boolean(this.along.layers) && this.layer in this.along.layers;
+    const scale = scaleOf(values, this.scale, signed);
+    const paint = (i) => (Number.isFinite(scale.share[i]) ? mixed(scale.palette, scale.share[i]) : colour("line"));
     if (this.where.shapes) this.outlines(paint); else this.graph(paint);
-    this.bar();
+    this.bar(scale);
+    this.said.textContent = this.about(values, scale, signed);
+  }
+
+  about(values, scale, signed) {
+    if (scale.largest === null) return "";
+    const top = `${say(values[scale.largest])} (${this.point(scale.largest)})`;
+    if (this.scale === "value") return `Colours by value, over the full range; the largest${signed ? " in size" : ""}: ${top}.`;
+    const what = signed ? "half of the sites differ by less than" : "half of the sites are below";
+    return `Colours by rank, not by value: ${what} ${say(scale.median)}; the largest${signed ? " in size" : ""}: ${top}.`;
   }
 
   // One scale for both directions; y points up.
@@ -40,8 +60,18 @@ class SiteMap extends Chart {
       this.pen.lineTo(...this.spot(edges[k + 1]));
     }
     this.pen.stroke();
-    const radius = Math.min(Math.max(this.width / Math.sqrt(count) / 5, 2), 10);
+    const radius = this.radius = Math.min(Math.max(this.width / Math.sqrt(count) / 5, 1), 10);
+    if (count > 3000) { this.squares(radius, paint); return; }
     for (let i = 0; i < count; i++) this.disc(...this.spot(i), radius, paint(i), this.chosen && this.chosen.has(i), i);
+  }
+
+  squares(radius, paint) { // many sites: without outlines, but for those left out
+    for (let i = 0; i < this.along.loss.length; i++) {
+      const [x, y] = this.spot(i);
+      this.pen.fillStyle = paint(i);
+      this.pen.fillRect(x - radius, y - radius, 2 * radius, 2 * radius);
+    }
+    if (this.chosen) for (const i of this.chosen.sites) this.disc(...this.spot(i), radius + 2, paint(i), true, i);
   }
 
   disc(x, y, radius, fill, left, i) {
@@ -49,7 +79,7 @@ class SiteMap extends Chart {
     this.pen.arc(x, y, radius, 0, 7);
     this.pen.fillStyle = fill;
     this.pen.fill();
-    this.pen.lineWidth = left ? 3 : 0.8;
+    this.pen.lineWidth = left ? (this.chosen.scores(i) ? 3 : 1.5) : 0.8;
     this.pen.strokeStyle = colour(left ? "second" : "ink");
     this.pen.stroke();
     if (this.gone(i)) this.cross(x, y, radius * 0.6);
@@ -74,9 +104,12 @@ class SiteMap extends Chart {
       this.pen.stroke(path);
       if (this.gone(i)) this.cross(...this.place(i), 4);
     });
-    this.pen.lineWidth = 2.5;
-    this.pen.strokeStyle = colour("second");
-    if (this.chosen) this.paths.forEach((path, i) => { if (this.chosen.has(i)) this.pen.stroke(path); });
+    if (!this.chosen) return;
+    for (const i of Array.from(this.chosen.sites).sort((a, b) => this.chosen.scores(a) - this.chosen.scores(b))) {
+      this.pen.lineWidth = this.chosen.scores(i) ? 3.5 : 1.5;
+      this.pen.strokeStyle = colour("second");
+      this.pen.stroke(this.paths[i]);
+    }
   }
 
   path(i) {
@@ -88,15 +121,21 @@ class SiteMap extends Chart {
     return path;
   }
 
-  bar() {
-    const [low, high] = this.limits, y = this.tall - 44, wide = Math.min(this.width - 24, 360), left = (this.width - wide) / 2;
+  bar(scale) {
+    const y = this.tall - 34, wide = Math.min(this.width - 40, 420), left = (this.width - wide) / 2;
     for (let c = 0; c < wide; c++) {
-      this.pen.fillStyle = viridis(c / wide);
+      this.pen.fillStyle = mixed(scale.palette, c / wide);
       this.pen.fillRect(left + c, y, 1.5, 12);
     }
-    this.text(say(low, 3), left, y + 28);
-    this.text(this.layer, this.width / 2, y + 28, "center", "ink");
-    this.text(say(high, 3), left + wide, y + 28, "right");
+    this.text(`${this.layer}, colours by ${this.scale}`, this.width / 2, y - 8, "center", "ink");
+    let end = -Infinity;
+    for (const [share, value] of scale.marks) {
+      const x = left + share * wide, words = say(value, 3), [start, size] = this.span(words, x, "center");
+      this.line(x, y + 12, x, y + 15, "soft");
+      if (start < end + 8) continue;
+      this.text(words, x, y + 28, "center");
+      end = start + size;
+    }
   }
 
   pick(x, y) {
@@ -125,27 +164,22 @@ class SiteMap extends Chart {
   step(i, by) { return i === null ? 0 : Math.min(Math.max(i + by, 0), this.along.loss.length - 1); }
 
   words(i) {
-    const { along, where } = this;
-    const lines = [where.names ? `site ${i}: ${where.names[i]}` : called(0, i, i).join(", ")];
-    if (along.times[i]) lines.push(`loss: ${say(along.loss[i])}, mean over ${counted(along.times[i], "fold")}`, `control: ${say(along.control[i])}`);
+    const { along } = this;
+    const lines = [this.point(i)];
+    if (along.layers) {
+      const values = this.layers[this.layer];
+      lines.push(Number.isFinite(values[i]) ? `${this.layer}: ${say(values[i])}` : "not scored");
+    } else if (along.times[i]) lines.push(`loss: ${say(along.loss[i])}, mean over ${counted(along.times[i], "fold")}`, `control: ${say(along.control[i])}`);
     else lines.push("not scored");
-    if (along.values) lines.push(this.gone(i) ? "data: missing" : `data: ${datum(along.values[i])}`);
-    if (this.layer.startsWith("influence")) lines.push(`displacement: ${say(this.layers[this.layer][i])}`);
-    if (this.chosen && this.chosen.has(i)) lines.push(`left out by fold ${this.chosen.fold()}`);
+    if (along.values) lines.push(`${along.channel}: ${this.gone(i) ? "missing" : datum(along.values[i])}`);
+    if (this.layer.startsWith("influence: ")) lines.push(`displacement: ${say(this.layers[this.layer][i])}`);
+    if (this.chosen && this.chosen.has(i)) lines.push(this.chosen.about(i));
     return lines.join("\n");
   }
 }
 
 function extent(values) {
   return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
-}
-
-// The range of most values, so that a few extreme sites do not hide the rest.
-function middle(values) {
-  const sorted = values.filter(Number.isFinite).sort();
-  if (!sorted.length) return [0, 1];
-  const cut = sorted.length < 50 ? 0 : Math.floor(sorted.length * 0.02);
-  return [sorted[cut], sorted[sorted.length - 1 - cut]];
 }
 
 function spread(influence, count) {

@@ -16,21 +16,22 @@ class Scatter extends Chart {
   value(series, i) { return this.data[series][i] - (this.difference ? this.data.x[i] : 0); }
 
   draw() {
-    const { data } = this, left = 58, drawn = this.shown ? ["y", "control"] : ["y"];
+    const { data } = this, drawn = this.shown ? ["y", "control"] : ["y"];
     const heights = drawn.map((series) => Float32Array.from(data.x, (_, i) => this.value(series, i)));
-    const panel = { left, top: 26, wide: this.width - left - 12, tall: this.tall - 26 - 44, x: range(data.x),
-      y: this.difference ? range(...heights, [0]) : range(...heights, data.x) };
+    const y = this.difference ? range(...heights, [0]) : range(...heights, data.x), tall = this.tall - 26 - 44;
+    const left = this.leftOf([y, tall]);
+    const panel = { left, top: 26, wide: this.width - left - 12, tall, x: range(data.x), y };
     if (!this.difference) panel.x = panel.y; // the line of agreement goes through the corners
     this.panel = panel;
-    this.axisY(panel, this.difference ? `${data.ylabel} minus ${data.xlabel}` : `held-out loss, ${data.ylabel}`);
-    this.axisX(panel, `held-out loss, ${data.xlabel}`);
+    const loss = `held-out loss, ${data.unit}`;
+    this.axisY(panel, this.difference ? `${data.ylabel} minus ${data.xlabel}, ${data.unit}` : `${loss}: ${data.ylabel}`);
+    this.axisX(panel, `${loss}: ${data.xlabel}`);
     const ends = this.difference ? [0, 0] : panel.x;
     this.pen.setLineDash([6, 4]);
     this.line(panel.left, this.up(panel, ends[0]), panel.left + panel.wide, this.up(panel, ends[1]), "ink");
     this.pen.setLineDash([]);
     if (this.shown) this.triangles(panel);
     this.dots(panel);
-    this.legend(panel);
   }
 
   dots(panel) {
@@ -61,19 +62,6 @@ class Scatter extends Chart {
     this.pen.lineTo(x - 3.5, y + 3);
     this.pen.closePath();
     this.pen.stroke();
-  }
-
-  legend(panel) {
-    if (!this.shown) return;
-    const x = panel.left + 14, y = panel.top + 14;
-    this.pen.fillStyle = colour("first");
-    this.pen.beginPath();
-    this.pen.arc(x, y, 3, 0, 7);
-    this.pen.fill();
-    this.text(this.data.ylabel, x + 10, y + 4, "left", "ink");
-    this.pen.strokeStyle = colour("second");
-    this.triangle(x, y + 18);
-    this.text("control", x + 10, y + 22, "left", "ink");
   }
 
   pick(x, y) {

@@ -35,8 +35,15 @@ class Series extends Chart {
 
   at(thing) { return thing; } // its position along the data
 
-  panel(top, tall, y) {
-    const left = 58;
+  reveal(i) { // nearer, where points are too dense to be seen
+    const wide = this.to - this.from, size = Math.min(wide, 200);
+    if (i >= this.from && i < this.to && wide === size) return;
+    this.from = Math.min(Math.max(Math.round(i - size / 2), this.first), Math.max(this.stop - size, this.first));
+    this.to = this.from + size;
+    this.redraw();
+  }
+
+  panel(top, tall, y, left = this.leftOf([y, tall])) {
     return { left, top, tall, wide: this.width - left - 12, x: [this.from - 0.5, this.to - 0.5], y };
   }
 
@@ -134,7 +141,12 @@ class Stems extends Series {
     this.index = new Int32Array(last + 1).fill(-1);
     this.values = new Float32Array(last + 1).fill(NaN);
     data.site.forEach((site, i) => { this.index[site] = i; this.values[site] = data.displacement[i]; });
+    if (this.control("find")) new Finder(this);
   }
+
+  count() { return this.index.length; }
+
+  point(site) { return this.index[site] < 0 ? "" : where(this.data, this.index[site]); }
 
   draw() {
     const panel = this.shown = this.panel(26, this.tall - 26 - 44, range(this.values, [0]));
@@ -173,7 +185,9 @@ class Stems extends Series {
 
   words(site) {
     const { data } = this, i = this.index[site];
-    return [where(data, i), `displacement: ${say(data.displacement[i])}`,
-      `loss at the fit: ${say(data.loss[i])}`, `data: ${datum(data.value[i])}`].join("\n");
+    const lines = [where(data, i), `displacement: ${say(data.displacement[i])}`];
+    if (data.value) lines.push(`loss at the fit: ${say(data.loss[i])}`, `${CHANNEL}: ${datum(data.value[i])}`);
+    else lines.push(`surprise of the label: ${say(data.loss[i])}`);
+    return lines.join("\n");
   }
 }

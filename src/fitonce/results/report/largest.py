@@ -1,0 +1,106 @@
+"""The few sites, steps or sequences that carry most of the loss, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fitonce.core.wording import counted
+from fitonce.results.report.along import Along
+from fitonce.results.report.markup import Markup, advice, datum, join, number, paragraph, table
+from fitonce.results.summary import Result
+
+_LISTED = 10
+_ALONE = 0.1  # share of the total that makes one place worth a sentence
+
+
+class Shares:
+    """What each place contributes to the estimate, a mean over folds of means over their points.
+
+    Attributes:
+        parts: (places,) sums of losses, each divided by the number of points of its fold.
+        weights: (places,) the same sums of ones.
+    """
+
+    def __init__(self, result: Result, place: np.ndarray, count: int) -> None:
+        rows = result.pointwise
+        fold, loss = rows["fold"].to_numpy(), rows["loss"].to_numpy(float)
+        used = result.folds["ok"].to_numpy(bool)[fold] & np.isfinite(loss)
+        size = np.bincount(fold, minlength=len(result.folds))
+        each = 1.0 / size[fold[used]]
+        self.parts = np.bincount(place[used], loss[used] * each, count)
+        self.weights = np.bincount(place[used], each, count)
+
+    @property
+    def of_total(self) -> np.ndarray | None:
+        """(places,) shares that add up to one; None where a loss is below zero."""
+        total = self.parts.sum()
+        return self.parts / total if (self.parts >= 0).all() and total > 0 else None
+
+    def without(self, place: int) -> float:
+        """The estimate from all other places."""
+        rest = self.weights.sum() - self.weights[place]
+        return float((self.parts.sum() - self.parts[place]) / rest) if rest > 1e-12 else float("nan")
+
+
+def largest_section(found: Along, result: Result, name: Callable[[int], str], noun: str) -> Markup:
+    """The largest mean losses, with their shares of the total; `name` of a place, `noun` for one."""
+    shares = Shares(result, found.place, len(found.loss))
+    known = np.flatnonzero(np.isfinite(found.loss))
+    if len(known) < 2:
+        return paragraph(f"Only one {noun} was scored.")
+    total = shares.of_total
+    by = found.loss if total is None else total
+    order = known[np.argsort(-by[known], kind="stable")]
+    top = [int(place) for place in order[:_LISTED]]
+    columns: dict[str, list[Any]] = {noun: [name(place) for place in top]}
+    if np.isfinite(found.values[top]).any():
+        columns[found.channel] = [_value(found.values[place]) for place in top]
+    columns["mean loss"] = [float(found.loss[place]) for place in top]
+    columns["control"] = [float(found.control[place]) for place in top]
+    if total is not None:
+        columns["share of the total"] = [_percent(total[place]) for place in top]
+        columns["together"] = [_percent(share) for share in np.cumsum(total[top])]
+    columns["estimate without it"] = [shares.without(place) for place in top]
+    rows = list(zip(*columns.values(), strict=True))
+    more = join(["All of them, in Python: ", advice('cv.to_dataframe("pointwise")'), "."])
+    return join(
+        [
+            *map(paragraph, _sentences(total, order, name, noun)),
+            table(tuple(columns), rows, f"Largest losses by {noun}"),
+            paragraph(more, class_="small"),
+        ]
+    )
+
+
+def _sentences(
+    total: np.ndarray | None, order: np.ndarray, name: Callable[[int], str], noun: str
+) -> list[str]:
+    things = counted(len(order), noun)
+    if total is None:
+        return [
+            f"The largest of {things}. Some losses are below zero (densities above one), so that there "
+            "are no shares of the total."
+        ]
+    sums = np.cumsum(total[order])
+    half = int(np.searchsorted(sums, 0.5 - 1e-12)) + 1
+    first = float(total[order[0]])
+    verb = "carries" if half == 1 else "carry"
+    said = [f"{half:,} of {things} {verb} half of the total loss."]
+    if first >= _ALONE and first * len(order) >= 3:
+        said.insert(
+            0,
+            f"One {noun} carries {_percent(first)} of the total loss: {name(int(order[0]))}. Spread "
+            f"evenly, each would carry {_percent(1 / len(order))}.",
+        )
+    return said
+
+
+def _percent(share: float) -> str:
+    return f"{number(100 * share, 2 if share < 0.0995 else 3 if share > 0.995 else 2)} %"
+
+
+def _value(value: float) -> str:
+    return datum(value) if np.isfinite(value) else "missing"
