@@ -24,6 +24,7 @@ OrderOption = Annotated[
     str | None, model("Number states by this parameter, by share or dwell", "--order-by")
 ]
 TopOption = Annotated[int, out("Number of points to show", "--top", "--n", "-n", min=1)]
+ReportOption = Annotated[Path | None, out("Write an HTML report", "--report")]
 PlotOption = Annotated[Path | None, out("Write a plot (PNG, PDF, SVG)", "--plot")]
 ForceOption = Annotated[bool, out("Overwrite existing files", "--force")]
 JsonOption = Annotated[bool, out("Print only JSON", "--json")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 from fitonce.cli.display import show_models
 from fitonce.cli.errors import complain, reporting_errors
-from fitonce.cli.options import ForceOption, JsonOption, PlotOption, QuietOption
+from fitonce.cli.options import ForceOption, JsonOption, PlotOption, QuietOption, ReportOption
 from fitonce.cli.outputs import check_outputs, print_json, table_rows
 from fitonce.core.writing import write_figure
 from fitonce.data.datasets import SOURCES, fetch, here
@@ -24,6 +25,7 @@ Saved = Annotated[list[Path], typer.Argument(help="Saved results (JSON).", show_
 def compare(
     files: Saved,
     by: Annotated[str, typer.Option(help="Pair losses by point or by fold.")] = "point",
+    report: ReportOption = None,
     plot: PlotOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
@@ -32,7 +34,7 @@ def compare(
     """Compare saved results on the same folds, with paired standard errors."""
     if len(files) < 2:
         raise ValueError(f"compare takes at least two saved results, got {len(files)}")
-    check_outputs([], plot, force)
+    check_outputs([report], plot, force)
     stems = [file.stem for file in files]
     names = stems if len(set(stems)) == len(stems) else [str(file) for file in files]
     if len(set(names)) < len(names):
@@ -40,6 +42,11 @@ def compare(
     found = compare_results({n: load_result(f) for n, f in zip(names, files, strict=True)}, by=by)
     if plot is not None:
         write_figure(plot, found.plot().figure, force=force)
+    if report is not None:
+        line = shlex.join(
+            ["fitonce", "compare", *map(str, files), *(["--by", by] if by != "point" else [])]
+        )
+        found.to_html(report, force=force, command=f"{line} --report {shlex.quote(str(report))}")
     if json:
         document = {"best": found.best, "sentence": found.sentence, "doubts": found.doubts}
         print_json({**document, "cautions": found.cautions, "models": table_rows(found.table)})
@@ -51,6 +58,8 @@ def compare(
         print(f"{found.left_out}; paired by {found.by}")
         show_models(found.table, ["nats", "p_worse", "weight", "worst", "failed"])
         print("\n".join([found.sentence, *found.cautions]))
+        if report is not None:
+            print(f"wrote {report}")
 
 
 def report(

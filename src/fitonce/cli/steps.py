@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fitonce.analysis.influence import Influence, influence
+from fitonce.analysis.influence import influence
 from fitonce.cli.choices import FoldChoice
 from fitonce.cli.errors import complain
 from fitonce.cli.request import Request
@@ -103,7 +103,7 @@ def influence_for_report(fit: Fit) -> pd.DataFrame | None:
     except ValueError as error:
         complain(f"influence is missing from the report: {error}")
         return None
-    return found.table if isinstance(found, Influence) else None
+    return found.to_dataframe()
 
 
 def _pairs(fit: Fit, folds: Folds, which: np.ndarray, result: CVResult) -> pd.DataFrame:

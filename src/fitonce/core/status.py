@@ -15,7 +15,7 @@ class Rung(Enum):
     NEWTON = "newton", "one Newton step with the data deleted, with the fold's own Hessian"
     REFINE = "refine", "refined towards the fold's own optimum"
     REFINE_OWN = "refine-own", "refined towards the fold's own optimum with the fold's own Hessian"
-    REFIT = "refit", "refitted from the full fit, also where parameters left or reached zero"
+    REFIT = "refit", "refitted by damped Newton steps; also where parameters left or reached zero"
     OTHER = "other", "in another optimum, better than the one that continues the full fit's"
 
     meaning: str  # in words
