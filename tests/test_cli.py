@@ -163,7 +163,7 @@ def test_loo_and_influence(table, tmp_path):
         "-n", "3", "--save", tmp_path / "i.json",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    top = json.loads(done.stdout)
+    top = json.loads(done.stdout)["rows"]
     assert len(top) == 3
     rows = {row["site"]: row for row in json.loads((tmp_path / "i.json").read_text())}
     assert len(rows) == 58

@@ -82,7 +82,7 @@ def test_decode_is_that_of_the_fit(folder, tmp_path):
     printed = said("decode", folder / "fit.json", folder / "week.csv", "--save", tmp_path / "w.csv")
     assert "wrote" in printed
     assert pd.read_csv(tmp_path / "w.csv")["state"].tolist() == [0, 0, 1, 1, 1, 0, 0]
-    rows = json.loads(said("decode", folder / "fit.json", folder / "week.csv", "--json"))
+    rows = json.loads(said("decode", folder / "fit.json", folder / "week.csv", "--json"))["rows"]
     assert rows[2] == {"day": "2024-01-03", "state": 1, "probability": rows[2]["probability"]}
 
 
@@ -102,7 +102,7 @@ def test_forecasts_go_on_where_the_data_end(folder, tmp_path):
     assert rows["day"].tolist() == ["2024-03-01", "2024-03-02", "2024-03-03"]
     expected = fo.load(folder / "fit.json").forecast(3, n=50).to_dataframe()
     np.testing.assert_allclose(rows["mean"], expected["mean"])
-    assert len(json.loads(said(*words, "--json"))) == 3
+    assert len(json.loads(said(*words, "--json"))["rows"]) == 3
     said(*words, "--plot", tmp_path / "f.png", "--save", tmp_path / "f.json")
     assert json.loads((tmp_path / "f.json").read_text())[0]["channel"] == "count"
     with_heat = ["forecast", folder / "heat.json", "--steps", 3, "--covariates", folder / "ahead.csv"]
@@ -128,7 +128,7 @@ def test_saved_fits_are_cross_validated(folder):
     document = json.loads(said("loo", folder / "heat.json", "--json"))
     one_out = fo.loo(fo.load(folder / "heat.json"))
     assert document["estimate"] == pytest.approx(one_out.estimate, rel=1e-9)
-    assert len(json.loads(said("influence", folder / "fit.json", "--top", "4", "--json"))) == 4
+    assert len(json.loads(said("influence", folder / "fit.json", "--top", "4", "--json"))["rows"]) == 4
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def models(
 def _list(json: bool) -> None:
     titles = {name: model.title for name, model in named_models().items()}
     if json:
-        print_json(titles)
+        print_json([{"name": name, "title": title} for name, title in titles.items()])
         return
     width = max(map(len, titles))
     for name, title in titles.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pandas as pd
 
 from fitonce.core.writing import check_free
 from fitonce.results.result import CVResult
+
+
+SCHEMA = 1  # of what --json prints
 
 
 def check_outputs(paths: list[Path | None], plot: Path | None, force: bool) -> None:
@@ -60,7 +64,7 @@ def table_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows of a table as dicts, for --json."""
     return [
         {str(key): plain(value) for key, value in row.items()}
-        for row in table.reset_index().to_dict(orient="records")
+        for row in table.reset_index(drop=table.index.name is None).to_dict(orient="records")
     ]
 
 
@@ -69,16 +73,19 @@ def as_json(document: Any) -> str:
     return json.dumps(document, indent=1, allow_nan=False)
 
 
-def print_json(document: Any) -> None:
-    """Print JSON to stdout, to which --json prints nothing else."""
-    print(as_json(document))
+def print_json(document: Mapping[str, Any] | list[dict[str, Any]]) -> None:
+    """Print JSON to stdout, to which --json prints nothing else; a table as the key `rows`. Every key is
+    in the table of docs/commands.md, and `schema` changes when one is taken away or means something
+    else."""
+    keys = {"rows": document} if isinstance(document, list) else document
+    print(as_json(plain({"schema": SCHEMA, **keys})))
 
 
 def plain(value: Any) -> Any:
     """A value, or those of lists and dicts, as JSON has them."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if value is None:
         return None
