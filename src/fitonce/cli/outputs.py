@@ -13,7 +13,6 @@ import pandas as pd
 from fitonce.core.writing import check_free
 from fitonce.results.result import CVResult
 
-
 SCHEMA = 1  # of what --json prints
 
 
