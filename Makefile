@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all bench reproduce lint docs clean
+.PHONY: demo test test-all bench reproduce lint docs notebooks package clean
 
 demo: $(READY)
 	$(BIN)/fitonce demo --force
@@ -29,6 +29,13 @@ lint: $(READY)
 docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
+notebooks: $(READY)
+	$(BIN)/python tests/notebooks.py examples/*.ipynb
+
+package: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build
+
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -36,4 +43,4 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) site out .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) site out dist .pytest_cache .ruff_cache .mypy_cache

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
 from pathlib import Path
@@ -18,7 +17,6 @@ from documents import differences
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.ipynb"))
 _SECONDS = 300  # for a cell, on a busy machine
-_TAGS = re.compile(r"<[^>]*>")
 
 
 def executed(notebook, folder=ROOT):

@@ -58,6 +58,7 @@ def labels():
 def shown(fit, cv, selection, on_graph, labels, tmp_path_factory):
     """One of each."""
     path = tmp_path_factory.mktemp("saved") / "cv.json"
+    of_labels = fo.cross_validate(labels, fo.folds.structures(labels.data), method="ij")
     return {
         "fit": fit,
         "fit on a graph": on_graph,
@@ -70,7 +71,10 @@ def shown(fit, cv, selection, on_graph, labels, tmp_path_factory):
             fit, fo.folds.kfold(COUNTS, k=4), method="none", check=False, loss="joint"
         ),
         "one fold": fo.cross_validate(fit, fo.folds.kfold(COUNTS, k=4).some([1]), method="ij"),
-        "sequences": fo.cross_validate(labels, fo.folds.structures(labels.data), method="ij"),
+        "sequences": of_labels,
+        "scores": of_labels.label_scores(),
+        "confusion": of_labels.confusion(),
+        "suspects": of_labels.suspects(),
         "loo": fo.loo(fit, optima=0),
         "comparison": selection.comparison,
         "choice": selection,
@@ -86,7 +90,9 @@ NAMES = [
     *("fit", "fit on a graph", "fit of labels", "stopped", "optima", "cross-validation"),
     *("read from a file", "not checked", "one fold", "sequences", "loo", "comparison", "choice"),
     *("influence", "audit", "bootstrap", "forecast", "plan"),
+    *("scores", "confusion", "suspects"),
 ]
+NOT_JUDGED = ("forecast", "optima", "scores", "confusion", "suspects")
 
 
 def parsed(html):
@@ -111,7 +117,7 @@ def test_a_card_is_well_formed_small_and_loads_nothing(shown, name):
     assert tree.find(".//strong") is not None
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("forecast", "optima")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_JUDGED])
 def test_a_card_has_the_verdict_first_and_the_printed_text_last(shown, name):
     tree = parsed(shown[name]._repr_html_())
     marks = tree.findall("p/span")
@@ -163,7 +169,7 @@ def test_fits_that_are_no_minimum_say_so(shown):
 
 
 def test_names_of_users_are_escaped(shown):
-    for name in ("choice", "comparison", "audit"):
+    for name in ("choice", "comparison", "audit", "suspects"):
         html = shown[name]._repr_html_()
         assert HOSTILE not in html
         assert HOSTILE in words(html)

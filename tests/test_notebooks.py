@@ -10,8 +10,7 @@ nbformat = pytest.importorskip("nbformat", reason="needs nbformat")
 pytest.importorskip("nbclient", reason="needs nbclient")
 pytest.importorskip("ipykernel", reason="needs ipykernel")
 
-
-from notebooks import is_progress  # noqa: E402
+from notebooks import EXAMPLES, executed, is_progress, outdated, read  # noqa: E402
 
 SLOW = """
 import time
@@ -80,3 +79,45 @@ def test_work_that_is_stopped_says_so(shown):
     (_, _, (line, error), _), _ = shown
     assert line["data"]["text/plain"].startswith("stopped: other optima 0.")
     assert error["output_type"] == "error"
+
+
+def test_there_is_a_notebook_for_each_family():
+    assert [path.stem for path in EXAMPLES] == ["chain", "labels", "map"]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_shows_what_is_stored(path):
+    if path.stem == "map":
+        pytest.importorskip("geopandas", reason="needs geopandas")
+    stored = read(path)
+    assert not outdated(stored, executed(stored))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_stored_outputs_are_clean_and_small(path):
+    stored = read(path)
+    outputs = [out for cell in stored.cells for out in cell.get("outputs", [])]
+    assert not [out for out in outputs if out["output_type"] == "error" or out.get("name") == "stderr"]
+    assert not [out for out in outputs if is_progress(out)]
+    cards = [out["data"]["text/html"] for out in outputs if "text/html" in out.get("data", {})]
+    assert sum('class="fitonce"' in html for html in cards) >= 3
+    written = path.read_text()
+    assert "\\u001b" not in written
+    assert "/home/" not in written
+    assert len(written) < 200_000
+    assert [cell.execution_count for cell in stored.cells if cell.cell_type == "code"] == [
+        *range(1, 1 + sum(cell.cell_type == "code" for cell in stored.cells))
+    ]
+
+
+def test_stored_text_that_is_old_is_found():
+    cell = nbformat.v4.new_code_cell("1")
+    cell.outputs = [nbformat.v4.new_output("execute_result", {"text/plain": "loss 3.21, 2 s"})]
+    stored = nbformat.v4.new_notebook(cells=[cell])
+    fresh = nbformat.from_dict(stored)
+    fresh.cells[0].outputs[0].data["text/plain"] = "loss 3.21, 7.5 s"
+    assert not outdated(stored, fresh)
+    fresh.cells[0].outputs[0].data["text/plain"] = "loss 3.27, 2 s"
+    assert "3.27" in outdated(stored, fresh)[0][0]
+    fresh.cells[0].outputs = []
+    assert outdated(stored, fresh)[0] == ["1 outputs are stored, 0 came"]

@@ -59,6 +59,11 @@ class Confusion:
         shares, counts = self.matrix("share").fillna(0.0), self.matrix()
         return plots.confusion(shares.to_numpy(), counts.to_numpy(), self.tags, ax)
 
+    def _repr_html_(self) -> str:
+        from fitonce.results.notebook.labels import of_confusion  # only notebooks need it
+
+        return of_confusion(self)
+
     def __repr__(self) -> str:
         total = counted(int(self.table["count"].sum()), "token")
         lines = [f"Confusion of held-out labels, {total}: {self.left_out}"]

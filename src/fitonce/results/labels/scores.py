@@ -71,6 +71,11 @@ class LabelScores:
         """Of all entities together; raises where tags are not those of entities."""
         return self.score()
 
+    def _repr_html_(self) -> str:
+        from fitonce.results.notebook.labels import of_scores  # only notebooks need it
+
+        return of_scores(self)
+
     def __repr__(self) -> str:
         first = self.table[self.table["name"] == "all"]
         tokens = first.iloc[0]

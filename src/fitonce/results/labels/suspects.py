@@ -49,6 +49,11 @@ class Suspects:
     def __len__(self) -> int:
         return len(self.table)
 
+    def _repr_html_(self) -> str:
+        from fitonce.results.notebook.labels import of_suspects  # only notebooks need it
+
+        return of_suspects(self)
+
     def __repr__(self) -> str:
         lines = [
             f"The {len(self.table)} most suspicious of {counted(self.n_labels, 'held-out label')} "

@@ -128,24 +128,29 @@ def bars(values: np.ndarray, label: str) -> tuple[Markup, int]:
     return drawn, size
 
 
-def moves(chances: np.ndarray, names: Sequence[str], label: str) -> Markup:
-    """Transition probabilities (K, K), from row to column; darker is more probable."""
-    side = 34 if len(chances) <= _MOST_NUMBERS else 16
+def moves(
+    chances: np.ndarray, names: Sequence[str], label: str, tip: str = "from {0} to {1}: {2:.3g}"
+) -> Markup:
+    """Probabilities (K, K) from row to column; stronger colours are more probable."""
+    longest = max(len(name) for name in names)
+    side = max(34, 8 * longest) if len(chances) <= _MOST_NUMBERS else 16
+    left = max(_LEFT, 7 * longest + 12)
     parts = []
     for row, chance in enumerate(chances):
-        parts.append(_text(names[row], _LEFT - 6, 18 + side * (row + 0.5) + 4))
-        parts.append(_text(names[row], _LEFT + side * (row + 0.5), 12, "middle"))
+        parts.append(_text(names[row], left - 6, 18 + side * (row + 0.5) + 4))
+        if side > 16:
+            parts.append(_text(names[row], left + side * (row + 0.5), 12, "middle"))
         for column, value in enumerate(chance):
-            x, y = _LEFT + side * column, 18 + side * row
-            tip = tag("title", f"from {names[row]} to {names[column]}: {value:.3g}")
+            x, y = left + side * column, 18 + side * row
+            said = tag("title", tip.format(names[row], names[column], value))
             # Most of the mass is on the diagonal: the square root lets the rest be seen.
             shade = 0.06 + 0.64 * float(np.sqrt(max(value, 0.0)))
             size = {"x": x, "y": y, "width": side - 2, "height": side - 2}
-            parts.append(tag("rect", tip, fill=FIRST, fill_opacity=round(shade, 2), **size))
+            parts.append(tag("rect", said, fill=FIRST, fill_opacity=round(shade, 2), **size))
             if len(chances) <= _MOST_NUMBERS:
                 parts.append(_text(_share(value), x + side / 2 - 1, y + side / 2 + 3, "middle"))
     whole = side * len(chances)
-    return _svg(_LEFT + whole, 18 + whole, label, *parts)
+    return _svg(left + whole, 18 + whole, label, *parts)
 
 
 def network(places: np.ndarray, edges: np.ndarray, classes: np.ndarray, label: str) -> Markup:
