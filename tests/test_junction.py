@@ -219,7 +219,7 @@ def test_the_cheaper_of_both_orders_is_taken():
 def test_a_graph_past_the_limit_is_refused_in_a_sentence():
     everyone = tuple((i, j) for i in range(40) for j in range(i))
     with pytest.raises(
-        TooWideError, match=r"width 39 and needs 16 TiB a sweep, the limits are width 59 and 4 GiB; use"
+        TooWideError, match=r"width 39 and a sweep needs 16 TiB, the limits are width 59 and 4 GiB; use"
     ):
         plan_tree((2,) * 40, everyone, limit=2.0**32)
 
@@ -227,7 +227,7 @@ def test_a_graph_past_the_limit_is_refused_in_a_sentence():
 def test_tables_have_no_more_axes_than_numpy():
     everyone = tuple((i, j) for i in range(70) for j in range(i))
     with pytest.raises(
-        TooWideError, match="width at least 69 and needs 16 bytes a sweep, the limits are width 59"
+        TooWideError, match="width at least 69 and a sweep needs 16 bytes, the limits are width 59"
     ):
         plan_tree((1,) * 70, everyone)
 

@@ -26,6 +26,7 @@ from fitonce.crossval.methods import METHODS, exact
 from fitonce.fitting.curvature import Curvature, curvature_of
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import bytes_of_cross, bytes_of_draws, bytes_per_refined, hold_point
+from fitonce.fitting.required import require_a_fit
 from fitonce.fitting.summarise import delta_method
 from fitonce.objectives.base import Objective
 
@@ -197,8 +198,7 @@ def _hold(objective: Objective, n: int, method: str) -> None:
 
 
 def _refuse(fit: Fit, kind: str, n: int, block: int | None, level: float, check: int) -> None:
-    if not isinstance(fit, Fit):
-        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
+    require_a_fit(fit)
     possible = fit.objective.traits.resampling
     if not possible:
         raise ValueError(f"bootstrap resamples steps in time or whole sequences, got {fit.model}")

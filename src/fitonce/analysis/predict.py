@@ -6,6 +6,7 @@ from typing import Any
 
 from fitonce.fitting import inference
 from fitonce.fitting.fit import Fit
+from fitonce.fitting.required import require_a_fit
 
 
 def predict(fit: Fit, features: Any = None, *, lengths: Any = None) -> list[Any]:
@@ -35,5 +36,4 @@ def marginals(fit: Fit, features: Any = None, *, lengths: Any = None) -> list[An
 
 
 def _require(fit: Any) -> None:
-    if not isinstance(fit, Fit):
-        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
+    require_a_fit(fit)

@@ -30,11 +30,16 @@ PROGRAMS = 180 * 2**20  # what JAX holds to compile, and what a family compiles
 WORKER = 420 * 2**20  # a worker process with all of these
 
 
+def machine_memory() -> float:
+    """Bytes of memory that this machine has."""
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
 def checked_limit(memory_limit: Any) -> float:
     """A `memory_limit=` in bytes, given as a number or as text such as "2GB"; None: half of this
     machine's memory."""
     if memory_limit is None:
-        return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return 0.5 * machine_memory()
     value: Any = _read(memory_limit) if isinstance(memory_limit, str) else memory_limit
     if not (is_number(value) and value > 0):
         raise ValueError(
@@ -131,10 +136,13 @@ def room(usual: float, least: float, what: str) -> float:
 
 
 def _refusal(allowance: _Allowance, size: float, what: str) -> MemoryLimitError:
+    needed, has = allowance.held + size, machine_memory()
+    raised = "raise memory_limit=, or ask for less"
+    if needed > has:
+        raised = f"this machine has {memory(has)} in all, so ask for less"
     return MemoryLimitError(
-        f"this needs {memory(allowance.held + size)}, {memory(size)} of it for {what}, and "
-        f"memory_limit is {memory(allowance.limit)}; raise memory_limit=, or ask for less (fo.plan "
-        "says what each method needs)"
+        f"this needs {memory(needed)}, {memory(size)} of it for {what}, and memory_limit is "
+        f"{memory(allowance.limit)}; {raised} (fo.plan says what each method needs)"
     )
 
 

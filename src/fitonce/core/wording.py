@@ -26,8 +26,8 @@ def duration(seconds: float) -> str:
 
 def memory(count: float) -> str:
     """Bytes in a readable unit: "1.5 MiB"."""
-    for unit in ("B", "KiB", "MiB"):
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if count >= 100 else f"{count:.3g} {unit}"
         count /= 1024
-    return f"{count:.3g} GiB"
+    return f"{count:,.0f} PiB"

@@ -26,6 +26,7 @@ from fitonce.fitting.curvature import curvature_of
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import asked_of, hold_folds
 from fitonce.fitting.optima import DEFAULT_OPTIMA, check_optima
+from fitonce.fitting.required import require_a_fit
 from fitonce.folds import Folds
 from fitonce.objectives import schemes
 from fitonce.objectives.base import Objective
@@ -153,8 +154,7 @@ def check_folds(folds: Any) -> None:
 
 def _matched(fit: Fit, folds: Folds) -> Folds:
     """The folds with the data's own missing observations, after checking that they belong to it."""
-    if not isinstance(fit, Fit):
-        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
+    require_a_fit(fit)
     check_folds(folds)
     data = fit.objective.collection
     if folds.lengths is not None:

@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 from typing import Literal, NamedTuple
 
 from fitonce.core.deferred import nx
+from fitonce.core.memory import machine_memory
 from fitonce.core.wording import counted
 
 Order = Literal["min-fill", "min-degree"]
@@ -156,20 +157,27 @@ def plan_tree(
     least = max(nx.core_number(graph).values(), default=0)  # a lower bound on the width
     if least >= _MOST_AXES:
         size = 8 * _ARRAYS * math.prod(sorted(states)[: least + 1])
-        raise TooWideError(_refusal(len(states), f"at least {least}", size, limit))
+        raise TooWideError(_refusal(len(states), f"at least {least}", True, size, limit))
     best = _plan(graph, states, scopes, order or "min-degree")
     if order is None and len(states) <= _MANY and best.bytes <= _HOPELESS * limit:
         best = min(best, _plan(graph, states, scopes, "min-fill"), key=lambda tree: tree.entries)
     if best.bytes > limit or best.width >= _MOST_AXES:
-        raise TooWideError(_refusal(len(states), str(best.width), best.bytes, limit))
+        wide = best.width >= _MOST_AXES
+        raise TooWideError(_refusal(len(states), str(best.width), wide, best.bytes, limit))
     return best
 
 
-def _refusal(nodes: int, width: str, size: float, limit: float) -> str:
+def _refusal(nodes: int, width: str, wide: bool, size: float, limit: float) -> str:
+    """`wide`: whether it is too wide for any memory."""
+    advice = "use fewer classes, leave out edges or cut the graph into parts"
+    if not wide and size <= machine_memory():
+        advice += f", or give the model memory_limit={math.ceil(size):.2e}"
+    else:
+        has = "" if wide else f": this machine has {_size(machine_memory())}"
+        advice += f"; no memory_limit= helps here{has}"
     return (
-        f"exact inference on this graph of {nodes:,} nodes has width {width} and needs {_size(size)} a "
-        f"sweep, the limits are width {_MOST_AXES - 1} and {_size(limit)}; use fewer classes, leave out "
-        "edges, cut the graph into parts, or raise memory_limit="
+        f"exact inference on this graph of {nodes:,} nodes has width {width} and a sweep needs "
+        f"{_size(size)}, the limits are width {_MOST_AXES - 1} and {_size(limit)}; {advice}"
     )
 
 
@@ -277,4 +285,4 @@ def _size(count: float) -> str:
         if count < 1024:
             return f"{count:.3g} {unit}"
         count = count / 1024 if count < 1e300 else count // 1024  # whole numbers can be larger
-    return f"{count:.3g} PiB" if count < 1e300 else "more than 1e+300 PiB"
+    return f"{count:.3g} PiB" if count < 1000 else "more memory than any machine has"

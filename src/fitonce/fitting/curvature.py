@@ -12,6 +12,7 @@ from fitonce.core.chunks import stretches
 from fitonce.core.renamed import deprecated
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.hessian import HessianOperator
+from fitonce.fitting.required import require_a_fit
 from fitonce.objectives import schemes
 from fitonce.objectives.base import Objective
 from fitonce.objectives.schemes import Scheme
@@ -118,8 +119,7 @@ def curvature(
             in bytes or as text such as "2GB"; None: half of this machine's memory.
     """
     memory.checked_limit(memory_limit)
-    if not isinstance(fit, Fit):
-        raise ValueError(f"fit must be a Fit from fo.fit, got {type(fit).__name__}")
+    require_a_fit(fit)
     along = schemes.resolve_scheme(scheme, None, fit.objective.scheme)
     found = curvature_of(fit, fit.objective.with_scheme(along), damping, residual)
     return found if memory_limit is None else replace(found, memory_limit=memory_limit)

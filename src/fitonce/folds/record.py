@@ -30,6 +30,7 @@ class Folds:
         base: (size,) the weights of the full fit, 0 where missing.
         label: how the folds were made, in words.
         lengths: of the sequences that they were made for; None if only a count was given.
+        on_graph: whether they were made on a graph, whose sites have neighbours and no order.
     """
 
     kind: Kind
@@ -38,6 +39,7 @@ class Folds:
     base: np.ndarray
     label: str
     lengths: np.ndarray | None = None
+    on_graph: bool = False
 
     def __len__(self) -> int:
         return len(self.dropped)
@@ -93,7 +95,8 @@ class Folds:
         if np.array_equal(base, self.base):
             return self
         shape = Shape(np.asarray(base), np.array([len(base)]), self.lengths)
-        return make_folds(self.kind, self.dropped, shape, self.label, self.scored)
+        made = make_folds(self.kind, self.dropped, shape, self.label, self.scored)
+        return replace(made, on_graph=self.on_graph)
 
     def describe(self) -> str:
         """One line: how many folds, of what, how large."""

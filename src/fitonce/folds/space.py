@@ -6,6 +6,7 @@ without observed sites is then not drawn.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,16 @@ from fitonce.core.wording import counted
 from fitonce.data.graph import Graph, partition
 from fitonce.data.graph import graph as read_graph
 from fitonce.folds.buffers import geography_of, with_rim
-from fitonce.folds.record import Folds, Shape, at_least_one, check_k, make_folds, shape_of, share_of
+from fitonce.folds.record import (
+    Folds,
+    Kind,
+    Shape,
+    at_least_one,
+    check_k,
+    make_folds,
+    shape_of,
+    share_of,
+)
 
 
 def regions(
@@ -56,10 +66,14 @@ def regions(
     else:
         balls, label = _balls(found, shape, hops, percent, n, seed)
     if isinstance(buffer, (int, np.integer)) and buffer == 0 and not isinstance(buffer, bool):
-        return make_folds("sites", balls, shape, label)
+        return _on_graph("sites", balls, shape, label)
     wider, rim = with_rim(found, balls, buffer, geography_of(graph, data))
     _require_rest(wider, balls, shape, rim)
-    return make_folds("sites", wider, shape, f"{label}, without the rim of {rim}", balls)
+    return _on_graph("sites", wider, shape, f"{label}, without the rim of {rim}", balls)
+
+
+def _on_graph(kind: Kind, sets: Any, shape: Shape, label: str, scored: Any = None) -> Folds:
+    return replace(make_folds(kind, sets, shape, label, scored), on_graph=True)
 
 
 def _balls(
@@ -148,7 +162,7 @@ def spatial_kfold(graph: Any, k: int, *, seed: int = 0, data: Any = None) -> Fol
     label = partition(found, k, seed)
     regions = [np.flatnonzero(label == part) for part in range(k)]
     sets = [region for region in regions if shape.base[region].any()]
-    return make_folds("sites", sets, shape, f"spatial {k}-fold (seed {seed})")
+    return _on_graph("sites", sets, shape, f"spatial {k}-fold (seed {seed})")
 
 
 def buffered(graph: Any, *, hops: int = 1, within: str | None = None, data: Any = None) -> Folds:
@@ -165,7 +179,7 @@ def buffered(graph: Any, *, hops: int = 1, within: str | None = None, data: Any 
     centres = [np.array([centre]) for centre in np.flatnonzero(shape.base)]
     buffer = hops if within is None else within
     dropped, rim = with_rim(found, centres, buffer, geography_of(graph, data))
-    return make_folds("sites", dropped, shape, f"buffered leave-one-out, {rim}", centres)
+    return _on_graph("sites", dropped, shape, f"buffered leave-one-out, {rim}", centres)
 
 
 def _check_hops(hops: Any) -> None:

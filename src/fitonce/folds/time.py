@@ -9,6 +9,7 @@ import numpy as np
 
 from fitonce.core.numerics import generator, is_count
 from fitonce.core.wording import counted
+from fitonce.data.graph import Graph
 from fitonce.folds.record import Folds, at_least_one, check_k, make_folds, shape_of, share_of
 
 _MAX_REDRAWS = 1000
@@ -112,8 +113,18 @@ def followed_by(folds: Folds, data: Any, steps: int, *, lengths: Any = None) -> 
     In an autoregression of that order a step is a regressor of the steps after it: without those, a step
     that is left out is not used at all.
     """
-    if not isinstance(folds, Folds) or folds.kind != "sites":
-        raise ValueError("followed_by takes folds of sites from fo.folds, then the data")
+    if not isinstance(folds, Folds):
+        raise ValueError(
+            f"followed_by takes folds from fo.folds, then the data, got {type(folds).__name__} first"
+        )
+    if folds.kind != "sites":
+        raise ValueError("followed_by is for folds of steps; after whole sequences there are none")
+    if folds.on_graph or isinstance(data, Graph):
+        raise ValueError(
+            "followed_by is for steps in time, and sites of a graph have no order; to leave out the "
+            "neighbours of a region or a site, too: fo.folds.regions(graph, ..., buffer=1), "
+            "fo.folds.buffered(graph, hops=1)"
+        )
     if not is_count(steps, 0):
         raise ValueError(f"steps must be an integer of at least 0, got {steps!r}")
     shape = shape_of(data, lengths=lengths)
