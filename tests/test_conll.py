@@ -7,7 +7,7 @@ import pytest
 
 import fitonce as fo
 from conftest import shared
-from fitonce.data.conll import to_iob2
+from fitonce.data.tagged import to_iob2
 
 CRF = fo.models.LinearChainCRF
 

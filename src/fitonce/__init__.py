@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from fitonce.crossval.journal_check import check_journal
     from fitonce.crossval.loo import loo
     from fitonce.data import basis, datasets
-    from fitonce.data.conll import Tagged, read_conll
+    from fitonce.data.conll import read_conll
     from fitonce.data.graph import Graph, graph
     from fitonce.data.labelled import Labelled, labelled
     from fitonce.data.maps import Map, read_map
     from fitonce.data.sequences import Sequences, sequences
-    from fitonce.data.word_features import WordVectors, read_vectors, word_features
+    from fitonce.data.tagged import Tagged
+    from fitonce.data.tagged_files import read_tagged
+    from fitonce.data.word_features import WordVectors, read_vectors, word_attributes, word_features
     from fitonce.fitting.boundary import zero_probabilities
     from fitonce.fitting.curvature import Curvature, curvature
     from fitonce.fitting.fit import Fit, fit, fit_at
@@ -104,11 +106,13 @@ __all__ = [
     "predict",
     "read_conll",
     "read_map",
+    "read_tagged",
     "read_vectors",
     "schemes",
     "select",
     "sequences",
     "sklearn",
+    "word_attributes",
     "word_features",
     "zero_probabilities",
 ]
@@ -135,7 +139,7 @@ _WHERE = {
     "Selection": "fitonce.analysis.select",
     "Sequences": "fitonce.data.sequences",
     "Status": "fitonce.core.status",
-    "Tagged": "fitonce.data.conll",
+    "Tagged": "fitonce.data.tagged",
     "UnsolvedError": "fitonce.fitting.hessian",
     "WordVectors": "fitonce.data.word_features",
     "Workers": "fitonce.core.parallel",
@@ -167,11 +171,13 @@ _WHERE = {
     "predict": "fitonce.analysis.predict",
     "read_conll": "fitonce.data.conll",
     "read_map": "fitonce.data.maps",
+    "read_tagged": "fitonce.data.tagged_files",
     "read_vectors": "fitonce.data.word_features",
     "schemes": "fitonce.objectives.schemes",
     "select": "fitonce.analysis.select",
     "sequences": "fitonce.data.sequences",
     "sklearn": "fitonce.bridges.sklearn",
+    "word_attributes": "fitonce.data.word_features",
     "word_features": "fitonce.data.word_features",
     "zero_probabilities": "fitonce.fitting.boundary",
 }

@@ -5,50 +5,23 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from fitonce.core.wording import counted
 from fitonce.core.writing import existing
+from fitonce.data.tagged import Tagged, check_scheme, read_lines, to_iob2
 
 _DOCUMENT = "-DOCSTART-"
 _NUMBER = re.compile(r"\d+([-.]\d+)?")  # the index of a word or of a range of words, as in CoNLL-U
 
 
-@dataclass(frozen=True)
-class Tagged:
-    """Sentences and their tags.
-
-    Attributes:
-        words: a list of words for each sentence.
-        tags: a list of tags for each sentence, in the IOB2 scheme if they were chunks.
-    """
-
-    words: list[list[str]]
-    tags: list[list[str]]
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    def __getitem__(self, chosen: slice) -> Tagged:
-        """A slice of the sentences."""
-        if not isinstance(chosen, slice):
-            raise TypeError(f"Tagged takes a slice such as [:100], got {chosen!r}")
-        return Tagged(self.words[chosen], self.tags[chosen])
-
-    @property
-    def tag_names(self) -> tuple[str, ...]:
-        """All tags that occur: O first, then by name."""
-        tags = {tag for sentence in self.tags for tag in sentence}
-        return tuple(sorted(tags, key=lambda tag: (tag != "O", tag[2:], tag)))
-
-    def __repr__(self) -> str:
-        words = counted(sum(map(len, self.words)), "word")
-        tags = counted(len(self.tag_names), "tag")
-        return f"Tagged({counted(len(self), 'sentence')}, {words}, {tags})"
-
-
 def read_conll(
-    path: str | os.PathLike[str], *, word: int | None = None, tag: int = -1, scheme: str = "auto"
+    path: str | os.PathLike[str],
+    *,
+    word: int | None = None,
+    tag: int = -1,
+    columns: Sequence[int] = (),
+    scheme: str = "auto",
+    encoding: str = "utf-8",
 ) -> Tagged:
     """Read a file of columns with one word per line and an empty line between sentences.
 
@@ -56,44 +29,34 @@ def read_conll(
     skipped.
 
     Args:
-        path: the file, in UTF-8.
+        path: the file.
         word: the column of the words; None: the first, or the second if the first numbers the words.
         tag: the column of the tags; -1: the last.
+        columns: further columns that are kept as attributes, such as parts of speech.
         scheme: "iob1" (B- only between adjacent entities of one type, as in CoNLL-2003), "iob2", or
             "auto": IOB1 if an entity begins with I-. Tags are returned in IOB2.
+        encoding: of the file.
     """
-    if scheme not in ("auto", "iob1", "iob2"):
-        raise ValueError(f"scheme must be 'auto', 'iob1' or 'iob2', got {scheme!r}")
+    check_scheme(scheme)
     path = existing(path, "a file of words and tags")
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} must be UTF-8 text, but byte {error.start} is not") from None
+    lines = read_lines(path, encoding)
     sentences = _sentences(lines, path.name)
     if not sentences:
         raise ValueError(f"{path.name} holds no sentences: expected lines of a word and a tag")
     if word is None:
-        several = all(len(columns) > 2 for columns in sentences[0])
+        several = all(len(row) > 2 for row in sentences[0])
         word = int(several and all(map(_is_numbered, sentences[:100])))
     try:
-        words = [[columns[word] for columns in sentence] for sentence in sentences]
-        tags = [[columns[tag] for columns in sentence] for sentence in sentences]
+        words = [[row[word] for row in sentence] for sentence in sentences]
+        tags = [[row[tag] for row in sentence] for sentence in sentences]
+        more = [[{f"column{k}": row[k] for k in columns} for row in sentence] for sentence in sentences]
     except IndexError:
-        width = len(sentences[0][0])
+        width, extra = len(sentences[0][0]), f", columns={list(columns)}" if columns else ""
         raise ValueError(
-            f"{path.name} has lines of {width} columns, too few for word={word}, tag={tag}"
+            f"{path.name} has lines of {width} columns, too few for word={word}, tag={tag}{extra}"
         ) from None
-    return Tagged(words, tags if scheme == "iob2" else list(map(to_iob2, tags)))
-
-
-def to_iob2(tags: list[str]) -> list[str]:
-    """IOB1 tags as IOB2: every entity begins with B-."""
-    converted, before = [], "O"
-    for tag in tags:
-        continues = before[:2] in ("B-", "I-") and before[2:] == tag[2:]
-        converted.append("B-" + tag[2:] if tag.startswith("I-") and not continues else tag)
-        before = tag
-    return converted
+    tags = tags if scheme == "iob2" else list(map(to_iob2, tags))
+    return Tagged(words, tags, more if columns else None)
 
 
 def _sentences(lines: list[str], name: str) -> list[list[list[str]]]:

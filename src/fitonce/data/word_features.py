@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,11 @@ def read_vectors(path: str | os.PathLike[str]) -> WordVectors:
 
 
 def word_features(
-    sentences: Sequence[Sequence[str]], vectors: WordVectors | None = None, *, window: int = 1
+    sentences: Sequence[Sequence[str]],
+    vectors: WordVectors | None = None,
+    *,
+    window: int = 1,
+    shapes: bool = True,
 ) -> list[np.ndarray]:
     """Features of every word, an array (T_n, Q) for each sentence: the word's shape (capitals, digits,
     ...), the shapes of its neighbours, and its vector.
@@ -106,9 +111,12 @@ def word_features(
         sentences: lists of words.
         vectors: word vectors; None: shapes only. A word without one has zeros and an indicator of that.
         window: how many neighbours on either side.
+        shapes: whether there are shapes; else vectors only.
     """
     if not is_count(window, 0):
         raise ValueError(f"window must be an integer of at least 0, got {window!r}")
+    if not shapes and vectors is None:
+        raise ValueError("shapes=False needs vectors, got none")
     known: dict[str, np.ndarray] = {}
     features = []
     for number, sentence in enumerate(sentences):
@@ -117,14 +125,48 @@ def word_features(
         for word in sentence:
             if word not in known:
                 known[word] = np.array([bool(shape(word)) for shape in _SHAPES], float)
-        shapes = np.stack([known[word] for word in sentence])
-        padded = np.pad(shapes, ((window, window), (0, 0)))
+        own_shapes = np.stack([known[word] for word in sentence])
+        padded = np.pad(own_shapes, ((window, window), (0, 0)))
         # The next word, the one before, the second next, ...
         shifts = [shift for k in range(1, window + 1) for shift in (k, -k)]
-        columns = [shapes, *(padded[window + shift :][: len(shapes)] for shift in shifts)]
+        count = len(sentence)
+        columns = [own_shapes, *(padded[window + shift :][:count] for shift in shifts)] if shapes else []
         if vectors is not None:
             rows = np.array([vectors.number(word) for word in sentence])
             own = np.where(rows[:, None] >= 0, vectors.vectors[rows], 0.0)
             columns += [own, (rows < 0).astype(float)[:, None]]
         features.append(np.concatenate(columns, 1))
     return features
+
+
+def word_attributes(sentences: Sequence[Sequence[str]]) -> list[list[dict[str, Any]]]:
+    """Attributes of every word by name, for `fo.labelled`, which keeps them sparse: the word itself, in
+    lower case, its beginning and endings, its pattern (`Xxx`, `XX`, `dd`), the words and patterns beside
+    it, and whether it is first or last.
+
+    Args:
+        sentences: lists of words.
+    """
+    found = []
+    for number, sentence in enumerate(sentences):
+        if len(sentence) == 0:
+            raise ValueError(f"sentence {number} is empty; leave empty sentences out")
+        own = [_of_word(word) for word in sentence]
+        rows = []
+        for place, word in enumerate(sentence):
+            row = {**own[place], "begins": word[:2].lower(), "ends": [word[-k:].lower() for k in (2, 3)]}
+            for side, other in (("before", place - 1), ("after", place + 1)):
+                row[side] = own[other] if 0 <= other < len(sentence) else ["edge"]
+            rows.append(row)
+        found.append(rows)
+    return found
+
+
+def _of_word(word: str) -> dict[str, Any]:
+    return {"word": word.lower(), "pattern": _pattern(word)}
+
+
+def _pattern(word: str) -> str:
+    """Capitals as X, small letters as x, digits as d, each at most three times in a row."""
+    text = re.sub(r"\d", "d", "".join("X" if c.isupper() else "x" if c.isalpha() else c for c in word))
+    return re.sub(r"(.)\1{3,}", r"\1\1\1", text)

@@ -10,7 +10,7 @@ from functools import cached_property
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.data.conll import Tagged
+from fitonce.data.tagged import Tagged
 from fitonce.data.word_features import WordVectors
 from fitonce.neural.network import Batch
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from fitonce.core.numerics import Array
 from fitonce.core.wording import counted
-from fitonce.data.conll import Tagged
 from fitonce.data.labelled import Labelled, labelled
+from fitonce.data.tagged import Tagged
 from fitonce.neural import checkpoint
 from fitonce.neural.encoding import Encoding, batches, encode
 from fitonce.neural.network import PARTS, Batch, Network, Settings

@@ -16,7 +16,7 @@ import numpy as np
 
 from fitonce.core.numerics import Array, is_count
 from fitonce.core.progress import bar
-from fitonce.data.conll import Tagged
+from fitonce.data.tagged import Tagged
 from fitonce.data.word_features import WordVectors
 from fitonce.neural import checkpoint as files
 from fitonce.neural.encoding import Encoded, batches, encode, encoding_of

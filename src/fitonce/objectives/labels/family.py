@@ -6,30 +6,69 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fitonce.data.conll import read_conll
-from fitonce.data.labelled import labelled
 from fitonce.data.reading import Columns
-from fitonce.data.word_features import word_features
+from fitonce.data.tagged import FEATURES
+from fitonce.data.tagged_files import ENDINGS, read_tagged
+from fitonce.data.word_features import read_vectors
 from fitonce.models.base import LabelModel
 from fitonce.models.crf import LinearChainCRF
-from fitonce.objectives.family import Family, Loaded, NamedModel
+from fitonce.objectives.family import Family, Loaded, NamedModel, Option
 from fitonce.objectives.labels.objective import label_objective
 
-_ENDINGS = (".conll", ".iob2", ".bio", ".iob")
+_OPTIONS = (
+    Option(
+        "features",
+        str,
+        None,
+        f"What the tags depend on, some of {', '.join(FEATURES)}, separated by commas (default: columns "
+        "where there are any, else shapes)",
+        of_data=True,
+    ),
+    Option("vectors", Path, None, "File of word vectors (GloVe's text, or .npz)", of_data=True),
+    Option(
+        "format",
+        str,
+        None,
+        f"Format of the file: {', '.join(ENDINGS)} (default: by ending)",
+        of_data=True,
+    ),
+    Option("word_column", str, None, "Column of the words, a number in CoNLL files", of_data=True),
+    Option("tag_column", str, None, "Column of the tags, a number in CoNLL files", of_data=True),
+    Option("encoding", str, "utf-8", "Encoding of the file", of_data=True),
+    Option("scale", float, 3.0, "Standard deviation of the prior of every weight"),
+)
+# What tables of numbers have and files of tags have not.
+_UNUSED = {"time": "time", "missing": "missing", "first": "from", "last": "to", "decimal": "decimal"}
 
 
 def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
-    if path.suffix.lower() not in _ENDINGS:
-        raise ValueError(f"--model crf reads CoNLL files ({', '.join(_ENDINGS)}), got {path.name}")
-    found = read_conll(path)
-    data = labelled(word_features(found.words), found.tags, tags=found.tag_names, words=found.words)
+    for name, flag in _UNUSED.items():
+        if getattr(columns, name) is not None:
+            raise ValueError(f"--{flag} is for tables of numbers, got words and tags ({path.name})")
+    if columns.covariates or not columns.gaps:
+        flag = "--covariates" if columns.covariates else "--no-gaps"
+        raise ValueError(f"{flag} is for tables of numbers, got words and tags ({path.name})")
+    asked = options.get("features")
+    vectors = options.get("vectors")
+    found = read_tagged(
+        path,
+        options.get("format"),
+        word=options.get("word_column"),
+        tag=options.get("tag_column"),
+        sentence=columns.group,
+        columns=columns.modelled or (),
+        encoding=options.get("encoding", "utf-8"),
+    )
+    chosen = None if asked is None else [name.strip() for name in asked.split(",")]
+    read = None if vectors is None else read_vectors(vectors)
+    data = found.labelled(chosen, vectors=read, like=options.get("like"))
     return Loaded(data, [str(found)], str(data))
 
 
 def _crf(options: Mapping[str, Any], data: Any) -> LinearChainCRF:
     """With the transitions of IOB2 where the tags are IOB2."""
     inside = any(str(tag).startswith("I-") for tag in data.tags)
-    return LinearChainCRF(support="iob2" if inside else None)
+    return LinearChainCRF(support="iob2" if inside else None, scale=options["scale"])
 
 
 LABELS = Family(
@@ -38,7 +77,12 @@ LABELS = Family(
     objective=label_objective,
     usual_folds="sequences",
     covering_folds="sequences",
-    models=(NamedModel("crf", "tags of words (CoNLL files)", _crf),),
+    models=(NamedModel("crf", "tags of words (CoNLL, a table, JSON lines, CRFsuite)", _crf, _OPTIONS),),
     load=_load,
-    endings=_ENDINGS,
+    endings=tuple(
+        ending
+        for endings in ENDINGS.values()
+        for ending in endings
+        if ending not in (".csv", ".tsv", ".parquet", ".json")
+    ),
 )
