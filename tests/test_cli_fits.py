@@ -153,7 +153,7 @@ def test_saved_fits_are_cross_validated(folder):
         ("sample fit.json --save fit.csv", "fit.csv exists; pass force=True (--force)"),
         ("sample fit.json --save none/s.csv", "the folder none does not exist"),
         ("fit counts.csv --model poisson-hmm --save fit.json", "fit.json exists"),
-        ("fit counts.csv --model crf", "--model crf reads CoNLL files"),
+        ("fit counts.csv --model crf", "must have a column of tags, such as"),
         ("fit counts.csv --model poisson", "--model must be one of poisson-hmm"),
         ("compare fit.json fit.json", "compare takes different results"),
         ("report fit.json r.html", "is not marked as 'fitonce result' (it is marked as 'fitonce fit')"),

@@ -27,8 +27,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "decode": decode,
     "forecast": forecast,
     "sample": sample,
-    "cv": command(run_cv),
-    "loo": command(run_loo, FOLDS),
+    "cv": command(run_cv, suspects=(o.SuspectsOption, None)),
+    "loo": command(run_loo, FOLDS, suspects=(o.SuspectsOption, None)),
     "influence": command(
         run_influence, (*FOLDS, "report", "save"), top=(o.TopOption, 10), table=(o.TableOption, None)
     ),

@@ -14,6 +14,7 @@ from fitonce.analysis.influence import influence
 from fitonce.cli import outputs
 from fitonce.cli.display import show_cv, show_influence, show_written
 from fitonce.cli.errors import complain
+from fitonce.cli.labels import check_suspects, labels_document, show_labels
 from fitonce.cli.request import Request
 from fitonce.cli.steps import (
     folds_for,
@@ -29,11 +30,12 @@ from fitonce.crossval.loo import loo
 from fitonce.results.result import CVResult
 
 
-def run_cv(request: Request) -> None:
+def run_cv(request: Request, suspects: int | None) -> None:
     """Cross-validate a model of the data in a file, from one fit. A saved fit (.json) needs no
     model."""
     started = time.perf_counter()
     task = task_of(request)
+    check_suspects(suspects, task.data)
     folds = folds_for(request.fold_choice(), task.model, task.data)  # raises before the fit
     fit = task.fit()
     result, stopped = validated(fit, folds, **request.how)
@@ -41,19 +43,21 @@ def run_cv(request: Request) -> None:
         result = replace(result, about={**result.about, "interrupted": True})
         complain(f"interrupted: this is a partial result; {result.treatment}")
     extras = (lambda: {}) if stopped else (lambda: report_extras(fit, folds, result))
-    _finish(request, task.notes, result, extras, started)
+    _finish(request, task.notes, result, extras, started, suspects)
     if stopped:
         raise typer.Exit(STOPPED)
 
 
-def run_loo(request: Request) -> None:
+def run_loo(request: Request, suspects: int | None) -> None:
     """Leave-one-out cross-validation of all points, from one fit. A saved fit (.json) needs no
     model."""
     started = time.perf_counter()
     task = task_of(request)
+    check_suspects(suspects, task.data)
     fit = task.fit()
     result = loo(fit, progress=request.bars, memory_limit=request.memory_limit)
-    _finish(request, task.notes, result, lambda: {"influence": influence_for_report(fit)}, started)
+    extras = lambda: {"influence": influence_for_report(fit)}  # noqa: E731
+    _finish(request, task.notes, result, extras, started, suspects)
 
 
 def _finish(
@@ -62,6 +66,7 @@ def _finish(
     result: CVResult,
     extras: Callable[[], dict[str, Any]],
     started: float,
+    suspects: int | None,
 ) -> None:
     """Write and print a result; `extras` makes further arguments of the report, once the result itself
     is written."""
@@ -74,10 +79,12 @@ def _finish(
 
     wrote = write_outputs(request, result, result.plot, timed)
     if request.json:
-        document = outputs.as_document(result)
+        document = {**outputs.as_document(result), **labels_document(result, suspects)}
         outputs.print_json({**document, "command": result.about["command"], "wrote": wrote})
     else:
         show_cv(result, request.quiet)
+        if not request.quiet:
+            show_labels(result, suspects)
         show_written(wrote, request.quiet)
 
 

@@ -25,6 +25,9 @@ OrderOption = Annotated[
 ]
 TopOption = Annotated[int, out("Number of points to show", "--top", "--n", "-n", min=1)]
 ReportOption = Annotated[Path | None, out("Write an HTML report", "--report")]
+SuspectsOption = Annotated[
+    int | None, out("Number of suspicious labels to show, of a model of labels; 10", "--suspects", min=0)
+]
 PlotOption = Annotated[Path | None, out("Write a plot (PNG, PDF, SVG)", "--plot")]
 ForceOption = Annotated[bool, out("Overwrite existing files", "--force")]
 JsonOption = Annotated[bool, out("Print only JSON", "--json")]

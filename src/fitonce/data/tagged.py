@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,18 @@ class Tagged:
         return f"Tagged({counted(len(self), 'sentence')}, {words}, {tags}{more})"
 
 
+def features_of(data: Labelled) -> list[str]:
+    """The features of `Tagged.labelled` that data have, as the names of their attributes tell."""
+    if data.attributes is None:
+        return ["shapes"]
+    if any(re.match(r"\d+:", name) for name in data.attributes):
+        raise ValueError(
+            "features of several kinds cannot be told from a fit; read the file in Python with "
+            "fo.read_tagged(...).labelled(features, like=fit.data)"
+        )
+    return ["words" if "before:edge" in data.attributes else "columns"]
+
+
 def _as_attributes(row: Any) -> dict[str, float]:
     """Numbers of a word as attributes; zeros need none."""
     return {f"number{k}": float(value) for k, value in enumerate(row) if value}
@@ -154,14 +167,19 @@ def read_lines(path: Path, encoding: str) -> list[str]:
         text = path.read_text(encoding="utf-8-sig" if name == "utf-8" else name)
     except UnicodeError as error:
         where = f"byte {error.start}" if isinstance(error, UnicodeDecodeError) else "a byte"
-        other = "latin-1" if name == "utf-8" else "utf-8"
+        other = "utf-8" if name != "utf-8" else "utf-16" if _is_utf_16(path) else "latin-1"
         raise ValueError(
-            f"{path.name} must be {name.upper()} text, but {where} is not; pass the encoding, such as "
-            f"{other}"
+            f"{path.name} must be {name.upper()} text, but {where} is not; name its encoding, such as "
+            f"{other} (encoding, --encoding)"
         ) from None
     if "\0" in text:
         raise ValueError(f"{path.name} must be {name.upper()} text, but has zero bytes")
     return text.split("\n")
+
+
+def _is_utf_16(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class Asked(NamedTuple):

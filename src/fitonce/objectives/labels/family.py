@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fitonce.data.reading import Columns
-from fitonce.data.tagged import FEATURES
+from fitonce.data.tagged import FEATURES, features_of
 from fitonce.data.tagged_files import ENDINGS, read_tagged
 from fitonce.data.word_features import read_vectors
 from fitonce.models.base import LabelModel
@@ -25,13 +26,7 @@ _OPTIONS = (
         of_data=True,
     ),
     Option("vectors", Path, None, "File of word vectors (GloVe's text, or .npz)", of_data=True),
-    Option(
-        "format",
-        str,
-        None,
-        f"Format of the file: {', '.join(ENDINGS)} (default: by ending)",
-        of_data=True,
-    ),
+    Option("format", str, None, f"{', '.join(ENDINGS)} (default: by the ending)", of_data=True),
     Option("word_column", str, None, "Column of the words, a number in CoNLL files", of_data=True),
     Option("tag_column", str, None, "Column of the tags, a number in CoNLL files", of_data=True),
     Option("encoding", str, "utf-8", "Encoding of the file", of_data=True),
@@ -61,7 +56,11 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
     )
     chosen = None if asked is None else [name.strip() for name in asked.split(",")]
     read = None if vectors is None else read_vectors(vectors)
-    data = found.labelled(chosen, vectors=read, like=options.get("like"))
+    like = options.get("like")
+    if like is not None:  # to be tagged: tags of the file are not used, and may be none of the fit's
+        found = replace(found, tags=[[like.tags[0]] * len(words) for words in found.words])
+        chosen = features_of(like)
+    data = found.labelled(chosen, vectors=read, like=like)
     return Loaded(data, [str(found)], str(data))
 
 

@@ -55,6 +55,8 @@ class Suspects:
         return of_suspects(self)
 
     def __repr__(self) -> str:
+        if not len(self.table):
+            return f"None of {counted(self.n_labels, 'held-out label')} was predicted otherwise"
         lines = [
             f"The {len(self.table)} most suspicious of {counted(self.n_labels, 'held-out label')} "
             f"({self.n_disagree:,} were predicted otherwise), by sentence:"
@@ -75,7 +77,7 @@ class Suspects:
 def _percent(chance: float) -> str:
     """ "0.3 %", "41 %"; never 0 or 100."""
     if chance < 1e-3:
-        return f"{chance:.0e}"
+        return f"{100 * chance:.1g} %"
     if chance > 0.999:
         return "> 99.9 %"
     return f"{100 * chance:.{1 if chance < 0.1 or chance > 0.99 else 0}f} %"
