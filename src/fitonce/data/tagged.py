@@ -182,7 +182,7 @@ def _is_utf_16(path: Path) -> bool:
         return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-class Asked(NamedTuple):
+class TokenColumns(NamedTuple):
     """Which columns of a file are what; see `read_tagged`."""
 
     word: str | int | None

@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fitonce.data.tagged import Asked, Tagged, numbered, read_lines
+from fitonce.data.tagged import Tagged, TokenColumns, numbered, read_lines
 
 # How attributes of CRFsuite usually name the word itself.
 _WORD_ITSELF = re.compile(r"(?:w\[0\]|w|word|word\.lower|word\.lower\(\)|token|form)[=:](.+)", re.DOTALL)
 
 
-def read_crfsuite(path: Path, asked: Asked) -> Tagged:
+def read_crfsuite(path: Path, asked: TokenColumns) -> Tagged:
     """A tag and its attributes a line, between tabs; an empty line after each sequence."""
     given = [name for name in ("word", "tag", "sentence", "columns") if getattr(asked, name)]
     if given:

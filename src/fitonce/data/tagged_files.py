@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fitonce.core.writing import existing
 from fitonce.data.conll import read_conll
-from fitonce.data.tagged import Asked, Tagged, check_scheme, to_iob2
+from fitonce.data.tagged import Tagged, TokenColumns, check_scheme, to_iob2
 from fitonce.data.tagged_crfsuite import read_crfsuite
 from fitonce.data.tagged_json import read_json_lines
 from fitonce.data.tagged_tables import read_table_of_tokens
@@ -52,7 +52,7 @@ def read_tagged(
     path = existing(path, "a file of words and tags")
     if isinstance(columns, str):
         raise ValueError(f"columns must be a list of columns, got {columns!r}")
-    asked = Asked(word, tag, sentence, tuple(columns), encoding)
+    asked = TokenColumns(word, tag, sentence, tuple(columns), encoding)
     found = _READERS[format_of(path, format)](path, asked)
     if not found.words:
         raise ValueError(f"{path.name} holds no sentences")
@@ -76,7 +76,7 @@ def format_of(path: Path, format: str | None) -> str:  # noqa: A002
     )
 
 
-def _conll(path: Path, asked: Asked) -> Tagged:
+def _conll(path: Path, asked: TokenColumns) -> Tagged:
     if asked.sentence is not None:
         raise ValueError("sentence is for tables: empty lines separate sentences of CoNLL files")
     word, tag, *more = (_number(each) for each in (asked.word, asked.tag, *asked.columns))
@@ -94,7 +94,7 @@ def _number(column: str | int | None) -> int | None:
         raise ValueError(f"columns of CoNLL files have numbers, from 0, got '{column}'") from None
 
 
-_READERS: dict[str, Callable[[Path, Asked], Tagged]] = {
+_READERS: dict[str, Callable[[Path, TokenColumns], Tagged]] = {
     "conll": _conll,
     "csv": read_table_of_tokens,
     "jsonl": read_json_lines,

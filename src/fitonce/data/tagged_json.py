@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fitonce.data.tagged import TAG, WORD, Asked, Tagged, listed, numbered, read_lines
+from fitonce.data.tagged import TAG, WORD, Tagged, TokenColumns, listed, numbered, read_lines
 
 
-def read_json_lines(path: Path, asked: Asked) -> Tagged:
+def read_json_lines(path: Path, asked: TokenColumns) -> Tagged:
     """Lists of tokens and of tags in each object."""
     if asked.sentence is not None:
         raise ValueError("sentence is for tables: each line of JSON is a sentence")
@@ -27,7 +27,9 @@ def read_json_lines(path: Path, asked: Asked) -> Tagged:
     return Tagged(words, tags, attributes if asked.columns else None, has_words)
 
 
-def _sentence(record: dict[str, Any], asked: Asked, where: str) -> tuple[list[str], list[Any], bool]:
+def _sentence(
+    record: dict[str, Any], asked: TokenColumns, where: str
+) -> tuple[list[str], list[Any], bool]:
     """Tokens and tags of an object, and whether the tokens are words."""
     key = _key(asked.tag, TAG, record, where, "tags")
     labels = _list(record, key, where)
@@ -41,7 +43,7 @@ def _sentence(record: dict[str, Any], asked: Asked, where: str) -> tuple[list[st
     return tokens, labels, True
 
 
-def _attributes(record: dict[str, Any], asked: Asked, count: int, where: str) -> list[Any]:
+def _attributes(record: dict[str, Any], asked: TokenColumns, count: int, where: str) -> list[Any]:
     columns = {str(name): _list(record, str(name), where) for name in asked.columns}
     for name, column in columns.items():
         _require_as_many(column, name, count, where)

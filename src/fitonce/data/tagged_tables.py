@@ -9,13 +9,13 @@ from typing import Any
 
 from fitonce.core.wording import counted
 from fitonce.data.table_files import read_table
-from fitonce.data.tagged import TAG, WORD, Asked, Tagged, listed, numbered, read_lines
+from fitonce.data.tagged import TAG, WORD, Tagged, TokenColumns, listed, numbered, read_lines
 
 _SENTENCE = ("sentence", "sentence #", "sentence_id", "sent_id", "sent", "sentence_number",
              "sequence", "sequence_id", "seq_id")  # fmt: skip
 
 
-def read_table_of_tokens(path: Path, asked: Asked) -> Tagged:
+def read_table_of_tokens(path: Path, asked: TokenColumns) -> Tagged:
     """A row for each token, with names of columns above."""
     if path.suffix.lower() == ".parquet":
         table = read_table(path)
