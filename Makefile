@@ -34,7 +34,7 @@ notebooks: $(READY)
 
 package: $(READY)
 	rm -rf dist
-	$(BIN)/python -m build
+	$(BIN)/python -m build --no-isolation
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
