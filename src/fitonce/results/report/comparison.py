@@ -16,6 +16,7 @@ from fitonce.results.report.choice import choice_section
 from fitonce.results.report.facts import versions_table
 from fitonce.results.report.figures import colour_controls, figure, finder, zoom_buttons
 from fitonce.results.report.glossary import glossary
+from fitonce.results.report.labels import in_words
 from fitonce.results.report.largest import Shares
 from fitonce.results.report.markup import Markup, details, join, paragraph, table, tag
 from fitonce.results.report.points import floats, loss_unit
@@ -45,7 +46,8 @@ def comparison_report(
     if not hasattr(found, "results"):
         raise ValueError(f"found must be a Comparison, got {type(found).__name__}")
     best = found.results[found.best]
-    fitted = layout.named(best.summary, polygons)
+    fitted = in_words(layout.named(best.summary, polygons), best)
+    where = layout.where_of(fitted, polygons)
     place = by_place.along(best, fitted)
     on_map = fitted.edges is not None and place.kind == "site"
     others = [str(name) for name in found.table.index[1:]][:_MOST]
@@ -68,7 +70,7 @@ def comparison_report(
             "signs": [f"better with {found.best}", *(f"better with {name}" for name in apart)],
         }
         if on_map and fitted.edges is not None:
-            data["map"] = layout.packed(int(fitted.lengths.sum()), fitted.edges, polygons)
+            data["map"] = layout.packed(int(fitted.lengths.sum()), fitted.edges, where)
     name = title or f"Comparison of {counted(len(found.table), 'model')}"
     return page(name, _lead(found), sections, data)
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from fitonce.core.deferred import nx
+from fitonce.data.geography import Geography
 from fitonce.data.geojson import polygons_of
 from fitonce.data.places import Names
 from fitonce.results.report.points import integers
@@ -20,13 +21,40 @@ _MOST_CORNERS = 60_000  # of all outlines, which a coarser grid lowers
 _NAMES = ("name", "NAME", "Name", "label", "GEOID", "geoid", "id")
 
 
-def packed(sites: int, edges: np.ndarray, polygons: dict[str, Any] | None) -> dict[str, Any]:
+Where = dict[str, Any] | Geography | None  # GeoJSON, or what a map file said
+
+
+def packed(sites: int, edges: np.ndarray, where: Where) -> dict[str, Any]:
     """Outlines, or points and the edges between them, on a grid. y points up."""
-    if polygons is not None and not _are_points(polygons):
-        return _outlines(polygons, sites)
-    places = positions(sites, edges) if polygons is None else _given_points(polygons, sites)
-    links = {"edges": integers(np.asarray(edges).ravel())}
-    return links | _on_grid(places, _GRIDS[0])
+    shapes = _shapes(where, sites)
+    if shapes is not None:
+        return _outlines(shapes)
+    places = positions(sites, edges) if where is None else _points(where, sites)
+    return {"edges": integers(np.asarray(edges).ravel()), **_on_grid(places, _GRIDS[0])}
+
+
+def _shapes(where: Where, sites: int) -> list[list[np.ndarray]] | None:
+    """The rings of each site; None of points."""
+    if isinstance(where, Geography):
+        shrunk = np.array([1.0 / where.aspect, 1.0])
+        found = [[ring * shrunk for ring in shape] for shape in where.outlines()]
+        return found if where.has_outlines else None
+    if where is None or _are_points(where):
+        return None
+    shapes = polygons_of(where, sites, None, None)
+    shrunk = _shrunk(np.concatenate([ring for shape in shapes for ring in shape]))
+    return [[ring * shrunk for ring in shape] for shape in shapes]
+
+
+def _points(where: dict[str, Any] | Geography, sites: int) -> np.ndarray:
+    if isinstance(where, Geography):
+        places = where.points * [1.0 / where.aspect, 1.0]
+        return np.where(np.isfinite(places), places, np.nanmin(places, axis=0))
+    listed = [feature["geometry"]["coordinates"][:2] for feature in where["features"]]
+    if len(listed) != sites:
+        raise ValueError(f"the map has {len(listed):,} features, but {sites:,} values are to be shown")
+    places = np.asarray(listed, float)
+    return places * _shrunk(places)
 
 
 def _are_points(polygons: dict[str, Any]) -> bool:
@@ -34,18 +62,11 @@ def _are_points(polygons: dict[str, Any]) -> bool:
     return all((feature.get("geometry") or {}).get("type") == "Point" for feature in features)
 
 
-def _given_points(polygons: dict[str, Any], sites: int) -> np.ndarray:
-    places = [feature["geometry"]["coordinates"][:2] for feature in polygons["features"]]
-    if len(places) != sites:
-        raise ValueError(f"the map has {len(places):,} features, but {sites:,} values are to be shown")
-    return _flattened(np.asarray(places, float))
-
-
-def _flattened(points: np.ndarray) -> np.ndarray:
+def _shrunk(points: np.ndarray) -> np.ndarray:
     """Degrees as on a map: one of longitude is shorter than one of latitude."""
     x, y = points.T
     degrees = np.abs(x).max() <= 180 and np.abs(y).max() <= 90 and np.ptp(x) > 1e-3 and np.ptp(y) < 60
-    return points * [float(np.cos(np.radians(y.mean()))) if degrees else 1.0, 1.0]
+    return np.array([float(np.cos(np.radians(y.mean()))) if degrees else 1.0, 1.0])
 
 
 def _on_grid(points: np.ndarray, steps: int) -> dict[str, Any]:
@@ -61,12 +82,11 @@ def _rounded(points: np.ndarray, steps: int) -> np.ndarray:
     return np.rint((points - low) * (steps / wide)).astype(int)
 
 
-def _outlines(polygons: dict[str, Any], sites: int) -> dict[str, Any]:
+def _outlines(shapes: list[list[np.ndarray]]) -> dict[str, Any]:
     """The rings of all sites, concatenated, with the start of each ring and of each site, as fine as the
     file may be large."""
-    shapes = polygons_of(polygons, sites, None, None)
     rings = [ring for shape in shapes for ring in shape]
-    points, ends = _flattened(np.concatenate(rings)), np.cumsum([len(ring) for ring in rings])
+    points, ends = np.concatenate(rings), np.cumsum([len(ring) for ring in rings])
     for steps in _GRIDS:
         drawn = [_corners(ring) for ring in np.split(_rounded(points, steps), ends[:-1])]
         if sum(map(len, drawn)) <= _MOST_CORNERS:
@@ -99,7 +119,12 @@ def named(fitted: FitSummary, polygons: dict[str, Any] | None) -> FitSummary:
     if fitted.edges is None or polygons is None or (fitted.places and fitted.places.sites):
         return fitted
     names = _names_in(polygons)
-    return fitted if names is None else replace(fitted, places=Names(("map",), tuple(names)))
+    return fitted if names is None else replace(fitted, places=Names(("the map",), tuple(names)))
+
+
+def where_of(fitted: FitSummary, polygons: dict[str, Any] | None) -> Where:
+    """The polygons given, or what the data know."""
+    return polygons if polygons is not None or fitted.places is None else fitted.places.geography
 
 
 def _names_in(polygons: dict[str, Any]) -> list[str] | None:

@@ -27,6 +27,7 @@ from fitonce.results.report.figures import (
     scatter_section,
 )
 from fitonce.results.report.glossary import glossary
+from fitonce.results.report.labels import in_words, labels_section
 from fitonce.results.report.largest import largest_section
 from fitonce.results.report.markup import Markup, join, number, paragraph
 from fitonce.results.report.optima import optima_section
@@ -71,7 +72,8 @@ def html_report(
     """
     if not hasattr(result, "pointwise"):
         raise ValueError(f"result must be a CVResult, got {type(result).__name__}")
-    fitted = layout.named(result.summary, polygons)
+    fitted = in_words(layout.named(result.summary, polygons), result)
+    where = layout.where_of(fitted, polygons)
     found = by_place.along(result, fitted)
     pairs = points.pairs(result, scatter, scatter_labels)
     on_map = fitted.edges is not None and found.kind == "site"
@@ -82,10 +84,9 @@ def html_report(
     sections = {
         **({} if models is None else {"choice": choice_section(models, choice)}),
         "estimate": estimate_section(result),
+        **({} if result.labels is None else {"labels": labels_section(result)}),
         "largest": largest_section(found, result, called, noun),
-        "along": along_section(
-            found, on_map, sequence_names(fitted), _places(polygons), len(result.folds)
-        ),
+        "along": along_section(found, on_map, sequence_names(fitted), _places(where), len(result.folds)),
         "verdicts": verdicts_section(result, words),
         **({"optima": optima_section(result, valley)} if (result.folds["optimum"] != 0).any() else {}),
         "scatter": scatter_section(pairs),
@@ -99,15 +100,15 @@ def html_report(
     data = speech(fitted, fitted.places)
     data |= {"scatter": points.packed(pairs), "along": by_place.packed(found, result)}
     if on_map and fitted.edges is not None:
-        data["map"] = layout.packed(int(fitted.lengths.sum()), fitted.edges, polygons)
+        data["map"] = layout.packed(int(fitted.lengths.sum()), fitted.edges, where)
     if moved is not None:
         data["influence"] = packed_influence(moved)
     name = title or f"Cross-validation of {fitted.model}"
     return page(name, _lead(result, fitted), sections, data)
 
 
-def _places(polygons: dict[str, Any] | None) -> str:
-    if polygons is not None:
+def _places(where: layout.Where) -> str:
+    if where is not None:
         return "Outlined or ringed: left out by the selected fold."
     return "A layout, not a map: neighbours are close together. Ringed: left out by the selected fold."
 

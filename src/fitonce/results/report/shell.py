@@ -19,6 +19,7 @@ _HEADINGS = {
     "choice": "Model selection",
     "models": "Models",
     "estimate": "Estimate",
+    "labels": "Held-out labels",
     "largest": "Largest losses",
     "along": "Losses by position",
     "differences": "Differences by position",

@@ -39,7 +39,7 @@ def verdicts_section(result: Result, spans: pd.Series) -> Markup:
             _bar(counts),
             table(("verdict", "folds", "meaning"), rows, "Verdicts"),
             paragraph(f"The tolerance is {number(result.tolerance, 3)}, in units of the loss."),
-            _untrusted(folds),
+            _untrusted(folds, result.method),
             _fair(folds, result.tolerance),
             _rungs(result),
             details(f"All folds ({len(result.folds):,})", _all_folds(folds)),
@@ -70,7 +70,7 @@ def _bar(counts: dict[str, int]) -> Markup:
     return tag("svg", *parts, **view, role="img", aria_label=_sentence(counts), class_="verdicts")
 
 
-def _untrusted(folds: pd.DataFrame) -> Markup:
+def _untrusted(folds: pd.DataFrame, method: str) -> Markup:
     """Those without a usable number and those with a bad verdict, and nothing else."""
     chosen = folds[~folds["ok"] | (folds["verdict"] == Verdict.BAD.value)]
     chosen = chosen.sort_values(["ok", "error"], ascending=[True, False], kind="stable")
@@ -82,19 +82,24 @@ def _untrusted(folds: pd.DataFrame) -> Markup:
     else:
         shown += [
             _fold_table(chosen.iloc[:_LISTED], "Folds not to be trusted"),
-            _remedy('method="exact"'),
+            _remedy("To refit them", ', method="exact"'),
         ]
     if unchecked:
-        shown.append(_remedy('check="all"'))
+        shown.append(_check(method))
     if len(chosen) > _LISTED:
         rest = _fold_table(chosen.iloc[_LISTED:_LONGEST], "More folds not to be trusted")
         shown.insert(-1, details(f"{len(chosen[:_LONGEST]) - _LISTED:,} more", rest))
     return join(shown)
 
 
-def _remedy(option: str) -> Markup:
-    what = "To refit them" if "method" in option else "To check them"
-    return paragraph(f"{what}, in Python: ", advice(f"fo.cross_validate(fit, folds, {option})"), ".")
+def _remedy(what: str, option: str) -> Markup:
+    return paragraph(f"{what}, in Python: ", advice(f"fo.cross_validate(fit, folds{option})"), ".")
+
+
+def _check(method: str) -> Markup:
+    """How to have folds checked; methods that refine do so by themselves, unless time runs out."""
+    single = method in ("none", "ij", "onestep", "newton")
+    return _remedy("To check them", f', method="{method}", check="all"' if single else "")
 
 
 def _fair(folds: pd.DataFrame, tolerance: float) -> Markup:

@@ -103,12 +103,19 @@ class Chart {
   }
 
   // Shifted sideways where the edge would cut it.
-  text(words, x, y, align = "left", ink = "soft") {
-    const [start, wide] = this.span(words, x, align);
+  text(said, x, y, align = "left", ink = "soft") {
+    const words = this.fitting(said), [start, wide] = this.span(words, x, align);
     this.pen.fillStyle = colour(ink);
     this.pen.textAlign = "left";
     this.pen.fillText(words, start, y);
     this.texts.push({ words, left: start, right: start + wide, top: y - 10, bottom: y + 2 });
+  }
+
+  fitting(words) { // what is wider than the chart ends in dots
+    let last = words.length;
+    const short = () => (last < words.length ? `${words.slice(0, last)}…` : words);
+    while (last > 1 && this.pen.measureText(short()).width > this.width - 2) last--;
+    return short();
   }
 
   span(words, x, align) {

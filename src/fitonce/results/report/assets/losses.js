@@ -46,7 +46,7 @@ class Losses extends Series {
     const high = range(...drawn, ...(this.layers ? [[0]] : [])), below = data.values ? range(seen(data.values)) : null;
     const left = this.leftOf([high, tall], ...(below ? [[below, this.tall - top - tall - 48 - 44]] : []));
     const losses = this.losses = this.panel(top, tall, high, left);
-    const label = this.layer || (data.kind === "fold" ? "joint loss of the fold" : "mean held-out loss");
+    const label = this.layers ? "difference of mean held-out losses" : (data.kind === "fold" ? "joint loss of the fold" : "mean held-out loss");
     this.axisY(losses, `${label}, ${data.unit}${this.control_ ? "; dashed: control" : ""}`);
     if (this.layers) this.line(left, this.up(losses, 0), left + losses.wide, this.up(losses, 0), "ink");
     this.background(losses);

@@ -127,7 +127,8 @@ class SiteMap extends Chart {
       this.pen.fillStyle = mixed(scale.palette, c / wide);
       this.pen.fillRect(left + c, y, 1.5, 12);
     }
-    this.text(`${this.layer}, colours by ${this.scale}`, this.width / 2, y - 8, "center", "ink");
+    const title = this.along.layers ? `difference, ${this.along.unit}` : this.layer;
+    this.text(`${title}, colours by ${this.scale}`, this.width / 2, y - 8, "center", "ink");
     let end = -Infinity;
     for (const [share, value] of scale.marks) {
       const x = left + share * wide, words = say(value, 3), [start, size] = this.span(words, x, "center");
@@ -155,6 +156,7 @@ class SiteMap extends Chart {
   place(i) {
     const { shapes, rings } = this.where;
     if (!shapes) return this.spot(i);
+    if (shapes[i] === shapes[i + 1]) return [0, 0]; // without an outline
     let x = 0, y = 0;
     const from = rings[shapes[i]], to = rings[shapes[i] + 1]; // its first outline
     for (let k = from; k < to; k++) { const [px, py] = this.spot(k); x += px; y += py; }

@@ -1,0 +1,100 @@
+"""The section on held-out labels: scores, what is taken for what, and labels that look wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+
+from fitonce.core.wording import counted
+from fitonce.data.places import Names
+from fitonce.results.report.markup import Markup, advice, details, join, number, paragraph, table, tag
+from fitonce.results.summary import FitSummary, Result
+
+_LISTED = 10
+_WORDS = 6  # of a sentence, in its name
+
+
+def in_words(fitted: FitSummary, result: Result) -> FitSummary:
+    """With sentences named by their first words, and tokens by their words."""
+    found = result.labels
+    if found is None or found.words is None or fitted.places is not None:
+        return fitted
+    ends = fitted.lengths.cumsum()
+    starts = ends - fitted.lengths
+    sentences = tuple(
+        f"{place}: {' '.join(found.words[start : min(start + _WORDS, end)])}"
+        + (" …" if end > start + _WORDS else "")
+        for place, (start, end) in enumerate(zip(starts, ends, strict=True))
+    )
+    return replace(fitted, places=Names(sentences, found.words))
+
+
+def labels_section(result: Result) -> Markup:
+    """Scores with standard errors, the most frequent confusions, and the most suspicious labels."""
+    scores, tokens = result.label_scores(), result.heldout_labels()
+    kind = "entities" if (scores.table["of"] == "entities").any() else "tags"
+    rows = scores.table[scores.table["of"].isin(("tokens", kind))]
+    shown = [
+        paragraph(
+            f"{counted(len(tokens), 'label')} were held out and predicted without them. Control: the "
+            "same labels predicted by the full fit, which has seen them."
+        ),
+        _scores(rows),
+        *(paragraph(note[:1].upper() + note[1:] + ".", class_="small") for note in scores.notes),
+    ]
+    tags = scores.table[scores.table["of"] == "tags"]
+    if kind == "entities" and len(tags):
+        shown.append(details("Scores of all tags", _scores(tags)))
+    return join([*shown, *_confused(tokens), *_suspects(result)])
+
+
+def _scores(rows: pd.DataFrame) -> Markup:
+    """One line for each entity or tag, with its scores side by side."""
+    header = ("of", "score", "value", "se", "control", "number")
+    named = rows["name"].where(rows["name"] != "all", "all " + rows["of"])
+    cells = zip(
+        named, rows["score"], _numbers(rows["value"]), _numbers(rows["se"]), _numbers(rows["control"]),
+        rows["support"].astype(int), strict=True,
+    )  # fmt: skip
+    return table(header, cells, "Scores of held-out labels")
+
+
+def _numbers(values: pd.Series) -> list[str]:
+    return [number(value, 3) for value in values.astype(float)]
+
+
+def _confused(tokens: pd.DataFrame) -> list[Markup]:
+    wrong = tokens[(tokens["label"] != tokens["predicted"]) & (tokens["label"] != "")]
+    if wrong.empty:
+        return []
+    counts = wrong.groupby(["label", "predicted"]).size().sort_values(ascending=False, kind="stable")
+    top = counts.iloc[:_LISTED].reset_index(name="count")
+    rows = list(zip(top["label"], top["predicted"], top["count"].astype(int), strict=True))
+    return [
+        tag("h3", "Most frequent confusions"),
+        table(("label", "predicted", "labels"), rows, "Most frequent confusions"),
+    ]
+
+
+def _suspects(result: Result) -> list[Markup]:
+    found = result.suspects(_LISTED)
+    if not len(found):
+        return []
+    rows = [
+        (row["sentence"], row["label"], _percent(row["chance"]), row["rather"],
+         _percent(row["rather_chance"]), f"{row['sequence']}, token {row['time']}")
+        for row in found.table.to_dict("records")
+    ]  # fmt: skip
+    header = ("in its sentence", "label", "its probability", "rather", "its probability", "sentence")
+    said = (
+        f"Of {counted(found.n_labels, 'label')}, {found.n_disagree:,} were predicted otherwise. The "
+        "least probable:"
+    )
+    more = paragraph("More, in Python: ", advice("cv.suspects(100)"), ".", class_="small")
+    title = "Labels that look wrong"
+    return [tag("h3", title), paragraph(said), table(header, rows, title), more]
+
+
+def _percent(chance: float) -> str:
+    return f"{number(100 * chance, 2)} %"
