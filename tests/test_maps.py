@@ -12,6 +12,7 @@ import pytest
 
 import fitonce as fo
 from conftest import shared
+from map_cases import wall
 
 mpl.use("Agg")
 GRID = nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 4))
@@ -155,7 +156,7 @@ def test_infant_deaths():
     [
         (lambda fit: fo.plot_map(np.ones((3, 4)), GRID), r"one value for each site, got shape \(3, 4\)"),
         (lambda fit: fo.plot_map("data", GRID), "must be numbers, got str"),
-        (lambda fit: fo.plot_map(np.ones(12)), "where must be a GeoJSON file"),
+        (lambda fit: fo.plot_map(np.ones(12)), "where must be a map, a GeoJSON file"),
         (lambda fit: fo.plot_map(np.ones(5), GRID), "map has 12 sites, but 5 values are to be shown"),
         (lambda fit: fo.plot_map(np.ones(5), squares()), "12 features, but 5 values are to be shown"),
         (lambda fit: fo.plot_map(np.full(12, np.nan), GRID), "has no finite value"),
@@ -212,3 +213,56 @@ def test_bad_names_of_maps(tmp_path):
         fo.datasets.load_map("sids2", tmp_path)
     with pytest.raises(ValueError, match="year must be between 2006 and 2018, got 1999"):
         fo.datasets.load_map("philly", shared("data"), year=1999)
+
+
+# --- maps that came with the data -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mapped():
+    found = fo.read_map(wall(), "n", exposure="births")
+    model = fo.models.PottsMixture(found, emission="binomial", beta=0.5, exposure=found.exposure)
+    return fo.loo(fo.fit(model, found.data))
+
+
+def test_losses_by_site_are_named_and_sorted(mapped):
+    table = mapped.site_losses()
+    losses = mapped.pointwise.set_index("site")["loss"]
+    assert table["loss"].is_monotonic_decreasing
+    names = [f"{row}{column}" for row in "abc" for column in range(4)]
+    assert table["place"].tolist() == [names[site] for site in table["site"]]
+    np.testing.assert_allclose(table["loss"], losses[table["site"]])
+    np.testing.assert_allclose(table["share"], table["loss"] / losses.sum())
+    assert f"largest losses: {table['place'][0]} (" in repr(mapped)
+
+
+def test_a_result_draws_the_map_of_its_data_also_from_a_file(mapped, tmp_path):
+    loaded = fo.load(mapped.save(tmp_path / "result.json"))
+    for result in (mapped, loaded):
+        ax = fo.plot_map(result, mark=3)
+        assert len(ax.collections[0].get_paths()) == 12
+        worst = result.site_losses()["place"][:3]
+        assert {text.get_text() for text in ax.texts} == set(worst)
+    report = mapped.to_html(tmp_path / "report.html").read_text()
+    again = loaded.to_html(tmp_path / "again.html").read_text()
+    assert '"shapes"' in report
+    assert '"shapes"' in again
+    assert "A layout, not a map" not in report
+
+
+def test_scales_say_what_they_cut_off():
+    values = np.append(np.linspace(1.0, 2.0, 39), 100.0)
+    places = np.random.default_rng(0).uniform(0, 9, (40, 2))
+    ax = fo.plot_map(values, places, scale="robust")
+    bar = ax.figure.axes[-1]
+    assert (
+        "cut off at the ends: 1 site above, up to 100" in bar.get_ylabel()
+        or "2 sites" in bar.get_ylabel()
+    )
+    assert bar.get_ylim()[1] < 3.0
+    ax = fo.plot_map(values, places)
+    assert ax.figure.axes[-1].get_ylim()[1] == 100.0
+    ax = fo.plot_map(values, places, scale="ranks")
+    assert "coloured by rank" in ax.figure.axes[-1].get_ylabel()
+    with pytest.raises(ValueError, match="scale must be 'linear', 'robust' or 'ranks', got 'log'"):
+        fo.plot_map(values, places, scale="log")

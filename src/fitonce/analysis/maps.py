@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fitonce.analysis.influence import Influence
+from fitonce.analysis.map_colours import draw_geography, name_largest, paint_numbers
 from fitonce.core.deferred import nx
+from fitonce.data.geography import Geography
 from fitonce.data.geojson import polygons_of
 from fitonce.data.graph import Graph, of_pairs
 from fitonce.data.graph import graph as read_graph
+from fitonce.data.maps import Map
 from fitonce.fitting.fit import Fit
 from fitonce.results.plots import new_axes
 from fitonce.results.result import CVResult
@@ -26,6 +29,8 @@ class _Shown(NamedTuple):
     text: str
     classes: int = 0  # how many; 0: the values are numbers
     signed: bool = False  # whether colours are centred at zero
+    robust: bool = False  # whether colours end where a few extreme sites would hide the rest
+    marked: int = 0  # how many of the largest are named
 
 
 def plot_map(
@@ -37,6 +42,8 @@ def plot_map(
     names: Any = None,
     label: str | None = None,
     limits: tuple[float, float] | None = None,
+    scale: str | None = None,
+    mark: int | None = None,
     ax: Any = None,
     cmap: str | None = None,
 ) -> Any:
@@ -46,30 +53,62 @@ def plot_map(
         what: one value for each site; a fit (show="data", or "class", the most probable class); a
             result of `cross_validate` or `loo` (the mean held-out loss of each site); or influence
             (show="displacement", "loss" or a parameter). Sites without a value are grey.
-        where: a GeoJSON file or its content, one feature for each site; (sites, 2) coordinates; or what
-            `fo.graph` reads, to draw the graph itself, with no geography; None: the fit's graph.
+        where: a map (`fo.read_map`); a GeoJSON file or its content, one feature for each site;
+            (sites, 2) coordinates; or what `fo.graph` reads, to draw the graph itself, with no
+            geography; None: the map that the data came with, or else the fit's graph.
         show: what to show of `what`, see there.
         key: the property of a GeoJSON feature that names its site, and
         names: the names of the sites in order, for features in another order.
         label: of the colour bar; None: what is shown.
-        limits: of the colours, so that a few extreme sites do not hide the rest; None: all values.
+        limits: of the colours, so that a few extreme sites do not hide the rest; None: by `scale`.
+        scale: "linear", all values; "robust", which ends at the 95 % quantile where more than half of
+            the scale would be for the few sites above, and says so; "ranks", by the order of values.
+            None: robust for losses and influence, linear for others.
+        mark: how many of the largest values to name; None: 5 of losses where sites have names.
         ax: matplotlib axes to draw on; None: a new figure.
         cmap: a matplotlib colour map; None: viridis, and distinct colours for classes.
     """
     shown = _read(what, show)
     if label is not None:
         shown = shown._replace(text=label)
-    ax = ax or new_axes(6.4, 6.0)
-    paint = _paint_classes(ax, shown, cmap) if shown.classes else _paint_numbers(ax, shown, limits, cmap)
+    where = _where(what, where)
+    wide = isinstance(where, Geography) and where.proportion > 1.3
+    ax = ax or new_axes(*((8.0, 2.0 + 7.6 / max(where.proportion, 1.0)) if wide else (6.4, 6.0)))
+    if scale not in (None, "linear", "robust", "ranks"):
+        raise ValueError(f"scale must be 'linear', 'robust' or 'ranks', got {scale!r}")
+    if shown.classes:
+        paint = _paint_classes(ax, shown, cmap)
+    else:
+        paint = paint_numbers(ax, shown, limits, scale, cmap, below=wide)
     paint[~np.isfinite(shown.values)] = _MISSING
-    if where is None:
-        fit = what if isinstance(what, Fit) else getattr(what, "fit", None)
-        if fit is None or fit.edges is None:
-            raise ValueError("where must be a GeoJSON file, coordinates or a graph, got none")
-        where = of_pairs(fit.edges, fit.n_sites)
-    _draw(ax, where, paint, key, names)
+    if isinstance(where, Geography):
+        draw_geography(ax, where, paint)
+        called = names if names is not None and key is None else _called(what)
+        if called is not None:
+            name_largest(ax, where, shown.values, called, shown.marked if mark is None else mark)
+    else:
+        _draw(ax, where, paint, key, names)
     ax.set_axis_off()
     return ax
+
+
+def _where(what: Any, where: Any) -> Any:
+    """Where to draw: as given, or else the map of the data, or the fit's graph."""
+    if isinstance(where, Map):
+        where = where.geography if where.geography is not None else where.graph
+    if where is not None:
+        return where
+    fit = what if isinstance(what, Fit) else getattr(what, "fit", None)
+    if fit is None or fit.edges is None:
+        raise ValueError("where must be a map, a GeoJSON file, coordinates or a graph, got none")
+    geography = None if fit.places is None else fit.places.geography
+    return geography or of_pairs(fit.edges, fit.n_sites)
+
+
+def _called(what: Any) -> tuple[str, ...] | None:
+    """The names of the sites."""
+    places = getattr(what if isinstance(what, Fit) else getattr(what, "fit", None), "places", None)
+    return None if places is None else places.sites
 
 
 def _paint_classes(ax: Any, shown: _Shown, cmap: str | None) -> np.ndarray:
@@ -82,27 +121,6 @@ def _paint_classes(ax: Any, shown: _Shown, cmap: str | None) -> np.ndarray:
     place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
     ax.legend(frameon=False, fontsize=8, title=shown.text, **place)
     return np.array([colours(int(value)) for value in np.nan_to_num(shown.values)])
-
-
-def _paint_numbers(
-    ax: Any, shown: _Shown, limits: tuple[float, float] | None, cmap: str | None
-) -> np.ndarray:
-    """(V, 4) colours, and a colour bar."""
-    from matplotlib import cm, colormaps
-    from matplotlib.colors import Normalize
-
-    finite = shown.values[np.isfinite(shown.values)]
-    if finite.size == 0:
-        raise ValueError(f"there is nothing to show: '{shown.text}' has no finite value")
-    largest = np.abs(finite).max()
-    low, high = limits or ((-largest, largest) if shown.signed else (finite.min(), finite.max()))
-    norm = Normalize(low, high, clip=True)
-    cmap = cmap or ("RdBu_r" if shown.signed else "viridis")
-    beyond = {(True, True): "both", (True, False): "min", (False, True): "max"}
-    extend = beyond.get((bool(finite.min() < low), bool(finite.max() > high)), "neither")
-    bar = cm.ScalarMappable(norm, cmap)
-    ax.figure.colorbar(bar, ax=ax, shrink=0.7, label=shown.text, extend=extend)
-    return colormaps[cmap](norm(np.nan_to_num(shown.values)))
 
 
 def _read(what: Any, show: str | None) -> _Shown:
@@ -143,14 +161,15 @@ def _of_result(result: CVResult, show: str) -> _Shown:
     means = table.groupby("site")[show].mean()
     values = np.full(result.fit.n_sites, np.nan)
     values[means.index.to_numpy()] = means.to_numpy()
-    return _Shown(values, "held-out loss" + (", control" if show == "control" else ""))
+    text = "held-out loss" + (", control" if show == "control" else "")
+    return _Shown(values, text, robust=True, marked=5)
 
 
 def _of_influence(influence: Influence, show: str) -> _Shown:
     values = np.full(len(influence.fit.objective.base), np.nan)
     values[influence.table["site"].to_numpy()] = influence.column(show).to_numpy()
     if show in ("displacement", "loss"):
-        return _Shown(values, show)
+        return _Shown(values, show, robust=True, marked=5)
     signed = bool(np.nanmin(values) < 0)
     return _Shown(values, f"move of {show}, standard errors", signed=signed)
 

@@ -17,6 +17,7 @@ from fitonce.cli.errors import complain
 from fitonce.cli.labels import check_suspects, labels_document, show_labels
 from fitonce.cli.request import Request
 from fitonce.cli.steps import (
+    drawn,
     folds_for,
     influence_for_report,
     report_extras,
@@ -77,7 +78,7 @@ def _finish(
             print("for the report: exact refits of some folds, influence ...", flush=True)
         return {**extras(), "times": {"from command to report": time.perf_counter() - started}}
 
-    wrote = write_outputs(request, result, result.plot, timed)
+    wrote = write_outputs(request, result, lambda: drawn(result), timed)
     if request.json:
         document = {**outputs.as_document(result), **labels_document(result, suspects)}
         outputs.print_json({**document, "command": result.about["command"], "wrote": wrote})

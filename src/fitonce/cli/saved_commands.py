@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import typer
 
+from fitonce.analysis.maps import plot_map
 from fitonce.cli import options as o
 from fitonce.cli import outputs
 from fitonce.cli.display import show_table, show_written
@@ -42,8 +43,11 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
     and fo.load in Python."""
     outputs.check_outputs([request.save, table], request.plot, request.force)
     loaded, model = request.loaded()
-    if request.plot is not None and not isinstance(model, HMM):
-        raise ValueError(f"--plot draws the transitions of an HMM, got --model {request.model}")
+    geography = None if loaded.data.names is None else loaded.data.names.geography
+    if request.plot is not None and not isinstance(model, HMM) and geography is None:
+        raise ValueError(
+            f"--plot draws transitions of an HMM or classes of a map, got --model {request.model}"
+        )
     fit = fitted(request, model, loaded.data, order_by=order_by)
     if not fit.ok:
         complain(f"the fit is not a certified minimum: {fit.status}")
@@ -53,7 +57,8 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
     parameters = fit.to_dataframe()
     wrote += _written(parameters, table, request.force)
     if request.plot is not None:
-        wrote.append(write_figure(request.plot, fit.plot_transitions().figure, force=request.force))
+        axes = fit.plot_transitions() if geography is None else plot_map(fit, show="class")
+        wrote.append(write_figure(request.plot, axes.figure, force=request.force))
     if request.json:
         document = {
             "model": str(fit.model),

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.analysis.influence import influence
+from fitonce.analysis.maps import plot_map
 from fitonce.cli.choices import FoldChoice
 from fitonce.cli.errors import complain
 from fitonce.cli.request import Request
@@ -115,6 +116,13 @@ def _pairs(fit: Fit, folds: Folds, which: np.ndarray, result: CVResult) -> pd.Da
     rows = result.pointwise[result.pointwise["fold"].isin(which)].reset_index(drop=True)
     pairs = rows[["fold", "sequence", "time", "site", "control"]]
     return pairs.assign(approximate=rows["loss"], exact=exact["loss"])
+
+
+def drawn(result: CVResult) -> Any:
+    """Matplotlib axes: a map coloured by loss where it is known where sites lie, else a scatter plot."""
+    by_site = (result.pointwise["site"] >= 0).any()
+    on_map = by_site and result.summary.geography is not None
+    return plot_map(result) if on_map else result.plot()
 
 
 def write_outputs(

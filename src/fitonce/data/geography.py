@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 _EARTH = 6_371_008.8  # metres, the mean radius
-_STEPS = 3000  # of the grid on which outlines are drawn
+_STEPS = 1500  # of the grid on which outlines are drawn
 _METRES = {"km": 1000.0, "m": 1.0, "mi": 1609.344}
 _DISTANCE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(km|m|mi|units?)?\s*")
 
@@ -103,6 +103,13 @@ class Geography:
         if not self.degrees or not latitude.size or np.ptp(latitude) > 60:
             return 1.0
         return float(1.0 / np.cos(np.radians(latitude.mean())))
+
+    @property
+    def proportion(self) -> float:
+        """Width over height of a drawing."""
+        spots = self.corners if self.has_outlines else self.points
+        wide, tall = np.nanmax(spots, axis=0) - np.nanmin(spots, axis=0)
+        return float(np.clip(wide / max(tall * self.aspect, 1e-300), 0.2, 5.0))
 
     def positions(self) -> np.ndarray:
         """(V, 3 or 2) coordinates whose Euclidean distances stand for those on the map: in units of the

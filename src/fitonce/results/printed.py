@@ -8,6 +8,7 @@ import numpy as np
 
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted, duration
+from fitonce.results.site_losses import sentence_of, table_of
 from fitonce.results.summary import loss_in_words
 from fitonce.results.verdicts import sound
 
@@ -38,6 +39,7 @@ def lines_of(cv: CVResult) -> list[str]:
     for fold, row in untrusted.iloc[:5].iterrows():
         error = f"; estimated loss error {row['error']:.2g}" if np.isfinite(row["error"]) else ""
         lines.append(f"            fold {fold}: {row['status']}{error}")
+    lines += _sites(cv)
     times = f"  time      {duration(cv.seconds)}"
     if cv.compiling > 0.2 * cv.seconds:
         times += f", including {duration(cv.compiling)} compiling"
@@ -53,6 +55,14 @@ def lines_of(cv: CVResult) -> list[str]:
     if not cv.fit.ok:
         lines.append(f"  FIT       {cv.fit.status}")
     return lines
+
+
+def _sites(cv: CVResult) -> list[str]:
+    """The sites of a map that are predicted worst, by name."""
+    named = cv.fit.places is not None and cv.fit.places.sites is not None
+    if cv.fit.edges is None or not named or not (cv.pointwise["site"] >= 0).any():
+        return []
+    return [f"  sites     largest losses: {sentence_of(table_of(cv))}"]
 
 
 def _rungs(cv: CVResult) -> str:

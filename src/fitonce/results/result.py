@@ -15,7 +15,7 @@ from fitonce.core.numerics import is_number
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted
 from fitonce.core.writing import check_free, write_text
-from fitonce.results import exports, plots, saving
+from fitonce.results import exports, plots, saving, site_losses
 from fitonce.results.labels.confusion import Confusion, confusion
 from fitonce.results.labels.heldout import HeldoutLabels
 from fitonce.results.labels.scores import LabelScores, label_scores
@@ -252,6 +252,12 @@ class CVResult:
                 f"{what} is for models of labels, such as LinearChainCRF, got {self.summary.model}"
             )
         return self.labels
+
+    def site_losses(self) -> pd.DataFrame:
+        """One row per site, the largest loss first: `place` (its name), `site`, `sequence`, `time`,
+        `value` (the first channel), `loss` and `control` (means over the folds that score it), `folds`
+        (how many do) and `share`, of the sum of these losses."""
+        return site_losses.table_of(self)
 
     def to_arviz(self) -> Any:
         """The result as `ELPDData` of the ArviZ that is installed (0.x or 1.x), for `az.compare` and

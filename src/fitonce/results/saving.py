@@ -20,6 +20,7 @@ import pandas as pd
 
 from fitonce.core.status import Outcome, Status
 from fitonce.core.writing import write_text
+from fitonce.data.geography import Geography
 from fitonce.data.places import Names
 from fitonce.results.dropped import flat, stretches, to_dropped
 from fitonce.results.labels.heldout import pack_labels, to_labels
@@ -221,10 +222,12 @@ def _to_dropped(found: Any, folds: int) -> tuple[np.ndarray, ...] | None:
 
 
 def _of_summary(shown: FitSummary) -> dict[str, Any]:
-    places = None
+    places: dict[str, Any] | None = None
     if shown.places is not None:
         sites = None if shown.places.sites is None else pack_words(shown.places.sites)
         places = {"sequences": pack_words(shown.places.sequences), "sites": sites}
+        if shown.places.geography is not None:
+            places["geography"] = _of_geography(shown.places.geography)
     return {
         "model": shown.model,
         "data": shown.data,
@@ -241,11 +244,32 @@ def _of_summary(shown: FitSummary) -> dict[str, Any]:
     }
 
 
+def _of_geography(where: Geography) -> dict[str, Any]:
+    """Corners are on a grid that single precision tells apart."""
+    arrays = {name: pack_array(getattr(where, name)) for name in ("points", "rings", "shapes")}
+    corners = pack_array(where.corners.astype(np.float32))
+    return {**arrays, "corners": corners, "degrees": where.degrees, "metres": pack_number(where.metres)}
+
+
+def _to_geography(found: dict[str, Any], sites: int) -> Geography:
+    parts = {name: to_array(found[name]) for name in ("points", "corners", "rings", "shapes")}
+    corners, rings, shapes = parts["corners"], parts["rings"], parts["shapes"]
+    fits = parts["points"].shape == (sites, 2) and corners.ndim == 2 and corners.shape[1] == 2
+    fits = fits and rings.ndim == 1 and shapes.shape == (sites + 1,) and len(rings) > 0
+    ends = fits and (rings[0], rings[-1], shapes[0], shapes[-1]) == (0, len(corners), 0, len(rings) - 1)
+    if not ends or (np.diff(rings) < 0).any() or (np.diff(shapes) < 0).any():
+        raise ValueError("its map does not match its sites")
+    parts["corners"] = corners.astype(float)
+    return Geography(**parts, degrees=bool(found["degrees"]), metres=to_number(found["metres"]))
+
+
 def _to_names(found: dict[str, Any] | None, lengths: np.ndarray) -> Names | None:
     if found is None:
         return None
     sites = None if found["sites"] is None else to_words(found["sites"])
-    names = Names(to_words(found["sequences"]), sites)
+    where = found.get("geography")
+    geography = None if where is None else _to_geography(where, int(lengths.sum()))
+    names = Names(to_words(found["sequences"]), sites, geography)
     if len(names.sequences) != len(lengths) or (sites is not None and len(sites) != lengths.sum()):
         raise ValueError("its names do not match its sequences and sites in number")
     return names

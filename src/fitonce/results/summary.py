@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.status import Status
+from fitonce.data.geography import Geography
 from fitonce.data.places import Names
 from fitonce.results.standard_errors import Terms
 
@@ -81,6 +82,11 @@ class FitSummary:
     @property
     def n_sites(self) -> int:
         return int(self.lengths.sum())
+
+    @property
+    def geography(self) -> Geography | None:
+        """Where sites of a map lie; None: not known."""
+        return None if self.places is None else self.places.geography
 
     def memory_of(self, terms: Terms) -> float | None:
         """None: a summary has no states."""
