@@ -109,3 +109,27 @@ def test_tables_and_plot():
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call(planted()[1])
+
+
+@pytest.mark.parametrize("by", ["loss", "displacement"])
+def test_labels_of_the_plot_are_words_that_do_not_overlap(by):
+    _, audit, _ = planted()
+    axes = audit.plot(by)
+    axes.figure.draw_without_rendering()
+    assert {text.get_text() for text in axes.texts} == set(audit.top(10, by)["word"])
+    boxes = [text.get_window_extent() for text in axes.texts]
+    inside = axes.get_window_extent()
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+    assert all(inside.y0 <= box.y0 and box.y1 <= inside.y1 for box in boxes)
+    assert axes.get_ylim()[0] == 0.0
+
+
+def test_an_audit_is_a_table():
+    _, audit, _ = planted()
+    assert audit.table is audit.tokens
+    assert len(audit) == len(audit.table)
+    assert audit.to_dataframe().equals(audit.tokens)
+    assert audit.to_dataframe("sequences").equals(audit.sequences)
+    assert audit.table.to_csv(index=False).startswith("sequence,time,site,word,label,loss,")
+    with pytest.raises(ValueError, match="of must be 'tokens' or 'sequences', got 'folds'"):
+        audit.to_dataframe("folds")

@@ -17,9 +17,9 @@ from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import bytes_of_influence, hold_point
 from fitonce.results import plots
+from fitonce.results.labels.suspects import in_sentence
 
 _BY = ("loss", "displacement")
-_AROUND = 6  # words on either side that a report shows
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,22 @@ class LabelAudit:
     damping: float
     fit: Fit = field(repr=False)
 
-    def to_dataframe(self) -> pd.DataFrame:
+    @property
+    def table(self) -> pd.DataFrame:
         """The table of tokens."""
-        return self.tokens.copy()
+        return self.tokens
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def to_dataframe(self, of: str = "tokens") -> pd.DataFrame:
+        """A copy of the table of "tokens" or "sequences"."""
+        return self._table(of).copy()
+
+    def _table(self, of: str) -> pd.DataFrame:
+        if of not in ("tokens", "sequences"):
+            raise ValueError(f"of must be 'tokens' or 'sequences', got {of!r}")
+        return self.tokens if of == "tokens" else self.sequences
 
     def top(self, n: int = 25, by: str = "loss", of: str = "tokens") -> pd.DataFrame:
         """The `n` most suspicious tokens or sequences.
@@ -58,9 +71,7 @@ class LabelAudit:
         """
         if not is_count(n):
             raise ValueError(f"n must be an integer of at least 1, got {n!r}")
-        if of not in ("tokens", "sequences"):
-            raise ValueError(f"of must be 'tokens' or 'sequences', got {of!r}")
-        table = self.tokens if of == "tokens" else self.sequences
+        table = self._table(of)
         allowed = _BY if of == "tokens" else (*_BY, "per_token")
         if by not in allowed:
             raise ValueError(f"by must be one of {list(allowed)}, got {by!r}")
@@ -72,12 +83,9 @@ class LabelAudit:
         chosen = self.top(n, by).to_dict("records")
         lines = [f"The {len(chosen)} most suspicious of {len(self.tokens):,} labels, by {by}:", ""]
         for place, row in enumerate(chosen, 1):
-            words, time = data.words_of(row["sequence"]), row["time"]
-            begin, end = max(time - _AROUND, 0), time + _AROUND + 1
-            shown = [*words[begin:time], f"[{words[time]}]", *words[time + 1 : end]]
-            text = ("... " if begin else "") + " ".join(shown) + (" ..." if end < len(words) else "")
+            time = row["time"]
             lines += [
-                f"{place:>3}. {text}",
+                f"{place:>3}. {in_sentence(data.words_of(row['sequence']), {time})}",
                 f"     labelled {row['label']}; the model says {row['rather']} ({row['chance']:.0%}); "
                 f"surprise {row['loss']:.1f} nats, displacement {row['displacement']:.2g}; "
                 f"sequence {row['sequence']}, token {time}",
@@ -85,11 +93,13 @@ class LabelAudit:
         return "\n".join([*lines, *self._notes()])
 
     def plot(self, by: str = "loss", ax: Any = None) -> Any:
-        """`by` along the data, the ten largest labelled. Returns the matplotlib axes."""
+        """`by` along the data, the ten largest labelled by their words. Returns the matplotlib axes."""
         if by not in _BY:
             raise ValueError(f"by must be one of {list(_BY)}, got {by!r}")
         sites, values = self.tokens["site"].to_numpy(), self.tokens[by].to_numpy()
-        return plots.along_sites(sites, values, "token", by, ax)
+        words = None if self.fit.data.words is None else self.tokens["word"].tolist()
+        label = "held-out surprise, nats" if by == "loss" else by
+        return plots.along_sites(sites, values, "token", label, ax, words)
 
     def _repr_html_(self) -> str:
         from fitonce.results.notebook.fits import of_audit  # only notebooks need it

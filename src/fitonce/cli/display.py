@@ -107,8 +107,10 @@ def show_influence(found: Influence | LabelAudit, count: int, quiet: bool) -> No
     if quiet:
         print(" ".join(str(site) for site in top["site"]))
         return
-    if isinstance(found, Influence):
-        where = ["place"] if "place" in top else ["sequence", "time"]
-        shown = top[["site", *where, "value", "loss", "displacement"]]
-        top = shown.assign(moves_most=moves_most(top[found.names]))
+    if isinstance(found, LabelAudit):
+        print(found.report(count))
+        return
+    where = ["place"] if "place" in top else ["sequence", "time"]
+    shown = top[["site", *where, "value", "loss", "displacement"]]
+    top = shown.assign(moves_most=moves_most(top[found.names]))
     show_table(top.set_index(top.columns[0]), "largest influence on the fit")

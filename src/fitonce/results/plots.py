@@ -41,19 +41,60 @@ def agreement(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = 
     return ax
 
 
-def along_sites(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = None) -> Any:
-    """Stem plot of values along the data, the ten largest labelled by position."""
+def along_sites(
+    x: np.ndarray,
+    y: np.ndarray,
+    xlabel: str,
+    ylabel: str,
+    ax: Any = None,
+    names: Sequence[str] | None = None,
+) -> Any:
+    """Stem plot of values along the data, the ten largest labelled by position, or by `names` (n,)."""
     ax = ax or new_axes(9.0, 3.4)
     ax.vlines(x, 0.0, y, color="#2166ac", lw=0.6, rasterized=len(x) > _MOST_POINTS)
-    for place in np.argsort(-np.abs(y))[:10]:
-        above = (3, 2 if y[place] >= 0 else -8)
-        at = (x[place], y[place])
-        ax.annotate(f"{x[place]}", at, textcoords="offset points", xytext=above, fontsize=7)
     ax.axhline(0.0, color="black", lw=0.6)
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
-    ax.margins(y=0.12)
+    largest = np.argsort(-np.abs(y), kind="stable")[:10]
+    said = [f"{x[place]}" if names is None else _shortened(names[place]) for place in largest]
+    for margin in (0.12, 0.25, 0.4, 0.6, 0.9):  # until all labels are inside
+        ax.margins(y=margin)
+        if len(y) and np.nanmin(y) >= 0:
+            ax.set_ylim(bottom=0.0, top=(1.0 + margin) * max(float(np.nanmax(y)), 1e-12))
+        ax.figure.draw_without_rendering()  # where the axes will be
+        placed = _label(ax, x[largest], y[largest], said)
+        inside = ax.get_window_extent()
+        boxes = [text.get_window_extent() for text in placed]
+        if margin == 0.9 or all(inside.y0 <= box.y0 and box.y1 <= inside.y1 for box in boxes):
+            break
+        for text in placed:
+            text.remove()
     return ax
+
+
+def _shortened(name: str, most: int = 14) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def _label(ax: Any, x: np.ndarray, y: np.ndarray, texts: Sequence[str]) -> list[Any]:
+    """Texts beside the ends of stems, the longest stems first: each a line further away while it would
+    lie on another one."""
+    placed: list[Any] = []
+    middle = float(np.mean(ax.get_xlim()))
+    for at, height, text in zip(x, y, texts, strict=True):
+        left, up = at > middle, height >= 0
+        shown = ax.annotate(
+            text, (at, height), textcoords="offset points", xytext=(0, 0), fontsize=7,
+            ha="right" if left else "left", va="bottom" if up else "top",
+        )  # fmt: skip
+        taken = [other.get_window_extent() for other in placed]
+        for line in range(len(texts)):
+            shown.set_position((-3 if left else 3, (2 + 9 * line) * (1 if up else -1)))
+            box = shown.get_window_extent().padded(2.0)
+            if not any(box.overlaps(other) for other in taken):
+                break
+        placed.append(shown)
+    return placed
 
 
 def confusion(shares: np.ndarray, counts: np.ndarray, tags: Sequence[str], ax: Any = None) -> Any:
