@@ -54,7 +54,7 @@ def comparison_report(
     apart = {name: _difference(found.results[name], best, place) for name in others}
     sections = {"models": choice_section(found.table, found.sentence)}
     if apart:
-        sections["largest"] = _largest(found.best, apart, found.results, place, fitted)
+        sections["apart"] = _largest(found.best, apart, found.results, place, fitted)
         sections["differences"] = _differences_section(found.best, place, on_map)
     sections |= {
         "model": _models(found.results),

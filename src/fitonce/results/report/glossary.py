@@ -42,8 +42,7 @@ TERMS: dict[str, str] = {
         "descent to the fold's own optimum, a refit, or another optimum that the search found."
     ),
     "share of the total": (
-        "What a place contributes to the estimate, divided by the estimate. Each fold counts equally, "
-        "and each point of a fold."
+        "The mean loss of a place, divided by the sum of those of all places, each counted once."
     ),
     "nats": "The unit of a difference of natural logarithms of probabilities; 0.69 nats are one bit.",
     "scheme": (

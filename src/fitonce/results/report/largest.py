@@ -33,16 +33,16 @@ class Shares:
         self.parts = np.bincount(place[used], loss[used] * each, count)
         self.weights = np.bincount(place[used], each, count)
 
-    @property
-    def of_total(self) -> np.ndarray | None:
-        """(places,) shares that add up to one; None where a loss is below zero."""
-        total = self.parts.sum()
-        return self.parts / total if (self.parts >= 0).all() and total > 0 else None
-
     def without(self, place: int) -> float:
         """The estimate from all other places."""
         rest = self.weights.sum() - self.weights[place]
         return float((self.parts.sum() - self.parts[place]) / rest) if rest > 1e-12 else float("nan")
+
+
+def shares_of(losses: np.ndarray) -> np.ndarray | None:
+    """(places,) mean losses as shares of their sum, nan kept; None where one is below zero."""
+    known = losses[np.isfinite(losses)]
+    return losses / known.sum() if (known >= 0).all() and known.sum() > 0 else None
 
 
 def largest_section(found: Along, result: Result, name: Callable[[int], str], noun: str) -> Markup:
@@ -51,9 +51,8 @@ def largest_section(found: Along, result: Result, name: Callable[[int], str], no
     known = np.flatnonzero(np.isfinite(found.loss))
     if len(known) < 2:
         return paragraph(f"Only one {noun} was scored.")
-    total = shares.of_total
-    by = found.loss if total is None else total
-    order = known[np.argsort(-by[known], kind="stable")]
+    total = shares_of(found.loss)
+    order = known[np.argsort(-found.loss[known], kind="stable")]
     top = [int(place) for place in order[:_LISTED]]
     columns: dict[str, list[Any]] = {noun: [name(place) for place in top]}
     if np.isfinite(found.values[top]).any():

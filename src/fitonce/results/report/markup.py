@@ -57,9 +57,11 @@ def paragraph(*content: Any, **attributes: Any) -> Markup:
 def table(header: Sequence[Any], rows: Iterable[Sequence[Any]], label: str) -> Markup:
     """A table that scrolls in its own box when the page is narrow."""
     rows = list(rows)
-    kinds = [_kind(cells) for cells in zip(*rows, strict=True)] if rows else [None] * len(header)
-    if len(header) < _MANY:  # the last one may wrap
-        kinds = [None if kind == "long" else kind for kind in kinds]
+    kinds: list[str | None] = [None] * len(header)
+    if rows:
+        kinds = [_kind(cells) for cells in zip(*rows, strict=True)]
+    if len(header) < _MANY:  # texts may wrap
+        kinds = [kind if kind == "number" else None for kind in kinds]
     head = tag(
         "tr",
         *(tag("th", cell, scope="col", class_=kind) for cell, kind in zip(header, kinds, strict=True)),
@@ -80,12 +82,12 @@ def _cell(content: Any, kind: str | None, place: int) -> Markup:
     return tag("td", content, class_=kind)
 
 
-def _kind(cells: Iterable[Any]) -> str | None:
-    """The class of a column: numbers, a long text, or neither."""
+def _kind(cells: Iterable[Any]) -> str:
+    """The class of a column: numbers, long or short texts."""
     plain = [_plain(cell) for cell in cells]
     if all(_NUMBER.fullmatch(text) for text in plain):
         return "number"
-    return "long" if max(map(len, plain)) > _LONG else None
+    return "long" if max(map(len, plain)) > _LONG else "short"
 
 
 def _plain(cell: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -128,4 +129,7 @@ def _lead(result: Result, fitted: FitSummary) -> Markup:
     fine = fitted.ok and not result.n_failed and not counts.get("bad", 0)
     words += "" if fine else " See the section on reliability before using this number."
     note = paragraph(words, class_=f"note {'fine' if fine else 'caution'}")
-    return join([paragraph(result.left_out), note])
+    scored = result.left_out
+    if fitted.edges is not None:  # of a map
+        scored = re.sub(r"\bpoint(s?) scored", r"site\1 scored", scored)
+    return join([paragraph(scored), note])

@@ -22,6 +22,7 @@ _HEADINGS = {
     "labels": "Held-out labels",
     "largest": "Largest losses",
     "along": "Losses by position",
+    "apart": "Largest differences",
     "differences": "Differences by position",
     "verdicts": "Reliability",
     "optima": "Other optima",
