@@ -81,6 +81,7 @@ CALLS = {
     "cv of sequences": lambda folder: ["cv", folder / "tags.conll", "--model", "crf", *QUICK],
     "cv of a future": lambda folder: ["cv", folder / "fit.json", "--folds", "future", "--n", 2],
     "loo": lambda folder: ["loo", folder / "fit.json"],
+    "loo of labels": lambda folder: ["loo", folder / "tags.conll", "--model", "crf", *QUICK],
     "influence": lambda folder: ["influence", folder / "fit.json"],
     "influence of labels": lambda folder: ["influence", folder / "tags.conll", "--model", "crf", *QUICK],
     "select": lambda folder: [
