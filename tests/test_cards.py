@@ -6,9 +6,11 @@ import dataclasses
 import re
 from xml.etree import ElementTree
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 
 import fitonce as fo
 from fitonce.results.notebook.card import figure
@@ -200,3 +202,45 @@ def test_many_values_keep_their_peaks():
 )  # fmt: skip
 def test_numbers_are_short(value, said):
     assert figure(value) == said
+
+
+def drawers(shown):
+    """Every plot method of what is shown, by name."""
+    return {
+        f"{name}.{method}": getattr(one, method)
+        for name, one in shown.items()
+        for method in dir(type(one))
+        if method.startswith("plot")
+    }
+
+
+def test_plots_return_axes_and_draw_on_those_given(shown):
+    found = drawers(shown)
+    assert {name.split(".")[0] for name in found} >= {
+        *(
+            "fit",
+            "cross-validation",
+            "comparison",
+            "choice",
+            "influence",
+            "audit",
+            "forecast",
+            "confusion",
+        ),
+    }
+    for name, draw in found.items():
+        if name in ("fit on a graph.plot_transitions", "fit of labels.plot_transitions"):
+            continue  # they have no chain, and say so
+        given = plt.subplots()[1]
+        assert draw(ax=given) is given, name
+        made = draw()
+        assert isinstance(made, Axes), name
+        assert made is not given, name
+        plt.close("all")
+
+
+def test_maps_return_axes_too(on_graph):
+    given = plt.subplots()[1]
+    assert fo.plot_map(on_graph, show="class", ax=given) is given
+    assert isinstance(fo.plot_map(on_graph), Axes)
+    plt.close("all")

@@ -88,7 +88,7 @@ def test_there_is_a_notebook_for_each_family():
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_what_is_stored(path):
     if path.stem == "map":
-        pytest.importorskip("geopandas", reason="needs geopandas")
+        pytest.importorskip("pyogrio", reason="needs pyogrio")
     stored = read(path)
     assert not outdated(stored, executed(stored))
 
