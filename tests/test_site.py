@@ -14,7 +14,7 @@ from shutil import which
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SMALL = 60_000  # bytes
+SMALL = 100_000  # bytes
 
 
 @pytest.fixture(scope="module")
