@@ -27,6 +27,7 @@ from benchmarks import (
     motion,
     peers,
     plan,
+    refits,
     report,
     scaling,
     start,
@@ -60,6 +61,7 @@ NAMES = {
     "grid-search": grid_search.main,
     "estimator-checks": estimator_checks.main,
     "examples": examples.main,
+    "refits": refits.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

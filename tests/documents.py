@@ -20,6 +20,7 @@ ROUNDING = 1e-6  # numbers below are at rounding level, or close: only that they
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 _TIME = re.compile(r"\b\d[\d,]*(\.\d+)?(e-?\d+)? (s|ms|min|h)\b")
+_SPAN = re.compile(r"(about|[\d.,]+ to|<time> to) <time>")  # what refits would take
 _COMPILING = re.compile(r", including <time> compiling")  # only shown where it is much of the time
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?(?![\w])")
 
@@ -97,7 +98,7 @@ def differences(shown: str, printed: str) -> list[str]:
 
 
 def _normalised(text: str) -> list[str]:
-    text = _COMPILING.sub("", _TIME.sub("<time>", text))
+    text = _SPAN.sub("<time>", _COMPILING.sub("", _TIME.sub("<time>", text)))
     return [" ".join(line.split()) for line in text.strip().splitlines()]
 
 

@@ -79,6 +79,7 @@ def assemble(
         seconds=seconds[0],
         compiling=seconds[1],
         refits_seconds=fit.refit_seconds * len(folds),
+        refits_most=fit.refit_most * len(folds),
         left_out=folds.describe(),
         fit=fit,
         fingerprint=f"{folds.fingerprint} {curve.objective.collection.fingerprint}".strip(),

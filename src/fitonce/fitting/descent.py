@@ -31,11 +31,13 @@ _NEARLY = 1e-5  # standard errors, if all states were known: from here Newton's 
 
 
 class Run(NamedTuple):
-    """The end of a descent: `x` (D,), the objective there, and the time it took."""
+    """The end of a descent: `x` (D,), the objective there, the seconds it took, and those that it would
+    have taken at most if other starts had not gone beside it."""
 
     x: np.ndarray
     value: float
     seconds: float
+    alone: float
 
 
 def starting_points(objective: Objective, init: Params | None, seed: int) -> Iterator[np.ndarray]:
@@ -101,8 +103,22 @@ def _side_by_side(objective: Objective, starts: list[np.ndarray], most: int | No
         seconds.append(now() - started)
     started = now()
     ends = _in_metric(objective, np.stack(points), most or _usual_iterations(objective))
-    shared = (now() - started) / len(starts)
-    return [Run(x, objective(x), own + shared) for x, own in zip(ends, seconds, strict=True)]
+    together = now() - started
+    shared, alone = together / len(starts), together * _share_of_one(objective, ends)
+    runs = zip(ends, seconds, strict=True)
+    return [Run(x, objective(x), own + shared, own + alone) for x, own in runs]
+
+
+def _share_of_one(objective: Objective, thetas: np.ndarray) -> float:
+    """What a pass over the data for one start takes of a pass for all of them, timed."""
+    if len(thetas) == 1:
+        return 1.0
+    spent = []
+    for rows in (thetas[:1], thetas):
+        started = now()
+        objective.values_and_gradients(rows, np.tile(objective.base, (len(rows), 1)))
+        spent.append(now() - started)
+    return float(np.clip(spent[0] / max(spent[1], 1e-9), 1.0 / len(thetas), 1.0))
 
 
 def _usual_iterations(objective: Objective) -> int:
@@ -127,7 +143,8 @@ def _alone(objective: Objective, start: np.ndarray, max_iterations: int | None) 
         theta = _lbfgs(objective, theta, max_iterations or usual)
     elif not ends_in_em(objective):
         theta = _in_metric(objective, theta[None], max_iterations or usual)[0]
-    return Run(theta, objective(theta), now() - started)
+    seconds = now() - started
+    return Run(theta, objective(theta), seconds, seconds)
 
 
 def ends_in_em(objective: Objective) -> bool:
@@ -141,7 +158,8 @@ def to_optimum(objective: Objective, run: Run) -> Run:
     """On from where EM ended, by L-BFGS."""
     started = now()
     theta = _lbfgs(objective, run.x, _BEFORE_NEWTON)
-    return Run(theta, objective(theta), run.seconds + now() - started)
+    more = now() - started
+    return Run(theta, objective(theta), run.seconds + more, run.alone + more)
 
 
 @in_float64

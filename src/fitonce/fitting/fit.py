@@ -50,7 +50,8 @@ class Fit:
             parameters; nan where H is not formed, or is large and not positive definite.
         value: the objective at `theta`, -log p(data) - log p(params).
         seconds: wall time of the fit, including compilation.
-        refit_seconds: wall time of one start without compilation: the cost of another fit.
+        refit_seconds, refit_most: wall time of another fit with one start, without compilation: as fast
+            as the fastest start of this one, or somewhat slower than its slowest.
         values_of_starts: the objective reached from each start.
         optima: the distinct optima that starts reached, this one first.
         objective: F(theta, w), a function of a free vector and one weight per site.
@@ -70,6 +71,7 @@ class Fit:
     value: float
     seconds: float
     refit_seconds: float
+    refit_most: float
     values_of_starts: list[float]
     optima: Optima = field(repr=False)
     objective: Objective = field(repr=False)
@@ -333,6 +335,7 @@ def _result(found: Searched, started: float) -> Fit:
         value=objective(end.theta),
         seconds=time.perf_counter() - started,
         refit_seconds=found.seconds,
+        refit_most=found.most_seconds,
         values_of_starts=[run.value for run in found.runs],
         optima=found.pool,
         objective=objective,

@@ -98,7 +98,8 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         decoded(optima["unseen"]),
     )
     return {
-        **{name: float(decoded(document[name])) for name in saving.NUMBERS},
+        "refit_most": float(decoded(document["refit_seconds"])),  # of files that do not say it
+        **{name: float(decoded(document[name])) for name in saving.NUMBERS if name in document},
         "theta": theta,
         "gradient": to_array(document["gradient"]),
         "names": list(decoded(document["names"])),

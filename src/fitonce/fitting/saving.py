@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "fitonce fit", 1
 NUMBERS = (
     "gradient_norm", "distance", "smallest_eigenvalue", "value", "seconds", "refit_seconds",
+    "refit_most",
 )  # fmt: skip
 _MOST_OF_H = 500  # parameters: a larger H is computed again
 

@@ -44,11 +44,8 @@ def lines_of(cv: CVResult) -> list[str]:
     if cv.compiling > 0.2 * cv.seconds:
         times += f", including {duration(cv.compiling)} compiling"
     if cv.method != "exact" and np.isfinite(cv.refits_seconds):
-        times += (
-            f"; {counted(len(cv.folds), 'refit')}, one start each, would take about "
-            f"{duration(cv.refits_seconds)} "
-            f"(the fit took {duration(cv.refits_seconds / len(cv.folds))} without compiling)"
-        )
+        refits = counted(len(cv.folds), "refit")
+        times += f"; {refits}, one start each, would take {refits_in_words(cv)}"
     lines.append(times)
     if "journal" in cv.about:
         lines.append(f"  journal   {cv.about['journal']}")
@@ -63,6 +60,15 @@ def _sites(cv: CVResult) -> list[str]:
     if cv.fit.edges is None or not named or not (cv.pointwise["site"] >= 0).any():
         return []
     return [f"  sites     largest losses: {sentence_of(table_of(cv))}"]
+
+
+def refits_in_words(cv: CVResult) -> str:
+    """ "8 to 24 s": from the fastest and the slowest start of the fit."""
+    least, most = duration(cv.refits_seconds), duration(cv.refits_most)
+    if least == most or not np.isfinite(cv.refits_most):
+        return f"about {least}"
+    number, unit = least.split()
+    return f"{number if most.endswith(f' {unit}') else least} to {most}"
 
 
 def _rungs(cv: CVResult) -> str:

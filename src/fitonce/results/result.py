@@ -67,7 +67,8 @@ class CVResult:
         seconds: wall time of the call.
         compiling: the part of it that this process spent compiling, which a second call of the same
             shape does not need; compilation in worker processes is not included.
-        refits_seconds: estimated time of refitting every fold, from the time of the full fit.
+        refits_seconds, refits_most: estimated time of refitting every fold with one start, from the
+            fastest start of the full fit and from its slowest.
         left_out: description of the folds.
         fit: the fit, or a summary of it in a result read from a file.
         about: information kept with a saved result, such as the command that made it, and versions.
@@ -112,6 +113,7 @@ class CVResult:
     left: Mapping[int, Params] = field(default_factory=dict, repr=False)
     labels: HeldoutLabels | None = field(default=None, repr=False)
     dropped: tuple[np.ndarray, ...] | None = field(default=None, repr=False)
+    refits_most: float = float("nan")
 
     @property
     def summary(self) -> FitSummary:

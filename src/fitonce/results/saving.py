@@ -44,7 +44,7 @@ _OLD_RUNGS = {"newton": "refine-own", "exact": "refit"}
 _REFINING = ("auto", "exact", "loo")
 _NUMBERS = (
     "estimate", "se", "dof", "memory", "control", "error", "tolerance", "damping", "seconds",
-    "compiling", "refits_seconds", "n_scored",
+    "compiling", "refits_seconds", "refits_most", "n_scored",
 )  # fmt: skip
 _WORDS = ("method", "scheme", "loss", "left_out", "fingerprint", "optima_search")
 _SINCE_4 = {
@@ -162,6 +162,7 @@ def read_document(path: str | os.PathLike[str], readable: Mapping[str, Sequence[
 def _fields(document: dict[str, Any]) -> dict[str, Any]:
     if document["version"] < 4:
         document = _SINCE_4 | document
+    document = {"refits_most": document["refits_seconds"]} | document  # files that do not say it
     plain: dict[str, Any] = {name: to_word(document[name]) for name in _WORDS}
     plain |= {name: to_number(document[name]) for name in _NUMBERS}
     plain["n_scored"] = int(plain["n_scored"])
