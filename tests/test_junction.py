@@ -227,7 +227,8 @@ def test_a_graph_past_the_limit_is_refused_in_a_sentence():
 def test_tables_have_no_more_axes_than_numpy():
     everyone = tuple((i, j) for i in range(70) for j in range(i))
     with pytest.raises(
-        TooWideError, match="width at least 69 and a sweep needs 16 bytes, the limits are width 59"
+        TooWideError,
+        match="width at least 69 and a sweep needs at least 16 bytes, the limits are width 59",
     ):
         plan_tree((1,) * 70, everyone)
 
@@ -246,3 +247,17 @@ def test_small_probabilities_of_unobserved_nodes_keep_all_their_digits():
         logs = np.array([log_sum(scores[z == k]) for k in range(2)]) - log_sum(scores)
         kept = logs > -500
         np.testing.assert_allclose(np.log(nodes[3, :2, 0][kept]), logs[kept], atol=1e-9)
+
+
+def test_a_large_map_is_refused_at_the_first_table_that_is_too_large(monkeypatch):
+    import networkx as nx
+
+    from fitonce.engines import elimination
+
+    def never(*_):
+        raise AssertionError("a whole plan takes minutes")
+
+    monkeypatch.setattr(elimination, "_plan", never)
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(70, 70))
+    with pytest.raises(TooWideError, match=r"graph of 4,900 nodes has width at least \d+ by min-degree"):
+        plan_tree((2,) * 4900, tuple(grid.edges), limit=2.0**32)

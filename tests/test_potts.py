@@ -461,3 +461,15 @@ def test_whole_structures_and_bootstraps_are_refused(fit):
 def test_the_plan_of_a_chain_needs_its_data():
     with pytest.raises(ValueError, match=r"a plan of HMM, .* needs the data"):
         fo.plan(fo.models.PoissonHMM(2))
+
+
+def test_rates_under_exposure_are_printed_in_readable_units():
+    edges = [(k, k + 1) for k in range(19)]
+    births = np.full(20, 20_000.0)
+    counts = np.random.default_rng(0).poisson(np.repeat([0.0005, 0.004], 10) * births)
+    fit = fo.fit(fo.models.PottsMixture(edges, beta=1.0, exposure=births), counts)
+    (said,) = [line for line in str(fit).splitlines() if "rate per 1,000 of exposure: [" in line]
+    shown = [float(word) for word in said.split("[")[1].rstrip("]").split()]
+    np.testing.assert_allclose(shown, 1000 * fit.params["rate"], atol=1e-4)
+    plain = fo.fit(fo.models.PottsMixture(edges, beta=1.0), counts)
+    assert "  rate: [" in str(plain)

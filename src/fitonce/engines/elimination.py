@@ -6,6 +6,7 @@ cost is known before anything runs.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 from collections import defaultdict
@@ -158,6 +159,13 @@ def plan_tree(
     if least >= _MOST_AXES:
         size = 8 * _ARRAYS * math.prod(sorted(states)[: least + 1])
         raise TooWideError(_refusal(len(states), f"at least {least}", True, size, limit))
+    other = order is None and len(states) <= _MANY  # whether the other heuristic may do better
+    hopeless = limit * _HOPELESS if other else max(limit, machine_memory())
+    first = None if order == "min-fill" else _soon_too_wide(graph, states, hopeless)
+    if first is not None:
+        width, bytes_needed = first
+        few = f"at least {width} by min-degree"
+        raise TooWideError(_refusal(len(states), few, width >= _MOST_AXES, bytes_needed, limit))
     best = _plan(graph, states, scopes, order or "min-degree")
     if order is None and len(states) <= _MANY and best.bytes <= _HOPELESS * limit:
         best = min(best, _plan(graph, states, scopes, "min-fill"), key=lambda tree: tree.entries)
@@ -165,6 +173,32 @@ def plan_tree(
         wide = best.width >= _MOST_AXES
         raise TooWideError(_refusal(len(states), str(best.width), wide, best.bytes, limit))
     return best
+
+
+def _soon_too_wide(graph: nx.Graph, states: Ints, limit: float) -> tuple[int, float] | None:
+    """Width and bytes of the first table beyond the limits that eliminating the node with the fewest
+    neighbours meets; None without any.
+
+    Stops there: a whole plan of such a graph takes minutes, most of them beyond that table.
+    """
+    around = {node: set(graph[node]) for node in graph}
+    waiting = [(len(others), node) for node, others in around.items()]
+    heapq.heapify(waiting)
+    while waiting:
+        degree, node = heapq.heappop(waiting)
+        if node not in around or degree != len(around[node]):
+            continue  # an entry from before its degree changed
+        size = (
+            8.0 * _ARRAYS * math.exp(min(sum(math.log(states[v]) for v in (node, *around[node])), 700.0))
+        )
+        if degree >= _MOST_AXES or size > limit:
+            return degree, size
+        others = around.pop(node)
+        for one in others:
+            around[one] |= others
+            around[one] -= {one, node}
+            heapq.heappush(waiting, (len(around[one]), one))
+    return None
 
 
 def _refusal(nodes: int, width: str, wide: bool, size: float, limit: float) -> str:
@@ -175,9 +209,10 @@ def _refusal(nodes: int, width: str, wide: bool, size: float, limit: float) -> s
     else:
         has = "" if wide else f": this machine has {_size(machine_memory())}"
         advice += f"; no memory_limit= helps here{has}"
+    least = "at least " if width.startswith("at least") else ""
     return (
         f"exact inference on this graph of {nodes:,} nodes has width {width} and a sweep needs "
-        f"{_size(size)}, the limits are width {_MOST_AXES - 1} and {_size(limit)}; {advice}"
+        f"{least}{_size(size)}, the limits are width {_MOST_AXES - 1} and {_size(limit)}; {advice}"
     )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fitonce.fitting.fit import Fit
 
 _MOST_PARAMETERS = 2000  # with more, standard errors take too long: each is a solve with H
+_PER, _SMALL = (1_000, 100_000, 1_000_000, 10**9), 0.1  # units of rates that are smaller than this
 _ROWS = 512  # standard errors computed at a time
 
 
@@ -88,6 +89,13 @@ def delta_method(slopes: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     return np.sqrt(np.einsum("id,de,ie->i", slopes, covariance, slopes))
 
 
+def _in_units(name: str, rates: np.ndarray) -> tuple[str, np.ndarray]:
+    """Rates per unit of exposure as they are read: per 1,000, and what they are per in their name."""
+    largest = float(np.max(np.abs(rates), initial=0.0))
+    per = next((unit for unit in _PER if largest * unit >= 1.0), 1) if largest < _SMALL else 1
+    return (name, rates) if per == 1 else (f"{name} per {per:,} of exposure", per * rates)
+
+
 def text_of(fit: Fit) -> str:
     """A fit as it is printed."""
     lines = [
@@ -98,6 +106,8 @@ def text_of(fit: Fit) -> str:
     if fit.optima.disagree:
         lines.append(f"  {fit.optima.sentence}")
     for name, value in fit.objective.space.named_leaves(fit.params):
+        if name in fit.objective.per_exposure:
+            name, value = _in_units(name, value)
         shown = np.array2string(value, precision=4, suppress_small=True, threshold=20)
         lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)))
     return "\n".join(lines)

@@ -226,6 +226,11 @@ class Objective(ABC):
         return self.data
 
     @property
+    def per_exposure(self) -> tuple[str, ...]:
+        """Names of parameters that are rates per unit of exposure."""
+        return ()
+
+    @property
     def edges(self) -> np.ndarray | None:
         """(E, 2) pairs of neighbours, where sites lie on a graph."""
         return None

@@ -80,6 +80,10 @@ class FieldObjective(PreparedObjective):
         return np.asarray(self.model.graph.edges)
 
     @property
+    def per_exposure(self) -> tuple[str, ...]:
+        return ("rate",) if getattr(self.model, "exposure", None) is not None else ()
+
+    @property
     def _learned(self) -> bool:
         """Whether factors depend on the parameters."""
         return bool(self.model.learns_factors)

@@ -1,0 +1,126 @@
+"""From a public map file to the places that a model does not predict: one command, checked by tensor
+contractions that share no code with the junction tree."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize, stats
+from typer.testing import CliRunner
+
+import fitonce as fo
+from conftest import shared
+from fitonce.cli import app
+
+contracting = pytest.importorskip("opt_einsum")
+BETA = 0.5
+
+
+def run(*words):
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+class Contracted:
+    """log p(counts) of a Potts mixture of binomials, by contraction of one tensor per site and edge."""
+
+    def __init__(self, edges, counts, trials):
+        self.counts, self.trials, self.edges = counts, trials, np.asarray(edges)
+        sites = [(site,) for site in range(len(counts))]
+        letters = [*sites, *map(tuple, self.edges.tolist())]
+        words = ",".join("".join(contracting.get_symbol(i) for i in one) for one in letters) + "->"
+        shapes = [(2,)] * len(sites) + [(2, 2)] * len(self.edges)
+        self.contract = contracting.contract_expression(words, *shapes, optimize="auto")
+        self.link = np.exp(BETA * np.eye(2))
+
+    def log_likelihood(self, rates, without=()):
+        logs = stats.binom.logpmf(self.counts[:, None], self.trials[:, None], rates)
+        logs[list(without)] = 0.0
+        most = logs.max(1)
+        tensors = [*np.exp(logs - most[:, None]), *[self.link / 2.0] * len(self.edges)]
+        return float(np.log(self.contract(*tensors)) + most.sum())
+
+    def refitted(self, without, start):
+        """Rates at the maximum without some sites; flat priors on rates, as the model has."""
+        found = optimize.minimize(
+            lambda free: -self.log_likelihood(np.exp(free), without), np.log(start),
+            method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-10, "maxiter": 2000},
+        )  # fmt: skip
+        return np.exp(found.x)
+
+    def loss(self, site, rates):
+        return self.log_likelihood(rates, [site]) - self.log_likelihood(rates)
+
+
+@pytest.fixture(scope="module")
+def sids(tmp_path_factory):
+    """The shapefile that comes with libpysal, by one command to a report, a picture and a file."""
+    pytest.importorskip("pyogrio")
+    examples = pytest.importorskip("libpysal.examples")
+    out = tmp_path_factory.mktemp("sids")
+    printed = run(
+        "cv", examples.get_path("sids2.shp"), "--model", "potts-binomial", "--columns", "SID74",
+        "--exposure", "BIR74", "--names", "NAME", "--beta", BETA, "--folds", "points",
+        "--method", "exact", "--optima", "0", "--restarts", "1",
+        "--report", out / "sids.html", "--plot", out / "sids.png", "--save", out / "sids.json",
+    )  # fmt: skip
+    return printed, out
+
+
+def test_the_counties_that_are_not_predicted_are_named(sids):
+    printed, out = sids
+    table = pd.read_csv(shared("data", "sids2", "sids2.csv"))
+    edges = pd.read_csv(shared("data", "sids2", "sids2_queen_edges.csv"))
+    cv = fo.load(out / "sids.json")
+    losses = cv.site_losses()
+    assert set(losses["place"]) == set(table["NAME"])
+    deaths, births = table["SID74"].to_numpy(), table["BIR74"].to_numpy()
+    other = Contracted(edges, deaths, births)
+    rates = other.refitted((), [0.0015, 0.004])
+    # Every county at the rates of its fold, and those of the worst two found anew.
+    expected = {}
+    for place, site in zip(losses["place"][:2], losses["site"][:2], strict=True):
+        expected[place] = other.loss(site, other.refitted([site], rates))
+    np.testing.assert_allclose(losses["loss"][:2], list(expected.values()), rtol=1e-5)
+    controls = [other.loss(site, rates) for site in range(100)]
+    np.testing.assert_allclose(losses.sort_values("site")["control"], controls, rtol=1e-5)
+    assert losses["place"][0] == "Anson"  # 15 of 1,570 births
+    said = re.search(r"largest losses: (\w+) \(([\d.]+)\), (\w+)", printed)
+    assert (said[1], said[3]) == tuple(losses["place"][:2])
+    assert float(said[2]) == pytest.approx(expected["Anson"], rel=5e-3)
+
+
+def test_the_report_and_the_picture_have_the_map(sids):
+    _, out = sids
+    page = (out / "sids.html").read_text()
+    assert "Anson" in page
+    assert "A layout, not a map" not in page
+    assert len(page) < 1_000_000
+    assert (out / "sids.png").stat().st_size > 20_000
+
+
+def test_philadelphia_with_its_counts_joined(tmp_path):
+    tracts = shared("data", "philly", "philly_tracts_2010.geojson")
+    counts = shared("data", "philly", "philly_crime_counts_tract_year.csv")
+    printed = run(
+        "cv", tracts, "--join", counts, "--where", "year = 2018", "--model", "potts-poisson",
+        "--columns", "violent", "--beta", "0.7", "--folds", "regions", "--n", "4", "--buffer", "1",
+        "--method", "none",
+        "--optima", "0", "--restarts", "1", "--save", tmp_path / "philly.json",
+    )  # fmt: skip
+    assert "384 sites, 1,153 edges, connected" in printed
+    table = pd.read_csv(counts).query("year == 2018").set_index("GEOID10")["violent"]
+    content = json.loads(tracts.read_text())
+    named = {
+        feature["properties"]["NAMELSAD10"]: table[int(feature["properties"]["GEOID10"])]
+        for feature in content["features"]
+    }
+    losses = fo.load(tmp_path / "philly.json").site_losses()
+    assert losses["value"].tolist() == [named[place] for place in losses["place"]]
+    assert losses["place"][0] in printed
+    assert "without the rim of 1 hop" in printed.replace("\n", " ")
