@@ -27,7 +27,9 @@ from fitonce.data.sequences import Sequences
 from fitonce.data.table_files import read_table
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.loading import load_fit
+from fitonce.fitting.summarise import free_names
 from fitonce.models.hmm import HMM
+from fitonce.models.prior_words import priors_of
 from fitonce.objectives.families import family_of
 
 _SHOWN = 20  # rows
@@ -67,6 +69,7 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
             "objective": fit.value,
             "log_likelihood": fit.log_likelihood,
             "parameters": outputs.table_rows(parameters.set_index("name")),
+            "priors": priors_of(fit.model, free_names(fit)),
             "wrote": [str(path) for path in wrote],
         }
         outputs.print_json(outputs.plain(document))

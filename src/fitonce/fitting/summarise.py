@@ -10,6 +10,7 @@ from scipy import sparse
 
 from fitonce.core.chunks import chunks
 from fitonce.core.wording import counted
+from fitonce.models.prior_words import priors_of
 from fitonce.results.summary import FitSummary
 
 if TYPE_CHECKING:
@@ -110,4 +111,10 @@ def text_of(fit: Fit) -> str:
             name, value = _in_units(name, value)
         shown = np.array2string(value, precision=4, suppress_small=True, threshold=20)
         lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)))
-    return "\n".join(lines)
+    priors = "; ".join(priors_of(fit.model, free_names(fit)))
+    return "\n".join([*lines, *([f"  priors: {priors}"] if priors else [])])
+
+
+def free_names(fit: Fit) -> list[str]:
+    """The parameters that are not frozen, without their indices."""
+    return list(dict.fromkeys(name.split("[")[0] for name in fit.names))

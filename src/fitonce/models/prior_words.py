@@ -1,0 +1,153 @@
+"""The priors of a model in words, by parameter, as a printed fit has them.
+
+A class of your own is registered by `prior_words.register(Class)`; parameters that no function speaks of
+are said to have the prior that their class describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from fitonce.models.crf import LinearChainCRF
+from fitonce.models.emissions.autoregression import LinearAutoregression, NeuralAutoregression
+from fitonce.models.emissions.categories import Categorical, Multinomial
+from fitonce.models.emissions.counts import Binomial, Poisson
+from fitonce.models.emissions.events import EventEmission
+from fitonce.models.emissions.gaussian import Gaussian
+from fitonce.models.hmm import HMM
+from fitonce.models.potts import PottsMixture
+
+Words = dict[str, str]
+EVERY = "every parameter"
+FLAT = "flat"
+
+
+@singledispatch
+def prior_words(model: Any) -> Words:
+    """The prior of each parameter of a model or an emission, as far as it is known."""
+    return {}
+
+
+def priors_of(model: Any, parameters: Iterable[str]) -> list[str]:
+    """ "initial, transition Dirichlet(1.1)": of these parameters, those with one prior together."""
+    known = prior_words(model)
+    if not known:
+        return []
+    if EVERY in known:
+        return [f"{EVERY} {known[EVERY]}"]
+    together: dict[str, list[str]] = {}
+    elsewhere = f"as in the docs of {type(getattr(model, 'emission', model)).__name__}"
+    for name in parameters:
+        together.setdefault(known.get(name, elsewhere), []).append(name)
+    return [f"{', '.join(names)} {words}" for words, names in together.items()]
+
+
+@prior_words.register
+def _(model: HMM) -> Words:
+    moves = _dirichlet(model.transition_concentration)
+    if model.stickiness and moves != FLAT:
+        moves += f", with {model.stickiness:g} more for staying"
+    elif model.stickiness:
+        moves = f"Dirichlet(1), with {model.stickiness:g} more for staying"
+    plain = not model.transition_covariates
+    chain = {
+        "initial": _dirichlet(model.initial_concentration),
+        **({"transition": moves} if plain else {}),
+    }
+    return {**chain, **prior_words(model.emission)}
+
+
+@prior_words.register
+def _(model: PottsMixture) -> Words:
+    return {"beta": _normal(model.beta_scale), **prior_words(model.emission)}
+
+
+@prior_words.register
+def _(model: LinearChainCRF) -> Words:
+    return {EVERY: _normal(model.scale)}
+
+
+@prior_words.register
+def _(emission: Poisson) -> Words:
+    return {
+        "rate": FLAT
+        if (emission.shape, emission.rate) == (1, 0)
+        else _pair("Gamma", emission.shape, emission.rate)
+    }
+
+
+@prior_words.register
+def _(emission: Binomial) -> Words:
+    return {
+        "rate": FLAT if (emission.a, emission.b) == (1, 1) else _pair("Beta", emission.a, emission.b)
+    }
+
+
+@prior_words.register(Categorical)
+@prior_words.register(Multinomial)
+def _(emission: Any) -> Words:
+    return {"probability": _dirichlet(emission.concentration)}
+
+
+@prior_words.register
+def _(emission: Gaussian) -> Words:
+    if emission.squares is not None or emission.mean_weight or emission.variance_rate:
+        return {"mean": "as given", "variance": "as given", "covariance": "as given"}
+    spread = _spread(emission.strength, emission.scale, "each channel's")
+    centre = emission.mean_centre
+    about = "the given centre" if np.ndim(centre) else f"{centre:g}"
+    mean = FLAT if emission.mean_scale is None else f"Normal({about}, {emission.mean_scale:g}^2)"
+    return {"mean": mean, "variance": spread, "covariance": spread}
+
+
+@prior_words.register
+def _(emission: LinearAutoregression) -> Words:
+    near = emission.weight_scale
+    noise = emission.noise
+    return {
+        "weight": FLAT if near is None else f"Normal(last step, {near:g}^2)",
+        "bias": _normal(emission.bias_scale),
+        "variance": _spread(noise.strength, noise.scale, "the data's"),
+    }
+
+
+@prior_words.register
+def _(emission: NeuralAutoregression) -> Words:
+    names = ("weight_in", "bias_in", "weight_out", "bias_out")
+    noise = emission.noise
+    variance = _spread(noise.strength, noise.scale, "the data's")
+    return {**dict.fromkeys(names, _normal(emission.weight_scale)), "variance": variance}
+
+
+@prior_words.register
+def _(emission: EventEmission) -> Words:
+    given = {"rate": emission.rate_prior, "a": emission.a_prior, "b": emission.b_prior}
+    shares = {"day_share": _dirichlet(emission.day_concentration)}
+    return {**{name: _pair("Gamma", *prior) for name, prior in given.items()}, **shares}
+
+
+def _dirichlet(concentration: Any) -> str:
+    values = np.unique(np.asarray(concentration, float))
+    if len(values) > 1:
+        return "Dirichlet(as given)"
+    return FLAT if values[0] == 1 else f"Dirichlet({values[0]:g})"
+
+
+def _normal(scale: float | None) -> str:
+    return FLAT if scale is None else f"Normal(0, {scale:g}^2)"
+
+
+def _pair(name: str, first: float, second: float) -> str:
+    return f"{name}({first:g}, {second:g})"
+
+
+def _spread(strength: float, scale: float | None, whose: str) -> str:
+    """Of a variance."""
+    if not strength:
+        return FLAT
+    count = "one pseudo-observation" if strength == 1 else f"{strength:g} pseudo-observations"
+    return f"{count} of a spread of {f'a tenth of {whose}' if scale is None else f'{scale:g}'}"
