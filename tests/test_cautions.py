@@ -155,3 +155,9 @@ def test_a_selection_says_so_too():
     lucky = replace(found.comparison, lead=Lead("middle", 0.1, 0.2))
     assert "may be best by chance" in replace(found, comparison=lucky).sentence
     assert not {"p_worse", "weight", "note"} & set(found.table.columns)
+
+
+def test_an_error_that_is_not_known_is_said_to_be(plain):
+    text = str(replace(plain, error=float("nan")))
+    assert "error of the estimate unknown: some folds have none; verdicts" in text
+    assert "nan" not in text

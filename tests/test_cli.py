@@ -328,14 +328,15 @@ def test_every_model_that_is_listed_is_made_as_its_options_say(family, model):
 
 def test_every_kind_of_folds_that_is_listed_is_made_as_its_options_say():
     models = {"chain": fo.models.PoissonHMM(2), "graph": fo.models.PottsMixture(GRAPH, beta=1.0)}
-    given = {"percent": 20.0, "n": 2, "k": 3, "hops": 1, "horizon": 1}
+    given = {"percent": 20.0, "n": 2, "k": 3, "hops": 1, "horizon": 1, "buffer": "1"}
     counts = {"points": {"chain": 70, "graph": 6}, "buffered": {"graph": 6}}
     counts |= dict.fromkeys(("kfold", "spatial-kfold"), dict.fromkeys(models, 3))
     for family in families():
         if family.name not in models:
             continue
         for name in family.folds:
-            either = {"regions": "hops", "sequences": "k"}  # or another option, not both
+            # or another option, not both; distances need places
+            either = {"regions": "hops", "sequences": "k", "buffered": "buffer"}
             taken = [option for option in FOLD_KINDS[name].options if option != either.get(name)]
             options = FoldOptions(**{option: given[option] for option in taken})
             folds = FoldChoice(name, options).build(models[family.name], DATA[family.name])

@@ -99,7 +99,8 @@ def trust(cv: CVResult) -> str:
         size = f", {100 * ratio:.2g} % of se" if ratio < 1 else f", {ratio:.1f} x se"
     holds = sound(cv.folds["distance"].to_numpy(), cv.folds["rate"].to_numpy())[cv.folds["ok"]].all()
     about = "about" if holds or some else "at least"  # a lower bound where the quadratic model fails
-    text = f"error of the estimate {about} {cv.error:.1e}{size}; verdicts{local}: {named}"
+    known = f"{about} {cv.error:.1e}{size}" if np.isfinite(cv.error) else "unknown: some folds have none"
+    text = f"error of the estimate {known}; verdicts{local}: {named}"
     if counts.get("bad", 0) and cv.method in ("ij", "onestep", "none", "newton"):
         text += "; use method='auto'"
     return text + (f" ({len(verdicts):,} of {len(cv.folds):,} folds checked)" if some else "")
