@@ -29,6 +29,8 @@ class Shares:
         fold, loss = rows["fold"].to_numpy(), rows["loss"].to_numpy(float)
         used = result.folds["ok"].to_numpy(bool)[fold] & np.isfinite(loss)
         size = np.bincount(fold, minlength=len(result.folds))
+        if result.loss == "joint":  # one row for each fold
+            loss = result.folds["loss"].to_numpy(float)[fold]
         each = 1.0 / size[fold[used]]
         self.parts = np.bincount(place[used], loss[used] * each, count)
         self.weights = np.bincount(place[used], each, count)
@@ -37,6 +39,13 @@ class Shares:
         """The estimate from all other places."""
         rest = self.weights.sum() - self.weights[place]
         return float((self.parts.sum() - self.parts[place]) / rest) if rest > 1e-12 else float("nan")
+
+
+def _of_folds(result: Result) -> tuple[np.ndarray, np.ndarray]:
+    """(folds,) losses and controls per point, as the estimate averages them; nan without a number."""
+    ok = result.folds["ok"].to_numpy(bool)
+    loss, control = (result.folds[name].to_numpy(float) for name in ("loss", "control"))
+    return np.where(ok, loss, np.nan), np.where(ok, control, np.nan)
 
 
 def shares_of(losses: np.ndarray) -> np.ndarray | None:
@@ -48,17 +57,20 @@ def shares_of(losses: np.ndarray) -> np.ndarray | None:
 def largest_section(found: Along, result: Result, name: Callable[[int], str], noun: str) -> Markup:
     """The largest mean losses, with their shares of the total; `name` of a place, `noun` for one."""
     shares = Shares(result, found.place, len(found.loss))
-    known = np.flatnonzero(np.isfinite(found.loss))
+    losses, control, of = found.loss, found.control, "mean loss"
+    if found.kind == "fold":  # a joint loss is averaged per point
+        losses, control, of = *_of_folds(result), "loss per point"
+    known = np.flatnonzero(np.isfinite(losses))
     if len(known) < 2:
         return paragraph(f"Only one {noun} was scored.")
-    total = shares_of(found.loss)
-    order = known[np.argsort(-found.loss[known], kind="stable")]
+    total = shares_of(losses)
+    order = known[np.argsort(-losses[known], kind="stable")]
     top = [int(place) for place in order[:_LISTED]]
     columns: dict[str, list[Any]] = {noun: [name(place) for place in top]}
     if np.isfinite(found.values[top]).any():
         columns[found.channel] = [_value(found.values[place]) for place in top]
-    columns["mean loss"] = [float(found.loss[place]) for place in top]
-    columns["control"] = [float(found.control[place]) for place in top]
+    columns[of] = [float(losses[place]) for place in top]
+    columns["control"] = [float(control[place]) for place in top]
     if total is not None:
         columns["share of the total"] = [_percent(total[place]) for place in top]
         columns["together"] = [_percent(share) for share in np.cumsum(total[top])]

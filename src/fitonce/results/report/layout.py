@@ -17,6 +17,7 @@ from fitonce.results.summary import FitSummary
 
 _SPRINGS = 1500  # sites; each iteration of a spring layout visits all pairs
 _GRIDS = tuple(2**power for power in range(14, 8, -1))  # steps across a map, the finest first
+_MOST_LINKED = 20_000  # sites: among more, lines between neighbours are shorter than the dots
 _MOST_CORNERS = 60_000  # of all outlines, which a coarser grid lowers
 _NAMES = ("name", "NAME", "Name", "label", "GEOID", "geoid", "id")
 
@@ -30,7 +31,8 @@ def packed(sites: int, edges: np.ndarray, where: Where) -> dict[str, Any]:
     if shapes is not None:
         return _outlines(shapes)
     places = positions(sites, edges) if where is None else _points(where, sites)
-    return {"edges": integers(np.asarray(edges).ravel()), **_on_grid(places, _GRIDS[0])}
+    drawn = edges if sites <= _MOST_LINKED else edges[:0]
+    return {"edges": integers(np.asarray(drawn).ravel()), **_on_grid(places, _GRIDS[0])}
 
 
 def _shapes(where: Where, sites: int) -> list[list[np.ndarray]] | None:
