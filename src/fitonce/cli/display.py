@@ -52,12 +52,24 @@ def show_table(table: pd.DataFrame, title: str = "") -> None:
     for name in table.columns:
         numeric = table[name].dtype.kind in "biuf"
         shown.add_column(str(name), justify="right" if numeric else "left", no_wrap=True)
+    whole = [_is_whole(table[name]) for name in table.columns]
     for row in table.itertuples(index=False):
-        shown.add_row(*(_cell(value) for value in row))
+        cells = zip(row, whole, strict=True)
+        shown.add_row(
+            *(f"{value:,.0f}" if plain and value == value else _cell(value) for value, plain in cells)
+        )
     console = Console()
     needed = Console(width=_WIDEST).measure(shown).maximum
     console.width = max(console.width, needed)  # lines may wrap, but no digits are cut off
     console.print(shown, highlight=False, soft_wrap=True)
+
+
+def _is_whole(column: pd.Series) -> bool:
+    """Whether numbers are all whole, such as counts: they are shown without decimals."""
+    if column.dtype.kind != "f":
+        return False
+    known = column.dropna().to_numpy()
+    return known.size > 0 and bool(np.isfinite(known).all() and (known == np.round(known)).all())
 
 
 def _cell(value: Any) -> str:

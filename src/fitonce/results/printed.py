@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted, duration
@@ -33,12 +34,15 @@ def lines_of(cv: CVResult) -> list[str]:
     if cv.better_theta is not None:
         better = "not the best optimum: a fold led to a better one, fo.fit(model, data, init=cv.better)"
         lines.insert(1, f"  FIT       {better}")
-    untrusted = cv.folds[~cv.folds["ok"] | (cv.folds["verdict"] == "bad") | cv.folds["away"]]
-    if len(untrusted) or cv.n_unfinished:
+    wrong = ~cv.folds["ok"] | (cv.folds["verdict"] == "bad")
+    if wrong.any() or cv.n_unfinished:
         lines.append(f"  FOLDS     {cv.treatment}")
-    for fold, row in untrusted.iloc[:5].iterrows():
-        error = f"; estimated loss error {row['error']:.2g}" if np.isfinite(row["error"]) else ""
-        lines.append(f"            fold {fold}: {row['status']}{error}")
+        lines += _first_of(cv.folds[wrong])
+    away = cv.folds["away"] & ~wrong
+    if away.any():
+        count = f"{int(away.sum()):,} of {counted(len(cv.folds), 'fold')}"
+        lines.append(f"  far       {count}, included: parameters are far from those of the full fit")
+        lines += _first_of(cv.folds[away])
     lines += _sites(cv)
     times = f"  time      {duration(cv.seconds)}"
     if cv.compiling > 0.2 * cv.seconds:
@@ -51,6 +55,15 @@ def lines_of(cv: CVResult) -> list[str]:
         lines.append(f"  journal   {cv.about['journal']}")
     if not cv.fit.ok:
         lines.append(f"  FIT       {cv.fit.status}")
+    return lines
+
+
+def _first_of(folds: pd.DataFrame) -> list[str]:
+    """The first five folds with their status."""
+    lines = []
+    for fold, row in folds.iloc[:5].iterrows():
+        error = f"; estimated loss error {row['error']:.2g}" if np.isfinite(row["error"]) else ""
+        lines.append(f"            fold {fold}: {row['status']}{error}")
     return lines
 
 

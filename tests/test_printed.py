@@ -1,4 +1,4 @@
-"""How long refits would take: a range, from the starts of the fit."""
+"""Printed results: how long refits would take, and folds that are far away."""
 
 from __future__ import annotations
 
@@ -61,3 +61,14 @@ def test_starts_side_by_side_count_as_if_alone(cv, monkeypatch):
 
     assert descent._share_of_one(Passes(), np.zeros((4, 2))) == 0.75
     assert descent._share_of_one(Passes(), np.zeros((1, 2))) == 1.0
+
+
+def test_folds_that_are_only_far_away_are_not_among_those_in_doubt(cv):
+    folds = cv.folds.copy()
+    folds.loc[1, "away"] = True
+    text = str(replace(cv, folds=folds))
+    assert "  far       1 of 5 folds, included: parameters are far from those of the full fit" in text
+    assert "FOLDS" not in text
+    folds.loc[2, "verdict"] = "bad"
+    text = str(replace(cv, folds=folds))
+    assert text.index("  FOLDS     1 of 5 folds with a bad verdict") < text.index("  far  ")
