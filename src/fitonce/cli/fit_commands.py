@@ -14,10 +14,12 @@ from fitonce.analysis.influence import influence
 from fitonce.cli import outputs
 from fitonce.cli.display import show_cv, show_influence, show_written
 from fitonce.cli.errors import complain
+from fitonce.cli.files import Files
 from fitonce.cli.labels import check_suspects, labels_document, show_labels
 from fitonce.cli.request import Request
 from fitonce.cli.steps import (
     drawn,
+    finish_files,
     folds_for,
     influence_for_report,
     report_extras,
@@ -78,15 +80,17 @@ def _finish(
             print("for the report: exact refits of some folds, influence ...", flush=True)
         return {**extras(), "times": {"from command to report": time.perf_counter() - started}}
 
-    wrote = write_outputs(request, result, lambda: drawn(result), timed)
-    if request.json:
-        document = {**outputs.as_document(result), **labels_document(result, suspects)}
-        outputs.print_json({**document, "command": result.about["command"], "wrote": wrote})
-    else:
+    if not request.json:  # numbers first
         show_cv(result, request.quiet)
         if not request.quiet:
             show_labels(result, suspects)
-        show_written(wrote, request.quiet)
+    files = write_outputs(request, result, lambda: drawn(result), timed)
+    if request.json:
+        document = {**outputs.as_document(result), **labels_document(result, suspects)}
+        outputs.print_json({**document, "command": result.about["command"], "wrote": files.wrote})
+    else:
+        show_written(files.wrote, request.quiet)
+    finish_files(files, result)
 
 
 def run_influence(request: Request, top: int, table: Path | None) -> None:
@@ -97,16 +101,17 @@ def run_influence(request: Request, top: int, table: Path | None) -> None:
     found = influence(fit, memory_limit=request.memory_limit)
     if not fit.ok:
         complain(f"the fit is not a certified minimum: {fit.status}")
-    wrote = []
-    if table is not None:
-        rows = found.to_dataframe()
-        as_json = table.suffix.lower() == ".json"
-        text = outputs.as_json(outputs.table_rows(rows)) if as_json else rows.to_csv(index=False)
-        wrote.append(write_text(table, text, force=request.force))
-    if request.plot is not None:
-        wrote.append(write_figure(request.plot, found.plot().figure, force=request.force))
     if request.json:
         outputs.print_json(outputs.table_rows(found.top(top)))
     else:
         show_influence(found, top, request.quiet)
-        show_written(wrote, request.quiet)
+    files, force, picture = Files(), request.force, request.plot
+    if table is not None:
+        rows = found.to_dataframe()
+        as_json = table.suffix.lower() == ".json"
+        text = outputs.as_json(outputs.table_rows(rows)) if as_json else rows.to_csv(index=False)
+        files.add(lambda: write_text(table, text, force=force))
+    if picture is not None:
+        files.add(lambda: write_figure(picture, found.plot().figure, force=force))
+    show_written(files.wrote, request.quiet or request.json)
+    files.finish()

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from fitonce.cli.display import show_models
+from fitonce.cli.display import show_models, show_written
 from fitonce.cli.errors import complain, reporting_errors
+from fitonce.cli.files import Files
 from fitonce.cli.options import ForceOption, JsonOption, PlotOption, QuietOption, ReportOption
 from fitonce.cli.outputs import check_outputs, print_json, table_rows
 from fitonce.core.writing import write_figure
@@ -40,13 +41,6 @@ def compare(
     if len(set(names)) < len(names):
         raise ValueError(f"compare takes different results, got {names[0]} twice")
     found = compare_results({n: load_result(f) for n, f in zip(names, files, strict=True)}, by=by)
-    if plot is not None:
-        write_figure(plot, found.plot().figure, force=force)
-    if report is not None:
-        line = shlex.join(
-            ["fitonce", "compare", *map(str, files), *(["--by", by] if by != "point" else [])]
-        )
-        found.to_html(report, force=force, command=f"{line} --report {shlex.quote(str(report))}")
     if json:
         document = {"best": found.best, "sentence": found.sentence, "doubts": found.doubts}
         print_json({**document, "cautions": found.cautions, "models": table_rows(found.table)})
@@ -58,8 +52,17 @@ def compare(
         print(f"{found.left_out}; paired by {found.by}")
         show_models(found.table, ["nats", "p_worse", "weight", "worst", "failed"])
         print("\n".join([found.sentence, *found.cautions]))
-        if report is not None:
-            print(f"wrote {report}")
+    written = Files()
+    if plot is not None:
+        written.add(lambda: write_figure(plot, found.plot().figure, force=force))
+    if report is not None:
+        line = shlex.join(
+            ["fitonce", "compare", *map(str, files), *(["--by", by] if by != "point" else [])]
+        )
+        line += f" --report {shlex.quote(str(report))}"
+        written.add(lambda: found.to_html(report, force=force, command=line))
+    show_written(written.wrote, json or quiet)
+    written.finish()
 
 
 def report(

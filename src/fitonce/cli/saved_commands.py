@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +17,7 @@ from fitonce.cli import options as o
 from fitonce.cli import outputs
 from fitonce.cli.display import show_table, show_written
 from fitonce.cli.errors import complain
+from fitonce.cli.files import Files
 from fitonce.cli.request import Request, listed
 from fitonce.cli.steps import fitted
 from fitonce.core.writing import write_figure, write_text
@@ -31,6 +34,7 @@ from fitonce.fitting.summarise import free_names
 from fitonce.models.hmm import HMM
 from fitonce.models.prior_words import priors_of
 from fitonce.objectives.families import family_of
+from fitonce.results.forecast import Forecast
 
 _SHOWN = 20  # rows
 SavedFit = Annotated[Path, typer.Argument(help="A fit, saved by `fitonce fit`.", show_default=False)]
@@ -53,14 +57,19 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
     fit = fitted(request, model, loaded.data, order_by=order_by)
     if not fit.ok:
         complain(f"the fit is not a certified minimum: {fit.status}")
-    wrote: list[Any] = []
-    if request.save is not None:
-        wrote.append(fit.save(request.save, force=request.force, about=request.about(loaded.notes)))
+    if not request.json:  # numbers first
+        short = f"{fit.log_likelihood:.6g} ({len(fit.theta)} parameters; {fit.status.outcome.value})"
+        print(short if request.quiet else f"\n{fit}")
+    files, force, save, picture = Files(), request.force, request.save, request.plot
+    about = request.about(loaded.notes)
     parameters = fit.to_dataframe()
-    wrote += _written(parameters, table, request.force)
-    if request.plot is not None:
+    if save is not None:
+        files.add(lambda: fit.save(save, force=force, about=about))
+    if table is not None:
+        files.add(lambda: _written(parameters, table, force))
+    if picture is not None:
         axes = fit.plot_transitions() if geography is None else plot_map(fit, show="class")
-        wrote.append(write_figure(request.plot, axes.figure, force=request.force))
+        files.add(lambda: write_figure(picture, axes.figure, force=force))
     if request.json:
         document = {
             "model": str(fit.model),
@@ -70,15 +79,12 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
             "log_likelihood": fit.log_likelihood,
             "parameters": outputs.table_rows(parameters.set_index("name")),
             "priors": priors_of(fit.model, free_names(fit)),
-            "wrote": [str(path) for path in wrote],
+            "wrote": files.wrote,
         }
         outputs.print_json(outputs.plain(document))
-    elif request.quiet:
-        print(f"{fit.log_likelihood:.6g} ({len(fit.theta)} parameters; {fit.status.outcome.value})")
     else:
-        print(f"\n{fit}")
-    if not request.json:
-        show_written(wrote, request.quiet)
+        show_written(files.wrote, request.quiet)
+    files.finish(lambda path: fit.save(path, about=about), "`fitonce cv KEPT` and fo.load read it")
 
 
 def _opened(
@@ -196,9 +202,12 @@ def forecast(
     rows = found.to_dataframe(level)
     if found.index is not None:
         rows = rows.rename_axis(str(found.index.name or "time")).reset_index()
-    if plot is not None:
-        write_figure(plot, found.plot(level=level).figure, force=force)
-    _finish(rows, save, force, json, csv, [] if plot is None else [plot])
+    picture = None if plot is None else partial(_pictured, found, level, plot, force)
+    _finish(rows, save, force, json, csv, picture)
+
+
+def _pictured(found: Forecast, level: float, path: Path, force: bool) -> Path:
+    return write_figure(path, found.plot(level=level).figure, force=force)
 
 
 def sample(
@@ -230,12 +239,12 @@ def _finish(
     force: bool,
     json: bool,
     csv: bool,
-    wrote: list[Any] | None = None,
+    plot: Callable[[], Path] | None = None,
 ) -> None:
-    """Write the table if asked, and print it: its first rows, or all of them as JSON or CSV."""
+    """Print the table, its first rows, or all of them as JSON or CSV; then write it, and what `plot`
+    writes, if asked."""
     dates = rows.select_dtypes(["datetime", "datetimetz"])
     rows = rows.assign(**{str(name): time_names(pd.DatetimeIndex(dates[name])) for name in dates})
-    wrote = [*(wrote or []), *_written(rows, save, force)]
     if json:
         outputs.print_json(outputs.table_rows(rows.set_index(rows.columns[0])))
     elif csv:
@@ -245,13 +254,17 @@ def _finish(
         if len(rows) > _SHOWN:
             more = f"{len(rows) - _SHOWN:,} more rows"
             print(f"... and {more}; --save writes all of them, --csv prints them")
-        show_written(wrote)
+    files = Files()
+    if plot is not None:
+        files.add(plot)
+    if save is not None:
+        files.add(lambda: _written(rows, save, force))
+    show_written(files.wrote, json or csv)
+    files.finish()
 
 
-def _written(rows: pd.DataFrame, path: Path | None, force: bool) -> list[Path]:
-    if path is None:
-        return []
+def _written(rows: pd.DataFrame, path: Path, force: bool) -> Path:
     as_json = path.suffix.lower() == ".json"
     keyed = rows.set_index(rows.columns[0])
     text = outputs.as_json(outputs.table_rows(keyed)) if as_json else rows.to_csv(index=False)
-    return [write_text(path, text, force=force)]
+    return write_text(path, text, force=force)

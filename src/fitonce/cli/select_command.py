@@ -14,7 +14,7 @@ from fitonce.cli.choices import ModelChoice, flag, model_options, named_models
 from fitonce.cli.display import show_models, show_written
 from fitonce.cli.errors import complain
 from fitonce.cli.request import Request
-from fitonce.cli.steps import influence_for_report, write_outputs
+from fitonce.cli.steps import finish_files, influence_for_report, write_outputs
 from fitonce.core.interrupts import STOPPED, stoppable
 from fitonce.fitting.fit import Fit
 from fitonce.objectives.family import Option
@@ -112,7 +112,9 @@ def _finish(request: Request, found: Selection, notes: list[str]) -> None:
         influence = influence_for_report(result.fit) if isinstance(result.fit, Fit) else None
         return {"models": found.table, "choice": found.sentence, "influence": influence}
 
-    wrote = write_outputs(request, result, found.plot, extras)
+    if not request.json:  # numbers first
+        _show(found, request.quiet)
+    files = write_outputs(request, result, found.plot, extras)
     if request.json:
         document = {
             "best": found.best,
@@ -123,11 +125,17 @@ def _finish(request: Request, found: Selection, notes: list[str]) -> None:
             "doubts": found.comparison.doubts,
             "models": outputs.table_rows(found.table),
             "skipped": found.skipped,
-            "wrote": wrote,
+            "wrote": files.wrote,
         }
         outputs.print_json(document)
-        return
-    if request.quiet:
+    else:
+        show_written(files.wrote, request.quiet)
+    finish_files(files, result)
+
+
+def _show(found: Selection, quiet: bool) -> None:
+    """Print the selection."""
+    if quiet:
         print(found.simplest)
         for doubt in found.comparison.doubts:
             complain(doubt)
@@ -138,4 +146,3 @@ def _finish(request: Request, found: Selection, notes: list[str]) -> None:
     print(found.sentence)
     for name, why in found.skipped.items():
         print(f"{name} was skipped: {why}")
-    show_written(wrote)

@@ -12,6 +12,7 @@ from fitonce.analysis.influence import influence
 from fitonce.analysis.maps import plot_map
 from fitonce.cli.choices import FoldChoice
 from fitonce.cli.errors import complain
+from fitonce.cli.files import Files
 from fitonce.cli.request import Request
 from fitonce.core.interrupts import stoppable
 from fitonce.core.wording import counted
@@ -127,14 +128,20 @@ def drawn(result: CVResult) -> Any:
 
 def write_outputs(
     request: Request, result: CVResult, plot: Callable[[], Any], extras: Callable[[], dict[str, Any]]
-) -> list[str]:
-    """Write the files requested by --save, --plot and --report, and return their names; `plot` makes
-    matplotlib axes, `extras` further arguments of the report."""
-    wrote = []
-    if request.save is not None:
-        wrote.append(result.save(request.save, force=request.force))
-    if request.plot is not None:
-        wrote.append(write_figure(request.plot, plot().figure, force=request.force))
-    if request.report is not None:
-        wrote.append(result.to_html(request.report, force=request.force, **extras()))
-    return [str(path) for path in wrote]
+) -> Files:
+    """Write the files requested by --save, --plot and --report; `plot` makes matplotlib axes, `extras`
+    further arguments of the report."""
+    files, force = Files(), request.force
+    save, picture, report = request.save, request.plot, request.report
+    if save is not None:
+        files.add(lambda: result.save(save, force=force))
+    if picture is not None:
+        files.add(lambda: write_figure(picture, plot().figure, force=force))
+    if report is not None:
+        files.add(lambda: result.to_html(report, force=force, **extras()))
+    return files
+
+
+def finish_files(files: Files, result: CVResult) -> None:
+    """End the command where a file could not be written; the result is kept elsewhere."""
+    files.finish(result.save, "`fitonce report KEPT FILE` writes its report without computing it again")
