@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import json
 import re
+from itertools import pairwise
 from shutil import which
 
 import networkx as nx
@@ -17,12 +18,15 @@ from reproduce.cases import EARTHQUAKES
 import fitonce as fo
 from canonical import POISSON, STEPS
 from fitonce.crossval.valleys import valleys
-from fitonce.results.report import html_report
+from fitonce.results.dropped import to_dropped
+from fitonce.results.report import comparison_report, html_report
 from fitonce.results.report.along import along
 from fitonce.results.report.choice import choice_section
+from fitonce.results.report.largest import Shares, shares_of
+from fitonce.results.report.layout import packed as where_packed
 from fitonce.results.report.layout import positions
 from fitonce.results.report.markup import number
-from fitonce.results.report.points import MOST_POINTS, packed, pairs
+from fitonce.results.report.points import MOST_POINTS, integers, packed, pairs
 
 SECTIONS = [
     *("estimate", "largest", "along", "verdicts", "scatter", "influence"),
@@ -217,6 +221,108 @@ def test_a_scatter_of_many_points_keeps_the_extremes(large):
 def test_a_large_report_is_small(large):
     page = html_report(large)
     assert 0.5e6 < len(page.encode()) < 1.5e6
+
+
+def unpacked(found):
+    """What the page unpacks, by another route."""
+    ((kind, content),) = found.items()
+    if kind == "r":
+        return content[0] + content[1] * np.arange(content[2])
+    types = {"f": "<f4", "i": "<i4", "h": "<u2", "b": "u1"}
+    return np.frombuffer(base64.b64decode(content), types[kind])
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([3, 5, 7, 9], "r"), ([4, 4, 4], "r"), ([0, 255, 3], "b"), ([0, 256, 1], "h"),
+        ([0, 70_000, 1], "i"), ([-1, 2, 3], "i"), ([], "b"), ([7], "b"), ([9, 2], "b"),
+    ],
+)  # fmt: skip
+def test_integers_take_little_space_and_stay_the_same(values, kind):
+    found = integers(np.array(values, int))
+    assert list(found) == [kind]
+    np.testing.assert_array_equal(unpacked(found), values)
+
+
+def test_outlines_are_as_fine_as_the_file_may_be_large():
+    """Circles of 400 corners for 1,000 sites: fewer corners, and none further off than the grid."""
+    turn = np.linspace(0.0, 2.0 * np.pi, 400)
+    ring = np.stack([np.cos(turn), np.sin(turn)], 1)
+    rings = [0.45 * ring + [k % 40, k // 40] for k in range(1000)]
+    found = where_packed(1000, np.array([[0, 1]]), {"type": "FeatureCollection", "features": [
+        {"geometry": {"type": "Polygon", "coordinates": [one.tolist()]}} for one in rings
+    ]})  # fmt: skip
+    starts, x = unpacked(found["rings"]), unpacked(found["x"]).astype(float)
+    assert len(starts) == 1001
+    assert 1000 * 8 < len(x) <= 60_000
+    wide = [np.ptp(x[a:b]) for a, b in pairwise(starts)]
+    whole = np.concatenate(rings)
+    scale = x.max() / np.ptp(whole[:, 0])
+    np.testing.assert_allclose(wide, 0.9 * scale, atol=1.01)
+
+
+def test_points_of_a_file_are_drawn_where_they_are():
+    places = [[0.0, 0.0], [10.0, 0.0], [10.0, 5.0]]
+    features = [{"geometry": {"type": "Point", "coordinates": place}} for place in places]
+    found = where_packed(3, np.array([[0, 1], [1, 2]]), {"features": features})
+    x, y = unpacked(found["x"]).astype(float), unpacked(found["y"]).astype(float)
+    assert x[1] == x[2] == x.max()
+    assert y[2] / x[2] == pytest.approx(0.5, rel=0.01)
+    with pytest.raises(ValueError, match="the map has 3 features, but 4 values are to be shown"):
+        where_packed(4, np.array([[0, 1]]), {"features": features})
+
+
+def test_what_folds_leave_out_is_saved(graph, tmp_path):
+    graph.save(tmp_path / "graph.json")
+    again = fo.load(tmp_path / "graph.json")
+    assert len(again.dropped) == len(graph.dropped)
+    for one, other in zip(graph.dropped, again.dropped, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for damaged in (([1, 0], [0, 1], [1, 2]), ([0], [2], [2]), ([9], [0], [1]), ([0], [-1], [1])):
+        with pytest.raises(ValueError, match="stretches that folds leave out"):
+            to_dropped(*map(np.array, damaged), 3)
+    with pytest.raises(ValueError, match="three columns of integers"):
+        to_dropped(np.array([0]), np.array([0.5]), np.array([1]), 3)
+
+
+def test_small_rates_of_exposure_are_read_per_thousand(graph):
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 5))
+    births = np.linspace(500.0, 4000.0, 20)
+    deaths = np.random.default_rng(0).poisson(births * np.repeat([0.001, 0.004], 10)).astype(float)
+    model = fo.models.PottsMixture(grid, n_classes=2, emission="poisson", beta=0.5, exposure=births)
+    fit = fo.fit(model, deaths, restarts=1)
+    shown, raw = fit.summary.parameters, fit.to_dataframe()
+    assert shown["name"].tolist() == [f"{name} per 1,000 of exposure" for name in raw["name"]]
+    np.testing.assert_allclose(shown[["value", "se"]], 1000 * raw[["value", "se"]])
+    assert "rate per 1,000 of exposure" in str(fit)
+
+
+def test_sums_of_shares_and_estimates_without_a_place(chain):
+    found = along(chain, chain.summary)
+    shares = shares_of(found.loss)
+    assert np.nansum(shares) == pytest.approx(1.0)
+    assert shares_of(np.array([1.0, -0.5, 2.0])) is None
+    place = int(np.nanargmax(found.loss))
+    rows = chain.pointwise.assign(weight=1.0 / chain.pointwise.groupby("fold")["site"].transform("size"))
+    rest = rows[rows["site"] != place]
+    expected = (rest["loss"] * rest["weight"]).sum() / rest["weight"].sum()
+    assert Shares(chain, found.place, len(found.loss)).without(place) == pytest.approx(expected)
+
+
+def test_a_comparison_page_names_where_models_differ(chain):
+    other = dataclasses.replace(chain, pointwise=chain.pointwise.copy(), folds=chain.folds.copy())
+    other.pointwise.loc[other.pointwise["site"] == 40, "loss"] += 9.0
+    mean = other.pointwise.groupby("fold")["loss"].mean()
+    other = dataclasses.replace(other, folds=other.folds.assign(loss=mean))
+    found = fo.compare({"plain": chain, "worse": other})
+    page = comparison_report(found)
+    assert page.count('<section id="apart"') == 1
+    first = re.search(r'<section id="apart".*?<tbody><tr>(.*?)</tr>', page, re.DOTALL).group(1)
+    cells = re.sub(r"<[^>]+>", " ", first).split()
+    assert cells[:5] == ["time", "40", "9.000", "plain", cells[4]]
+    with pytest.raises(ValueError, match="found must be a Comparison, got dict"):
+        comparison_report({})
 
 
 def test_graphs_in_parts_and_tiny_ones_are_drawn():

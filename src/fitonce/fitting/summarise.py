@@ -29,6 +29,7 @@ def summary_of(fit: Fit) -> FitSummary:
     else:
         values = objective.space.named_values(fit.theta[None])[0]
         table = pd.DataFrame({"name": fit.names, "value": values, "se": np.nan})
+    table = _readable(table, objective.per_exposure)
     return FitSummary(
         model=str(fit.model),
         data=_data(fit),
@@ -90,10 +91,27 @@ def delta_method(slopes: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     return np.sqrt(np.einsum("id,de,ie->i", slopes, covariance, slopes))
 
 
+def _readable(table: pd.DataFrame, per_exposure: tuple[str, ...]) -> pd.DataFrame:
+    """A table of parameters with rates per unit of exposure in the units in which they are printed."""
+    table = table.copy()
+    for leaf in per_exposure:
+        of = table["name"].str.split("[").str[0] == leaf
+        per = _unit(table.loc[of, "value"].to_numpy(float))
+        if of.any() and per > 1:
+            table.loc[of, "name"] += f" per {per:,} of exposure"
+            table.loc[of, ["value", "se"]] *= per
+    return table
+
+
+def _unit(rates: np.ndarray) -> int:
+    """What rates per unit of exposure are better read per: 1,000 or more, if they are small."""
+    largest = float(np.max(np.abs(rates), initial=0.0))
+    return next((unit for unit in _PER if largest * unit >= 1.0), 1) if largest < _SMALL else 1
+
+
 def _in_units(name: str, rates: np.ndarray) -> tuple[str, np.ndarray]:
     """Rates per unit of exposure as they are read: per 1,000, and what they are per in their name."""
-    largest = float(np.max(np.abs(rates), initial=0.0))
-    per = next((unit for unit in _PER if largest * unit >= 1.0), 1) if largest < _SMALL else 1
+    per = _unit(rates)
     return (name, rates) if per == 1 else (f"{name} per {per:,} of exposure", per * rates)
 
 

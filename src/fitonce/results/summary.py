@@ -49,7 +49,8 @@ class FitSummary:
     Attributes:
         model, data: descriptions.
         status: whether the fit is a certified minimum.
-        parameters: one row per free coordinate: `name`, `value`, `se`.
+        parameters: one row per free coordinate: `name`, `value`, `se`; small rates of exposure are per
+            1,000 or more, as their names say.
         log_likelihood: of all data, without the prior.
         lengths: (N,) number of sites of each sequence.
         values: (sites,) the first channel, nan where missing or not numeric.
