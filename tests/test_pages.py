@@ -100,9 +100,12 @@ def pages(results, tmp_path_factory):
         "map": {"influence": fo.influence(results["map"][0]), "polygons": squares()},
         "labels": {"influence": fo.influence(results["labels"][0])},
     }
+    doubted = results["chain"][2].folds.copy()
+    doubted.loc[3, ["verdict", "status"]] = ["bad", " ".join(["not stationary: a long reason,"] * 9)]
+    shown = {kind: found[2] for kind, found in results.items()}
+    shown["chain"] = dataclasses.replace(shown["chain"], folds=doubted)
     files = {
-        kind: found[2].to_html(folder / f"{kind}.html", **more.get(kind, {}))
-        for kind, found in results.items()
+        kind: cv.to_html(folder / f"{kind}.html", **more.get(kind, {})) for kind, cv in shown.items()
     }
     cv = results["chain"][2]
     x, folds = results["chain"][0].data, results["chain"][1]
