@@ -72,7 +72,7 @@ def table(header: Sequence[Any], rows: Iterable[Sequence[Any]], label: str) -> M
 
 
 _MANY = 4  # columns: a long text among so many is given its width, and the table scrolls
-_LONG = 26  # characters
+_LONG, _SENTENCES = 26, 120  # characters
 _NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( %)?|not available|missing")
 
 
@@ -87,7 +87,8 @@ def _kind(cells: Iterable[Any]) -> str:
     plain = [_plain(cell) for cell in cells]
     if all(_NUMBER.fullmatch(text) for text in plain):
         return "number"
-    return "long" if max(map(len, plain)) > _LONG else "short"
+    longest = max(map(len, plain))
+    return "short" if longest <= _LONG else "long" if longest <= _SENTENCES else "long sentences"
 
 
 def _plain(cell: Any) -> str:
