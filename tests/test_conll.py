@@ -132,9 +132,11 @@ def test_columns_and_schemes_that_are_refused(read, tmp_path):
         read("a X O\nb O\n", tag=2)
     with pytest.raises(ValueError, match=r"too few for word=5, tag=-1"):
         read("a O\n", word=5)
-    with pytest.raises(ValueError, match="scheme must be 'auto', 'iob1' or 'iob2', got 'bioes'"):
+    with pytest.raises(ValueError, match=r"scheme must be one of .*, got 'bioes'"):
         read("a O\n", scheme="bioes")
-    with pytest.raises(ValueError, match=r"expected a file of words and tags, found none at .*gone"):
+    with pytest.raises(
+        ValueError, match=r"expected the path of a file of words and tags, found none at .*gone"
+    ):
         fo.read_conll(tmp_path / "gone")
     with pytest.raises(ValueError, match="found none at"):
         fo.read_conll(tmp_path)
@@ -239,7 +241,7 @@ def test_labelled_data_that_is_refused(features, labels, options, sentence):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"features": "deep"}, "features must be 'linear' or 'scores', got 'deep'"),
+        ({"features": "deep"}, r"features must be one of \('linear', 'scores'\), got 'deep'"),
         ({"scale": 0.0}, "scale must be a number between 1e-6 and 1e6, got 0.0"),
         ({"scale": "wide"}, "scale must be a number between 1e-6 and 1e6, got 'wide'"),
         ({"support": "iob1"}, "support must be 'iob2', bools or None, got 'iob1'"),
@@ -397,7 +399,7 @@ def test_files_of_vectors_that_are_refused(tmp_path, text, sentence):
 
 
 def test_vectors_that_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="expected a file of word vectors, found none at"):
+    with pytest.raises(ValueError, match="expected the path of a file of word vectors, found none at"):
         fo.read_vectors(tmp_path / "gone")
     np.savez(tmp_path / "other.npz", names=np.array(["a"]))
     with pytest.raises(ValueError, match=r"other\.npz must hold words and vectors, got \['names'\]"):

@@ -217,7 +217,7 @@ def test_bad_features_are_refused(features, labels, options, sentence):
     [
         ({"biases": 1}, "biases must be True or False, got 1"),
         ({"all_possible_states": "seen"}, "all_possible_states must be True or False or None"),
-        ({"min_freq": -1}, "min_freq must be a number of at least 0, got -1"),
+        ({"min_freq": -1}, "min_freq must be a non-negative number, got -1"),
         ({"all_possible_transitions": False, "support": "iob2"}, "use one of them"),
         ({"biases": False, "start_support": [1, 0]}, "start_support needs start scores"),
     ],

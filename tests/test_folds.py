@@ -187,7 +187,7 @@ def test_structures_one_at_a_time_in_k_and_by_group():
     assert by_group.kind == "sequences"
 
 
-@pytest.mark.parametrize("given", [[3, 1, 1], {1, 3}, range(1, 4, 2), np.arange(5) % 2 == 1])
+@pytest.mark.parametrize("given", [[3, 1], {1, 3}, range(1, 4, 2), np.arange(5) % 2 == 1])
 def test_sites_takes_lists_sets_ranges_and_masks(given):
     assert sets(folds.sites([given], 5)) == [[1, 3]]
 
@@ -249,10 +249,16 @@ SPARSE = np.r_[1.0, np.full(10**6, NAN), 1.0]  # blocks of 10 % all but never me
         (lambda: folds.future(9), "future takes either start or steps, got neither"),
         (lambda: folds.future(9, 3, steps=1), "future takes either start or steps, got both"),
         (lambda: folds.future(9, -1), f"start {STARTS} -1"),
-        (lambda: folds.future(9, np.array([1.5, 2])), f"start {STARTS} [1.5 2. ]"),
+        (lambda: folds.future(9, np.array([1.5, 2])), f"start {STARTS} array([1.5, 2. ])"),
         (lambda: folds.future(9, steps=[]), f"steps {STARTS} []"),
-        (lambda: folds.future(9, 3, horizon=0), "horizon must be an integer of at least 1, got 0"),
-        (lambda: folds.future(9, 3, horizon=1.5), "horizon must be an integer of at least 1, got 1.5"),
+        (
+            lambda: folds.future(9, 3, horizon=0),
+            "horizon must be an integer of at least 1 or None, got 0",
+        ),
+        (
+            lambda: folds.future(9, 3, horizon=1.5),
+            "horizon must be an integer of at least 1 or None, got 1.5",
+        ),
         (lambda: folds.future(9, [5, 9]), "fold 1 leaves out nothing"),
         (lambda: folds.future(9, [5, 0]), "fold 1 leaves out all observed sites; at least one"),
         (lambda: folds.kfold(9, 1), "k must be an integer between 2 and the number of sites (9), got 1"),
@@ -305,7 +311,7 @@ SPARSE = np.r_[1.0, np.full(10**6, NAN), 1.0]  # blocks of 10 % all but never me
         (lambda: folds.from_splitter([], 9), "splitter must have a split method, got list"),
         (
             lambda: folds.from_splitter(KFold(), 9, over="days"),
-            "must be 'sites' or 'sequences', got 'days'",
+            "over must be one of ('sites', 'sequences'), got 'days'",
         ),
         (
             lambda: folds.from_splitter(Pairs(([0], [1]), ([0, 1], [1, 2])), 9),

@@ -359,9 +359,12 @@ def test_paths_ahead_of_states_with_durations_last_as_long():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"transition_covariates": "heat"}, "transition_covariates must be a list of names, got 'heat'"),
+        (
+            {"transition_covariates": "heat"},
+            "transition_covariates must be a list of names of covariates, got 'heat'",
+        ),
         ({"transition_covariates": ["a", "a"]}, "transition_covariates must differ"),
-        ({"transition_covariates": [1]}, "must be names of covariates, got 1"),
+        ({"transition_covariates": [1]}, "must be a list of names of covariates, got \\[1\\]"),
         ({"transition_scale": -1.0}, "transition_scale must be a positive number or None, got -1"),
         ({"end_prior": (0.0, 1.0)}, "end_prior must be two positive numbers or None"),
         ({"stickiness": -1}, "stickiness must be a non-negative number, got -1"),

@@ -159,7 +159,10 @@ def test_m_steps_of_mixtures_lead_to_a_stationary_point(shape):
     ("make", "sentence"),
     [
         (lambda: GaussianMixture(0), "n_components must be a positive integer, got 0"),
-        (lambda: GaussianMixture(2, "round"), "covariance must be one of"),
+        (
+            lambda: GaussianMixture(2, "round"),
+            "component must be an fo.models.Gaussian or a covariance, one of",
+        ),
         (lambda: GaussianMixture(2, 3), "component must be an fo.models.Gaussian or a covariance"),
         (lambda: GaussianMixture(2, "diag", (1.0, 2.0, 3.0)), "or one for each component, got"),
         (lambda: Multinomial(trials=0), "trials must be an integer of at least 1, the name"),

@@ -46,7 +46,7 @@ def assert_same(found, expected):
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, True, "two", None])
 def test_a_number_of_workers_is_at_least_one(n):
-    with pytest.raises(ValueError, match="the number of workers must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="the number of workers, must be an integer of at least 1"):
         Workers(n)
 
 

@@ -166,7 +166,7 @@ PROBABILITIES = "parameter 'theta' must be positive probabilities that sum to on
         (Covariance((2, 2)), [[2.0, 1.0], [0.0, 2.0]], "must be symmetric positive definite matrices"),
         (Frozen.at([1.0]), [2.0], "parameter 'theta' must be the frozen value [1.0], got [2.0]"),
         ({"a": Free(), "b": Free()}, {"b": 1.0, "c": 2.0}, "must be a pytree of a, b; got b, c"),
-        ({"a": Free()}, {}, "parameters must be a pytree of a; got none"),
+        ({"a": Free()}, {}, "init or params must be a pytree of a; got none"),
     ],
 )
 def test_values_that_break_their_constraint_are_refused_in_words(constraint, value, sentence):

@@ -78,12 +78,12 @@ def test_a_full_disk_leaves_what_was_there_and_names_the_file(tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("", "expected the path of a file to write, got ''"),
-        (None, "expected the path of a file to write, got None"),
-        (5, "expected the path of a file to write, got 5"),
+        ("", "path must be the path of a file, got ''"),
+        (None, "path must be the path of a file, got None"),
+        (5, "path must be the path of a file, got 5"),
         (".", "expected a file to write, got the folder ."),
-        ("a\0b", "cannot be the path of a file"),
-        ("x" * 5000, "cannot be the path of a file"),
+        ("a\0b", "the path of a file"),
+        ("x" * 5000, "the path of a file"),
     ],
 )
 def test_what_is_not_a_path_is_refused(path, text):
@@ -94,5 +94,5 @@ def test_what_is_not_a_path_is_refused(path, text):
 def test_links_in_a_circle_are_refused(tmp_path):
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    with pytest.raises(ValueError, match="cannot be the path of a file"):
+    with pytest.raises(ValueError, match="the path of a file"):
         write_bytes(tmp_path / "a", b"new")

@@ -17,9 +17,17 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core import memory
+from fitonce.core.arguments import (
+    generator,
+    refusal,
+    require,
+    require_choice,
+    require_count,
+    require_number,
+)
 from fitonce.core.deferred import jax, jnp
 from fitonce.core.memory import limits_memory
-from fitonce.core.numerics import generator, in_float64, is_count
+from fitonce.core.numerics import in_float64
 from fitonce.core.wording import counted
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.methods import METHODS, exact
@@ -156,8 +164,7 @@ def bootstrap(
     """
     _refuse(fit, kind, n, block, level, check)
     curve = curvature_of(fit, fit.objective.for_resampling(kind), damping)
-    if method not in _METHODS:
-        raise ValueError(f"method must be one of {_METHODS}, got {method!r}")
+    require_choice("method", method, _METHODS)
     block = _block_length(fit, block) if kind == "block" else None
     rng = generator(seed)
     _hold(curve.objective, n, method)
@@ -189,6 +196,9 @@ def bootstrap(
 
 def _hold(objective: Objective, n: int, method: str) -> None:
     """Declare what all draws take."""
+    memory.require_fits(
+        "n", n, lambda count: 16 * count * len(objective.base), "the weights of all draws"
+    )
     hold_point(objective)
     memory.hold(bytes_of_draws(objective, n), f"the weights of {counted(n, 'draw')}")
     memory.hold(bytes_of_cross(objective, n), f"J, {objective.space.size:,} x {len(objective.base):,}")
@@ -202,29 +212,25 @@ def _refuse(fit: Fit, kind: str, n: int, block: int | None, level: float, check:
     possible = fit.objective.traits.resampling
     if not possible:
         raise ValueError(f"bootstrap resamples steps in time or whole sequences, got {fit.model}")
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
-    if kind not in possible:
-        raise ValueError(f"kind must be one of {possible} for {fit.model}, got {kind!r}")
+    require_choice("kind", kind, KINDS)
+    require(kind in possible, "kind", f"one of {possible} for {fit.model}", kind)
     if kind == "structures" and fit.objective.collection.n_sequences < 2:
         raise ValueError("kind='structures' resamples whole sequences and needs at least 2, got 1")
     if block is not None and kind != "block":
         raise ValueError(f"block is for kind='block', got kind='{kind}'")
     block = 1 if block is None else block
     for name, value, least in (("n", n, 2), ("check", check, 0), ("block", block, 1)):
-        if not is_count(value, least):
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        require_count(name, value, least)
     if check == 1 or check > n:
-        raise ValueError(f"check must be 0 or between 2 and the {n} draws, got {check}")
-    if not (isinstance(level, (float, np.floating)) and 0 < level < 1):
-        raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        raise refusal("check", f"0 or between 2 and the {n} draws", check)
+    require_number("level", level, above=0, below=1)
 
 
 def _block_length(fit: Fit, block: int | None) -> int:
     lengths = fit.objective.collection.lengths
     length = math.ceil(int(lengths.max()) ** (1 / 3)) if block is None else int(block)
     if 2 * length > (steps := lengths.sum()):
-        raise ValueError(f"block must be at most half of the {steps} steps of data, got {length}")
+        raise refusal("block", f"at most half of the {steps} steps of data", length)
     return length
 
 
@@ -276,8 +282,7 @@ def _quantities(fit: Fit, statistic: Callable[[Any], Any] | None) -> _Quantities
     if statistic is None:
         slopes = space.named_slopes(fit.theta).toarray()
         return _Quantities(list(fit.names), space.named_values, slopes)
-    if not callable(statistic):
-        raise ValueError(f"statistic must be a function of the parameters, got {statistic!r}")
+    require(callable(statistic), "statistic", "a function of the parameters", statistic)
 
     def value(theta: Any) -> Any:
         return jnp.asarray(statistic(space.to_params(theta)))

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fitonce.core.numerics import is_count
+from fitonce.core.arguments import require_count
 from fitonce.crossval.cross_validate import cross_validate
 from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit, fit_at
@@ -72,8 +72,7 @@ def inexact_bound(fit: Fit, folds: Folds, *, check: int = 20) -> InexactBound:
         check: how many folds are checked for the error of `ij` itself.
     """
     here = curvature(fit)
-    if not is_count(check):
-        raise ValueError(f"check must be an integer of at least 1, got {check!r}")
+    require_count("check", check)
     now = cross_validate(fit, folds, method="ij", check=False)
     step = -here.solve(here.gradient)
     ahead_fit = fit_at(

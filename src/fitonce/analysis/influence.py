@@ -10,6 +10,7 @@ import pandas as pd
 
 from fitonce.analysis.label_audit import LabelAudit, label_audit
 from fitonce.core import memory
+from fitonce.core.arguments import require, require_choice
 from fitonce.core.memory import limits_memory
 from fitonce.core.wording import counted
 from fitonce.crossval.loo import sweep
@@ -49,8 +50,7 @@ class Influence:
     def top(self, n: int = 10, by: str = "displacement") -> pd.DataFrame:
         """The `n` points with the largest `by`: "displacement", "loss", or a parameter, such as
         "rate[0,0]" or all of "rate"."""
-        if not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(f"n must be an integer of at least 1, got {n!r}")
+        require(not (not isinstance(n, (int, np.integer)) or n < 1), "n", "an integer of at least 1", n)
         order = self.column(by).abs().sort_values(ascending=False, kind="stable").index[:n]
         common = [name for name in _COMMON if name in self.table]
         return self.table.loc[order, [*common, *([by] if by in self.names else self.names)]]
@@ -67,8 +67,7 @@ class Influence:
         if entries:  # a parameter with several entries: the norm of their move
             return np.sqrt((self.table[entries] ** 2).sum(axis=1))
         allowed = ["displacement", "loss", *self.names]
-        if by not in allowed:
-            raise ValueError(f"by must be one of {allowed}, got {by!r}")
+        require_choice("by", by, allowed)
         return self.table[by]
 
     def _repr_html_(self) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core import memory
+from fitonce.core.arguments import require_count, shown
 from fitonce.core.chunks import stretches
-from fitonce.core.numerics import is_count
 from fitonce.core.wording import counted
 from fitonce.data.labelled import Labelled
 from fitonce.fitting.curvature import Curvature, curvature
@@ -69,12 +69,11 @@ class LabelAudit:
                 "per_token".
             of: "tokens" or "sequences".
         """
-        if not is_count(n):
-            raise ValueError(f"n must be an integer of at least 1, got {n!r}")
+        require_count("n", n)
         table = self._table(of)
         allowed = _BY if of == "tokens" else (*_BY, "per_token")
         if by not in allowed:
-            raise ValueError(f"by must be one of {list(allowed)}, got {by!r}")
+            raise ValueError(f"by must be one of {list(allowed)}, got {shown(by)}")
         return table.sort_values(by, ascending=False, kind="stable").head(int(n))
 
     def report(self, n: int = 25, by: str = "loss") -> str:
@@ -95,7 +94,7 @@ class LabelAudit:
     def plot(self, by: str = "loss", ax: Any = None) -> Any:
         """`by` along the data, the ten largest labelled by their words. Returns the matplotlib axes."""
         if by not in _BY:
-            raise ValueError(f"by must be one of {list(_BY)}, got {by!r}")
+            raise ValueError(f"by must be one of {list(_BY)}, got {shown(by)}")
         sites, values = self.tokens["site"].to_numpy(), self.tokens[by].to_numpy()
         words = None if self.fit.data.words is None else self.tokens["word"].tolist()
         label = "held-out surprise, nats" if by == "loss" else by

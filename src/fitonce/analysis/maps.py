@@ -9,6 +9,7 @@ import numpy as np
 
 from fitonce.analysis.influence import Influence
 from fitonce.analysis.map_colours import draw_geography, name_largest, paint_numbers
+from fitonce.core.arguments import require
 from fitonce.core.deferred import nx
 from fitonce.data.geography import Geography
 from fitonce.data.geojson import polygons_of
@@ -145,16 +146,14 @@ def _of_fit(fit: Fit, show: str | None) -> _Shown:
     if show in (None, "class"):
         posterior = fit.objective.state_probabilities(fit.theta)
         return _Shown(posterior.argmax(1).astype(float), "most probable", posterior.shape[1])
-    if show != "data":
-        raise ValueError(f"show must be 'data' or 'class' for a fit, got {show!r}")
+    require(isinstance(show, str) and show == "data", "show", "'data' or 'class' for a fit", show)
     sites = fit.objective.collection
     name = next(iter(sites.channel_names), "x0")
     return _Shown(sites.shown_values, "data" if name == "x0" else name)
 
 
 def _of_result(result: CVResult, show: str) -> _Shown:
-    if show not in ("loss", "control"):
-        raise ValueError(f"show must be 'loss' or 'control' for a result, got {show!r}")
+    require(show in ("loss", "control"), "show", "'loss' or 'control' for a result", show)
     table = result.pointwise[result.pointwise["site"] >= 0]
     if table.empty:
         raise ValueError("a joint loss belongs to folds, not to sites; use loss='pointwise'")

@@ -33,8 +33,8 @@ import pandas as pd
 
 from fitonce.analysis.choosing import criteria, judged, simplest_of
 from fitonce.core import memory
+from fitonce.core.arguments import require_function, require_number
 from fitonce.core.memory import limits_memory
-from fitonce.core.numerics import is_number
 from fitonce.crossval.cross_validate import check_folds, cross_validate
 from fitonce.crossval.losses import joint_places, resolve_loss
 from fitonce.data.sequences import with_lengths
@@ -218,6 +218,8 @@ def select(
     names = [str(name) for name in candidates]
     if len(set(names)) < len(names):
         raise ValueError(f"candidates must have different names, got {', '.join(names)}")
+    require_function("told", told, "a name")
+    require_function("stop", stop, optional=True)
     late = _clock(max_seconds)
     ended = lambda: late() or (stop is not None and stop())  # noqa: E731
     data = with_lengths(data, lengths)
@@ -269,8 +271,7 @@ def _clock(max_seconds: float | None) -> Callable[[], bool]:
     """A function that says whether the time is up."""
     if max_seconds is None:
         return lambda: False
-    if not (is_number(max_seconds) and max_seconds > 0):
-        raise ValueError(f"max_seconds must be a positive number or None, got {max_seconds!r}")
+    require_number("max_seconds", max_seconds, above=0, optional=True)
     end = time.perf_counter() + max_seconds
     return lambda: time.perf_counter() >= end
 

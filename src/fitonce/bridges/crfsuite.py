@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fitonce.core.arguments import shown
 from fitonce.core.numerics import is_number
 from fitonce.core.wording import counted
 from fitonce.data.labelled import Labelled, labelled
@@ -82,7 +83,7 @@ def _refuse(used: dict[str, Any]) -> None:
         )
     for name in ("c1", "c2"):
         if not (is_number(used[name]) and used[name] >= 0):
-            raise ValueError(f"{name} must be a number of at least 0, got {used[name]!r}")
+            raise ValueError(f"{name} must be a number of at least 0, got {shown(used[name])}")
     if used["c1"] > 0:
         raise ValueError(
             f"c1={used['c1']:g} makes the objective one with corners, at which there are no derivatives "

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fitonce.bridges.classes import kind_of
+from fitonce.core.arguments import require
 from fitonce.core.numerics import is_number
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
@@ -55,8 +56,7 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NO
         X, lengths: the data, as hmmlearn has them.
         zeros: probabilities below this are zeros: EM only approaches them.
     """
-    if not (is_number(zeros) and 0 <= zeros < 0.1):
-        raise ValueError(f"zeros must be a number from 0 to 0.1, got {zeros!r}")
+    require(is_number(zeros) and 0 <= zeros < 0.1, "zeros", "a number from 0 to 0.1", zeros)
     kind = kind_of(model, "hmmlearn", _READERS, _OWN)
     if not hasattr(model, "transmat_"):
         raise ValueError(f"the {kind} must be fitted first: it has no transmat_")

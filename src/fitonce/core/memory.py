@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fitonce.core import deferred
+from fitonce.core.arguments import require, shown
 from fitonce.core.numerics import is_number
 from fitonce.core.wording import memory
 
@@ -41,11 +42,12 @@ def checked_limit(memory_limit: Any) -> float:
     if memory_limit is None:
         return 0.5 * machine_memory()
     value: Any = _read(memory_limit) if isinstance(memory_limit, str) else memory_limit
-    if not (is_number(value) and value > 0):
-        raise ValueError(
-            "memory_limit must be a positive number of bytes, text such as '2GB', or None, got "
-            f"{memory_limit!r}"
-        )
+    require(
+        is_number(value) and value > 0,
+        "memory_limit",
+        "a positive number of bytes, text such as '2GB', or None",
+        memory_limit,
+    )
     return float(value)
 
 
@@ -133,6 +135,30 @@ def room(usual: float, least: float, what: str) -> float:
     if least > free:
         raise _refusal(allowance, least, what)
     return max(min(usual, free), least)
+
+
+def require_fits(name: str, size: int, bytes_of: Callable[[int], int], what: str) -> None:
+    """Raise where an argument asks for more than memory holds, before anything of that size is made.
+
+    Args:
+        name, size: of the argument, an integer.
+        bytes_of: of a size, growing with it, in integers, which have no largest.
+        what: takes them, in words.
+    """
+    allowance = _current.get()
+    free = int(checked_limit(None) if allowance is None else allowance.limit - allowance.held)
+    needed = bytes_of(int(size))
+    if needed <= free:
+        return
+    low, high = 0, int(size)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if bytes_of(middle) <= free else (low, middle)
+    took = memory(needed) if needed < 2**100 else "more than any machine has"
+    raise MemoryLimitError(
+        f"{name} must be at most {low:,} to fit in {memory(free)} of memory, got {shown(size)}: {what} "
+        f"would take {took}"
+    )
 
 
 def _refusal(allowance: _Allowance, size: float, what: str) -> MemoryLimitError:

@@ -46,13 +46,17 @@ def is_count(value: Any, least: int = 1, most: float = np.inf) -> bool:
     return whole and bool(least <= value <= most)
 
 
-def as_numbers(value: Any) -> np.ndarray | None:
-    """An argument as an array of finite numbers; None if it is not one."""
+def as_numbers(value: Any, finite: bool = True) -> np.ndarray | None:
+    """An argument as an array of (finite) numbers; None if it is not one."""
     try:
-        found = np.asarray(value, float)
-    except (TypeError, ValueError):
+        given = np.asarray(value)
+        texts = given.dtype.kind == "O" and any(isinstance(one, (str, bytes)) for one in given.flat)
+        if given.dtype.kind not in "biufO" or texts:
+            return None
+        found = given.astype(float)
+    except (TypeError, ValueError, OverflowError):
         return None
-    return found if np.isfinite(found).all() else None
+    return found if not finite or np.isfinite(found).all() else None
 
 
 def squares_overflow(values: np.ndarray) -> bool:
@@ -60,13 +64,6 @@ def squares_overflow(values: np.ndarray) -> bool:
     and summed in floats."""
     size = float(np.abs(values).max(initial=0.0))
     return size > 0 and not 1e-100 <= size <= 1e100
-
-
-def generator(seed: Any) -> np.random.Generator:
-    """Random numbers from a seed that a user gave; None: others every time."""
-    if not (seed is None or is_count(seed, 0)):
-        raise ValueError(f"seed must be a non-negative integer or None, got {seed!r}")
-    return np.random.default_rng(seed)
 
 
 def safe_log(x: Array) -> Array:

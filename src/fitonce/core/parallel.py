@@ -23,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fitonce.core import deferred, memory
+from fitonce.core.arguments import require_choice, shown
 from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64, is_count
 from fitonce.core.wording import counted
@@ -55,9 +56,10 @@ class Workers:
 
     def __post_init__(self) -> None:
         if not is_count(self.n):
-            raise ValueError(f"the number of workers must be an integer of at least 1, got {self.n!r}")
-        if self.backend not in BACKENDS:
-            raise ValueError(f"backend must be one of {BACKENDS}, got {self.backend!r}")
+            raise ValueError(
+                f"n, the number of workers, must be an integer of at least 1, got {shown(self.n)}"
+            )
+        require_choice("backend", self.backend, BACKENDS)
 
     def run(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         """Yield work(*task) for each task, in order, as soon as it is there."""
@@ -188,7 +190,7 @@ def _resolved(parallel: Any) -> Parallel:
         return Workers(number) if number > 1 else None
     raise ValueError(
         "parallel must be None, 'devices', 'loky', 'dask', a number of worker processes or "
-        f"fo.Workers(...), got {parallel!r}"
+        f"fo.Workers(...), got {shown(parallel)}"
     )
 
 

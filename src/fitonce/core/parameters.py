@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fitonce.core.arguments import shown
 from fitonce.core.chunks import unit_rows
 from fitonce.core.constraints import Constraint, Frozen, Scores, Simplex, as_tuples
 from fitonce.core.deferred import jax, jit
@@ -42,17 +43,17 @@ def _as_floats(name: str, value: Any) -> np.ndarray:
     try:
         return np.asarray(value, float)
     except (TypeError, ValueError):
-        raise ValueError(f"parameter '{name}' must be numeric, got {value!r:.80}") from None
+        raise ValueError(f"parameter '{name}' must be numeric, got {shown(value)}") from None
 
 
 def _check_leaf(name: str, constraint: Constraint, value: np.ndarray) -> None:
     if value.shape != constraint.shape:
         raise ValueError(f"parameter '{name}' must have shape {constraint.shape}, got {value.shape}")
     if not isinstance(constraint, Scores) and not np.all(np.isfinite(value)):
-        raise ValueError(f"parameter '{name}' must be finite, got {value.tolist()!r:.200}")
+        raise ValueError(f"parameter '{name}' must be finite, got {shown(value.tolist())}")
     expected = constraint.violation(value)
     if expected is not None:
-        raise ValueError(f"parameter '{name}' must be {expected}, got {value.tolist()!r:.200}")
+        raise ValueError(f"parameter '{name}' must be {expected}, got {shown(value.tolist())}")
 
 
 @in_float64
@@ -113,7 +114,7 @@ class ParameterSpace:
         except ValueError:
             found = _flattened(params)[1]
             raise ValueError(
-                f"parameters must be a pytree of {', '.join(self._leaf_names)}; "
+                f"init or params must be a pytree of {', '.join(self._leaf_names)}; "
                 f"got {', '.join(found) or 'none'}"
             ) from None
         parts = [np.zeros(0)]

@@ -14,7 +14,7 @@ _PATIENCE = 1.0  # seconds that a stage may take before it is shown
 
 
 def _is_shown(progress: bool | None) -> bool:
-    return sys.stderr.isatty() if progress is None else progress
+    return sys.stderr.isatty() if progress is None else bool(progress)
 
 
 @contextmanager

@@ -9,6 +9,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from fitonce.core.arguments import read_path, require_flag
+
 
 def write_text(path: str | os.PathLike[str], text: str, *, force: bool = False) -> Path:
     """Write a text file; an existing one is replaced only with `force`."""
@@ -66,17 +68,20 @@ def _is_stream(path: Path) -> bool:
 
 def existing(path: str | os.PathLike[str], what: str) -> Path:
     """The path of a file, which must exist; `what` describes it in the message."""
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"expected {what}, found none at {path}")
+    path = read_path("path", path)
+    try:
+        found = path.is_file()
+    except OSError:  # a name that is too long
+        found = False
+    if not found:
+        raise ValueError(f"expected the path of {what}, found none at {path!s:.200}")
     return path
 
 
 def check_free(path: str | os.PathLike[str], force: bool = False) -> None:
     """Raise unless a file can be written here: called before the work, not after it."""
-    if not (isinstance(path, (str, os.PathLike)) and os.fspath(path)):
-        raise ValueError(f"expected the path of a file to write, got {path!r}")
-    path = Path(path)
+    path = read_path("path", path)
+    require_flag("force", force)
     try:
         target = path.resolve(strict=False)
         taken = target.exists()

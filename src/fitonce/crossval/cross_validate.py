@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import require, require_flag, require_function, require_number, shown
 from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.parallel import Parallel, Workers, resolve_parallel
@@ -101,9 +102,10 @@ def cross_validate(
     watch = Stopwatch()
     method, loss = resolve_method(method), resolve_loss(loss)
     folds = _matched(fit, folds)
-    if tolerance is not None and not (is_number(tolerance) and tolerance > 0):
-        raise ValueError(f"tolerance must be a positive number or None, got {tolerance!r}")
+    require_number("tolerance", tolerance, above=0, optional=True)
     check_optima(optima)
+    require_flag("progress", progress, optional=True)
+    require_function("stop", stop, optional=True)
     along = schemes.resolve_scheme(scheme, folds.kind, fit.objective.scheme)
     place = resolve_parallel(parallel)
     objective = fit.objective.with_scheme(along).run_on(place)
@@ -167,15 +169,14 @@ def _matched(fit: Fit, folds: Folds) -> Folds:
 def _checked(check: Any, method: str, count: int) -> np.ndarray:
     """The numbers of the folds to check."""
     if check is not None and method == "auto":
-        raise ValueError(f"method='auto' checks every fold, so check must be None, got {check!r}")
+        raise ValueError(f"method='auto' checks every fold, so check must be None, got {shown(check)}")
     if check is None:
         check = _SAMPLE if method == "ij" else "all"
     if check is False:
         return np.zeros(0, int)
     if check is True or (isinstance(check, str) and check == "all"):
         return np.arange(count)
-    if not is_count(check):
-        raise ValueError(f"check must be 'all', a number of folds, False or None, got {check!r}")
+    require(is_count(check), "check", "'all', a number of folds, False or None", check)
     return np.unique(np.linspace(0, count - 1, min(int(check), count)).astype(int))
 
 
@@ -202,8 +203,7 @@ def _budget(
             continue
         if method not in ("auto", "exact"):
             raise ValueError(f"{name} is for method='auto' or 'exact', got method='{method}'")
-        if not (is_number(value) and value > 0):
-            raise ValueError(f"{name} must be a positive number or None, got {value!r}")
+        require(is_number(value) and value > 0, name, "a positive number or None", value)
     return {
         "most_rows": np.inf if max_gradients is None else max_gradients,
         "deadline": np.inf if max_seconds is None else started + max_seconds,

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import read_path, refusal
 from fitonce.core.wording import counted
 from fitonce.crossval.identity import UncoveredError, digest
 from fitonce.objectives.base import Objective
@@ -51,10 +52,12 @@ class Journal:
     def of(cls, folder: str | os.PathLike[str], objective: Objective) -> Journal | None:
         """The journal of an objective in a folder, which may hold those of others; None, with a warning,
         where an edited model could not be distinguished from this one."""
-        if not (isinstance(folder, (str, os.PathLike)) and os.fspath(folder)):
-            raise ValueError(f"journal must be the path of a folder, got {folder!r}")
-        path = Path(folder)
-        if path.exists() and not path.is_dir():
+        path = read_path("journal", folder, "the path of a folder")
+        try:
+            other = path.exists() and not path.is_dir()
+        except OSError:  # a name that is too long
+            raise refusal("journal", "the path of a folder", folder) from None
+        if other:
             raise ValueError(f"journal must be a folder, but {path} is a file")
         try:
             path.mkdir(parents=True, exist_ok=True)

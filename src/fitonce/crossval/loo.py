@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import require, require_flag, require_number
 from fitonce.core.memory import limits_memory
-from fitonce.core.numerics import is_number
 from fitonce.core.progress import stage
 from fitonce.core.status import Outcome, Rung, Status
 from fitonce.core.stopwatch import Stopwatch
@@ -84,10 +84,14 @@ def loo(
     """
     watch = Stopwatch()
     check_optima(optima)
-    if not (is_number(tolerance) and tolerance > 0):
-        raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
-    if not isinstance(refine, (bool, int, np.integer)) or refine < 0:
-        raise ValueError(f"refine must be True, False or a number of points, got {refine!r}")
+    require_flag("progress", progress, optional=True)
+    require_number("tolerance", tolerance, above=0)
+    require(
+        not (not isinstance(refine, (bool, int, np.integer)) or refine < 0),
+        "refine",
+        "True, False or a number of points",
+        refine,
+    )
     with stage("the sweep of all points", progress):
         curve = curvature(fit, damping=damping)
         folds = points(fit.data)

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fitonce.core.arguments import require, shown
 from fitonce.core.deferred import jax, jit
 from fitonce.core.numerics import Array, in_float64, one_each
 from fitonce.core.parameters import ParameterSpace
@@ -41,7 +42,7 @@ def resolve_loss(loss: Any) -> Loss:
     """Check a `loss=` argument."""
     if callable(loss) or (isinstance(loss, str) and loss in LOSSES):
         return loss
-    raise ValueError(f"loss must be one of {LOSSES} or a function, got {loss!r}")
+    raise ValueError(f"loss must be one of {LOSSES} or a function, got {shown(loss)}")
 
 
 def heldout_losses(
@@ -58,8 +59,7 @@ def heldout_losses(
         return _user_losses(objective, loss, thetas, weights, scored)
     if loss == "pointwise":
         return objective.pointwise_losses(thetas, weights, scored)
-    if loss != "joint":
-        raise ValueError(f"loss must be one of {LOSSES} or a function, got {loss!r}")
+    require(isinstance(loss, str) and loss == "joint", "loss", f"one of {LOSSES} or a function", loss)
     restored = np.array(weights)
     for row, indices, real in zip(restored, scored, counted, strict=True):
         row[indices[real]] = objective.base[indices[real]]

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import shown
 from fitonce.core.status import Outcome, Rung, Status
 from fitonce.crossval.batches import Batches
 from fitonce.crossval.fold_states import FoldParameters, at_full_fit, is_large, start
@@ -168,4 +169,4 @@ def resolve_method(method: Any) -> str:
     """Check a `method=` argument."""
     if isinstance(method, str) and method in ("auto", *METHODS):
         return method
-    raise ValueError(f"method must be 'auto' or one of {list(METHODS)}, got {method!r}")
+    raise ValueError(f"method must be 'auto' or one of {list(METHODS)}, got {shown(method)}")

@@ -5,11 +5,14 @@ Each gives a DataFrame of columns with names, one row per step, for `fo.sequence
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import refusal, require, require_count, require_number, require_text, shown
+from fitonce.core.memory import require_fits
 from fitonce.core.numerics import as_numbers, is_count, is_number
 
 __all__ = ["fourier", "spline"]
@@ -24,9 +27,11 @@ def fourier(time: Any, period: Any, order: int = 1, *, name: str = "season") -> 
         order: how many multiples of the frequency.
         name: of the columns, "season_sin1", "season_cos1" and so on.
     """
-    if not is_count(order):
-        raise ValueError(f"order must be an integer of at least 1, got {order!r}")
+    require_count("order", order)
+    require_text("name", name)
     phase = 2.0 * np.pi * _in_periods(time, period)
+    steps = max(len(phase), 1)
+    require_fits("order", order, lambda n: 16 * n * steps, "the columns")
     columns = {}
     for multiple in range(1, order + 1):
         columns[f"{name}_sin{multiple}"] = np.sin(multiple * phase)
@@ -41,9 +46,14 @@ def _index_of(given: Any) -> pd.Index | None:
 
 def _in_periods(time: Any, period: Any) -> np.ndarray:
     """(T,) time in periods."""
-    series = pd.Series(time).reset_index(drop=True)
+    wanted = "a column of numbers or dates (pd.to_datetime)"
+    try:
+        require(np.ndim(time) == 1 and isinstance(time, Sized) and len(time), "time", wanted, time)
+        series = pd.Series(time).reset_index(drop=True)
+    except (TypeError, ValueError):
+        raise refusal("time", wanted, time) from None
     if series.dtype.kind in "OUT":
-        raise ValueError(f"time must be numbers or dates (pd.to_datetime), got {series[0]!r}")
+        raise ValueError(f"time must be numbers or dates (pd.to_datetime), got {shown(series[0])}")
     if series.dtype.kind == "M":
         if series.isna().any():
             raise ValueError(
@@ -54,12 +64,15 @@ def _in_periods(time: Any, period: Any) -> np.ndarray:
         length = pd.to_timedelta("" if is_number(period) else period, errors="coerce")
         if pd.isna(length) or length <= pd.Timedelta(0):
             raise ValueError(
-                f"the period of dates must be a positive time as text, such as '1D', got {period!r}"
+                f"the period of dates must be a positive time as text, such as '1D', got {shown(period)}"
             )
         return ((series - pd.Timestamp(0)) / length).to_numpy()
-    if not (is_number(period) and period > 0):
-        raise ValueError(f"period must be a positive number, got {period!r}")
-    return _numbers(series, "time") / period
+    require_number("period", period, above=0)
+    values = _numbers(series, "time")
+    with np.errstate(over="ignore"):
+        found = values / period
+    require(np.isfinite(found).all(), "period", "of the size of the time", period)
+    return found
 
 
 def spline(x: Any, df: int = 4, *, degree: int = 3, name: str = "spline") -> pd.DataFrame:
@@ -75,11 +88,11 @@ def spline(x: Any, df: int = 4, *, degree: int = 3, name: str = "spline") -> pd.
     """
     from scipy.interpolate import BSpline
 
-    if not is_count(degree):
-        raise ValueError(f"degree must be an integer of at least 1, got {degree!r}")
-    if not is_count(df, degree):
-        raise ValueError(f"df must be an integer of at least the degree {degree}, got {df!r}")
+    require_count("degree", degree)
+    require(is_count(df, degree), "df", f"an integer of at least the degree {degree}", df)
+    require_text("name", name)
     values = _numbers(x, "x")
+    require_fits("df", df, lambda n: 24 * n * len(values), "the columns")
     inner = np.quantile(values, np.linspace(0.0, 1.0, df - degree + 2))
     if len(np.unique(inner)) < len(inner):
         raise ValueError(f"x has too few distinct values for df={df}; use fewer columns")
@@ -94,6 +107,6 @@ def spline(x: Any, df: int = 4, *, degree: int = 3, name: str = "spline") -> pd.
 
 def _numbers(given: Any, what: str) -> np.ndarray:
     values = as_numbers(given)
-    if values is None or values.ndim != 1 or not np.isfinite(values).all():
-        raise ValueError(f"{what} must be a column of finite numbers, got {given!r:.60}")
+    if values is None or values.ndim != 1 or not len(values):
+        raise refusal(what, "a column of finite numbers", given)
     return values

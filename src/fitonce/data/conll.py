@@ -7,6 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from fitonce.core.arguments import require, shown
+from fitonce.core.numerics import is_count
 from fitonce.core.writing import existing
 from fitonce.data.tagged import Tagged, check_scheme, read_lines, to_iob2
 
@@ -38,6 +40,9 @@ def read_conll(
         encoding: of the file.
     """
     check_scheme(scheme)
+    wanted = "the number of a column"
+    require(word is None or is_count(word, -(2**31), 2**31), "word", f"{wanted} or None", word)
+    require(is_count(tag, -(2**31), 2**31), "tag", wanted, tag)
     path = existing(path, "a file of words and tags")
     lines = read_lines(path, encoding)
     sentences = _sentences(lines, path.name)
@@ -69,10 +74,10 @@ def _sentences(lines: list[str], name: str) -> list[list[list[str]]]:
         elif columns[0] == _DOCUMENT or (line.startswith("#") and _shape(line) != usual):
             continue
         elif len(columns) < 2 or not columns[-1]:
-            raise ValueError(f"{name}, line {number}: expected a word and a tag, got {line!r:.60}")
+            raise ValueError(f"{name}, line {number}: expected a word and a tag, got {shown(line)}")
         elif len(columns) != usual[1]:
             raise ValueError(
-                f"{name}, line {number}: expected {usual[1]} columns as in most lines, got {line!r:.60}"
+                f"{name}, line {number}: expected {usual[1]} columns as in most lines, got {shown(line)}"
             )
         else:
             sentences[-1].append(columns)

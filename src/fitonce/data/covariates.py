@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import shown
+
 _NUMERIC = "biuf"  # kinds of dtypes
 
 
@@ -53,7 +55,7 @@ def _columns(parts: list[Any], names: list[str]) -> tuple[list[Any], list[pd.Dat
     for part in parts:
         if not isinstance(part, pd.DataFrame):
             raise ValueError(
-                f"covariates={names} are names of columns and need a DataFrame, got "
+                f"covariates={shown(names)} are names of columns and need a DataFrame, got "
                 f"{type(part).__name__}; beside arrays, give arrays"
             )
         for name in names:
@@ -62,7 +64,7 @@ def _columns(parts: list[Any], names: list[str]) -> tuple[list[Any], list[pd.Dat
         if len(set(names)) < len(names):
             raise ValueError(f"covariates must differ, got {names}")
         if len(names) == part.shape[1]:
-            raise ValueError(f"covariates={names} leave no column to model")
+            raise ValueError(f"covariates={shown(names)} leave no column to model")
     return [part.drop(columns=names) for part in parts], [part[names] for part in parts]
 
 

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 import platformdirs
 
+from fitonce.core.arguments import generator
 from fitonce.core.deferred import pooch
-from fitonce.core.numerics import generator
 from fitonce.core.writing import existing
 from fitonce.data.graph import Graph, graph
 from fitonce.data.sequences import Sequences, sequences

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import shown
 from fitonce.core.wording import counted
 from fitonce.core.writing import existing
 from fitonce.data.geography import NOWHERE, SiteShape, area_of, oriented
@@ -101,7 +102,7 @@ def _rings(geometry: dict[str, Any], number: int) -> list[np.ndarray]:
     try:
         return [_ring(points, place > 0) for polygon in content for place, points in enumerate(polygon)]
     except (TypeError, ValueError, IndexError):
-        raise ValueError(f"feature {number} needs rings of coordinates, got {content!r:.60}") from None
+        raise ValueError(f"feature {number} needs rings of coordinates, got {shown(content)}") from None
 
 
 def _ring(points: Any, is_hole: bool) -> np.ndarray:

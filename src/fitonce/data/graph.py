@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from fitonce.core.arguments import generator, require_count
 from fitonce.core.deferred import nx
-from fitonce.core.numerics import generator
+from fitonce.core.memory import require_fits
 from fitonce.core.wording import counted
 
 
@@ -70,6 +71,7 @@ def graph(adjacency: Any, n_sites: int | None = None) -> Graph:
             a graph. Labels 0 .. n - 1 are site numbers; other labels are numbered in their order.
         n_sites: the number of sites of an edge list, if the last ones have no edge.
     """
+    require_count("n_sites", n_sites, optional=True)
     found = _read(adjacency, n_sites)
     if n_sites is not None and n_sites != found.n_sites:
         raise ValueError(f"n_sites={n_sites}, but the graph has {counted(found.n_sites, 'site')}")
@@ -127,7 +129,7 @@ def _as_array(adjacency: Any) -> np.ndarray:
 def _require_binary(matrix: Any) -> Any:
     other = matrix.data[~np.isin(matrix.data, (0, 1))]
     if other.size:
-        raise ValueError(f"an adjacency matrix must hold zeros and ones, got {other[0]}")
+        raise ValueError(f"adjacency, a matrix, must hold zeros and ones, got {other[0]}")
     return matrix
 
 
@@ -152,7 +154,7 @@ def _by_label(found: Graph) -> Graph:
 
 def _from_matrix(matrix: Any, names: tuple[Any, ...] | None = None) -> Graph:
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"an adjacency matrix must be square, got shape {matrix.shape}")
+        raise ValueError(f"adjacency, a matrix, must be square, got shape {matrix.shape}")
     nonzero: Any = sparse.csr_array(matrix).astype(bool)
     nonzero.eliminate_zeros()  # stored zeros are not edges
     one_way = (nonzero != nonzero.T).tocoo()
@@ -177,24 +179,31 @@ def _from_edges(array: np.ndarray, n_sites: int | None) -> Graph:
         )
     broken = array[~np.isfinite(array) | (array != np.floor(array))]
     if broken.size:
-        raise ValueError(f"an edge list must hold integers, got {broken[0]}")
-    if n_sites is not None and not (isinstance(n_sites, (int, np.integer)) and n_sites >= 1):
-        raise ValueError(f"n_sites must be an integer of at least 1, got {n_sites!r}")
+        raise ValueError(f"adjacency, an edge list, must hold integers, got {broken[0]}")
     if n_sites is None and not len(array):
-        raise ValueError("an empty edge list does not give the number of sites; pass n_sites=")
-    pairs = array.astype(int)
-    return _checked(int(pairs.max()) + 1 if n_sites is None else n_sites, pairs, None)
+        raise ValueError(
+            "adjacency, an empty edge list, does not give the number of sites; pass n_sites="
+        )
+    if n_sites is None:
+        name, n_sites = "the number of sites of adjacency", int(array.max()) + 1
+    else:
+        name = "n_sites"
+    require_fits(name, n_sites, lambda n: 16 * n, "a list of neighbours")
+    return _checked(n_sites, array.astype(int), None)
 
 
 def _checked(n_sites: int, pairs: np.ndarray, names: tuple[Any, ...] | None) -> Graph:
     outside = pairs[((pairs < 0) | (pairs >= n_sites)).any(1)]
     if len(outside):
         a, b = outside[0]
-        raise ValueError(f"edge ({a}, {b}) is outside the {n_sites} sites (0 to {n_sites - 1})")
+        raise ValueError(
+            f"adjacency and n_sites differ: edge ({a}, {b}) is outside the {n_sites} sites "
+            f"(0 to {n_sites - 1})"
+        )
     loops = pairs[pairs[:, 0] == pairs[:, 1]]
     if len(loops):
         raise ValueError(
-            f"a site cannot be its own neighbour, but site {loops[0, 0]} is "
+            f"adjacency: a site cannot be its own neighbour, but site {loops[0, 0]} is "
             f"({counted(len(loops), 'self-loop')})"
         )
     edges = np.unique(np.sort(pairs, 1), axis=0).astype(np.int64).reshape(-1, 2)

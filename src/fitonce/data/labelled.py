@@ -6,7 +6,7 @@ in the full fit; its features are used all the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from fitonce.core.arguments import require
 from fitonce.core.deferred import after_loading, jax
 from fitonce.core.numerics import squares_overflow
 from fitonce.core.wording import counted, span
@@ -172,7 +173,7 @@ def _listed(items: Any, what: str) -> list[Any]:
 def _matrix(part: Any, number: int) -> np.ndarray:
     try:
         array = np.asarray(part, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"features of sequence {number} must be numbers, got {type(part).__name__}"
         ) from None
@@ -227,7 +228,12 @@ def _names(tags: Sequence[Any] | None, occurring: set[str]) -> tuple[str, ...]:
     if tags is None:
         whole = all(name.lstrip("-").isdigit() for name in occurring)
         return tuple(sorted(occurring, key=int if whole else None))
-    names = tuple(map(_text, tags))
-    if isinstance(tags, str) or len(set(names)) < len(names) or not names:
-        raise ValueError(f"tags must be a list of different names, got {tags!r}")
+    listed = isinstance(tags, Iterable) and not isinstance(tags, (str, bytes))
+    require(listed, "tags", "a list of different names", tags)
+    try:
+        names = tuple(map(_text, tags))
+    except ValueError:  # an integer of thousands of digits
+        names = ()
+    fine = len(set(names)) == len(names) and names
+    require(fine, "tags", "a list of different names", tags)
     return names

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import refusal, shown
+from fitonce.core.numerics import as_numbers
 from fitonce.data.covariates import as_table
 
 
@@ -49,18 +51,19 @@ def split_lengths(data: Any, covariates: Any, lengths: Any) -> tuple[list[Any], 
     """Rows of all sequences, one after another, as a part for each, and so their covariates."""
     plain = isinstance(data, (pd.DataFrame, pd.Series))
     numbers = isinstance(data, (list, tuple)) and all(map(pd.api.types.is_scalar, data))
-    rows: Any = np.asarray(data, float) if numbers else data
+    rows: Any = _as_floats(data, "data") if numbers else data
     if not plain and (not hasattr(rows, "shape") or len(rows.shape) not in (1, 2)):
         raise ValueError(
             "lengths= is for one array or table with the rows of all sequences, got "
             f"{type(data).__name__}"
         )
-    try:
-        counts = np.asarray(lengths, float)
-    except (TypeError, ValueError):
-        counts = np.zeros(1)
-    if counts.ndim != 1 or not ((counts >= 1) & (counts == np.floor(counts))).all():
-        raise ValueError(f"lengths must be integers of at least 1, got {lengths!r:.60}")
+    counts = as_numbers(lengths)
+    if counts is None or counts.ndim != 1 or not ((counts >= 1) & (counts == np.floor(counts))).all():
+        raise refusal("lengths", "integers of at least 1", lengths)
+    if counts.max(initial=0) > len(rows):
+        raise ValueError(
+            f"lengths must sum to the number of rows, {len(rows)}, got one of {counts.max():g}"
+        )
     ends = np.cumsum(counts.astype(int))
     if len(ends) == 0 or ends[-1] != len(rows):
         total = int(ends[-1]) if len(ends) else 0
@@ -84,18 +87,20 @@ def named_by(parts: Any, index: str) -> Any:
     if isinstance(parts, (list, tuple)):
         return [named_by(part, index) for part in parts]
     if not isinstance(parts, pd.DataFrame):
-        raise ValueError(f"index={index!r} needs a table, got {type(parts).__name__}")
-    if index not in parts.columns:
-        raise ValueError(f"index={index!r} is not a column; columns are {list(parts.columns)}")
+        raise ValueError(f"index={shown(index)} needs a table, got {type(parts).__name__}")
+    if not (isinstance(index, Hashable) and index in parts.columns):
+        columns = shown(list(parts.columns))
+        raise ValueError(f"index={shown(index)} is not a column; columns are {columns}")
     return parts.set_index(index)
 
 
 def split_groups(table: Any, group: str) -> dict[Any, pd.DataFrame]:
     """The rows of each group of a DataFrame, in order of appearance."""
     if not isinstance(table, pd.DataFrame):
-        raise ValueError(f"group='{group}' needs a DataFrame, got {type(table).__name__}")
-    if group not in table.columns:
-        raise ValueError(f"group='{group}' is not a column; columns are {list(table.columns)}")
+        raise ValueError(f"group={shown(group)} needs a DataFrame, got {type(table).__name__}")
+    if not (isinstance(group, Hashable) and group in table.columns):
+        columns = shown(list(table.columns))
+        raise ValueError(f"group={shown(group)} is not a column; columns are {columns}")
     unlabelled = np.flatnonzero(table[group].isna())
     if unlabelled.size:
         raise ValueError(f"group='{group}' must label every row, but row {unlabelled[0]} has none")
@@ -111,7 +116,7 @@ def as_list(data: Any) -> list[Any]:
         if not any(numbers):
             return list(data)
         if not all(numbers):
-            raise ValueError("a list must hold numbers or sequences, got a mixture of both")
+            raise ValueError("data: a list must hold numbers or sequences, got a mixture of both")
         return [np.array([np.nan if pd.isna(item) else item for item in data])]
     if isinstance(data, (pd.DataFrame, pd.Series)):
         return [data]
@@ -125,7 +130,7 @@ def as_list(data: Any) -> list[Any]:
 
 def as_matrix(part: Any, number: int, count: int) -> np.ndarray:
     """(T, C) floats of one of `count` sequences, NaN where missing."""
-    which = "data" if count == 1 else f"sequence {number}"
+    which = "data" if count == 1 else f"data: sequence {number}"
     array = _as_floats(part, which)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
@@ -152,7 +157,7 @@ def _as_floats(part: Any, which: str) -> np.ndarray:
         if array.dtype.kind not in "cmMSU":
             return np.ma.filled(array.astype(float), np.nan)
         got = f"dtype {array.dtype}"
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         got = type(part).__name__
     raise ValueError(f"{which} must be numeric and rectangular, got {got}")
 

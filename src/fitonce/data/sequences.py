@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import require, shown
 from fitonce.core.deferred import pytree
-from fitonce.core.numerics import squares_overflow
+from fitonce.core.memory import require_fits
+from fitonce.core.numerics import as_numbers, squares_overflow
 from fitonce.core.wording import counted, span
 from fitonce.data.covariates import padded, split_covariates
 from fitonce.data.parts import (
@@ -245,8 +247,13 @@ def sequences(
             tables, or arrays beside the data: (T,) or (T, Q), a table, a dict of names and arrays (T,),
             or a list of these, one for each sequence. None of them may be missing.
     """
-    if missing is not None and not isinstance(missing, Real):
-        raise ValueError(f"missing must be a number, got {missing!r}")
+    real = isinstance(missing, Real) and not isinstance(missing, bool)
+    require(
+        missing is None or (real and as_numbers(missing, finite=False) is not None),
+        "missing",
+        "a number",
+        missing,
+    )
     if isinstance(data, Sequences):
         if any(given is not None for given in (lengths, missing, group, index, covariates)):
             raise ValueError(
@@ -276,15 +283,21 @@ def sequences(
     arrays = [as_matrix(part, number, len(parts)) for number, part in enumerate(parts)]
     widths = {array.shape[1] for array in arrays}
     if len(widths) > 1:
-        raise ValueError(f"all sequences must have the same channels, got widths {sorted(widths)}")
+        raise ValueError(
+            f"data: all sequences must have the same channels, got widths {shown(sorted(widths))}"
+        )
     columns = [list(part.columns) for part in parts if isinstance(part, pd.DataFrame)]
     for other in columns[1:]:
         if other != columns[0]:
             raise ValueError(
-                f"all sequences must have the same columns in order, got {columns[0]} and {other}"
+                f"data: all sequences must have the same columns in order, got {shown(columns[0])} and "
+                f"{shown(other)}"
             )
     counts = np.array([len(array) for array in arrays])
     channels = channel_names(parts[0], arrays[0].shape[1])
+    row = 9 * len(arrays) * len(channels)
+    longest = "the longest sequence of data"
+    require_fits(longest, int(counts.max()), lambda n: n * row, "all sequences, as long as that")
     values = np.full((len(arrays), counts.max(), len(channels)), np.nan)
     for row, array in zip(values, arrays, strict=True):
         row[: len(array)] = array
@@ -295,7 +308,7 @@ def sequences(
     for channel, name in enumerate(channels):
         if squares_overflow(values[..., channel]):
             raise ValueError(
-                f"values must be zero or between 1e-100 and 1e100 in size, got "
+                f"values of data must be zero or between 1e-100 and 1e100 in size, got "
                 f"{np.abs(values[..., channel]).max():.1e} in channel '{name}'; use other units"
             )
     names = names_of(parts, keys)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fitonce.core.numerics import is_count
+from fitonce.core.arguments import require, require_count, require_flag
+from fitonce.core.memory import require_fits
 from fitonce.core.writing import existing
 
 _SHAPES: tuple[Callable[[str], object], ...] = (
@@ -113,15 +114,24 @@ def word_features(
         window: how many neighbours on either side.
         shapes: whether there are shapes; else vectors only.
     """
-    if not is_count(window, 0):
-        raise ValueError(f"window must be an integer of at least 0, got {window!r}")
+    require_count("window", window, 0)
+    require_flag("shapes", shapes)
+    fine = vectors is None or isinstance(vectors, WordVectors)
+    require(fine, "vectors", "WordVectors of fo.read_vectors or None", vectors)
+    listed = isinstance(sentences, Iterable) and not isinstance(sentences, (str, bytes))
+    require(listed, "sentences", "a list of lists of words", sentences)
     if not shapes and vectors is None:
         raise ValueError("shapes=False needs vectors, got none")
     known: dict[str, np.ndarray] = {}
     features = []
     for number, sentence in enumerate(sentences):
+        words = isinstance(sentence, (list, tuple, np.ndarray))
+        fine = words and all(isinstance(word, str) for word in sentence)
+        require(fine, f"sentences, number {number},", "a list of words", sentence)
         if len(sentence) == 0:
-            raise ValueError(f"sentence {number} is empty; leave empty sentences out")
+            raise ValueError(f"sentences: sentence {number} is empty; leave empty sentences out")
+        size = 8 * len(_SHAPES) * len(sentence)
+        require_fits("window", window, lambda n: (2 * n + 1) * size, "the features of a sentence")  # noqa: B023
         for word in sentence:
             if word not in known:
                 known[word] = np.array([bool(shape(word)) for shape in _SHAPES], float)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import require
 from fitonce.core.constraints import Simplex
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import Params
@@ -102,6 +103,7 @@ def zero_probabilities(fit: Fit) -> pd.DataFrame:
     `name`, the `slope` of the objective as it grows at the expense of the others of its row, in nats per
     unit of probability, and whether zero is an `optimum`: the slope is not negative, and the prior is
     not above one."""
+    require(hasattr(fit, "objective") and hasattr(fit, "theta"), "fit", "a Fit from fo.fit", fit)
     if not isinstance(fit.model, HMM):
         if getattr(getattr(fit.model, "emission", None), "support", None) is not None:
             raise ValueError(f"zero_probabilities needs an HMM, got {type(fit.model).__name__}")

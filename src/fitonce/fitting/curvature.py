@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from fitonce.core import memory
+from fitonce.core.arguments import require, require_flag, require_number
 from fitonce.core.chunks import stretches
 from fitonce.core.renamed import deprecated
 from fitonce.fitting.fit import Fit
@@ -129,10 +130,9 @@ def curvature_of(
     fit: Fit, objective: Objective, damping: float = 0.0, residual: bool = True
 ) -> Curvature:
     """The same along the path of an objective of this fit."""
-    if not (isinstance(damping, (int, float)) and 0 <= damping < np.inf):
-        raise ValueError(f"damping must be a non-negative number, got {damping!r}")
-    if not isinstance(residual, (bool, np.bool_)):
-        raise ValueError(f"residual must be True or False, got {residual!r}")
+    require_number("damping", damping, least=0)
+    require_flag("residual", residual)
+    require(isinstance(residual, (bool, np.bool_)), "residual", "True or False", residual)
     ignored = np.zeros_like(fit.gradient) if residual else fit.gradient
     operator = fit.hessian_operator.with_damping(float(damping))
     return Curvature(fit.theta, operator, fit.gradient, fit.names, damping, ignored, objective)

@@ -9,7 +9,8 @@ import numpy as np
 import scipy  # whose `optimize` is imported when first used
 
 from fitonce.core import memory
-from fitonce.core.numerics import generator, in_float64
+from fitonce.core.arguments import generator
+from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import Params
 from fitonce.core.stopwatch import now
 from fitonce.core.threads import blas_threads_for

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from fitonce.core.arguments import shown
 from fitonce.fitting.index_encoding import NotKeptError, decoded_index, encoded_index
 from fitonce.results.packing import pack_array, pack_words, to_array, to_word, to_words
 
@@ -104,7 +105,7 @@ def _to_sparse(parts: Any) -> Any:
 
 def _to_float(text: Any) -> float:
     if text not in ("inf", "-inf", "nan"):
-        raise ValueError(f"expected a number, got {text!r:.40}")
+        raise ValueError(f"expected a number, got {shown(text)}")
     return float(text)
 
 

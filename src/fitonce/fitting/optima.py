@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import require
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import counted
 from fitonce.fitting.descent import Run, descend, ends_in_em, to_optimum
@@ -97,8 +98,12 @@ class Optima:
 
 def check_optima(optima: Any) -> None:
     """Check an `optima=` argument."""
-    if not (is_count(optima) or (is_number(optima) and optima == 0)):
-        raise ValueError(f"optima must be an integer of at least 0, got {optima!r}")
+    require(
+        is_count(optima) or (is_number(optima) and optima == 0),
+        "optima",
+        "an integer of at least 0",
+        optima,
+    )
 
 
 def cheap_gradients(objective: Objective) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from fitonce.core.arguments import require, require_choice, shown
 from fitonce.core.constraints import Simplex, as_tuples
 from fitonce.core.numerics import in_float64, is_count
 from fitonce.core.status import Outcome, Status
@@ -83,7 +84,7 @@ def relabelled(fit: Fit, given: Any) -> Fit:
     count = states_of(fit.model, "relabelling")
     order = np.asarray(given)
     if sorted(order.tolist()) != list(range(count)):
-        raise ValueError(f"order must have each of the {count} states once, got {order.tolist()!r:.80}")
+        raise ValueError(f"order must have each of the {count} states once, got {shown(order.tolist())}")
     axes = state_axes(fit.model, fit.data)
     model, old = _model(fit.model, axes, order), fit.objective
     same = model == fit.model
@@ -195,15 +196,17 @@ def ordered(fit: Fit, by: Any, descending: bool) -> Fit:
     states_of(fit.model, "ordered")
     if not isinstance(by, str):
         if not (isinstance(by, (list, tuple, np.ndarray)) and all(is_count(k, 0) for k in by)):
-            raise ValueError(
-                f"ordered takes the name of a column of states() or a list of states, got {by!r:.60}"
-            )
+            require(False, "by", "the name of a column of states() or a list of states", by)
+        each = list(range(states_of(fit.model, "ordered")))
+        require(sorted(map(int, by)) == each, "by", f"a list of the {len(each)} states, each once", by)
         return relabelled(fit, by)
     table = fit.states()
     names = [str(name) for name in table]
     column = by if by in names else next((name for name in names if name.split("[")[0] == by), None)
     if column is None:
-        raise ValueError(f"states have no '{by}' to order them by; they have {', '.join(names)}")
+        raise ValueError(
+            f"by={shown(by)}: states have no such column to order them by; they have {', '.join(names)}"
+        )
     values = table[column].to_numpy()
     return relabelled(fit, np.argsort(-values if descending else values, kind="stable"))
 
@@ -220,19 +223,26 @@ def align(fit: Fit, other: Fit, *, by: str | None = None) -> Fit:
     """
     from scipy.optimize import linear_sum_assignment  # a slow import, which fits do without
 
-    counts = [states_of(getattr(one, "model", one), "align") for one in (fit, other)]
+    require_fitted("fit", fit)
+    require_fitted("other", other)
+    require_choice("by", by, ("posterior", "parameters"), optional=True)
+    counts = [states_of(one.model, "align") for one in (fit, other)]
     if counts[0] != counts[1]:
         raise ValueError(f"fits must have as many states to be aligned, got {counts[0]} and {counts[1]}")
     mine, theirs = fit.objective.collection.lengths, other.objective.collection.lengths
     alike = np.array_equal(mine, theirs)
-    if by not in (None, "posterior", "parameters"):
-        raise ValueError(f"by must be 'posterior', 'parameters' or None, got {by!r}")
     if by == "posterior" and not alike:
         raise ValueError("by='posterior' needs fits to data of the same lengths; use by='parameters'")
     posterior = alike if by is None else by == "posterior"
 
     cost = -_together(fit, other) if posterior else _apart(fit, other)
     return relabelled(fit, linear_sum_assignment(cost)[1])
+
+
+def require_fitted(name: str, value: Any) -> None:
+    """Raise unless the argument is a fit."""
+    fitted = hasattr(value, "objective") and hasattr(value, "theta")
+    require(fitted, name, "a Fit from fo.fit", value)
 
 
 def _together(fit: Fit, other: Fit) -> np.ndarray:

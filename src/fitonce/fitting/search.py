@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fitonce.core.numerics import is_count, is_number
+from fitonce.core.arguments import (
+    generator,
+    require_count,
+    require_flag,
+    require_number,
+    require_text,
+)
+from fitonce.core.memory import require_fits
 from fitonce.core.parallel import Parallel
 from fitonce.core.parameters import Params
 from fitonce.core.progress import bar, stage
@@ -49,15 +56,15 @@ class How(NamedTuple):
 
     def check(self) -> None:
         """Raise for values that make no sense."""
-        if not (self.restarts is None or is_count(self.restarts)):
-            raise ValueError(f"restarts must be an integer of at least 1, got {self.restarts!r}")
-        if not (is_number(self.tolerance) and self.tolerance > 0):
-            raise ValueError(f"tolerance must be a positive number, got {self.tolerance!r}")
+        require_count("restarts", self.restarts, optional=True)
+        require_number("tolerance", self.tolerance, above=0)
         check_optima(self.optima)
-        if self.max_iterations is not None and not is_count(self.max_iterations):
-            raise ValueError(
-                f"max_iterations must be an integer of at least 1, got {self.max_iterations!r}"
-            )
+        require_count("max_iterations", self.max_iterations, optional=True)
+        generator(self.seed)  # which checks it
+        require_flag("progress", self.progress, optional=True)
+        require_text("kernel", self.kernel, optional=True)
+        if self.restarts is not None:
+            require_fits("restarts", self.restarts, lambda n: 1024 * n, "their starts")
 
 
 class Searched(NamedTuple):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from fitonce.core.arguments import require, require_count
 from fitonce.core.numerics import is_count
 from fitonce.core.parameters import Params
 from fitonce.data.covariates import padded_tables, split_covariates
@@ -86,10 +87,12 @@ class FittedHMM(NamedTuple):
         _require_count("n", n)
         _require_seed(seed)
         data = self.data
-        if not is_count(sequence, -data.n_sequences, data.n_sequences - 1):
-            raise ValueError(
-                f"sequence must be the number of one of {data.n_sequences}, got {sequence!r}"
-            )
+        require(
+            is_count(sequence, -data.n_sequences, data.n_sequences - 1),
+            "sequence",
+            f"the number of one of {data.n_sequences}",
+            sequence,
+        )
         sequence = int(sequence) % data.n_sequences
         end = int(data.lengths[sequence])
         ahead = self._beyond(covariates, steps, end)
@@ -193,10 +196,8 @@ class FittedHMM(NamedTuple):
 
 
 def _require_count(name: str, value: Any) -> None:
-    if not is_count(value):
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    require_count(name, value)
 
 
 def _require_seed(seed: Any) -> None:
-    if not is_count(seed, 0):
-        raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
+    require(is_count(seed, 0), "seed", "a non-negative integer", seed)

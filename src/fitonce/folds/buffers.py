@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from fitonce.core.arguments import refusal, shown
 from fitonce.core.numerics import is_count
 from fitonce.core.wording import counted
 from fitonce.data.geography import Geography
@@ -33,20 +34,20 @@ def with_rim(
             buffer = int(buffer)
     if isinstance(buffer, str):
         if where is None:
-            raise ValueError(f"a buffer of '{buffer}' needs a map with shapes or coordinates; give hops")
+            raise ValueError(
+                f"a buffer (within) of {shown(buffer)} needs a map with shapes or coordinates; give hops"
+            )
         far = where.distance_of(buffer)
         return [_near(region, where, far) for region in regions], f"{far:g} {where.unit}"
     if not is_count(buffer, 0):
-        raise ValueError(
-            f"buffer must be a number of hops, or a distance such as '20 km', got {buffer!r}"
-        )
+        raise refusal("buffer", "a number of hops, or a distance such as '20 km'", buffer)
     return [_around(region, graph, buffer) for region in regions], counted(buffer, "hop")
 
 
 def _around(region: np.ndarray, graph: Graph, hops: int) -> np.ndarray:
     inside = np.zeros(graph.n_sites)
     inside[region] = 1.0
-    for _ in range(hops):
+    for _ in range(min(hops, graph.n_sites)):
         inside = inside + graph.matrix @ inside
         inside = (inside > 0).astype(float)
     return np.flatnonzero(inside)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.core.numerics import generator, is_count
+from fitonce.core.arguments import generator, refusal, require_choice, shown
+from fitonce.core.numerics import is_count
 from fitonce.core.wording import counted
 from fitonce.folds.record import Folds, Kind, Shape, check_k, make_folds, shape_of
 
@@ -34,15 +35,19 @@ def structures(
         lengths: of the sequences, where `data` is one array or table with the rows of all of them.
     """
     shape = shape_of(data, "sequences", lengths)
+    rng = generator(seed)
     count = len(shape.base)
     if sum(option is not None for option in (k, groups, n)) > 1:
         raise ValueError("structures takes one of k, groups and n, got more")
     if count < 2:
-        raise ValueError(f"leaving sequences out needs at least 2 sequences, got {count}")
+        raise ValueError(f"data: leaving sequences out needs at least 2 sequences, got {count}")
     if k is not None:
         return _kfold(k, shape, seed)
     if groups is not None:
-        labels = np.asarray(groups)
+        try:
+            labels = np.asarray(groups)
+        except ValueError:  # ragged
+            labels = np.zeros(())
         if labels.shape != (count,):
             raise ValueError(
                 f"groups must have one label for each of {count} sequences, got shape {labels.shape}"
@@ -58,8 +63,8 @@ def structures(
         label += f" except {count - len(observed)} with nothing to score"
     if n is not None:
         if not is_count(n, 1, len(observed)):
-            raise ValueError(f"n must be an integer between 1 and {len(observed)}, got {n}")
-        chosen = np.sort(generator(seed).choice(observed, n, replace=False))
+            raise refusal("n", f"an integer between 1 and {len(observed)}", n)
+        chosen = np.sort(rng.choice(observed, n, replace=False))
         label = f"{counted(n, 'single sequence')} (seed {seed})"
     return make_folds("sequences", list(chosen[:, None]), shape, label)
 
@@ -78,7 +83,7 @@ def points(data: Any, *, lengths: Any = None) -> Folds:
     shape = shape_of(data, lengths=lengths)
     observed = np.flatnonzero(shape.base)
     if len(observed) < 2:
-        raise ValueError(f"leaving one out needs at least 2 observed sites, got {len(observed)}")
+        raise ValueError(f"data: leaving one out needs at least 2 observed sites, got {len(observed)}")
     single = tuple(observed[:, None])  # valid by construction: not checked one by one
     return Folds("sites", single, single, shape.base, "leave-one-out", shape.made_for)
 
@@ -87,12 +92,18 @@ def sites(index_sets: Iterable[Any], data: Any, *, lengths: Any = None) -> Folds
     """Your own folds: a collection of site indices for each."""
     if not isinstance(index_sets, Iterable):
         raise ValueError(
-            f"sites takes a list of index sets and then the data, got {type(index_sets).__name__} first"
+            "index_sets must be a list of index sets and then the data, got "
+            f"{type(index_sets).__name__} first"
         )
     sets = [sorted(item) if isinstance(item, (set, frozenset)) else item for item in index_sets]
     if sets and all(np.ndim(item) == 0 for item in sets):
-        raise ValueError("sites takes a list of index sets, one per fold, got a single list of indices")
-    return make_folds("sites", sets, shape_of(data, lengths=lengths), "given index sets")
+        raise ValueError(
+            "sites takes a list of index sets, one per fold, got a single list of indices as index_sets"
+        )
+    if not sets:
+        raise ValueError("index_sets: there must be at least one fold, got none")
+    shape = shape_of(data, lengths=lengths)
+    return make_folds("sites", sets, shape, "given index sets", given="index_sets")
 
 
 def from_splitter(
@@ -108,12 +119,18 @@ def from_splitter(
 
     For `TimeSeriesSplit` this leaves out the whole future and scores the next stretch of it.
     """
-    if not hasattr(splitter, "split"):
+    if not hasattr(splitter, "split") or isinstance(splitter, (str, bytes)):
         raise ValueError(f"splitter must have a split method, got {type(splitter).__name__}")
-    if over not in ("sites", "sequences"):
-        raise ValueError(f"over must be 'sites' or 'sequences', got {over!r}")
+    require_choice("over", over, ("sites", "sequences"))
     shape = shape_of(data, over, lengths)
     everything = np.arange(len(shape.base))
-    splits = list(splitter.split(everything, y, groups))
+    try:
+        splits = list(splitter.split(everything, y, groups))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"splitter {shown(splitter)} does not split data of {len(everything)} {over} with this y "
+            f"and groups: {error}"[:400]
+        ) from None
     dropped = [np.setdiff1d(everything, train) for train, _ in splits]
-    return make_folds(over, dropped, shape, f"{splitter}", [test for _, test in splits])
+    scored = [test for _, test in splits]
+    return make_folds(over, dropped, shape, f"{splitter}", scored, given="splitter")

@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fitonce.core.numerics import is_count
+from fitonce.core.arguments import refusal, require, shown
+from fitonce.core.memory import require_fits
+from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import counted, span
 from fitonce.data.graph import Graph
 from fitonce.data.sequences import Collection, sequences, with_lengths
@@ -129,10 +131,11 @@ def shape_of(data: Any, kind: Kind = "sites", lengths: Any = None) -> Shape:
     graph = getattr(data, "graph", data)
     data = graph.n_sites if isinstance(graph, Graph) else data
     if isinstance(data, (bool, np.bool_)) or data is None:
-        raise ValueError(f"folds need the data or its length, got {data!r}")
+        raise ValueError(f"folds need the data or its length, got {shown(data)}")
     if isinstance(data, (int, np.integer)):
         if data < 1:
-            raise ValueError(f"the length of the data must be at least 1, got {data}")
+            raise ValueError(f"the length of the data must be at least 1, got {shown(data)}")
+        require_fits("the length of the data", int(data), lambda n: 24 * n, "weights of the folds")
         return Shape(np.ones(int(data)), np.array([int(data)]), None)
     read = data if isinstance(data, Collection) else sequences(data)
     base = read.sequence_weights if kind == "sequences" else read.weights
@@ -141,31 +144,50 @@ def shape_of(data: Any, kind: Kind = "sites", lengths: Any = None) -> Shape:
 
 def share_of(percent: float, total: int, what: str, instead: str = "") -> int:
     """floor(percent * total / 100), which must be at least 1; `instead` is advice if it is not."""
-    if not isinstance(percent, (int, float, np.number)) or not 0 < percent < 100:
-        raise ValueError(f"percent must be between 0 and 100, exclusive, got {percent!r}")
+    between = is_number(percent) and 0 < percent < 100
+    require(between, "percent", "between 0 and 100, exclusive", percent)
     count = math.floor(Fraction(str(percent)) * int(total) / 100)  # with floats, 0.57 % of 10,000 is 56
     if count < 1:
-        raise ValueError(f"{percent:g} % of {total} {what} is less than one{instead}")
+        share = f"{percent:g} % of {total} {what}"
+        raise ValueError(f"percent must leave something out: {share} is less than one{instead}")
     return count
 
 
-def at_least_one(n: int) -> int:
-    """`n`, a number of folds, checked."""
+def at_least_one(n: int, size: int = 1) -> int:
+    """`n`, a number of folds of this size, checked."""
     if not is_count(n):
-        raise ValueError(f"n, the number of folds, must be an integer of at least 1, got {n}")
+        raise ValueError(f"n, the number of folds, must be an integer of at least 1, got {shown(n)}")
+    require_fits("n, the number of folds,", n, lambda count: count * (112 + 8 * size), "their indices")
     return n
 
 
 def check_k(k: Any, count: int, things: str) -> None:
     """Raise unless `count` things can be split into `k` folds."""
     if not is_count(k, 2, count):
-        raise ValueError(f"k must be an integer between 2 and the number of {things} ({count}), got {k}")
+        wanted = f"an integer between 2 and the number of {things} ({count})"
+        raise refusal("k", wanted, k)
 
 
 def make_folds(
-    kind: Kind, sets: Sequence[Any], shape: Shape, label: str, scored: Sequence[Any] | None = None
+    kind: Kind,
+    sets: Sequence[Any],
+    shape: Shape,
+    label: str,
+    scored: Sequence[Any] | None = None,
+    *,
+    given: str = "data",
 ) -> Folds:
-    """Folds from index sets, checked. Only observed ones of `scored` (None: `sets`) are scored."""
+    """Folds from index sets, checked. Only observed ones of `scored` (None: `sets`) are scored. `given`:
+    the argument that they follow from, which an error names."""
+    try:
+        return _made(kind, sets, shape, label, scored)
+    except ValueError as error:
+        raise ValueError(f"{given}: {error}") from None
+
+
+def _made(
+    kind: Kind, sets: Sequence[Any], shape: Shape, label: str, scored: Sequence[Any] | None
+) -> Folds:
     if len(sets) == 0:
         raise ValueError("there must be at least one fold, got none")
     dropped = [_index_set(item, fold, shape.base, kind) for fold, item in enumerate(sets)]
@@ -187,7 +209,10 @@ def make_folds(
 
 
 def _index_set(item: Any, fold: int, base: np.ndarray, kind: Kind) -> np.ndarray:
-    indices = np.atleast_1d(np.asarray(item))
+    try:
+        indices = np.atleast_1d(np.asarray(item))
+    except ValueError:  # ragged
+        indices = np.zeros((1, 1))
     if indices.dtype == bool:
         if indices.shape != base.shape:
             raise ValueError(f"fold {fold}: a mask must have {len(base)} entries, got {indices.shape}")
@@ -195,12 +220,21 @@ def _index_set(item: Any, fold: int, base: np.ndarray, kind: Kind) -> np.ndarray
     if indices.size == 0:
         raise ValueError(f"fold {fold} leaves out nothing")
     if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
-        raise ValueError(f"fold {fold} must be a list of integer indices, got {item!r:.80}")
+        raise ValueError(f"fold {fold} must be a list of integer indices, got {shown(item)}")
     outside = indices[(indices < 0) | (indices >= len(base))]
     if outside.size:
         raise ValueError(
             f"fold {fold} has index {outside[0]}, outside the {len(base)} {kind} (0 to {len(base) - 1})"
         )
-    chosen = np.zeros(len(base), bool)  # sorts and removes duplicates, 50 times faster than np.unique
+    chosen = np.zeros(len(base), bool)  # sorts 50 times faster than np.unique
     chosen[indices] = True
-    return np.flatnonzero(chosen)
+    found = np.flatnonzero(chosen)
+    if len(found) < len(indices):
+        if len(indices) == len(base) and found[-1] <= 1:
+            raise ValueError(
+                f"fold {fold} is a mask of zeros and ones, which would be read as indices; give bools, "
+                "such as mask == 1"
+            )
+        times = np.bincount(indices)
+        raise ValueError(f"fold {fold} has index {np.argmax(times > 1)} more than once")
+    return found

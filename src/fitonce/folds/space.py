@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.numerics import generator, is_count
+from fitonce.core.arguments import generator, require_count, require_text
 from fitonce.core.wording import counted
 from fitonce.data.graph import Graph, partition
 from fitonce.data.graph import graph as read_graph
@@ -66,14 +66,16 @@ def regions(
     else:
         balls, label = _balls(found, shape, hops, percent, n, seed)
     if isinstance(buffer, (int, np.integer)) and buffer == 0 and not isinstance(buffer, bool):
-        return _on_graph("sites", balls, shape, label)
+        return _on_graph("sites", balls, shape, label, given=given[0])
     wider, rim = with_rim(found, balls, buffer, geography_of(graph, data))
     _require_rest(wider, balls, shape, rim)
     return _on_graph("sites", wider, shape, f"{label}, without the rim of {rim}", balls)
 
 
-def _on_graph(kind: Kind, sets: Any, shape: Shape, label: str, scored: Any = None) -> Folds:
-    return replace(make_folds(kind, sets, shape, label, scored), on_graph=True)
+def _on_graph(
+    kind: Kind, sets: Any, shape: Shape, label: str, scored: Any = None, given: str = "graph"
+) -> Folds:
+    return replace(make_folds(kind, sets, shape, label, scored, given=given), on_graph=True)
 
 
 def _balls(
@@ -82,6 +84,7 @@ def _balls(
     """Balls around sites, and how they are made."""
     if hops is not None:
         _check_hops(hops)
+        hops = min(hops, found.n_sites)
     size = None if percent is None else share_of(percent, found.n_sites, "sites")
     rng = generator(seed)
     rank = rng.permutation(found.n_sites)
@@ -101,8 +104,9 @@ def _balls(
             break
     if len(balls) < (n or 1):
         raise ValueError(
-            f"{counted(n or 1, 'region')} requested, but only {counted(len(balls), 'site')} can be the "
-            "centre of one: in a component of the graph that is large enough, with something observed"
+            f"n: {counted(n or 1, 'region')} requested, but only {counted(len(balls), 'site')} can be "
+            "the centre of one, in a component of the graph that is large enough, with something "
+            "observed"
         )
     what = counted(hops, "hop") if hops is not None else f"{percent:g} % of sites"
     drawn = "" if n is None and size is None else f" (seed {seed})"
@@ -159,6 +163,7 @@ def spatial_kfold(graph: Any, k: int, *, seed: int = 0, data: Any = None) -> Fol
     """
     found, shape = _read(graph, data)
     check_k(k, found.n_sites, "sites")
+    generator(seed)  # which checks it
     label = partition(found, k, seed)
     regions = [np.flatnonzero(label == part) for part in range(k)]
     sets = [region for region in regions if shape.base[region].any()]
@@ -176,19 +181,23 @@ def buffered(graph: Any, *, hops: int = 1, within: str | None = None, data: Any 
     """
     found, shape = _read(graph, data)
     _check_hops(hops)
+    require_text("within", within, optional=True)
+    hops = min(hops, found.n_sites)
     centres = [np.array([centre]) for centre in np.flatnonzero(shape.base)]
     buffer = hops if within is None else within
     dropped, rim = with_rim(found, centres, buffer, geography_of(graph, data))
-    return _on_graph("sites", dropped, shape, f"buffered leave-one-out, {rim}", centres)
+    return _on_graph("sites", dropped, shape, f"buffered leave-one-out, {rim}", centres, given="hops")
 
 
 def _check_hops(hops: Any) -> None:
-    if not is_count(hops, 0):
-        raise ValueError(f"hops must be an integer of at least 0, got {hops!r}")
+    require_count("hops", hops, 0)
 
 
 def _read(graph: Any, data: Any) -> tuple[Graph, Shape]:
-    found = read_graph(graph)
+    try:
+        found = read_graph(graph)
+    except ValueError as error:
+        raise ValueError(f"graph: {error}") from None
     shape = shape_of(found.n_sites if data is None else data)
     if len(shape.base) != found.n_sites:
         raise ValueError(f"data has {len(shape.base):,} sites, the graph has {found.n_sites:,}")

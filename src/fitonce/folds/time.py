@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.numerics import generator, is_count
+from fitonce.core.arguments import generator, require, require_count, require_flag
+from fitonce.core.numerics import as_numbers
 from fitonce.core.wording import counted
 from fitonce.data.graph import Graph
 from fitonce.folds.record import Folds, at_least_one, check_k, make_folds, shape_of, share_of
@@ -21,7 +22,7 @@ def iid(data: Any, percent: float, n: int, seed: int = 0, *, lengths: Any = None
     rng = generator(seed)
     observed = np.flatnonzero(shape.base)
     count = share_of(percent, len(observed), "observed sites")
-    sets = [rng.choice(observed, count, replace=False) for _ in range(at_least_one(n))]
+    sets = [rng.choice(observed, count, replace=False) for _ in range(at_least_one(n, count))]
     return make_folds("sites", sets, shape, f"{percent:g} % of points at random (seed {seed})")
 
 
@@ -42,7 +43,7 @@ def blocks(data: Any, percent: float, n: int, seed: int = 0, *, lengths: Any = N
     ]
     places = np.array([length - width + 1 for length, width in zip(shape.lengths, widths, strict=True)])
     sets = []
-    for fold in range(at_least_one(n)):
+    for fold in range(at_least_one(n, max(widths))):
         for _ in range(_MAX_REDRAWS):
             which = rng.choice(len(places), p=places / places.sum())
             start = shape.offsets[which] + rng.integers(places[which])
@@ -79,19 +80,20 @@ def future(
             "future takes either start or steps, got " + ("neither" if start is None else "both")
         )
     name, given = ("start", start) if start is not None else ("steps", steps)
-    chosen = np.atleast_1d(np.asarray(given))
-    if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer) or (chosen < 0).any():
-        raise ValueError(f"{name} must be a non-negative integer or a list of them, got {given}")
-    if horizon is not None and not is_count(horizon):
-        raise ValueError(f"horizon must be an integer of at least 1, got {horizon}")
+    found: Any = np.zeros(0) if as_numbers(given) is None else given
+    chosen = np.atleast_1d(found)
+    fine = chosen.ndim == 1 and chosen.dtype.kind in "iu" and chosen.size and (chosen >= 0).all()
+    require(fine, name, "a non-negative integer or a list of them", given)
+    longest = int(shape.lengths.max())
+    require_count("horizon", horizon, optional=True)
     time = np.arange(len(shape.base)) - np.repeat(shape.offsets, shape.lengths)
     length = np.repeat(shape.lengths, shape.lengths)
     firsts = [value if start is not None else np.maximum(length - value, 0) for value in chosen]
     dropped = [np.flatnonzero(time >= first) for first in firsts]
-    ahead = np.inf if horizon is None else horizon
+    ahead = longest if horizon is None else min(horizon, longest)
     scored = [np.flatnonzero((time >= first) & (time < first + ahead)) for first in firsts]
     label = "leave-future-out" + (f", scored {counted(horizon, 'step')} ahead" if horizon else "")
-    return make_folds("sites", dropped, shape, label, scored)
+    return make_folds("sites", dropped, shape, label, scored, given=name)
 
 
 def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0, lengths: Any = None) -> Folds:
@@ -102,7 +104,9 @@ def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0, lengths: Any
     shape = shape_of(data, lengths=lengths)
     observed = np.flatnonzero(shape.base)
     check_k(k, len(observed), "sites")
-    order = observed if blocks else generator(seed).permutation(observed)
+    require_flag("blocks", blocks)
+    rng = generator(seed)
+    order = observed if blocks else rng.permutation(observed)
     label = f"{k}-fold over time, " + ("in blocks" if blocks else f"at random (seed {seed})")
     return make_folds("sites", np.array_split(order, k), shape, label)
 
@@ -125,8 +129,8 @@ def followed_by(folds: Folds, data: Any, steps: int, *, lengths: Any = None) -> 
             "neighbours of a region or a site, too: fo.folds.regions(graph, ..., buffer=1), "
             "fo.folds.buffered(graph, hops=1)"
         )
-    if not is_count(steps, 0):
-        raise ValueError(f"steps must be an integer of at least 0, got {steps!r}")
+    require_count("steps", steps, 0)
+    steps = min(int(steps), folds.size)
     shape = shape_of(data, lengths=lengths)
     other = folds.lengths is not None and not np.array_equal(folds.lengths, shape.lengths)
     if len(shape.base) != folds.size or other:
@@ -141,4 +145,4 @@ def followed_by(folds: Folds, data: Any, steps: int, *, lengths: Any = None) -> 
         reach = dropped[:, None] + np.arange(steps + 1)
         sets.append(np.unique(reach[reach < ends[dropped, None]]))
     label = f"{folds.label}, with {counted(steps, 'step')} after each"
-    return make_folds("sites", sets, shape, label, folds.scored)
+    return make_folds("sites", sets, shape, label, folds.scored, given="steps")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from fitonce.core.arguments import read_bools, require, require_choice, require_number, shown
 from fitonce.core.constraints import Constraint, Free, Mask, Scores, Sparse, as_tuples
 from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array, is_number
@@ -53,23 +54,21 @@ class LinearChainCRF:
     min_freq: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.features not in ("linear", "scores"):
-            raise ValueError(f"features must be 'linear' or 'scores', got {self.features!r}")
-        if not (is_number(self.scale) and 1e-6 <= self.scale <= 1e6):
-            raise ValueError(f"scale must be a number between 1e-6 and 1e6, got {self.scale!r}")
+        require_choice("features", self.features, ("linear", "scores"))
+        fine = is_number(self.scale) and 1e-6 <= self.scale <= 1e6
+        require(fine, "scale", "a number between 1e-6 and 1e6", self.scale)
         self._check_choices()
         for name, axes in (("support", 2), ("start_support", 1)):
             value = getattr(self, name)
             if isinstance(value, str):
                 if name != "support" or value != "iob2":
                     kinds = "'iob2', bools or None" if name == "support" else "bools or None"
-                    raise ValueError(f"{name} must be {kinds}, got {value!r}")
+                    raise ValueError(f"{name} must be {kinds}, got {shown(value)}")
             elif value is not None:
-                mask = np.asarray(value)
-                if mask.ndim != axes or not np.isin(mask, (0, 1)).all() or not mask.any():
-                    wanted = f"bools with {counted(axes, 'axis', 'axes')}, some of them true"
-                    raise ValueError(f"{name} must be {wanted}, got {mask.tolist()!r:.60}")
-                object.__setattr__(self, name, as_tuples(mask.astype(bool).tolist()))
+                wanted = f"bools with {counted(axes, 'axis', 'axes')}, some of them true"
+                mask = read_bools(name, value, wanted, axes)
+                require(mask.any(), name, wanted, value)
+                object.__setattr__(self, name, as_tuples(mask.tolist()))
 
     def _check_choices(self) -> None:
         for name, allowed in (
@@ -79,9 +78,8 @@ class LinearChainCRF:
         ):
             value = getattr(self, name)
             if not any(value is each for each in allowed):
-                raise ValueError(f"{name} must be {' or '.join(map(str, allowed))}, got {value!r}")
-        if not (is_number(self.min_freq) and 0 <= self.min_freq < np.inf):
-            raise ValueError(f"min_freq must be a number of at least 0, got {self.min_freq!r}")
+                raise ValueError(f"{name} must be {' or '.join(map(str, allowed))}, got {shown(value)}")
+        require_number("min_freq", self.min_freq, least=0)
         if not self.all_possible_transitions and self.support is not None:
             raise ValueError(
                 "all_possible_transitions=False gives transitions that do not occur the score zero, and "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import refusal, require, require_count, require_function
 from fitonce.core.constraints import (
     Constraint,
     Covariance,
@@ -19,7 +21,7 @@ from fitonce.core.constraints import (
     Simplex,
 )
 from fitonce.core.deferred import jax, jnp
-from fitonce.core.numerics import Array, one_each
+from fitonce.core.numerics import Array, as_numbers, one_each
 from fitonce.core.parameters import Params, leaf_name
 
 LogDensity = Callable[[Params, Any, Array], Array]
@@ -65,15 +67,12 @@ class Custom:
         return f"Custom ({getattr(self.log_density, '__name__', 'own density')})"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "init", arrays_of(self.init))
         for name in ("log_prior", "heldout"):
-            if getattr(self, name) is not None and not callable(getattr(self, name)):
-                raise ValueError(f"{name} must be a function or None, got {getattr(self, name)!r}")
-        if not callable(self.log_density):
-            raise ValueError(
-                "log_density must be a function of params, data and weights, "
-                f"got {type(self.log_density).__name__}"
-            )
+            require_function(name, getattr(self, name), optional=True)
+        require_function("log_density", self.log_density, "params, data and weights")
+        object.__setattr__(self, "init", arrays_of(self.init))
+        require_count("size", self.size, optional=True)
+        require_constraints(self.constraints)
 
     def space(self) -> Any:
         """The pytree of constraints of the parameters."""
@@ -110,8 +109,26 @@ class Custom:
 
 def arrays_of(init: Params) -> Params:
     """`init` with leaves as float arrays; a list of numbers is one array, not a pytree."""
+    wanted = "a pytree of finite numbers, such as a dict of names and arrays"
     numbers = lambda node: isinstance(node, list) and all(np.isscalar(item) for item in node)  # noqa: E731
-    return jax.tree_util.tree_map(lambda leaf: np.asarray(leaf, float), init, is_leaf=numbers)
+
+    def numeric(leaf: Any) -> np.ndarray:
+        found = as_numbers(leaf)
+        if found is None:
+            raise refusal("init", wanted, leaf)
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of JAX, that a generator is no pytree
+        made = jax.tree_util.tree_map(numeric, init, is_leaf=numbers)
+    require(jax.tree_util.tree_leaves(made), "init", wanted, init)
+    return made
+
+
+def require_constraints(given: Any) -> None:
+    """Raise unless it is a dict of names and kinds."""
+    fine = isinstance(given, Mapping) and all(isinstance(kind, str) for kind in given.values())
+    require(fine, "constraints", "a dict of names of parameters and kinds of constraints", given)
 
 
 def constrained(init: Params, kinds: dict[str, str]) -> Any:

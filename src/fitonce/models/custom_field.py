@@ -10,14 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import (
+    refusal,
+    require,
+    require_count,
+    require_function,
+    require_number,
+    shown,
+)
 from fitonce.core.deferred import jax, jnp
-from fitonce.core.numerics import Array, is_number
+from fitonce.core.memory import require_fits
+from fitonce.core.numerics import Array, as_numbers
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted
 from fitonce.data.graph import Graph, of_pairs
 from fitonce.data.sequences import Sequences
 from fitonce.models.base import MEMORY_LIMIT
-from fitonce.models.custom import arrays_of, constrained
+from fitonce.models.custom import arrays_of, constrained, require_constraints
 from fitonce.models.potentials import Field
 
 EmissionFunction = Callable[[Params, Array], Array]
@@ -58,13 +67,11 @@ class CustomField:
     starts_with_em = False
 
     def __post_init__(self) -> None:
-        if not callable(self.emission):
-            raise ValueError(f"emission must be a function of params and x, got {self.emission!r:.80}")
-        if self.log_prior is not None and not callable(self.log_prior):
-            raise ValueError(f"log_prior must be a function or None, got {self.log_prior!r:.80}")
+        require_function("emission", self.emission, "params and x")
+        require_function("log_prior", self.log_prior, optional=True)
+        require_constraints(self.constraints)
         scopes = _read_scopes(self.scopes)
-        if not (is_number(self.memory_limit) and self.memory_limit > 0):
-            raise ValueError(f"memory_limit must be positive, got {self.memory_limit}")
+        require_number("memory_limit", self.memory_limit, above=0)
         object.__setattr__(self, "scopes", scopes)
         object.__setattr__(self, "init", arrays_of(self.init))
         object.__setattr__(self, "n_states", self._read_states())
@@ -72,48 +79,58 @@ class CustomField:
             outside = [site for site in scope if not 0 <= site < len(self.states)]
             if outside:
                 sites = counted(len(self.states), "site")
-                raise ValueError(f"scope {number} has site {outside[0]}, outside the {sites}")
+                raise ValueError(
+                    f"scopes: number {number} has site {outside[0]}, outside the {sites} of n_states"
+                )
         if callable(self.factors):
             return
         object.__setattr__(self, "factors", self._checked(self.factors))
         for number, table in enumerate(self.factors):
-            values = np.asarray(table, float)
-            bad = values[np.isnan(values) | (values == np.inf)]
-            if bad.size:
-                raise ValueError(f"factor {number} must hold numbers or -inf (impossible), got {bad[0]}")
+            values = as_numbers(table, finite=False)
+            bad = None if values is None else values[np.isnan(values) | (values == np.inf)]
+            if bad is None or bad.size:
+                got = shown(table) if bad is None else bad[0]
+                raise ValueError(
+                    f"factors must hold numbers or -inf (impossible), but number {number} has {got}"
+                )
 
     def _read_states(self) -> tuple[int, ...]:
-        given = np.asarray(self.n_states)
-        if given.dtype.kind not in "iu" or given.ndim > 1:
-            raise ValueError(
-                f"n_states must be an integer or one for each site, got {self.n_states!r:.60}"
-            )
+        wanted = "an integer of at least 1 or one for each site"
+        given = np.zeros(0) if as_numbers(self.n_states) is None else np.asarray(self.n_states)
+        fine = given.dtype.kind in "iu" and given.ndim < 2 and given.size and given.min() >= 1
+        require(fine, "n_states", wanted, self.n_states)
+        require_fits("n_states", int(given.max()), lambda n: 8 * n * n, "a table of two sites")
         if given.ndim == 0:
             highest = max((site for scope in self.scopes for site in scope), default=-1)
+            require_count("n_sites", self.n_sites, max(highest + 1, 1), optional=True)
             count = highest + 1 if self.n_sites is None else self.n_sites
-            if not isinstance(count, (int, np.integer)):
-                raise ValueError(f"n_sites must be an integer, got {self.n_sites!r:.40}")
-            states = (int(given),) * count
+            name = "scopes" if self.n_sites is None else "n_sites"
+            require_fits(name, count, lambda n: 64 * n, "their states")
+            states = (int(given),) * int(count)
         else:
-            states = tuple(given.tolist())
+            states = tuple(map(int, given))
             if self.n_sites not in (None, len(states)):
                 entries = counted(len(states), "entry", "entries")
                 raise ValueError(f"n_sites={self.n_sites}, but n_states has {entries}")
         if not states or min(states) < 1:
-            raise ValueError(f"n_states must be positive for one or more sites, got {self.n_states}")
+            raise ValueError("scopes must have one or more sites, got none; or give n_sites=")
         return states
 
     def _checked(self, tables: Sequence[Any]) -> list[Any]:
-        if not hasattr(tables, "__len__"):
-            raise ValueError(f"factors must be a list of tables, got {type(tables).__name__}")
+        listed = hasattr(tables, "__len__") and not isinstance(tables, (str, bytes, dict, set))
+        require(listed, "factors", "a function or a list of tables", tables)
         if len(tables) != len(self.scopes):
             raise ValueError(
                 f"factors must have one table per scope, {len(self.scopes)} in all, got {len(tables)}"
             )
         for number, (scope, table) in enumerate(zip(self.scopes, tables, strict=True)):
             expected = tuple(self.states[site] for site in scope)
-            if np.shape(table) != expected:
-                raise ValueError(f"factor {number} must have shape {expected}, got {np.shape(table)}")
+            try:
+                came = np.shape(table)
+            except ValueError:  # ragged
+                came = ()
+            if came != expected:
+                raise ValueError(f"factors: number {number} must have shape {expected}, got {came}")
         return list(tables)
 
     @property
@@ -176,13 +193,15 @@ def _read_scopes(given: Any) -> tuple[tuple[int, ...], ...]:
     try:
         scopes = tuple(tuple(scope) for scope in given)
     except TypeError:
-        raise ValueError(f"scopes must be a list of sets of sites, got {given!r:.60}") from None
+        raise refusal("scopes", "a list of sets of sites", given) from None
     for number, scope in enumerate(scopes):
         for site in scope:
             if not isinstance(site, (int, np.integer)):
-                raise ValueError(f"scope {number} must hold integers, got {site!r:.40}")
+                raise ValueError(f"scopes must hold integers, but number {number} has {shown(site)}")
     scopes = tuple(tuple(int(site) for site in scope) for scope in scopes)
     for number, scope in enumerate(scopes):
         if not scope or len(set(scope)) < len(scope):
-            raise ValueError(f"scope {number} must name each of its sites once, got {scope}")
+            raise ValueError(
+                f"scopes must name each of their sites once, but number {number} is {shown(scope)}"
+            )
     return scopes

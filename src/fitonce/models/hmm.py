@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
+from fitonce.core.arguments import (
+    read_bools,
+    read_names,
+    refusal,
+    require,
+    require_flag,
+    require_number,
+    shown,
+)
 from fitonce.core.constraints import Constraint
 from fitonce.core.deferred import jax, jnp, pytree
-from fitonce.core.numerics import Array, EitherArray, as_numbers, is_count, is_number
+from fitonce.core.memory import require_fits
+from fitonce.core.numerics import Array, EitherArray, as_numbers, is_count
 from fitonce.core.parameters import Params, freeze
 from fitonce.core.small_factors import without_lapack
 from fitonce.core.wording import counted
@@ -113,8 +122,8 @@ class HMM:
     vanished: Any = ()
 
     def __post_init__(self) -> None:
-        if not is_count(self.n_states):
-            raise ValueError(f"n_states must be a positive integer, got {self.n_states!r}")
+        require(is_count(self.n_states), "n_states", "a positive integer", self.n_states)
+        require_fits("n_states", self.n_states, lambda n: 8 * n * n, "transition probabilities")
         for name, shape in (
             ("initial_concentration", (self.n_states,)),
             ("transition_concentration", (self.n_states, self.n_states)),
@@ -123,38 +132,27 @@ class HMM:
             if value is None or value.shape not in ((), shape) or not (value > 0).all():
                 raise ValueError(
                     f"{name} must be a positive number or a positive array of shape {shape}, "
-                    f"got {getattr(self, name)!r}"
+                    f"got {shown(getattr(self, name))}"
                 )
             object.__setattr__(self, name, freeze_value(value))
         if self.support is not None:
-            support = np.asarray(self.support, bool)
-            if support.shape != (self.n_states, self.n_states) or not support.any(1).all():
-                raise ValueError(
-                    f"support must be {self.n_states} x {self.n_states} with a possible transition in "
-                    f"each row, got {support.tolist()}"
-                )
+            wanted = f"{self.n_states} x {self.n_states} with a possible transition in each row"
+            support = read_bools("support", self.support, wanted, 2)
+            fine = support.shape == (self.n_states, self.n_states) and support.any(1).all()
+            require(fine, "support", wanted, self.support)
             object.__setattr__(self, "support", tuple(map(tuple, support.tolist())))
         if self.initial_support is not None:
-            first = np.asarray(self.initial_support, bool)
-            if first.shape != (self.n_states,) or not first.any():
-                raise ValueError(
-                    f"initial_support must be {self.n_states} bools, one of them true, "
-                    f"got {first.tolist()}"
-                )
+            wanted = f"{self.n_states} bools, one of them true"
+            first = read_bools("initial_support", self.initial_support, wanted, 1)
+            fine = first.shape == (self.n_states,) and first.any()
+            require(fine, "initial_support", wanted, self.initial_support)
             object.__setattr__(self, "initial_support", tuple(first.tolist()))
         object.__setattr__(self, "emission", read_emission(self.emission))
-        if not isinstance(self.frozen, (dict, tuple)):
-            raise ValueError(f"frozen must be a dict of names and values, got {self.frozen!r}")
-        frozen = dict(self.frozen).items()
-        object.__setattr__(self, "frozen", tuple((k, freeze_value(v)) for k, v in frozen))
-        if not (is_number(self.stickiness) and self.stickiness >= 0):
-            raise ValueError(f"stickiness must be a non-negative number, got {self.stickiness!r}")
-        given: Any = self.transition_covariates
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise ValueError(f"transition_covariates must be a list of names, got {given!r}")
-        object.__setattr__(self, "transition_covariates", tuple(given))
-        if not isinstance(self.stationary, bool):
-            raise ValueError(f"stationary must be true or false, got {self.stationary!r}")
+        object.__setattr__(self, "frozen", read_frozen(self.frozen))
+        require_number("stickiness", self.stickiness, least=0)
+        names = read_names("transition_covariates", self.transition_covariates, "names of covariates")
+        object.__setattr__(self, "transition_covariates", names)
+        require_flag("stationary", self.stationary)
         if is_pair(self.end_prior):
             object.__setattr__(self, "end_prior", freeze_value(self.end_prior))
         _ = self.chain  # which checks the others
@@ -336,3 +334,16 @@ class HMM:
         if self.stages_alike > 1:
             emission = jnp.repeat(emission, self.stages_alike, -1)
         return Chain(*self.chain.logs(params, prepared.links), emission)
+
+
+def read_frozen(given: Any) -> tuple[tuple[str, Any], ...]:
+    """A dict of parameter names and the values at which they are fixed, hashable."""
+    wanted = "a dict of names of parameters and values"
+    try:
+        require(isinstance(given, (dict, tuple)), "frozen", wanted, given)
+        made = dict(given)
+    except (TypeError, ValueError):
+        raise refusal("frozen", wanted, given) from None
+    for name, value in made.items():
+        require(isinstance(name, str) and as_numbers(value) is not None, "frozen", wanted, given)
+    return tuple((name, freeze_value(value)) for name, value in made.items())

@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from fitonce.core.numerics import is_count, is_number
+from fitonce.core.arguments import read_names, require, require_count, require_number, require_pair
+from fitonce.core.numerics import is_count
 from fitonce.core.renamed import deprecated
 from fitonce.models.emissions.autoregression import LinearAutoregression, NeuralAutoregression
-from fitonce.models.emissions.base import Emission, is_pair, require_gamma
+from fitonce.models.emissions.base import Emission, require_gamma
 from fitonce.models.emissions.categories import Categorical
 from fitonce.models.emissions.continuous import GaussianRegression
 from fitonce.models.emissions.count_regressions import PoissonRegression
 from fitonce.models.emissions.counts import Binomial, Poisson
 from fitonce.models.emissions.events import EventEmission
-from fitonce.models.emissions.gaussian import CovarianceShape, Gaussian
+from fitonce.models.emissions.gaussian import CovarianceShape, Gaussian, require_variance
 from fitonce.models.emissions.regression import Noise, NoiseModel
-from fitonce.models.hmm import HMM
+from fitonce.models.hmm import HMM, read_frozen
 
 
 def ARHMM(  # noqa: N802 - reads as the model it makes
@@ -107,18 +108,14 @@ def EventCounts(  # noqa: N802 - reads as the model it makes
         stay_quiet_prior, stay_in_event_prior: Beta priors on transition[0,0] and transition[1,1].
         frozen: a dict of parameter names and the values at which they are fixed.
     """
-    if not is_count(steps_per_day):
-        raise ValueError(f"steps_per_day must be an integer of at least 1, got {steps_per_day!r}")
-    if not is_count(first_day, 0, 6):
-        raise ValueError(f"first_day must be an integer from 0 to 6, got {first_day!r}")
+    require_count("steps_per_day", steps_per_day)
+    require(is_count(first_day, 0, 6), "first_day", "an integer from 0 to 6", first_day)
     for name, prior in (("rate_prior", rate_prior), ("a_prior", a_prior), ("b_prior", b_prior)):
         require_gamma(name, prior)
-    if not (is_number(day_concentration) and day_concentration > 0):
-        raise ValueError(f"day_concentration must be a positive number, got {day_concentration!r}")
+    require_number("day_concentration", day_concentration, above=0)
     stays = {"stay_quiet_prior": stay_quiet_prior, "stay_in_event_prior": stay_in_event_prior}
     for name, prior in stays.items():
-        if not (is_pair(prior) and min(prior) > 0):
-            raise ValueError(f"{name} must be two positive numbers, got {prior!r}")
+        require_pair(name, prior)
     priors = (tuple(rate_prior), tuple(a_prior), tuple(b_prior))  # hashable, whatever was given
     stay_quiet, leave_quiet = stay_quiet_prior
     stay_event, leave_event = stay_in_event_prior
@@ -126,7 +123,7 @@ def EventCounts(  # noqa: N802 - reads as the model it makes
         2,
         EventEmission(steps_per_day, first_day, *priors, day_concentration),
         transition_concentration=((stay_quiet, leave_quiet), (leave_event, stay_event)),
-        frozen={"initial": (0.5, 0.5), **dict(frozen)},
+        frozen={"initial": (0.5, 0.5), **dict(read_frozen(frozen))},
     )
 
 
@@ -153,11 +150,12 @@ def GaussianHMM(  # noqa: N802 - reads as the model it makes
             `fo.models.GaussianRegression`.
         **chain: priors, support and frozen parameters, see `HMM`.
     """
-    if len(covariates):
-        _require_names(covariates)
+    covariates = read_names("covariates", covariates)
+    require_variance("variance", variance)
+    if covariates:
         if covariance != "diag" or mean_scale is not None:
             raise ValueError("covariates= needs covariance='diag' and no mean_scale")
-        regression = GaussianRegression(tuple(covariates), strength=strength, scale=scale)
+        regression = GaussianRegression(covariates, strength=strength, scale=scale)
         return _hmm(n_states, regression, chain)
     return _hmm(n_states, Gaussian(covariance, variance, mean_scale, strength, scale), chain)
 
@@ -179,11 +177,10 @@ def PoissonHMM(  # noqa: N802
         covariates, exposure: names of covariates of the data, see `fo.models.PoissonRegression`.
         **chain: priors, support and frozen parameters, see `HMM`.
     """
-    if len(covariates) or exposure is not None:
-        _require_names(covariates)
-        regression = PoissonRegression(
-            tuple(covariates), exposure=exposure, shape=shape, inverse_scale=rate
-        )
+    covariates = read_names("covariates", covariates)
+    require_number("rate", rate, least=0)
+    if covariates or exposure is not None:
+        regression = PoissonRegression(covariates, exposure=exposure, shape=shape, inverse_scale=rate)
         return _hmm(n_states, regression, chain)
     return _hmm(n_states, Poisson(shape, rate), chain)
 
@@ -193,11 +190,6 @@ def CategoricalHMM(  # noqa: N802
 ) -> HMM:
     """An HMM with categories 0 .. n_categories - 1 in each channel; Dirichlet(concentration) prior."""
     return _hmm(n_states, Categorical(n_categories, concentration), chain)
-
-
-def _require_names(covariates: Sequence[str]) -> None:
-    if isinstance(covariates, str):
-        raise ValueError(f"covariates must be a list of names, got '{covariates}'")
 
 
 # What hmmlearn calls arguments that are here under another name, or elsewhere.
@@ -227,6 +219,7 @@ def _hmm(n_states: int, emission: Emission, chain: dict[str, Any]) -> HMM:
 def PoissonSites(shape: float = 1.0, inverse_scale: float = 0.0) -> Poisson:  # noqa: N802
     """Deprecated: use `Poisson(shape, rate)`."""
     deprecated("fo.models.PoissonSites(shape, inverse_scale)", "fo.models.Poisson(shape, rate)")
+    require_number("inverse_scale", inverse_scale, least=0)
     return Poisson(shape, inverse_scale)
 
 

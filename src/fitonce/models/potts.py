@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fitonce.core.arguments import refusal, require, require_number
 from fitonce.core.constraints import Constraint, Free
 from fitonce.core.deferred import jax, jnp
-from fitonce.core.numerics import Array, is_count, is_number
+from fitonce.core.memory import require_fits
+from fitonce.core.numerics import Array, as_numbers, is_count, is_number
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted
 from fitonce.data.graph import Graph
@@ -72,21 +74,17 @@ class PottsMixture:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", read_graph(self.adjacency))
-        if not is_count(self.n_classes):
-            raise ValueError(f"n_classes must be a positive integer, got {self.n_classes!r}")
+        require(is_count(self.n_classes), "n_classes", "a positive integer", self.n_classes)
         object.__setattr__(self, "emission", _read_emission(self.emission))
         learned = isinstance(self.beta, str) and self.beta == LEARNED
-        if not learned and not (is_number(self.beta) and abs(float(self.beta)) <= _STRONGEST):
-            raise ValueError(
-                f"beta must be '{LEARNED}' or a number of absolute value at most {_STRONGEST:g}, "
-                f"got {self.beta!r}"
-            )
+        fine = learned or (is_number(self.beta) and abs(float(self.beta)) <= _STRONGEST)
+        wanted = f"'{LEARNED}' or a number of absolute value at most {_STRONGEST:g}"
+        require(fine, "beta", wanted, self.beta)
+        require_fits("n_classes", self.n_classes, lambda n: 8 * n * n, "a table of two neighbours")
         if learned and self.n_classes == 1:
             raise ValueError("one class has no coupling to learn; give beta a number, or n_classes=2")
-        if self.beta_scale is not None and not (is_number(self.beta_scale) and self.beta_scale > 0):
-            raise ValueError(f"beta_scale must be positive or None, got {self.beta_scale}")
-        if not (is_number(self.memory_limit) and self.memory_limit > 0):
-            raise ValueError(f"memory_limit must be positive, got {self.memory_limit}")
+        require_number("beta_scale", self.beta_scale, above=0, optional=True)
+        require_number("memory_limit", self.memory_limit, above=0)
         if self.exposure is not None:
             object.__setattr__(self, "exposure", self._exposure(self.exposure))
 
@@ -95,10 +93,10 @@ class PottsMixture:
             raise ValueError(
                 f"a {self._emission.name} emission has no exposure, got one of length {np.size(given)}"
             )
-        try:
-            exposure = np.asarray(given, float)
-        except (TypeError, ValueError):
-            raise ValueError(f"exposure must be numeric, got {given!r:.80}") from None
+        found = as_numbers(given, finite=False)
+        if found is None:
+            raise refusal("exposure", "numeric", given)
+        exposure = found
         if exposure.ndim == 0:
             exposure = np.full(self.graph.n_sites, float(exposure))
         if exposure.shape != (self.graph.n_sites,):

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fitonce.core.numerics import Array, in_float64, is_count, is_number
+from fitonce.core.arguments import require_count, require_number
+from fitonce.core.numerics import Array, in_float64
 from fitonce.core.progress import bar
 from fitonce.data.labelled import UNKNOWN, Labelled
 from fitonce.neural.network import PARTS, adam, crf_losses
@@ -67,11 +68,9 @@ def train_crf_layer(
             f"the features must be scores of {len(data.tags)} tags, got {data.features.shape[1]} columns"
         )
     for name, value in (("epochs", epochs), ("batch", batch)):
-        if not is_count(value):
-            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+        require_count(name, value)
     for name, rate in (("learning_rate", learning_rate), ("scale", 1.0 if scale is None else scale)):
-        if not (is_number(rate) and rate > 0):
-            raise ValueError(f"{name} must be a positive number, got {rate!r}")
+        require_number(name, rate, above=0)
     layer = tuple(jax.device_put(value) for value in _checked(start, len(data.tags)))
     optimise = adam(learning_rate)
     optimiser = optimise.init(layer)

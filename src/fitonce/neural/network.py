@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from fitonce.core.arguments import require
 from fitonce.core.numerics import Array, is_count, is_number
 from fitonce.engines import chain
 
@@ -41,12 +42,19 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("hidden", "layers", "char_width", "char_filters", "word_width", "batch"):
-            if not is_count(value := getattr(self, name)):
-                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-        if not (is_number(self.dropout) and 0 <= self.dropout < 1):
-            raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout!r}")
-        if not (is_number(self.learning_rate) and self.learning_rate > 0):
-            raise ValueError(f"learning_rate must be positive, got {self.learning_rate!r}")
+            require(is_count(value := getattr(self, name)), name, "an integer of at least 1", value)
+        require(
+            is_number(self.dropout) and 0 <= self.dropout < 1,
+            "dropout",
+            "at least 0 and less than 1",
+            self.dropout,
+        )
+        require(
+            is_number(self.learning_rate) and self.learning_rate > 0,
+            "learning_rate",
+            "positive",
+            self.learning_rate,
+        )
 
 
 @lru_cache

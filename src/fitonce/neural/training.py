@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.core.numerics import Array, is_count
+from fitonce.core.arguments import require_count
+from fitonce.core.numerics import Array
 from fitonce.core.progress import bar
 from fitonce.data.tagged import Tagged
 from fitonce.data.word_features import WordVectors
@@ -63,8 +64,7 @@ def train(
         if not isinstance(data, Tagged) or len(data) == 0:
             raise ValueError(f"{name} must be tagged sentences from fo.read_conll, and not empty")
     for name, value in (("epochs", epochs), ("patience", patience)):
-        if not is_count(value):
-            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+        require_count(name, value)
     if resume and checkpoint is None:
         raise ValueError("resume=True needs checkpoint=, the file to continue from")
     if checkpoint is not None:

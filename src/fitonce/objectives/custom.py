@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import shown
 from fitonce.core.deferred import jax, jit
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, everywhere, placed
@@ -53,7 +54,7 @@ def _losses(program: Program, thetas: Array, weights: Array, scored: Array, data
 def custom_objective(model: Custom, data: Any, kernel: None = None) -> CustomObjective:
     """F of a custom density on a pytree of arrays."""
     if kernel is not None:
-        raise ValueError(f"a Custom model has one kernel: kernel must be None, got {kernel!r}")
+        raise ValueError(f"a Custom model has one kernel: kernel must be None, got {shown(kernel)}")
     if isinstance(data, Sequences):
         raise ValueError(
             "Custom takes plain arrays, got Sequences; pass data.values[0] and handle missing values"

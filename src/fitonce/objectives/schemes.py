@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from fitonce.core.arguments import shown
 from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array, scale_log
 from fitonce.models.potentials import Chain, Field, Term
@@ -234,7 +235,7 @@ def resolve_scheme(scheme: str | Scheme | None, kind: str | None, usual: Scheme)
         scheme = named_scheme(scheme)
     if isinstance(scheme, type) or not isinstance(scheme, Scheme):
         raise ValueError(
-            f"scheme must be one of {sorted(_NAMED)} or a scheme such as B(), got {scheme!r}"
+            f"scheme must be one of {sorted(_NAMED)} or a scheme such as B(), got {shown(scheme)}"
         )
     if kind is not None and scheme.kind != kind:
         raise ValueError(

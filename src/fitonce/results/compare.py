@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtr
 
+from fitonce.core.arguments import shown
 from fitonce.core.status import Outcome
 from fitonce.core.writing import check_free, write_text
 from fitonce.results.cautions import EXPLAINED, MANY, Lead, lead_by_chance, notes
@@ -70,7 +71,7 @@ class Comparison:
         """Loss of `a` minus loss of `b` by row: `fold`, `sequence`, `time`, `site`, `difference`."""
         for name in (a, b):
             if name not in self.results:
-                raise ValueError(f"expected one of {list(self.results)}, got {name!r}")
+                raise ValueError(f"expected one of {list(self.results)}, got {shown(name)}")
         left, right = self.results[a].pointwise, self.results[b].pointwise
         places = left[["fold", "sequence", "time", "site"]]
         return places.assign(difference=left["loss"] - right["loss"])
@@ -183,7 +184,7 @@ def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "
     """
     named = _named(results)
     if by not in _LEVELS:
-        raise ValueError(f"by must be one of {list(_LEVELS)}, got {by!r}")
+        raise ValueError(f"by must be one of {list(_LEVELS)}, got {shown(by)}")
     first_name, first = next(iter(named.items()))
     for name, other in named.items():
         both = f"'{first_name}' and '{name}' cannot be compared"

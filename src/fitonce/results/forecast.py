@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import require, shown
 from fitonce.core.numerics import is_number
 from fitonce.core.wording import counted
 from fitonce.results.plots import new_axes
@@ -50,7 +51,7 @@ class Forecast:
     def quantile(self, probability: float) -> np.ndarray:
         """(h, C)."""
         if not (is_number(probability) and 0 < probability < 1):
-            raise ValueError(f"a quantile needs a probability between 0 and 1, got {probability!r}")
+            raise ValueError(f"a quantile needs a probability between 0 and 1, got {shown(probability)}")
         middle = self._directions
         around = middle + np.angle(np.exp(1j * (self.samples - middle)))
         turned = np.where(self.circular, around, self.samples)
@@ -58,8 +59,7 @@ class Forecast:
 
     def interval(self, level: float = 90) -> tuple[np.ndarray, np.ndarray]:
         """(h, C) lower and upper ends of the central interval of `level` percent."""
-        if not (is_number(level) and 0 < level < 100):
-            raise ValueError(f"level must be a percentage between 0 and 100, got {level!r}")
+        require(is_number(level) and 0 < level < 100, "level", "a percentage between 0 and 100", level)
         tail = 0.5 * (1.0 - level / 100.0)
         return self.quantile(tail), self.quantile(1.0 - tail)
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import shown
+
 _MOST_BYTES = 2**31  # of one array; a header that claims more is rejected
 
 
@@ -25,14 +27,14 @@ def to_number(value: Any) -> float:
     if value is None:
         return float("nan")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"expected a number, got {value!r}"[:80])
+        raise ValueError(f"expected a number, got {shown(value)}"[:80])
     return float(value)
 
 
 def to_word(value: Any) -> str:
     """The value if it is a string."""
     if not isinstance(value, str):
-        raise ValueError(f"expected a string, got {value!r}"[:80])
+        raise ValueError(f"expected a string, got {shown(value)}"[:80])
     return value
 
 

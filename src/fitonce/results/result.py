@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import require
 from fitonce.core.numerics import is_number
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted
@@ -156,8 +157,7 @@ class CVResult:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """In which the expected loss lies with this probability, by Student's t with `dof` degrees of
         freedom; nan where there is no standard error, or no degree of freedom."""
-        if not (is_number(level) and 0 < level < 1):
-            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        require(is_number(level) and 0 < level < 1, "level", "between 0 and 1", level)
         half = Spread(self.se, self.dof).half_width(level)
         return self.estimate - half, self.estimate + half
 
@@ -215,8 +215,7 @@ class CVResult:
         """A copy of `folds` or `pointwise`, the latter with a column `place` where the data have names,
         such as dates or groups."""
         tables = {"folds": self.folds, "pointwise": self.pointwise}
-        if level not in tables:
-            raise ValueError(f"level must be 'folds' or 'pointwise', got {level!r}")
+        require(level in tables, "level", "'folds' or 'pointwise'", level)
         table, names = tables[level].copy(), self.fit.places
         if level == "pointwise" and names is not None:
             table["place"] = names.places(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import require, shown
 from fitonce.core.constraints import Constraint
 from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
@@ -57,11 +58,12 @@ def as_emission(given: Any) -> Emission:
         return given
     if isinstance(given, type):
         raise ValueError(f"emission must be an instance, such as {given.__name__}(), got the class")
-    if not all(hasattr(given, name) for name in (*_METHODS, "deduplicate")):
-        raise ValueError(
-            "emission must be an fo.models.Emission such as fo.models.Poisson(), or derive from it, "
-            f"got {given!r:.80}"
-        )
+    require(
+        all(hasattr(given, name) for name in (*_METHODS, "deduplicate")),
+        "emission",
+        "an fo.models.Emission such as fo.models.Poisson(), or derive from it",
+        given,
+    )
     warnings.warn(
         f"an emission should derive from fo.models.Emission; {type(given).__name__} does not, which the "
         "next version will refuse",
@@ -75,7 +77,7 @@ def _require_declared(given: Emission) -> None:
     """Raise unless the emission has what its traits declare."""
     if not isinstance(given.traits, EmissionTraits):
         raise ValueError(
-            f"traits of an emission must be fo.models.EmissionTraits, got {given.traits!r:.80}"
+            f"traits of an emission must be fo.models.EmissionTraits, got {shown(given.traits)}"
         )
     for trait, method in (("m_step", "maximise"), ("information", "information"), ("metric", "metric")):
         if getattr(given.traits, trait) and getattr(type(given), method) is getattr(Emission, method):

@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import require_count, require_number
 from fitonce.core.constraints import Constraint, Free
 from fitonce.core.deferred import jnp
-from fitonce.core.numerics import Array, is_count, is_number
+from fitonce.core.memory import require_fits
+from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
 from fitonce.core.units import in_units
 from fitonce.core.wording import counted
@@ -146,8 +148,7 @@ class LinearAutoregression(Autoregression):
         check_order(self.order)
         for name in ("weight_scale", "bias_scale"):
             value = getattr(self, name)
-            if value is not None and not (is_number(value) and value > 0):
-                raise ValueError(f"{name} must be a positive number or None, got {value!r}")
+            require_number(name, value, above=0, optional=True)
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         channels = rows.x.shape[1]
@@ -222,10 +223,11 @@ class NeuralAutoregression(Autoregression):
 
     def __post_init__(self) -> None:
         check_order(self.order, 1)
-        if not is_count(self.hidden):
-            raise ValueError(f"hidden must be an integer of at least 1, got {self.hidden!r}")
-        if not (is_number(self.weight_scale) and self.weight_scale > 0):
-            raise ValueError(f"weight_scale must be a positive number, got {self.weight_scale!r}")
+        require_count("hidden", self.hidden)
+        require_fits("hidden", self.hidden, lambda n: 24 * n, "the weights of one state")
+        both, what = int(self.hidden), "the weights of one state"
+        require_fits("order", self.order, lambda n: 8 * n * both, what)
+        require_number("weight_scale", self.weight_scale, above=0)
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         channels, hidden, unit = rows.x.shape[1], self.hidden, unit_of(rows)
@@ -303,5 +305,5 @@ class NeuralAutoregression(Autoregression):
 
 def check_order(order: Any, least: int = 0) -> None:
     """Raise unless it is an integer of at least `least`."""
-    if not is_count(order, least):
-        raise ValueError(f"order must be an integer of at least {least}, got {order!r}")
+    require_count("order", order, least)
+    require_fits("order", order, lambda n: 8 * n, "the weights of one state and channel")

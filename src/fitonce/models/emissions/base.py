@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import require
 from fitonce.core.constraints import Constraint
 from fitonce.core.deferred import jax, jnp, pytree
 from fitonce.core.numerics import Array, EitherArray, is_number, safe_log
@@ -266,8 +267,12 @@ def gamma_log_prior(value: Array, shape: float, rate: float) -> Array:
 
 def require_gamma(what: str, prior: Any) -> None:
     """Raise unless `prior` is a positive shape and a non-negative rate."""
-    if not (is_pair(prior) and prior[0] > 0 and prior[1] >= 0):
-        raise ValueError(f"{what} must be a positive shape and a non-negative rate, got {prior!r}")
+    require(
+        is_pair(prior) and prior[0] > 0 and prior[1] >= 0,
+        what,
+        "a positive shape and a non-negative rate",
+        prior,
+    )
 
 
 def is_pair(value: Any) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from fitonce.core.arguments import shown
 from fitonce.models.emissions.adapted import as_emission
 from fitonce.models.emissions.base import Emission
 from fitonce.models.emissions.categories import Multinomial
@@ -39,6 +40,6 @@ def read_emission(given: Any, more: dict[str, Callable[[], Emission]] | None = N
     known = EMISSIONS | (more or {})
     if given not in known:
         raise ValueError(
-            f"emission must be one of {', '.join(known)}, or an fo.models.Emission, got '{given}'"
+            f"emission must be one of {', '.join(known)}, or an fo.models.Emission, got {shown(given)}"
         )
     return known[given]()

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import require_count
 from fitonce.core.constraints import Constraint, Free, Simplex
 from fitonce.core.deferred import jax, jnp
-from fitonce.core.numerics import Array, is_count
+from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
 from fitonce.core.units import Units, in_units
 from fitonce.data.sequences import Sequences
@@ -62,8 +63,7 @@ class CategoricalRegression(Emission):
     traits = EmissionTraits()
 
     def __post_init__(self) -> None:
-        if not is_count(self.n_categories, 2):
-            raise ValueError(f"n_categories must be an integer of at least 2, got {self.n_categories!r}")
+        require_count("n_categories", self.n_categories, 2)
         object.__setattr__(self, "regressors", read_regressors(self.regressors))
         checked = read_concentration(self.concentration, self.n_categories)
         object.__setattr__(self, "concentration", checked)

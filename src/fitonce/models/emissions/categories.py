@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from fitonce.core.arguments import read_bools, require, require_count, shown
 from fitonce.core.constraints import Constraint, Simplex, as_tuples
 from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array, as_numbers, is_count, safe_log
@@ -39,19 +40,16 @@ def read_concentration(given: Any, categories: int | None) -> Any:
     shapes = ((),) if categories is None else ((), (categories,))
     if value is None or value.shape not in shapes or not (value > 0).all():
         each = "" if categories is None else f" or {categories} of them"
-        raise ValueError(f"concentration must be a positive number{each}, got {given!r}")
+        raise ValueError(f"concentration must be a positive number{each}, got {shown(given)}")
     return freeze_value(value)
 
 
 def _read_support(given: Any) -> Any:
     if given is None:
         return None
-    support = np.asarray(given)
-    if support.dtype != bool or support.ndim not in (2, 3) or not support.any(-1).all():
-        raise ValueError(
-            "support must be bools with a row for each state and a possible category in each row, got "
-            f"{given!r:.80}"
-        )
+    wanted = "bools with a row for each state and a possible category in each row"
+    support = read_bools("support", given, wanted, 2, 3)
+    require(support.size and support.any(-1).all(), "support", wanted, given)
     return None if support.all() else as_tuples(support.tolist())
 
 
@@ -149,8 +147,7 @@ class Categorical(_Categories):
     support: Any = None
 
     def __post_init__(self) -> None:
-        if not is_count(self.n_categories, 2):
-            raise ValueError(f"n_categories must be an integer of at least 2, got {self.n_categories!r}")
+        require_count("n_categories", self.n_categories, 2)
         checked = read_concentration(self.concentration, self.n_categories)
         object.__setattr__(self, "concentration", checked)
         object.__setattr__(self, "support", _read_support(self.support))
@@ -216,13 +213,13 @@ class Multinomial(_Categories):
     support: Any = None
 
     def __post_init__(self) -> None:
-        if not (self.n_categories is None or is_count(self.n_categories, 2)):
-            raise ValueError(f"n_categories must be an integer of at least 2, got {self.n_categories!r}")
-        if not (self.trials is None or isinstance(self.trials, str) or is_count(self.trials)):
-            raise ValueError(
-                "trials must be an integer of at least 1, the name of a covariate or None, got "
-                f"{self.trials!r}"
-            )
+        require_count("n_categories", self.n_categories, 2, optional=True)
+        require(
+            self.trials is None or isinstance(self.trials, str) or is_count(self.trials),
+            "trials",
+            "an integer of at least 1, the name of a covariate or None",
+            self.trials,
+        )
         given = as_numbers(self.concentration)
         categories = self.n_categories or (len(given) if given is not None and given.ndim else None)
         checked = read_concentration(self.concentration, categories)

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fitonce.core.arguments import read_names, require_flag, require_number
 from fitonce.core.constraints import Constraint, Free
 from fitonce.core.deferred import jnp
-from fitonce.core.numerics import Array, is_number
+from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
 from fitonce.core.units import Units, in_units
 from fitonce.data.sequences import Sequences
@@ -47,17 +48,12 @@ def in_every_state(value: Any, n_states: int, rows: Rows) -> np.ndarray:
 
 def read_regressors(given: Any) -> tuple[str, ...]:
     """Names of covariates, checked."""
-    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
-        raise ValueError(f"regressors must be a list of names of covariates, got {given!r}")
-    if len(set(given)) < len(given):
-        raise ValueError(f"regressors must differ, got {list(given)}")
-    return tuple(given)
+    return read_names("regressors", given, "names of covariates")
 
 
 def require_coefficient_scale(scale: Any) -> None:
     """Raise unless it is a positive number or None."""
-    if scale is not None and not (is_number(scale) and scale > 0):
-        raise ValueError(f"coefficient_scale must be a positive number or None, got {scale!r}")
+    require_number("coefficient_scale", scale, above=0, optional=True)
 
 
 def require_varying(data: Sequences, names: tuple[str, ...]) -> None:
@@ -94,6 +90,7 @@ class Channelwise(Emission):
     def __post_init__(self) -> None:
         object.__setattr__(self, "regressors", read_regressors(self.regressors))
         require_coefficient_scale(self.coefficient_scale)
+        require_flag("standardise", self.standardise)
 
     @property
     def traits(self) -> EmissionTraits:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fitonce.core.numerics import is_number
+from fitonce.core.arguments import require_number
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions import densities
 from fitonce.models.emissions.base import Rows, channel_moments, require_gamma, spread_levels
@@ -19,12 +19,10 @@ from fitonce.models.emissions.gaussian import kmeans_centres
 _MEAN = Coordinate("mean", "positive")
 
 
-def _require_spread(strength: Any, scale: Any) -> None:
+def _require_spread(strength: Any, scale: Any, name: str = "scale") -> None:
     """Of a prior of variances, see `Gaussian`."""
-    if not (is_number(strength) and strength >= 0):
-        raise ValueError(f"strength must be a non-negative number, got {strength!r}")
-    if scale is not None and not (is_number(scale) and scale > 0):
-        raise ValueError(f"scale must be a positive number or None, got {scale!r}")
+    require_number("strength", strength, least=0)
+    require_number(name, scale, above=0, optional=True)
 
 
 def _square(scale: float | None, x: Any, weights: Any) -> Any:
@@ -87,7 +85,7 @@ class StudentT(Channelwise):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_spread(self.strength, self.spread)
+        _require_spread(self.strength, self.spread, "spread")
         require_gamma("df_prior", self.df_prior)
 
     def check_to_fit(self, data: Sequences) -> None:

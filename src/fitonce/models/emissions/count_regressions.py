@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, gammaln
 
+from fitonce.core.arguments import require, require_number, require_text
 from fitonce.core.numerics import is_number
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions import densities
@@ -35,6 +36,10 @@ class _Counts(Channelwise):
     """
 
     exposure: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_text("exposure", self.exposure, optional=True)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -114,8 +119,12 @@ class ZeroInflatedPoisson(_Counts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (is_pair(self.zeros_prior) and min(self.zeros_prior) > 0):
-            raise ValueError(f"zeros_prior must be two positive numbers, got {self.zeros_prior!r}")
+        require(
+            is_pair(self.zeros_prior) and min(self.zeros_prior) > 0,
+            "zeros_prior",
+            "two positive numbers",
+            self.zeros_prior,
+        )
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return GammaPrior(), BetaPrior(*self.zeros_prior)
@@ -140,7 +149,8 @@ class PoissonRegression(_Counts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_gamma("the Poisson prior", (self.shape, self.inverse_scale))
+        require_number("shape", self.shape, above=0)
+        require_number("inverse_scale", self.inverse_scale, least=0)
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return (GammaPrior(self.shape, self.inverse_scale),)
@@ -167,14 +177,15 @@ class BinomialRegression(Channelwise):
     def __post_init__(self) -> None:
         super().__post_init__()
         trials: Any = self.trials
-        if not isinstance(trials, str) and not (
-            is_number(trials) and trials >= 1 and trials == int(trials)
-        ):
-            raise ValueError(
-                f"trials must be an integer of at least 1 or the name of a covariate, got {trials!r}"
-            )
-        if not (is_pair(self.rate_prior) and min(self.rate_prior) > 0):
-            raise ValueError(f"rate_prior must be two positive numbers, got {self.rate_prior!r}")
+        whole = is_number(trials) and trials >= 1 and trials == int(trials)
+        named = isinstance(trials, str)
+        require(whole or named, "trials", "an integer of at least 1 or the name of a covariate", trials)
+        require(
+            is_pair(self.rate_prior) and min(self.rate_prior) > 0,
+            "rate_prior",
+            "two positive numbers",
+            self.rate_prior,
+        )
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from fitonce.core.arguments import require, require_number
 from fitonce.core.constraints import Constraint, Positive, Proportion
 from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array, is_number
@@ -19,9 +20,7 @@ from fitonce.models.emissions.base import (
     EmissionTraits,
     Rows,
     gamma_log_prior,
-    is_pair,
     require_counts_of,
-    require_gamma,
     spread_levels,
     sum_channels,
     upright,
@@ -55,7 +54,8 @@ class Poisson(Emission):
     traits = EmissionTraits(exposure=True, m_step=True)
 
     def __post_init__(self) -> None:
-        require_gamma("the Poisson prior", (self.shape, self.rate))
+        require_number("shape", self.shape, above=0)
+        require_number("rate", self.rate, least=0)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         require_counts_of(data, "a Poisson emission")
@@ -106,12 +106,11 @@ class Binomial(Emission):
     traits = EmissionTraits(exposure=True, m_step=True)
 
     def __post_init__(self) -> None:
-        prior = (self.a, self.b)
-        if not (is_pair(prior) and min(prior) > 0):
-            raise ValueError(f"the binomial prior must be two positive numbers, got {prior}")
+        require_number("a", self.a, above=0)
+        require_number("b", self.b, above=0)
         trials: Any = self.trials
-        if trials is not None and not (is_number(trials) and trials >= 1 and trials == int(trials)):
-            raise ValueError(f"trials must be an integer of at least 1 or None, got {trials!r}")
+        whole = trials is None or (is_number(trials) and trials >= 1 and trials == int(trials))
+        require(whole, "trials", "an integer of at least 1 or None", trials)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         require_counts_of(data, "a binomial emission")

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fitonce.core.arguments import require, require_choice, require_number
 from fitonce.core.constraints import Constraint, Covariance, Free, Positive
 from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array, as_numbers, is_number
@@ -71,36 +72,35 @@ class Gaussian(Emission):
     variance_rate: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.covariance not in SHAPES:
-            raise ValueError(f"covariance must be one of {SHAPES}, got '{self.covariance}'")
-        variance = as_numbers(self.fixed_variance)
-        if variance is None or not (variance > 0).all():
-            raise ValueError(f"the fixed variance must be positive, got {self.fixed_variance!r}")
-        if not (is_number(self.strength) and (self.strength >= 0 or self.squares is not None)):
-            raise ValueError(f"strength must be a non-negative number, got {self.strength!r}")
+        require_choice("covariance", self.covariance, SHAPES)
+        require_variance("fixed_variance", self.fixed_variance)
+        require(
+            is_number(self.strength) and (self.strength >= 0 or self.squares is not None),
+            "strength",
+            "a non-negative number",
+            self.strength,
+        )
         for name in ("mean_weight", "variance_rate"):
             value = getattr(self, name)
-            if not (is_number(value) and value >= 0):
-                raise ValueError(f"{name} must be a non-negative number, got {value!r}")
+            require_number(name, value, least=0)
         if self.variance_rate and self.covariance not in ("spherical", "diag"):
             raise ValueError(
                 f"variance_rate is for spherical and diag variances, got covariance='{self.covariance}'"
             )
-        if as_numbers(self.mean_centre) is None:
-            raise ValueError(
-                f"mean_centre must be a number or one per channel, got {self.mean_centre!r}"
-            )
+        require(
+            as_numbers(self.mean_centre) is not None,
+            "mean_centre",
+            "a number or one per channel",
+            self.mean_centre,
+        )
         object.__setattr__(self, "mean_centre", freeze_value(self.mean_centre))
         for name in ("mean_scale", "scale"):
             value = getattr(self, name)
-            if value is not None and not (is_number(value) and value > 0):
-                raise ValueError(f"{name} must be a positive number or None, got {value!r}")
+            require_number(name, value, above=0, optional=True)
         object.__setattr__(self, "fixed_variance", freeze_value(self.fixed_variance))
         if self.squares is not None:
-            if as_numbers(self.squares) is None or self.scale is not None:
-                raise ValueError(
-                    f"squares must be numbers, given without a scale, got {self.squares!r:.60}"
-                )
+            fine = as_numbers(self.squares) is not None and self.scale is None
+            require(fine, "squares", "numbers, given without a scale", self.squares)
             object.__setattr__(self, "squares", freeze_value(self.squares))
 
     @property
@@ -279,6 +279,22 @@ class Gaussian(Emission):
         if self.covariance == "spherical":
             squares, mass, rate = (p.reshape(len(p), -1).sum(1) for p in (squares, mass, rate))
         return {"mean": mean, "variance": best_variance(squares, mass, rate)}
+
+
+def read_gaussian(name: str, given: Any) -> Gaussian:
+    """The emission itself, or that with a covariance of this shape."""
+    if isinstance(given, str) and given in SHAPES:
+        return Gaussian(given)  # type: ignore[arg-type]
+    wanted = f"an fo.models.Gaussian or a covariance, one of {SHAPES}"
+    require(isinstance(given, Gaussian), name, wanted, given)
+    return given
+
+
+def require_variance(name: str, value: Any) -> None:
+    """Raise unless it is a positive number, or several."""
+    variance = as_numbers(value)
+    fine = variance is not None and variance.size and (variance > 0).all()
+    require(fine, name, "a positive number or one per channel", value)
 
 
 def _half_squares(residual: Array, covariance: Array) -> Array:

@@ -27,7 +27,7 @@ from fitonce.models.emissions.channelwise import (
 )
 from fitonce.models.emissions.closed_channels import COEFFICIENTS, CentredPrior
 from fitonce.models.emissions.densities import jax_maths
-from fitonce.models.emissions.gaussian import Gaussian
+from fitonce.models.emissions.gaussian import read_gaussian
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,7 @@ class LinearRegression(Emission):
         object.__setattr__(self, "regressors", read_regressors(self.regressors))
         require_coefficient_scale(self.coefficient_scale)
         given: Any = self.noise
-        made = Gaussian(given) if isinstance(given, str) else given  # type: ignore[arg-type]
-        if not isinstance(made, Gaussian):
-            raise ValueError(f"noise must be an fo.models.Gaussian or a covariance, got {made!r}")
-        object.__setattr__(self, "noise", made)
+        object.__setattr__(self, "noise", read_gaussian("noise", given))
 
     @property
     def name(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import require
 from fitonce.core.constraints import Constraint, Simplex
 from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array, as_numbers, in_float64, is_count, safe_log
@@ -21,7 +22,7 @@ from fitonce.models.emissions.base import (
 )
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values
 from fitonce.models.emissions.closed_mixture import WEIGHT, ClosedMixture
-from fitonce.models.emissions.gaussian import Gaussian, kmeans_centres
+from fitonce.models.emissions.gaussian import Gaussian, kmeans_centres, read_gaussian
 from fitonce.models.emissions.gaussian_steps import best_full
 
 
@@ -42,20 +43,14 @@ class GaussianMixture(Emission):
     concentration: Any = 1.1
 
     def __post_init__(self) -> None:
-        if not is_count(self.n_components):
-            raise ValueError(f"n_components must be a positive integer, got {self.n_components!r}")
+        require(is_count(self.n_components), "n_components", "a positive integer", self.n_components)
         given: Any = self.component
-        made = Gaussian(given) if isinstance(given, str) else given  # type: ignore[arg-type]
-        if not isinstance(made, Gaussian):
-            raise ValueError(f"component must be an fo.models.Gaussian or a covariance, got {made!r}")
-        object.__setattr__(self, "component", made)
+        object.__setattr__(self, "component", read_gaussian("component", given))
         prior = as_numbers(self.concentration)
         last = None if prior is None else prior.shape[-1:]
-        if prior is None or last not in ((), (self.n_components,)) or not (prior > 0).all():
-            raise ValueError(
-                "concentration must be a positive number or one for each component, got "
-                f"{self.concentration!r}"
-            )
+        fine = prior is not None and last in ((), (self.n_components,)) and (prior > 0).all()
+        wanted = "a positive number or one for each component"
+        require(fine, "concentration", wanted, self.concentration)
         object.__setattr__(self, "concentration", freeze_value(prior))
 
     @property

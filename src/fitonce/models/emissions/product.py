@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fitonce.core.arguments import require
 from fitonce.core.constraints import Constraint
 from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array
@@ -73,10 +74,12 @@ class Product(Emission):
     def __post_init__(self) -> None:
         if isinstance(self.parts, tuple):  # made already
             return
-        if not (isinstance(self.parts, Mapping) and self.parts):
-            raise ValueError(
-                f"parts must be a dict of names of channels and emissions, got {self.parts!r:.60}"
-            )
+        require(
+            isinstance(self.parts, Mapping) and self.parts,
+            "parts",
+            "a dict of names of channels and emissions",
+            self.parts,
+        )
         made = []
         for channels, emission in self.parts.items():
             names = (channels,) if isinstance(channels, str) else tuple(channels)

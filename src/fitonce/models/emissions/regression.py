@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fitonce.core.arguments import require_choice, require_number
 from fitonce.core.constraints import Constraint, Positive
 from fitonce.core.deferred import jnp
-from fitonce.core.numerics import Array, is_number
+from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
 from fitonce.core.units import Units, in_units
 from fitonce.models.emissions.base import Blocks, Rows, best_kmeans, channel_moments
@@ -38,14 +39,10 @@ class NoiseModel:
     scale: float | None
 
     def __post_init__(self) -> None:
-        if self.kind not in NOISES:
-            raise ValueError(f"noise must be one of {NOISES}, got {self.kind!r}")
-        if not (is_number(self.variance) and self.variance > 0):
-            raise ValueError(f"variance must be a positive number, got {self.variance!r}")
-        if not (is_number(self.strength) and self.strength >= 0):
-            raise ValueError(f"strength must be a non-negative number, got {self.strength!r}")
-        if self.scale is not None and not (is_number(self.scale) and self.scale > 0):
-            raise ValueError(f"scale must be a positive number or None, got {self.scale!r}")
+        require_choice("noise", self.kind, NOISES)
+        require_number("variance", self.variance, above=0)
+        require_number("strength", self.strength, least=0)
+        require_number("scale", self.scale, above=0, optional=True)
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         if self.kind == "fixed":

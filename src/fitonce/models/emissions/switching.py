@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fitonce.core.arguments import read_names, require_choice, require_number
 from fitonce.core.constraints import Constraint, Free, Positive
 from fitonce.core.deferred import jnp
-from fitonce.core.numerics import Array, is_number
+from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
 from fitonce.core.units import Units, in_units
 from fitonce.data.sequences import Sequences
@@ -58,25 +59,20 @@ class SwitchingRegression(Emission):
 
     def __post_init__(self) -> None:
         for name in ("regressors", "shared"):
-            given: Any = getattr(self, name)
-            if isinstance(given, str) or not all(isinstance(one, str) for one in given):
-                raise ValueError(f"{name} must be a list of names of covariates, got {given!r}")
-            object.__setattr__(self, name, tuple(given))
+            names = read_names(name, getattr(self, name), "names of covariates")
+            object.__setattr__(self, name, names)
         if len(set(self.reads)) < len(self.reads):
             raise ValueError(f"regressors and shared ones must differ, got {list(self.reads)}")
         for name, known in (("mean", _MEANS), ("variance", _VARIANCES)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
+            require_choice(name, getattr(self, name), known)
         if not self.regressors and "state" not in (self.mean, self.variance):
             raise ValueError(
                 "states must differ in something: give regressors, mean='state' or variance='state'"
             )
-        if not (is_number(self.strength) and self.strength >= 0):
-            raise ValueError(f"strength must be a non-negative number, got {self.strength!r}")
+        require_number("strength", self.strength, least=0)
         for name in ("coefficient_scale", "scale"):
             value = getattr(self, name)
-            if value is not None and not (is_number(value) and value > 0):
-                raise ValueError(f"{name} must be a positive number or None, got {value!r}")
+            require_number(name, value, above=0, optional=True)
 
     @property
     def traits(self) -> EmissionTraits:

@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fitonce.core.arguments import require_choice, require_number
 from fitonce.core.constraints import Constraint, Free
 from fitonce.core.deferred import jnp
-from fitonce.core.numerics import Array, is_number
+from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
 from fitonce.core.units import Units, in_units
 from fitonce.data.sequences import Sequences
@@ -63,15 +64,13 @@ class SwitchingAutoregression(Lagged):
         check_order(self.order, 1)
         choices = {"weight": _SHARED, "variance": _SHARED, "mean": (*_SHARED, "zero")}
         for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
+            require_choice(name, getattr(self, name), known)
         if "state" not in (self.weight, self.variance, self.mean):
             raise ValueError(
                 "states must differ in something: weight='state', variance='state' or mean='state'"
             )
         scale = self.weight_scale
-        if scale is not None and not (is_number(scale) and scale > 0):
-            raise ValueError(f"weight_scale must be a positive number or None, got {scale!r}")
+        require_number("weight_scale", scale, above=0, optional=True)
         noise = NoiseModel(self.variance, 1.0, self.strength, self.scale)
         object.__setattr__(self, "noise", noise)
 

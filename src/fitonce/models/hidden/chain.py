@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import refusal, require, require_number, require_pair
 from fitonce.core.constraints import Constraint, Positive, Proportion, Simplex, as_tuples
 from fitonce.core.deferred import jax, jnp
-from fitonce.core.numerics import Array, is_count, is_number, safe_log
+from fitonce.core.memory import require_fits
+from fitonce.core.numerics import Array, is_count, safe_log
 from fitonce.core.parameters import ParameterSpace, Params, freeze
 from fitonce.core.units import Contrasts, Units, in_units
 from fitonce.data.sequences import Sequences
-from fitonce.models.emissions.base import channel_moments, dirichlet_log_prior, gamma_log_prior, is_pair
+from fitonce.models.emissions.base import channel_moments, dirichlet_log_prior, gamma_log_prior
 from fitonce.models.hidden.closed_memory import tuples_of, with_memory
 from fitonce.models.hidden.closed_terms import SoftmaxTerm
 from fitonce.models.hidden.closing import closed_chain
@@ -44,15 +46,13 @@ class HiddenChain:
 
     def __post_init__(self) -> None:
         for name in self.regressors:
-            if not isinstance(name, str):
-                raise ValueError(f"transition_covariates must be names of covariates, got {name!r}")
+            require(isinstance(name, str), "transition_covariates", "names of covariates", name)
         if len(set(self.regressors)) < len(self.regressors):
             raise ValueError(f"transition_covariates must differ, got {list(self.regressors)}")
         scale = self.coefficient_scale
-        if scale is not None and not (is_number(scale) and scale > 0):
-            raise ValueError(f"transition_scale must be a positive number or None, got {scale!r}")
-        if self.end_prior is not None and not (is_pair(self.end_prior) and min(self.end_prior) > 0):
-            raise ValueError(f"end_prior must be two positive numbers or None, got {self.end_prior!r}")
+        require_number("transition_scale", scale, above=0, optional=True)
+        if self.end_prior is not None:
+            require_pair("end_prior", self.end_prior, "two positive numbers or None")
         self._check_durations()
         if not self.stationary:
             return
@@ -69,14 +69,13 @@ class HiddenChain:
             raise ValueError("stationary=True needs a support by which all states reach each other")
 
     def _check_durations(self) -> None:
-        if not is_count(self.stages):
-            raise ValueError(f"stages must be a positive integer, got {self.stages!r}")
+        require(is_count(self.stages), "stages", "a positive integer", self.stages)
         if self.durations is None:
             return
-        if self.durations not in DURATIONS:
-            raise ValueError(
-                f"durations must be one of {', '.join(DURATIONS)} or None, got {self.durations!r}"
-            )
+        if not (isinstance(self.durations, str) and self.durations in DURATIONS):
+            raise refusal("durations", f"one of {', '.join(DURATIONS)} or None", self.durations)
+        states = self.n_states
+        require_fits("stages", self.stages, lambda n: 8 * (n * states) ** 2, "transitions of stages")
         if self.n_states < 2:
             raise ValueError("durations need two states or more: a single one is never left")
         if self.regressors or self.stationary or self.end_prior is not None or self.memory:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fitonce.core import memory
+from fitonce.core.arguments import require
 from fitonce.core.chunks import chunks
 from fitonce.core.deferred import jax, jnp
 from fitonce.core.devices import on_cpu
@@ -42,8 +43,12 @@ def chain_objective(model: ChainModel, data: Any, kernel: Kernel | None = None) 
 
 def unplaced(model: ChainModel, data: Any, kernel: Kernel | None = None) -> ChainObjective:
     """The same, with arrays that JAX has not seen yet."""
-    if kernel is not None and kernel not in KERNELS:
-        raise ValueError(f"kernel must be 'native', 'scan', 'tree' or None, got {kernel!r}")
+    require(
+        not (kernel is not None and kernel not in KERNELS),
+        "kernel",
+        "'native', 'scan', 'tree' or None",
+        kernel,
+    )
     read = model.modelled(sequences(data))
     prepared = model.prepare(read)
     program = Program(model, ParameterSpace(model.parameters(prepared)), A(), kernel)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import shown
 from fitonce.core.wording import counted
 from fitonce.data.edge_files import edges_of
 from fitonce.data.graph import graph
@@ -92,7 +93,9 @@ def _numbers(column: pd.Series) -> np.ndarray:
     bad = np.flatnonzero(found.isna())
     if bad.size:
         got = column.iloc[bad[0]]
-        raise ValueError(f"'{column.name}' must be a number in every row, got {got!r} in row {bad[0]}")
+        raise ValueError(
+            f"'{column.name}' must be a number in every row, got {shown(got)} in row {bad[0]}"
+        )
     return found.to_numpy(float)
 
 

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fitonce.core import memory
+from fitonce.core.arguments import shown
 from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
@@ -45,7 +46,7 @@ _TINY = 1e-250  # smaller probabilities may have lost digits and are recomputed 
 def field_objective(model: FieldModel, data: Any, kernel: None = None) -> FieldObjective:
     """F of a field on data with one value (or row of channels) per site, at scheme A."""
     if kernel is not None:
-        raise ValueError(f"a field on a graph has one kernel: kernel must be None, got {kernel!r}")
+        raise ValueError(f"a field on a graph has one kernel: kernel must be None, got {shown(kernel)}")
     read = sequences(data)
     prepared = model.prepare(read)
     program = Program(model, ParameterSpace(model.parameters(prepared)), A())

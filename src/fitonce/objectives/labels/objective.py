@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import shown
 from fitonce.core.chunks import pieces
 from fitonce.core.deferred import jax
 from fitonce.core.devices import on_cpu
@@ -53,7 +54,9 @@ def label_objective(model: LabelModel, data: Any, kernel: str | None = None) -> 
         kernel: "native", "scan" (of JAX), or None for the best: native loops on a CPU.
     """
     if kernel not in (None, *KERNELS):
-        raise ValueError(f"kernel of a model of labels must be 'native', 'scan' or None, got {kernel!r}")
+        raise ValueError(
+            f"kernel of a model of labels must be 'native', 'scan' or None, got {shown(kernel)}"
+        )
     has_native = isinstance(model, LinearChainCRF)
     if kernel == "native" and not has_native:
         raise ValueError(f"kernel='native' needs a LinearChainCRF, got {model}")

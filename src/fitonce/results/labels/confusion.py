@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from fitonce.core.arguments import shown
 from fitonce.core.wording import counted
 from fitonce.results import plots
 from fitonce.results.labels.heldout import HeldoutLabels
@@ -44,7 +45,7 @@ class Confusion:
         "control"."""
         allowed = ("count", "share", "se", "control")
         if of not in allowed:
-            raise ValueError(f"of must be one of {list(allowed)}, got {of!r}")
+            raise ValueError(f"of must be one of {list(allowed)}, got {shown(of)}")
         wide = self.table.set_index(["label", "predicted"])[of].unstack()  # noqa: PD010
         wide = wide.reindex(index=list(self.tags), columns=list(self.tags))
         return wide.fillna(0).astype(int) if of in ("count", "control") else wide

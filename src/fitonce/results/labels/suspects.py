@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from fitonce.core.numerics import is_count
+from fitonce.core.arguments import require_count
 from fitonce.core.wording import counted
 from fitonce.results.labels.heldout import HeldoutLabels
 
@@ -85,8 +85,7 @@ def _percent(chance: float) -> str:
 
 def suspects(found: HeldoutLabels, left_out: str, n: int) -> Suspects:
     """The `n` most suspicious, each token once (where several folds score it, the worst)."""
-    if not is_count(n):
-        raise ValueError(f"n must be an integer of at least 1, got {n!r}")
+    require_count("n", n)
     rows = found.table()
     rows = rows[rows["label"] != ""]
     other = rows[rows["label"] != rows["predicted"]]

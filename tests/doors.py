@@ -1,0 +1,380 @@
+"""Every public function and its parameters, what they may be given, and what must never come of it.
+
+A door is a public function, a model, or a method of a result that takes arguments. They are found by
+their signatures: a new one is walked without being listed, and says so where it needs a value that the
+tables below do not have.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import resource
+import signal
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import crfsuite_cases
+import dynamax_cases
+import fitonce as fo
+import hmmlearn_cases
+from canonical import COUNTS, SEQUENCES, poisson_fit
+
+SOURCE = str(Path(fo.__file__).parent)
+PATIENCE = 20  # seconds until a call counts as hung
+ROOM = 6 * 2**30  # bytes that the process may add to its addresses
+HUGE = 10**400
+NOWHERE = "/nowhere/at all"
+
+HOSTILE: dict[str, Any] = {
+    "None": None,
+    "True": True,
+    "zero": 0,
+    "minus one": -1,
+    "a half too much": 2.5,
+    "nan": np.nan,
+    "inf": np.inf,
+    "minus inf": -np.inf,
+    "2**62": 2**62,
+    "10**9": 10**9,
+    "400 digits": HUGE,
+    "5000 digits": 10**5000,
+    "minus 400 digits": -HUGE,
+    "tiny": 1e-320,
+    "vast": 1e308,
+    "complex": 1 + 2j,
+    "a number as text": "2",
+    "no text": "",
+    "text": "nonsense",
+    "a zero byte": "a\0b",
+    "long text": "x" * 5000,
+    "bytes": b"2",
+    "an empty list": [],
+    "an empty dict": {},
+    "a set": {1, 2},
+    "a list of text": ["a", "b"],
+    "a list of None": [None],
+    "ragged": [[1.0], [1.0, 2.0]],
+    "a pair": (1.0, 2.0),
+    "a pair of text": ("1", "2"),
+    "a pair with nan": (1.0, np.nan),
+    "a list of 400 digits": [HUGE, 1],
+    "an empty array": np.array([]),
+    "one number in an array": np.array([2]),
+    "an array": np.array([1.0, 2.0]),
+    "a matrix": np.ones((2, 2)),
+    "a cube": np.ones((2, 2, 2)),
+    "an array of nan": np.full(3, np.nan),
+    "an array of text": np.array(["a", "b"]),
+    "an array of objects": np.array([object(), None]),
+    "a date": np.datetime64("2024-01-01"),
+    "no date": pd.NaT,
+    "a table": pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}),
+    "an empty table": pd.DataFrame(),
+    "an object": object(),
+    "a class": int,
+    "a function": lambda: 0,
+    "a generator": (k for k in ()),
+}
+NEVER = (  # no scalar is any of these
+    "nan", "inf", "minus inf", "400 digits", "minus 400 digits", "complex", "bytes", "an empty dict",
+    "a list of None", "an array of nan", "an object", "a table",
+)  # fmt: skip
+
+
+# Scalars by default that may be more than that.
+LOOSE = {
+    "initial_concentration", "transition_concentration", "concentration", "fixed_variance", "variance",
+    "mean_centre", "component", "noise", "emission", "n_states", "beta", "loss", "trials",
+}  # fmt: skip
+# Parameters that may be right by themselves while another one does not suit them.
+DATA = ("data", "graph", "features", "labels", "x", "time", "what", "X", "y", "index_sets")
+
+
+@cache
+def labels():
+    rng = np.random.default_rng(0)
+    features = [rng.normal(size=(n, 2)) for n in (4, 3, 5, 4)]
+    return fo.labelled(features, [["ab"[int(row[0] > 0)] for row in part] for part in features])
+
+
+@cache
+def crf_fit():
+    return fo.fit(fo.models.LinearChainCRF(scale=1.0), labels())
+
+
+@cache
+def control():
+    return fo.cross_validate(poisson_fit(), fo.folds.kfold(COUNTS, 4), method="none")
+
+
+def mean_density(params, data, weights):
+    return -0.5 * (weights * (data - params["m"]) ** 2).sum()
+
+
+def _grid():
+    return [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5)]
+
+
+# What each parameter is given where it is not the one that is tried, by name.
+USUAL: dict[str, Callable[[], Any]] = {
+    "n_states": lambda: 2,
+    "emission": lambda: "poisson",
+    "n_categories": lambda: 3,
+    "regressors": lambda: ("u",),
+    "order": lambda: 1,
+    "noise": lambda: fo.models.Gaussian("tied"),
+    "parts": lambda: {"a": "poisson"},
+    "adjacency": _grid,
+    "steps_per_day": lambda: 6,
+    "log_density": lambda: mean_density,
+    "init": lambda: {"m": np.array(0.0)},
+    "scopes": _grid,
+    "factors": lambda: lambda params: [np.zeros((2, 2))] * 6,
+    "fit": poisson_fit,
+    "other": poisson_fit,
+    "results": lambda: [control(), control()],
+    "folds": lambda: fo.folds.kfold(COUNTS, 4),
+    "model": lambda: fo.models.PoissonHMM(2),
+    "data": lambda: COUNTS,
+    "params": lambda: poisson_fit().params,
+    "candidates": lambda: {"one": fo.models.PoissonHMM(1)},
+    "features": lambda: [np.array([[0.1, 1.0]]), np.array([[0.2, 0.3], [1.0, 2.0]])],
+    "labels": lambda: [["a"], ["b", "a"]],
+    "sentences": lambda: [["a", "B2"], ["c"]],
+    "index_sets": lambda: [[0, 1], [5]],
+    "splitter": lambda: _splitter(),
+    "percent": lambda: 10.0,
+    "n": lambda: 3,
+    "k": lambda: 3,
+    "steps": lambda: 2,
+    "graph": lambda: fo.graph(_grid()),
+    "time": lambda: np.arange(12.0),
+    "x": lambda: np.arange(12.0),
+    "period": lambda: 4.0,
+    "what": lambda: pd.Series([1.0, 2.0]),
+    "by": lambda: "rate",
+    "theta": lambda: poisson_fit().theta,
+    "fold": lambda: 0,
+    "site": lambda: 1,
+    "which": lambda: [0],
+    "base": lambda: np.ones(60),
+    "a": lambda: "one",
+    "b": lambda: "two",
+    "names": lambda: (),
+    "path": lambda: NOWHERE,
+}  # fmt: skip
+
+
+def _splitter():
+    from sklearn.model_selection import KFold
+
+    return KFold(3)
+
+
+@cache
+def _axes():
+    from matplotlib.figure import Figure
+
+    return Figure().add_subplot()
+
+
+@cache
+def _hmmlearn():
+    return hmmlearn_cases.stored("PoissonHMM")[0]
+
+
+@cache
+def _crfsuite():
+    return crfsuite_cases.stored("usual", Path(tempfile.mkdtemp()))[0]
+
+
+@cache
+def _dynamax():
+    return dynamax_cases.stored("poisson")
+
+
+@cache
+def comparison():
+    return fo.compare({"one": control(), "two": control()})
+
+
+@cache
+def influences():
+    return fo.influence(poisson_fit())
+
+
+@cache
+def audit():
+    return fo.influence(crf_fit())
+
+
+# What a door is given besides, or instead: arguments by the name of the door.
+OWN: dict[str, dict[str, Callable[[], Any]]] = {
+    "cross_validate": {"method": lambda: "onestep", "progress": lambda: False},
+    "cross_validate.max_gradients": {"method": lambda: "exact", "optima": lambda: 0},
+    "cross_validate.max_seconds": {"method": lambda: "exact", "optima": lambda: 0},
+    "cross_validate.optima": {"method": lambda: "exact", "max_gradients": lambda: 10},
+    "fit": {"restarts": lambda: 1, "optima": lambda: 0, "init": lambda: poisson_fit().params},
+    "fit.restarts": {"optima": lambda: 0},
+    "bootstrap": {"n": lambda: 5},
+    "select": {"restarts": lambda: 1, "optima": lambda: 0, "folds": lambda: fo.folds.kfold(COUNTS, 3)},
+    "loo": {"refine": lambda: False},
+    "predict": {"fit": crf_fit},
+    "marginals": {"fit": crf_fit},
+    "plot_map": {"what": lambda: np.arange(6.0), "where": _grid, "ax": _axes},
+    "from_hmmlearn": {
+        "model": _hmmlearn,
+        "X": lambda: hmmlearn_cases.data("PoissonHMM"),
+        "lengths": lambda: hmmlearn_cases.LENGTHS,
+    },
+    "from_crfsuite": {
+        "model": _crfsuite,
+        "X": lambda: crfsuite_cases.data()[0],
+        "y": lambda: crfsuite_cases.data()[1],
+    },
+    "from_dynamax": {
+        "model": lambda: _dynamax()[0],
+        "params": lambda: _dynamax()[1],
+        "props": lambda: _dynamax()[2],
+        "emissions": lambda: dynamax_cases.data("poisson")[0],
+    },
+    "folds.structures": {"data": lambda: SEQUENCES},
+    "folds.regions": {"n": lambda: 2, "hops": lambda: 1},
+    "folds.regions.percent": {"n": lambda: 2},
+    "models.CustomField": {"emission": lambda: lambda params, x: x[:, None] * np.ones(2)},
+    "folds.future": {"start": lambda: 30},
+    "folds.future.steps": {"start": lambda: None},
+}
+# The result whose methods are walked.
+RESULTS: dict[str, Callable[[], Any]] = {
+    "Fit": poisson_fit,
+    "CVResult": control,
+    "Comparison": comparison,
+    "Influence": influences,
+    "LabelAudit": audit,
+    "Folds": lambda: fo.folds.kfold(COUNTS, 4),
+    "Graph": lambda: fo.graph(_grid()),
+}
+INNER = {"Fit.memory_of", "CVResult.require_same_folds", "Folds.rebased", "Folds.weights_of"}
+
+
+class Door(NamedTuple):
+    """A public callable; `of`: what makes the result that it is a method of."""
+
+    name: str
+    call: Callable[..., Any]
+    of: Callable[[], Any] | None = None
+
+    def parameters(self) -> list[inspect.Parameter]:
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        found = [p for p in inspect.signature(self.call).parameters.values() if p.kind in named]
+        return [p for p in found if p.name != "self"]
+
+    def arguments(self, tried: str) -> dict[str, Any]:
+        """What is given beside the parameter that is tried."""
+        own = OWN.get(f"{self.name}.{tried}", OWN.get(self.name, {}))
+        own = OWN.get(self.name, {}) | own if tried not in own else own
+        given = {}
+        for parameter in self.parameters():
+            name = parameter.name
+            if name == tried:
+                continue
+            if name in own:
+                given[name] = own[name]()
+            elif parameter.default is inspect.Parameter.empty:
+                if name not in USUAL:
+                    raise LookupError(
+                        f"{self.name} needs '{name}': add a value to USUAL or OWN in tests/doors.py"
+                    )
+                given[name] = USUAL[name]()
+        return given
+
+    def names_for(self, tried: str) -> set[str]:
+        """What a refusal must name: the parameter, or where that is data, what does not suit them."""
+        return {p.name for p in self.parameters()} if tried in DATA else {tried}
+
+    def open(self, arguments: dict[str, Any]) -> Any:
+        return self.call(**arguments) if self.of is None else self.call(self.of(), **arguments)
+
+
+def doors() -> Iterator[Door]:
+    """All of them. Classes of `fo` itself that need arguments are what functions return: records, which
+    nobody makes; emissions' base class has none."""
+    for prefix, module in (("", fo), ("models.", fo.models), ("folds.", fo.folds), ("basis.", fo.basis)):
+        for name in module.__all__:
+            found = getattr(module, name)
+            if inspect.isfunction(found) or (
+                inspect.isclass(found) and (prefix == "models." or _needs_nothing(found))
+            ):
+                yield Door(prefix + name, found)
+    for name, made in RESULTS.items():
+        for method, found in inspect.getmembers(getattr(fo, name), inspect.isfunction):
+            door = Door(f"{name}.{method}", found, made)
+            if not method.startswith("_") and door.name not in INNER and door.parameters():
+                yield door
+
+
+def _needs_nothing(found: type) -> bool:
+    try:
+        parameters = inspect.signature(found).parameters.values()
+    except ValueError:  # an error
+        return False
+    return "__post_init__" in vars(found) and all(p.default is not p.empty for p in parameters)
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Hanging is an error, and so is more memory than there is room for."""
+
+    def hung(*_):
+        raise TimeoutError(f"still at work after {PATIENCE} s")
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    old = signal.signal(signal.SIGALRM, hung)
+    resource.setrlimit(resource.RLIMIT_AS, (held + ROOM, before[1]))
+    signal.alarm(PATIENCE)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, old)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def fault(door: Door, name: str, value: Any) -> str | None:
+    """What is wrong with how a value is answered; None: nothing. `accepted` where it was taken."""
+    arguments = door.arguments(name) | {name: value}
+    try:
+        with watched(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of doors that will be closed
+            warnings.filterwarnings("ignore", "The groups parameter is ignored")  # by KFold
+            door.open(arguments)
+    except (ValueError, TypeError) as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        if not last.filename.startswith(SOURCE):
+            return f"{type(error).__name__} of {Path(last.filename).name}: {str(error)[:100]}"
+        if not any(re.search(rf"\b{word}\b", str(error)) for word in door.names_for(name)):
+            return f"does not name it: {str(error)[:160]}"
+        if len(str(error)) > 500:
+            return f"{len(str(error))} characters: {str(error)[:60]}"
+        return None
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}: {str(error)[:100]}"
+    return "accepted"
+
+
+def is_scalar(door: Door, parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is a number, text or a choice, by its default."""
+    return type(parameter.default) in (bool, int, float, str) and parameter.name not in LOOSE
