@@ -89,6 +89,7 @@ def spline(x: Any, df: int = 4, *, degree: int = 3, name: str = "spline") -> pd.
     from scipy.interpolate import BSpline
 
     require_count("degree", degree)
+    require_fits("degree", degree, lambda n: 8 * n * n, "the knots")
     require(is_count(df, degree), "df", f"an integer of at least the degree {degree}", df)
     require_text("name", name)
     values = _numbers(x, "x")

@@ -34,20 +34,20 @@ def with_rim(
             buffer = int(buffer)
     if isinstance(buffer, str):
         if where is None:
-            raise ValueError(
-                f"a buffer (within) of {shown(buffer)} needs a map with shapes or coordinates; give hops"
-            )
+            need = "needs a map with shapes or coordinates; give hops"
+            raise ValueError(f"buffer or within: a buffer of {shown(buffer)} {need}")
         far = where.distance_of(buffer)
         return [_near(region, where, far) for region in regions], f"{far:g} {where.unit}"
     if not is_count(buffer, 0):
         raise refusal("buffer", "a number of hops, or a distance such as '20 km'", buffer)
-    return [_around(region, graph, buffer) for region in regions], counted(buffer, "hop")
+    hops = min(int(buffer), graph.n_sites)
+    return [_around(region, graph, hops) for region in regions], counted(hops, "hop")
 
 
 def _around(region: np.ndarray, graph: Graph, hops: int) -> np.ndarray:
     inside = np.zeros(graph.n_sites)
     inside[region] = 1.0
-    for _ in range(min(hops, graph.n_sites)):
+    for _ in range(hops):
         inside = inside + graph.matrix @ inside
         inside = (inside > 0).astype(float)
     return np.flatnonzero(inside)

@@ -86,11 +86,12 @@ def future(
     require(fine, name, "a non-negative integer or a list of them", given)
     longest = int(shape.lengths.max())
     require_count("horizon", horizon, optional=True)
+    horizon = None if horizon is None else min(int(horizon), longest)
     time = np.arange(len(shape.base)) - np.repeat(shape.offsets, shape.lengths)
     length = np.repeat(shape.lengths, shape.lengths)
     firsts = [value if start is not None else np.maximum(length - value, 0) for value in chosen]
     dropped = [np.flatnonzero(time >= first) for first in firsts]
-    ahead = longest if horizon is None else min(horizon, longest)
+    ahead = longest if horizon is None else horizon
     scored = [np.flatnonzero((time >= first) & (time < first + ahead)) for first in firsts]
     label = "leave-future-out" + (f", scored {counted(horizon, 'step')} ahead" if horizon else "")
     return make_folds("sites", dropped, shape, label, scored, given=name)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import require
+from fitonce.core.arguments import require, require_flag
 from fitonce.core.constraints import Constraint
 from fitonce.core.deferred import jax, jnp, pytree
 from fitonce.core.numerics import Array, EitherArray, is_number, safe_log
@@ -96,6 +96,10 @@ class EmissionTraits:
     information: bool = False
     metric: bool = False
     strongly_nonquadratic: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            require_flag(name, value)
 
 
 class Emission(ABC):

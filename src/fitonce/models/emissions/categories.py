@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from fitonce.core.arguments import read_bools, require, require_count, shown
 from fitonce.core.constraints import Constraint, Simplex, as_tuples
 from fitonce.core.deferred import jnp
+from fitonce.core.memory import require_fits
 from fitonce.core.numerics import Array, as_numbers, is_count, safe_log
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
@@ -148,6 +149,7 @@ class Categorical(_Categories):
 
     def __post_init__(self) -> None:
         require_count("n_categories", self.n_categories, 2)
+        require_fits("n_categories", self.n_categories, lambda n: 8 * n, "the probabilities of a state")
         checked = read_concentration(self.concentration, self.n_categories)
         object.__setattr__(self, "concentration", checked)
         object.__setattr__(self, "support", _read_support(self.support))

@@ -10,6 +10,7 @@ import numpy as np
 from fitonce.core.arguments import require
 from fitonce.core.constraints import Constraint, Simplex
 from fitonce.core.deferred import jax, jnp
+from fitonce.core.memory import require_fits
 from fitonce.core.numerics import Array, as_numbers, in_float64, is_count, safe_log
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
@@ -44,6 +45,7 @@ class GaussianMixture(Emission):
 
     def __post_init__(self) -> None:
         require(is_count(self.n_components), "n_components", "a positive integer", self.n_components)
+        require_fits("n_components", self.n_components, lambda n: 24 * n, "the components of a state")
         given: Any = self.component
         object.__setattr__(self, "component", read_gaussian("component", given))
         prior = as_numbers(self.concentration)

@@ -70,12 +70,12 @@ class HiddenChain:
 
     def _check_durations(self) -> None:
         require(is_count(self.stages), "stages", "a positive integer", self.stages)
+        states = self.n_states
+        require_fits("stages", self.stages, lambda n: 8 * (n * states) ** 2, "transitions of stages")
         if self.durations is None:
             return
         if not (isinstance(self.durations, str) and self.durations in DURATIONS):
             raise refusal("durations", f"one of {', '.join(DURATIONS)} or None", self.durations)
-        states = self.n_states
-        require_fits("stages", self.stages, lambda n: 8 * (n * states) ** 2, "transitions of stages")
         if self.n_states < 2:
             raise ValueError("durations need two states or more: a single one is never left")
         if self.regressors or self.stationary or self.end_prior is not None or self.memory:
