@@ -333,3 +333,15 @@ def test_some_folds_are_those_folds():
     assert [list(d) for d in some.dropped] == [list(folds.dropped[4]), list(folds.dropped[1])]
     with pytest.raises(ValueError, match="folds must be between 0 and 5, got 6"):
         folds.some([6])
+
+
+def test_runs_of_sequences_are_left_out_together():
+    folds = fo.folds.structures(7, k=3, blocks=True)
+    assert [part.tolist() for part in folds.dropped] == [[0, 1, 2], [3, 4], [5, 6]]
+    assert folds.together
+    assert fo.folds.structures(4, groups=["a", "b", "a", "b"]).together
+    assert not fo.folds.structures(7, k=3).together
+    with pytest.raises(ValueError, match="blocks=True puts runs of sequences into k folds, got no k"):
+        fo.folds.structures(7, blocks=True)
+    with pytest.raises(ValueError, match="blocks must be True or False, got 'yes'"):
+        fo.folds.structures(7, k=3, blocks="yes")

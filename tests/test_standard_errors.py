@@ -263,3 +263,18 @@ def test_what_does_not_vary_has_no_chance_and_a_report(tmp_path):
     assert fo.compare(results).table["p"].iloc[1] == 1.0
     results["1"].to_html(tmp_path / "x.html")
     assert fo.compare([results["1"], results["1"]]).tied == ["A", "B"]
+
+
+def test_sequences_that_are_left_out_together_are_one_unit():
+    """Groups share a shift, so that their sequences are not independent."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(12), 5)
+    data = [rng.normal(size=(20, 1)) + shift for shift in rng.normal(size=12)[groups]]
+    fit = fo.fit(fo.models.GaussianHMM(1), data, restarts=1)
+    cv = fo.cross_validate(fit, fo.folds.structures(data, groups=groups), method="onestep")
+    means = cv.pointwise.groupby("fold")["loss"].mean()
+    np.testing.assert_allclose(cv.se, means.std(ddof=1) / np.sqrt(12), rtol=1e-6)
+    assert cv.dof == pytest.approx(11)
+    alone = fo.cross_validate(fit, fo.folds.structures(data), method="onestep")
+    assert alone.dof == pytest.approx(59)
+    assert cv.se > 1.5 * alone.se

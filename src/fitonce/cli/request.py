@@ -76,6 +76,9 @@ class Request:
     buffer: Annotated[
         str | None, o.folds("Rim of a region that is left out and not scored: hops, or '20 km'")
     ] = None
+    contiguous: Annotated[
+        bool, o.folds("Folds of sequences are runs of neighbours, such as sentences of a text")
+    ] = False
     method: Annotated[str, o.folds(f"auto, {', '.join(METHODS)}")] = "auto"
     scheme: Annotated[str | None, o.folds("A, B or C")] = None
     loss: Annotated[str | None, o.folds(f"{' or '.join(LOSSES)}; select: joint for stretches")] = None
@@ -142,9 +145,8 @@ class Request:
         return fit
 
     def fold_choice(self, covering: bool = False) -> FoldChoice:
-        options = FoldOptions(
-            self.percent, self.n, self.k, self.hops, self.horizon, self.buffer, self.seed
-        )
+        names = [option.name for option in fields(FoldOptions)]
+        options = FoldOptions(**{name: getattr(self, name) for name in names})
         by_label = self.options.get("regions") is not None
         if by_label and self.folds not in (None, "regions"):
             raise ValueError(f"--regions is for --folds regions, got --folds {self.folds}")
@@ -224,7 +226,8 @@ _OF_FITS = (
     "columns", "time", "group", "missing", "first", "last", "gaps", "covariates", "decimal", "restarts",
 )  # fmt: skip
 FOLDS = (
-    "folds", "percent", "n", "k", "hops", "horizon", "buffer", "method", "scheme", "loss", "max_seconds",
+    "folds", "percent", "n", "k", "hops", "horizon", "buffer", "contiguous", "method", "scheme", "loss",
+    "max_seconds",
 )  # fmt: skip
 
 

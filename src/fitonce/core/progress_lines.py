@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fitonce.core.wording import duration
 
 EVERY = 5.0  # seconds
+_WHILE = 1.0
 
 
 @dataclass
@@ -40,6 +41,14 @@ def told_in_lines() -> bool:
     return bool(_stages)
 
 
+def _told() -> _Stage:
+    """The innermost stage that has lasted for a while: of one that has just begun there is nothing to
+    say."""
+    now = time.perf_counter()
+    lasting = [stage for stage in list(_stages) if now - stage.started >= _WHILE]
+    return (lasting or _stages)[-1]
+
+
 @contextmanager
 def in_lines(what: str) -> Iterator[None]:
     """Tell of the innermost stage of the work inside, on standard error; a terminal has bars instead.
@@ -52,7 +61,7 @@ def in_lines(what: str) -> Iterator[None]:
 
     def tell() -> None:
         while not ended.wait(EVERY):
-            print(f"fitonce: {_stages[-1].line()}", file=out, flush=True)
+            print(f"fitonce: {_told().line()}", file=out, flush=True)
 
     _stages.append(_Stage(what))
     teller = threading.Thread(target=tell, daemon=True)

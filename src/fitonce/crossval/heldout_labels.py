@@ -22,7 +22,8 @@ def heldout_labels(curve: Curvature, folds: Folds, thetas: Any, ok: np.ndarray) 
         return None
     data = cast(Labelled, objective.collection)
     make = partial(_made, objective, folds, thetas, curve.theta, np.flatnonzero(ok))
-    return HeldoutLabels(data.tags, data.lengths, data.words, folds.kind == "sequences", make)
+    whole = folds.kind == "sequences"
+    return HeldoutLabels(data.tags, data.lengths, data.words, whole, make, folds.together)
 
 
 def _made(

@@ -252,4 +252,6 @@ class Scoring:
             if self._joint_places != "middle":
                 return np.arange(len(self.folds))
             return np.array([int(np.median(part)) for part in self.folds.scored])
+        if self.folds.together:
+            return np.repeat(np.arange(len(self.folds)), [len(part) for part in self.folds.scored])
         return np.asarray(self.batches.objective.clusters)[np.concatenate(self.folds.scored)]

@@ -30,6 +30,7 @@ class FoldOptions:
     hops: int | None = None
     horizon: int | None = None
     buffer: str | None = None
+    contiguous: bool = False
     seed: int = 0
 
     @property
@@ -85,7 +86,9 @@ def _sequences(data: Any, given: FoldOptions) -> Folds:
         raise ValueError(
             "--n leaves single sequences out, --k puts all of them into k folds; give one of them"
         )
-    return structures(data, k=given.k, n=given.n, seed=given.seed)
+    if given.contiguous and given.k is None:
+        raise ValueError("--contiguous puts runs of sequences into k folds; give their number, --k")
+    return structures(data, k=given.k, n=given.n, blocks=given.contiguous, seed=given.seed)
 
 
 def _regions(model: Any, data: Any, given: FoldOptions) -> Folds:
@@ -121,7 +124,7 @@ FOLD_KINDS: dict[str, FoldKind] = {
     "sequences": FoldKind(
         "a whole sequence, or one of k parts of them with --k",
         lambda _, data, o: _sequences(data, o),
-        ("n", "k"),
+        ("n", "k", "contiguous"),
     ),
     "regions": FoldKind("a region of a graph", _regions, ("percent", "n", "hops", "buffer")),
     "spatial-kfold": FoldKind(

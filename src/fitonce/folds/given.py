@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,22 @@ def structures(
     k: int | None = None,
     groups: Sequence[Any] | None = None,
     n: int | None = None,
+    blocks: bool = False,
     seed: int = 0,
     lengths: Any = None,
 ) -> Folds:
-    """Leave whole sequences out: one at a time, in `k` random folds, or by group.
+    """Leave whole sequences out: one at a time, in `k` folds, or by group.
+
+    Neighbours in a file are often of one text, patient or day. Where new data will be of others, leave
+    out what belongs together: by `groups`, or by runs of neighbours with `blocks`.
 
     Args:
         data: the data, or the number of sequences.
         k: put the sequences, shuffled by `seed`, into k folds whose numbers of sequences differ by one
             at most. Sequences in which nothing was observed are in none of them.
-        groups: one label per sequence; each distinct label is a fold.
+        groups: one label per sequence; each distinct label is a fold, and one unit of standard errors.
+        blocks: with `k`: folds are runs of neighbouring sequences, and units of standard errors, instead
+            of sequences drawn at random.
         n: leave out only this many sequences, drawn by `seed`, one at a time.
         seed: of the random draws.
         lengths: of the sequences, where `data` is one array or table with the rows of all of them.
@@ -41,8 +48,12 @@ def structures(
         raise ValueError("structures takes one of k, groups and n, got more")
     if count < 2:
         raise ValueError(f"data: leaving sequences out needs at least 2 sequences, got {count}")
+    if not isinstance(blocks, bool):
+        raise ValueError(f"blocks must be True or False, got {blocks!r}")
+    if blocks and k is None:
+        raise ValueError("blocks=True puts runs of sequences into k folds, got no k")
     if k is not None:
-        return _kfold(k, shape, seed)
+        return _kfold(k, shape, None if blocks else seed)
     if groups is not None:
         try:
             labels = np.asarray(groups)
@@ -56,7 +67,8 @@ def structures(
         if unlabelled.size:
             raise ValueError(f"groups must label every sequence, but sequence {unlabelled[0]} has none")
         sets = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-        return make_folds("sequences", sets, shape, "leave-one-group-of-sequences-out")
+        made = make_folds("sequences", sets, shape, "leave-one-group-of-sequences-out")
+        return replace(made, together=True)
     observed = np.flatnonzero(shape.base)
     chosen, label = observed, "leave-one-sequence-out"
     if len(observed) < count:
@@ -69,10 +81,15 @@ def structures(
     return make_folds("sequences", list(chosen[:, None]), shape, label)
 
 
-def _kfold(k: int, shape: Shape, seed: int) -> Folds:
-    """Whole sequences, shuffled, in k folds; those with nothing to score stay in the data."""
+def _kfold(k: int, shape: Shape, seed: int | None) -> Folds:
+    """Whole sequences in k folds, shuffled by a seed or in runs; those with nothing to score stay in the
+    data."""
     observed = np.flatnonzero(shape.base)
     check_k(k, len(observed), "sequences")
+    if seed is None:
+        runs = np.array_split(observed, k)
+        made = make_folds("sequences", runs, shape, f"{k}-fold over runs of sequences")
+        return replace(made, together=True)
     order = observed[generator(seed).permutation(len(observed))]
     label = f"{k}-fold over sequences (seed {seed})"
     return make_folds("sequences", np.array_split(order, k), shape, label)

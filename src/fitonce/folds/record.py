@@ -33,6 +33,8 @@ class Folds:
         label: how the folds were made, in words.
         lengths: of the sequences that they were made for; None if only a count was given.
         on_graph: whether they were made on a graph, whose sites have neighbours and no order.
+        together: whether sequences of a fold belong together: standard errors take folds, not
+            sequences, as independent.
     """
 
     kind: Kind
@@ -42,6 +44,7 @@ class Folds:
     label: str
     lengths: np.ndarray | None = None
     on_graph: bool = False
+    together: bool = False
 
     def __len__(self) -> int:
         return len(self.dropped)
@@ -98,7 +101,7 @@ class Folds:
             return self
         shape = Shape(np.asarray(base), np.array([len(base)]), self.lengths)
         made = make_folds(self.kind, self.dropped, shape, self.label, self.scored)
-        return replace(made, on_graph=self.on_graph)
+        return replace(made, on_graph=self.on_graph, together=self.together)
 
     def describe(self) -> str:
         """One line: how many folds, of what, how large."""

@@ -88,7 +88,7 @@ def confusion(found: HeldoutLabels, left_out: str) -> Confusion:
     """Of held-out labels that are known."""
     codes, states = found.codes, len(found.tags)
     known = codes["label"].to_numpy() >= 0
-    place = np.unique(found.sequence[known], return_inverse=True)[1]
+    place = np.unique(found.unit[known], return_inverse=True)[1]
     label, said, control = (codes[name].to_numpy()[known] for name in ("label", "predicted", "control"))
     shape = (int(place.max(initial=-1)) + 1, states * states)
     pairs = sparse.csr_array((np.ones(len(label)), (place, label * states + said)), shape)

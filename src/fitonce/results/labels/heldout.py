@@ -25,6 +25,7 @@ class HeldoutLabels:
         lengths: (N,) tokens of each sequence.
         words: (sites,) of all tokens; None: they have only numbers.
         whole: whether whole sequences were left out; else single labels.
+        together: whether the sequences of a fold belong together.
         make: returns one row per held-out token, in numbers: `fold`, `site`; `label`, the index of the
             given tag, -1 where it is not known; `predicted`, without the fold's data, and `control`, at
             the full fit; `loss`, -log p(label), and `predicted_chance`, both without the fold's data.
@@ -37,8 +38,10 @@ class HeldoutLabels:
         words: tuple[str, ...] | None,
         whole: bool,
         make: Callable[[], pd.DataFrame],
+        together: bool = False,
     ) -> None:
         self.tags, self.lengths, self.words, self.whole = tags, lengths, words, whole
+        self.together = together
         self._make = make
 
     @cached_property
@@ -50,6 +53,11 @@ class HeldoutLabels:
     def sequence(self) -> np.ndarray:
         """(rows,) the sequence of each held-out token."""
         return np.searchsorted(np.cumsum(self.lengths), self.codes["site"].to_numpy(), side="right")
+
+    @property
+    def unit(self) -> np.ndarray:
+        """(rows,) what standard errors take as independent: the sequence, or the fold."""
+        return self.codes["fold"].to_numpy() if self.together else self.sequence
 
     @property
     def time(self) -> np.ndarray:
@@ -94,6 +102,7 @@ def pack_labels(found: HeldoutLabels | None) -> dict[str, Any] | None:
         "tags": list(found.tags),
         "words": None if found.words is None else pack_words(found.words),
         "whole": found.whole,
+        "together": found.together,
         "rows": {name: pack_array(found.codes[name].to_numpy()) for name in _COLUMNS},
     }
 
@@ -104,6 +113,7 @@ def to_labels(document: Mapping[str, Any] | None, lengths: np.ndarray) -> Heldou
         return None
     tags = tuple(map(str, document["tags"]))
     words = None if document["words"] is None else to_words(document["words"])
+    together = bool(document.get("together", False))
     rows = pd.DataFrame({name: to_array(document["rows"][name]) for name in _COLUMNS})
     for name, kinds in _COLUMNS.items():
         if rows[name].dtype.kind not in kinds:
@@ -116,4 +126,4 @@ def to_labels(document: Mapping[str, Any] | None, lengths: np.ndarray) -> Heldou
     for name, (low, high) in bounds.items():
         if not rows[name].between(low, high - 1).all():
             raise ValueError(f"'{name}' of its labels is out of range")
-    return HeldoutLabels(tags, lengths, words, bool(document["whole"]), lambda: rows)
+    return HeldoutLabels(tags, lengths, words, bool(document["whole"]), lambda: rows, together)

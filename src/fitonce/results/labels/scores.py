@@ -25,6 +25,9 @@ class Score(NamedTuple):
     control: float
 
 
+_PLURALS = {"sequence": "sequences", "group of sequences": "groups of sequences"}
+
+
 @dataclass(frozen=True, eq=False)
 class LabelScores:
     """How well left-out labels are predicted without them.
@@ -34,9 +37,10 @@ class LabelScores:
             entities or a tag), `score` ("accuracy", "precision", "recall" or "f1"), `value`, `se`,
             `control` (the same tokens predicted at the full fit's parameters, which have seen their
             labels), `support` (how many there are among the given labels), `predicted` (how many
-            were predicted) and `sequences` (how many sequences have any of either).
+            were predicted) and `sequences` (how many sequences, or units, have any of either).
         left_out: description of the folds.
         notes: what the scores do not count, in sentences.
+        unit: what standard errors take as independent: a "sequence", or a "group of sequences".
 
     Entities are counted as by seqeval: right if their type, first and last token are. Standard errors
     are those of sums over sequences, which are independent; they are nan where everything is right or
@@ -46,6 +50,7 @@ class LabelScores:
     table: pd.DataFrame
     left_out: str
     notes: tuple[str, ...] = field(default=())
+    unit: str = "sequence"
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table."""
@@ -82,8 +87,8 @@ class LabelScores:
         lines = [
             f"Held-out labels: {self.left_out}",
             f"  {counted(int(tokens['support']), 'token')} of "
-            f"{counted(int(tokens['sequences']), 'sequence')}; control: at the parameters of the full "
-            "fit, which have seen these labels",
+            f"{counted(int(tokens['sequences']), self.unit, _PLURALS[self.unit])}; control: at the "
+            "parameters of the full fit, which have seen these labels",
         ]
         for row in first.to_dict("records"):
             what = row["score"] if row["of"] == "tokens" else f"entity {_shown_name(row['score'])}"
@@ -152,7 +157,7 @@ class _Counts(NamedTuple):
 def label_scores(found: HeldoutLabels, left_out: str) -> LabelScores:
     """Scores of held-out labels."""
     known = found.codes["label"].to_numpy() >= 0
-    place = np.unique(found.sequence[known], return_inverse=True)[1]
+    place = np.unique(found.unit[known], return_inverse=True)[1]
     columns = ("label", "predicted", "control")
     label, predicted, control = (found.codes[name].to_numpy()[known] for name in columns)
     own, at_fit = (_by_tag(found, place, label, said) for said in (predicted, control))
@@ -166,9 +171,15 @@ def label_scores(found: HeldoutLabels, left_out: str) -> LabelScores:
         if partly:
             notes.append(f"entities without {counted(partly, 'sequence')} that lack a label")
     elif are_chunks(found.tags):
-        notes.append("entities need whole sequences left out: fo.folds.structures")
+        notes.append("entities need whole sequences left out: --folds sequences (fo.folds.structures)")
+    if found.whole and not found.together and "-fold over sequences" in left_out:
+        notes.append(
+            "sequences were drawn at random; where neighbours belong together, as sentences of a text, "
+            "leave out runs of them: --contiguous (blocks=True)"
+        )
     parts.append(_rows("tags", list(found.tags), own, at_fit))
-    return LabelScores(pd.concat(parts, ignore_index=True), left_out, tuple(notes))
+    unit = "group of sequences" if found.together else "sequence"
+    return LabelScores(pd.concat(parts, ignore_index=True), left_out, tuple(notes), unit)
 
 
 def _by_tag(found: HeldoutLabels, place: np.ndarray, label: np.ndarray, said: np.ndarray) -> _Counts:
@@ -196,7 +207,7 @@ def _by_entity(found: HeldoutLabels) -> tuple[list[str], _Counts, _Counts, int]:
             partly.add(number)
             continue
         spans.append({name: entities(text[start:stop]) for name, text in texts.items()})
-        owner.append(number)
+        owner.append(int(where[0, start]) if found.together else number)
     kinds = sorted({entity.kind for each in spans for part in each.values() for entity in part})
     column = {kind: k for k, kind in enumerate(kinds)}
     place = np.unique(owner, return_inverse=True)[1] if owner else np.zeros(0, int)
