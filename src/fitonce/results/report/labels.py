@@ -12,6 +12,7 @@ from fitonce.results.report.markup import Markup, advice, details, join, number,
 from fitonce.results.summary import FitSummary, Result
 
 _LISTED = 10
+_SUSPECTS = 25
 _WORDS = 6  # of a sentence, in its name
 
 
@@ -78,7 +79,7 @@ def _confused(tokens: pd.DataFrame) -> list[Markup]:
 
 
 def _suspects(result: Result) -> list[Markup]:
-    found = result.suspects(_LISTED)
+    found = result.suspects(_SUSPECTS)
     if not len(found):
         return []
     rows = [
@@ -97,4 +98,6 @@ def _suspects(result: Result) -> list[Markup]:
 
 
 def _percent(chance: float) -> str:
-    return f"{number(100 * chance, 2)} %"
+    if 0.9995 <= chance < 1.0:
+        return "> 99.9 %"
+    return f"{number(100 * chance, 3)} %"
