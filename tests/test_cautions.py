@@ -158,6 +158,11 @@ def test_a_selection_says_so_too():
 
 
 def test_an_error_that_is_not_known_is_said_to_be(plain):
-    text = str(replace(plain, error=float("nan")))
-    assert "error of the estimate unknown: some folds have none; verdicts" in text
+    known = plain.folds["error"].sum() - plain.folds["error"][0]
+    folds = plain.folds.assign(error=plain.folds["error"].where(plain.folds.index > 0))
+    text = str(replace(plain, error=float("nan"), folds=folds))
+    said = f"error of the estimate at least {known / len(folds):.1e} (unknown in 1 fold); verdicts"
+    assert said in text
     assert "nan" not in text
+    text = str(replace(plain, error=float("inf"), folds=folds.assign(error=np.inf)))
+    assert "error of the estimate unknown; verdicts" in text

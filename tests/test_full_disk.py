@@ -73,3 +73,15 @@ def test_fits_and_choices_are_printed_too():
     assert done.exit_code == 2
     assert "difference: from the best" in done.stdout
     assert "s.json could not be written" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--save", "--report"])
+def test_what_is_read_is_not_written(file, option):
+    before = file.read_bytes()
+    done = CliRunner().invoke(app, ["cv", "y.csv", *QUICK, option, str(file), "--force"])
+    assert done.exit_code == 2
+    assert "is read by this command, and cannot be written by it too" in done.stderr
+    (file.parent / "link.csv").symlink_to(file)
+    done = CliRunner().invoke(app, ["cv", "link.csv", *QUICK, option, "y.csv", "--force"])
+    assert done.exit_code == 2
+    assert file.read_bytes() == before

@@ -267,3 +267,16 @@ def test_folds_are_those_of_their_refits(name):
         if loss != pytest.approx(-again.score(parts[number]), abs=2e-3):  # ours must be no worse a fit
             ours = fo.fit_at(freed(theirs.model), theirs.data, exact.params(number))
             assert ours.value <= theirs.value + 1e-6
+
+
+def test_a_state_of_one_point_is_named():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    X[30] = (14.0, -9.0)
+    model = pytest.importorskip("hmmlearn.hmm").GaussianHMM(2, "full", init_params="", n_iter=1)
+    model.startprob_, model.transmat_ = np.array([0.9, 0.1]), np.array([[0.9, 0.1], [0.9, 0.1]])
+    model.means_ = np.array([[0.0, 0.0], X[30]])
+    model._covars_ = np.array([np.eye(2), np.full((2, 2), 0.01)])
+    model.n_features = 2
+    with pytest.raises(ValueError, match=r"state 1 of the model holds [01]\.\d observations.*singular"):
+        fo.from_hmmlearn(model, X)

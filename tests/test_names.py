@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import fitonce as fo
+from fitonce.data.places import Names
 from fitonce.data.reading import Columns, read_file
 from fitonce.results.packing import pack_words
 from fitonce.results.report.along import spans
@@ -154,3 +155,9 @@ def test_names_that_are_not_as_many_as_sites_are_damage(cv, tmp_path):
     path.write_text(json.dumps(document))
     with pytest.raises(ValueError, match="damaged result: its names do not match"):
         fo.load(path)
+
+
+def test_names_cannot_command_a_terminal_or_turn_text_around():
+    names = Names(("a\x1b[31mred", "plain"), ("x\u202ey", "\x07", "é 日本"))
+    assert names.sequences == ("a\ufffd[31mred", "plain")
+    assert names.sites == ("x\ufffdy", "\ufffd", "é 日本")

@@ -120,8 +120,23 @@ def _gaussian(model: Any, data: Sequences, zeros: float) -> tuple[Emission, dict
         raise ValueError(f"covars_prior must be one for all states, got shape {squares.shape}")
     spread = spread[:, 0] if shape == "spherical" and spread.ndim == 2 else spread
     emission = Gaussian(shape, strength=strength, squares=squares, **_means_prior(model))
+    if shape == "full":
+        _require_spread(spread, model, data)
     name = "covariance" if matrices else "variance"
     return emission, {"mean": np.asarray(model.means_, float), name: spread}
+
+
+def _require_spread(covariances: np.ndarray, model: Any, data: Sequences) -> None:
+    """Raise where a state has no spread in some direction, such as one that holds a single point."""
+    found = np.linalg.eigvalsh(covariances)
+    flat = np.flatnonzero(found[:, 0] <= 1e-12 * found[:, -1])
+    if flat.size:
+        held = model.predict_proba(data.values[data.observed.all(-1)])[:, flat[0]].sum()
+        raise ValueError(
+            f"state {flat[0]} of the model holds {held:.1f} observations, with a singular covariance:"
+            " the likelihood has no maximum there; fit fewer states, a larger covars_prior, or "
+            "covariance_type='diag'"
+        )
 
 
 def _mixture(model: Any, data: Sequences, zeros: float) -> tuple[Emission, dict[str, np.ndarray]]:

@@ -96,7 +96,7 @@ def _finish(
 def run_influence(request: Request, top: int, table: Path | None) -> None:
     """Points with the largest influence on the fit. A saved fit (.json) needs no model. --save writes
     the whole table, as CSV or as JSON (.json)."""
-    outputs.check_outputs([table], request.plot, request.force)
+    outputs.check_outputs([table], request.plot, request.force, (request.file,))
     fit = task_of(request).fit()
     found = influence(fit, memory_limit=request.memory_limit)
     if not fit.ok:

@@ -35,7 +35,7 @@ def compare(
     """Compare saved results on the same folds, with paired standard errors."""
     if len(files) < 2:
         raise ValueError(f"compare takes at least two saved results, got {len(files)}")
-    check_outputs([report], plot, force)
+    check_outputs([report], plot, force, tuple(files))
     stems = [file.stem for file in files]
     names = stems if len(set(stems)) == len(stems) else [str(file) for file in files]
     if len(set(names)) < len(names):
@@ -71,6 +71,7 @@ def report(
     force: ForceOption = False,
 ) -> None:
     """Write the HTML report of a saved result."""
+    check_outputs([out], None, force, (file,))
     load_result(file).to_html(out, force=force)
     print(f"wrote {out}")
 

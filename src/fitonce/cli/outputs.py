@@ -16,9 +16,16 @@ from fitonce.results.result import CVResult
 SCHEMA = 1  # of what --json prints
 
 
-def check_outputs(paths: list[Path | None], plot: Path | None, force: bool) -> None:
-    """Raise before the work if an output could not be written after it."""
+def check_outputs(
+    paths: list[Path | None], plot: Path | None, force: bool, read: tuple[Path | None, ...] = ()
+) -> None:
+    """Raise before the work if an output could not be written after it, or would replace a file that is
+    `read`."""
     wanted = [path for path in (*paths, plot) if path is not None]
+    inputs = [path for path in read if path is not None and path.exists()]
+    for path in wanted:
+        if any(path.exists() and path.samefile(other) for other in inputs):
+            raise ValueError(f"{path} is read by this command, and cannot be written by it too")
     for place, path in enumerate(wanted):
         if path.absolute() in [other.absolute() for other in wanted[:place]]:
             raise ValueError(f"each output needs a file of its own, got {path} twice")

@@ -189,7 +189,7 @@ class Request:
         checked_limit(self.memory_limit)
         if self.scheme is not None:
             named_scheme(self.scheme)
-        check_outputs([self.report, self.save], self.plot, self.force)
+        check_outputs([self.report, self.save], self.plot, self.force, (self.file,))
         if not self.cache:
             compile_cache.turn_off()
 

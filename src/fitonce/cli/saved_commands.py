@@ -47,7 +47,7 @@ TableOption = Annotated[Path | None, o.out("Write the table (CSV, JSON)", "--sav
 def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
     """Fit a model to the data in a file. --save writes the fit, which decode, forecast and sample read,
     and fo.load in Python."""
-    outputs.check_outputs([request.save, table], request.plot, request.force)
+    outputs.check_outputs([request.save, table], request.plot, request.force, (request.file,))
     loaded, model = request.loaded()
     geography = None if loaded.data.names is None else loaded.data.names.geography
     if request.plot is not None and not isinstance(model, HMM) and geography is None:
@@ -91,7 +91,7 @@ def _opened(
     file: Path, outs: list[Path | None], force: bool, both: bool, plot: Path | None = None
 ) -> Fit:
     """A saved fit, once it is known that what is made of it can be written."""
-    outputs.check_outputs(outs, plot, force)
+    outputs.check_outputs(outs, plot, force, (file,))
     if both:
         raise ValueError("--json and --csv are two ways to print one table: give one of them")
     return load_fit(file)

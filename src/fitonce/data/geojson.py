@@ -31,7 +31,7 @@ def read_features(where: Any) -> tuple[pd.DataFrame, list[SiteShape], bool]:
 
 def content_of(where: Any) -> Any:
     """The content of a GeoJSON file."""
-    if isinstance(where, dict):
+    if isinstance(where, (dict, list)):  # content; `features_of` refuses what is no collection
         return where
     path = existing(where, "a GeoJSON file")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,14 @@ import numpy as np
 import pandas as pd
 
 from fitonce.data.geography import Geography
+
+# Control characters, which a terminal obeys, and those that turn the direction of text around them.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(name: str) -> str:
+    """A name that changes nothing but itself where it is printed."""
+    return _UNPRINTABLE.sub("\ufffd", name) if _UNPRINTABLE.search(name) else name
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +36,12 @@ class Names:
     sites: tuple[str, ...] | None = None
     geography: Geography | None = None
     regions: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for part in ("sequences", "sites", "regions"):
+            words = getattr(self, part)
+            if words is not None:
+                object.__setattr__(self, part, tuple(map(printable, words)))
 
     def places(self, sequence: np.ndarray, time: np.ndarray, site: np.ndarray) -> list[str]:
         """Names of places given by number; -1 means the whole sequence, or all of the data."""

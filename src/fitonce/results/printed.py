@@ -84,6 +84,16 @@ def refits_in_words(cv: CVResult) -> str:
     return f"{number if most.endswith(f' {unit}') else least} to {most}"
 
 
+def unknown_error(folds: pd.DataFrame) -> str:
+    """What is known of an error of the estimate that is not finite."""
+    errors = folds.loc[folds["ok"] & (folds["verdict"] != "unchecked"), "error"]
+    finite = errors[np.isfinite(errors)]
+    if finite.empty:
+        return "unknown"
+    without = counted(len(errors) - len(finite), "fold")
+    return f"at least {finite.sum() / len(errors):.1e} (unknown in {without})"
+
+
 def _rungs(cv: CVResult) -> str:
     if cv.method not in ("auto", "loo"):
         return ""
@@ -112,7 +122,7 @@ def trust(cv: CVResult) -> str:
         size = f", {100 * ratio:.2g} % of se" if ratio < 1 else f", {ratio:.1f} x se"
     holds = sound(cv.folds["distance"].to_numpy(), cv.folds["rate"].to_numpy())[cv.folds["ok"]].all()
     about = "about" if holds or some else "at least"  # a lower bound where the quadratic model fails
-    known = f"{about} {cv.error:.1e}{size}" if np.isfinite(cv.error) else "unknown: some folds have none"
+    known = f"{about} {cv.error:.1e}{size}" if np.isfinite(cv.error) else unknown_error(cv.folds)
     text = f"error of the estimate {known}; verdicts{local}: {named}"
     if counts.get("bad", 0) and cv.method in ("ij", "onestep", "none", "newton"):
         text += "; use method='auto'"

@@ -23,7 +23,8 @@ _KEY = (
 def choice_section(models: pd.DataFrame, sentence: str) -> Markup:
     """A table of models, in the order given, and a chart of their losses."""
     shown = [name for name in _COLUMNS if name in models and not _empty(models[name])]
-    rows = [(str(name), *(row[column] for column in shown)) for name, row in models.iterrows()]
+    known = models[shown].astype(object).where(models[shown].notna(), "")  # the best has no difference
+    rows = [(str(name), *row) for name, row in zip(models.index, known.to_numpy(), strict=True)]
     weight = (
         "; weight: in the mixture of the models that would have predicted best"
         if "weight" in shown

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from fitonce.core.wording import counted
+from fitonce.results.printed import unknown_error
 from fitonce.results.report.markup import (
     NOT_AVAILABLE,
     Markup,
@@ -107,7 +108,8 @@ def _certainty(result: Result) -> list[Markup]:
 
 def _share(result: Result) -> str:
     if not math.isfinite(result.error):
-        return "no fold was checked"
+        checked = (result.folds["verdict"] != "unchecked").any()
+        return unknown_error(result.folds) if checked else "no fold was checked"
     if not (math.isfinite(result.se) and result.se > 0):
         return "against exact refits, if all errors had the same sign"
     share = result.error / result.se
