@@ -12,7 +12,8 @@ loss; the simplest within one paired standard error; the simplest within a margi
 default). AIC, BIC and ICL on the same fits.
 
 The whole study takes hours. With FITONCE_KEEP=FOLDER each series is written there as it is done, and a
-run that was stopped goes on from it.
+run that was stopped goes on from it; FITONCE_KEEP=reproduce/kept has the series that were run so far. FITONCE_OTHERS is
+the number of series that the other designs are given.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from reproduce import chosen
 from reproduce.cases import machine
 
 SERIES, FRESH = 200, 5000
-OTHERS = 50  # series that designs other than the default are given
+OTHERS = int(os.environ.get("FITONCE_OTHERS", 50))  # series that other designs than the default have
 STAY = 0.9
 LONG = 1000  # steps: from here only the default, and what was the default before
 
@@ -200,15 +201,23 @@ def _each(
     kept: dict[int, list[dict[str, Any]]] = {}
     keep = Path(folder) / f"{name}.jsonl" if folder else Path(os.devnull)
     if folder and keep.exists():
-        kept = {
-            seed: rows for seed, rows in map(json.loads, keep.read_text().splitlines()) if seed < count
-        }
+        found = dict(map(json.loads, keep.read_text().splitlines()))
+        kept = {seed: _unpacked(rules) for seed, rules in found.items() if seed < count}
     yield from kept.values()
     left = [seed for seed in range(count) if seed not in kept]
     with keep.open("a") as file:
         for seed, rows in zip(left, pool.map(partial(one, make), left, chunksize=1), strict=True):
-            print(json.dumps([seed, rows]), file=file, flush=True)
+            packed = {
+                row["rule"]: [row["pick"], round(row["excess"], 7), row["refused"]] for row in rows
+            }
+            print(json.dumps([seed, packed]), file=file, flush=True)
             yield rows
+
+
+def _unpacked(rules: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """The rows of a series that was kept."""
+    columns = ("pick", "excess", "refused")
+    return [{"rule": rule, **dict(zip(columns, row, strict=True))} for rule, row in rules.items()]
 
 
 def _show(name: str, found: pd.DataFrame) -> None:
