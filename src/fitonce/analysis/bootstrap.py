@@ -312,7 +312,8 @@ def _left(curve: Curvature, weights: np.ndarray, thetas: np.ndarray, size: int) 
     batches = Batches.of(curve.objective, weights, min(size, len(weights)))
     _, gradients = batches.values_and_gradients(thetas, np.arange(len(weights)))
     rest = np.einsum("fi,ij,fj->", gradients, curve.inverse, gradients)
-    return float(np.sqrt(rest / np.sum(curve.distances_to(thetas) ** 2)))
+    moved = np.sum(curve.distances_to(thetas) ** 2)
+    return float(np.sqrt(rest / moved)) if moved > 0 else np.nan
 
 
 def _compare(

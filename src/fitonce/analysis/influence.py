@@ -10,7 +10,7 @@ import pandas as pd
 
 from fitonce.analysis.label_audit import LabelAudit, label_audit
 from fitonce.core import memory
-from fitonce.core.arguments import require, require_choice
+from fitonce.core.arguments import require_choice, require_count, require_text
 from fitonce.core.memory import limits_memory
 from fitonce.core.wording import counted
 from fitonce.crossval.loo import sweep
@@ -50,19 +50,21 @@ class Influence:
     def top(self, n: int = 10, by: str = "displacement") -> pd.DataFrame:
         """The `n` points with the largest `by`: "displacement", "loss", or a parameter, such as
         "rate[0,0]" or all of "rate"."""
-        require(not (not isinstance(n, (int, np.integer)) or n < 1), "n", "an integer of at least 1", n)
+        require_count("n", n)
+        n = min(int(n), len(self.table))
         order = self.column(by).abs().sort_values(ascending=False, kind="stable").index[:n]
         common = [name for name in _COMMON if name in self.table]
         return self.table.loc[order, [*common, *([by] if by in self.names else self.names)]]
 
     def plot(self, by: str = "displacement", ax: Any = None) -> Any:
         """`by` along the data, the ten largest labelled. Returns the matplotlib axes."""
-        label = by if by in ("displacement", "loss") else f"move of {by}, standard errors"
         sites, values = self.table["site"].to_numpy(), self.column(by).to_numpy()
+        label = by if by in ("displacement", "loss") else f"move of {by}, standard errors"
         return plots.along_sites(sites, values, "site", label, ax)
 
     def column(self, by: str) -> pd.Series:
         """One number for each point: "displacement", "loss", or how far a parameter moves."""
+        require_text("by", by)
         entries = [name for name in self.names if name.startswith(f"{by}[")]
         if entries:  # a parameter with several entries: the norm of their move
             return np.sqrt((self.table[entries] ** 2).sum(axis=1))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core import memory
-from fitonce.core.arguments import require_count, shown
+from fitonce.core.arguments import require_choice, require_count
 from fitonce.core.chunks import stretches
 from fitonce.core.wording import counted
 from fitonce.data.labelled import Labelled
@@ -56,8 +56,7 @@ class LabelAudit:
         return self._table(of).copy()
 
     def _table(self, of: str) -> pd.DataFrame:
-        if of not in ("tokens", "sequences"):
-            raise ValueError(f"of must be 'tokens' or 'sequences', got {of!r}")
+        require_choice("of", of, ("tokens", "sequences"))
         return self.tokens if of == "tokens" else self.sequences
 
     def top(self, n: int = 25, by: str = "loss", of: str = "tokens") -> pd.DataFrame:
@@ -72,8 +71,7 @@ class LabelAudit:
         require_count("n", n)
         table = self._table(of)
         allowed = _BY if of == "tokens" else (*_BY, "per_token")
-        if by not in allowed:
-            raise ValueError(f"by must be one of {list(allowed)}, got {shown(by)}")
+        require_choice("by", by, allowed)
         return table.sort_values(by, ascending=False, kind="stable").head(int(n))
 
     def report(self, n: int = 25, by: str = "loss") -> str:
@@ -93,8 +91,7 @@ class LabelAudit:
 
     def plot(self, by: str = "loss", ax: Any = None) -> Any:
         """`by` along the data, the ten largest labelled by their words. Returns the matplotlib axes."""
-        if by not in _BY:
-            raise ValueError(f"by must be one of {list(_BY)}, got {shown(by)}")
+        require_choice("by", by, _BY)
         sites, values = self.tokens["site"].to_numpy(), self.tokens[by].to_numpy()
         words = None if self.fit.data.words is None else self.tokens["word"].tolist()
         label = "held-out surprise, nats" if by == "loss" else by

@@ -34,7 +34,8 @@ def paint_numbers(
     if scale == "ranks" and limits is None:
         return _paint_ranks(ax, shown, finite, cmap, below)
     largest = np.abs(finite).max()
-    low, high = limits or ((-largest, largest) if shown.signed else (finite.min(), finite.max()))
+    low, high = (-largest, largest) if shown.signed else (finite.min(), finite.max())
+    low, high = (low, high) if limits is None else limits
     if limits is None and (scale == "robust" or (scale is None and shown.robust)):
         low, high = _robust(finite, shown.signed)
     norm = Normalize(low, high, clip=True)
@@ -97,7 +98,7 @@ def draw_geography(ax: Any, where: Geography, paint: np.ndarray) -> None:
 
     if len(where.points) != len(paint):
         raise ValueError(
-            f"the map has {len(where.points):,} sites, but {len(paint):,} values are to be shown"
+            f"the map where= has {len(where.points):,} sites, but {len(paint):,} values are to be shown"
         )
     outlines = where.outlines()
     areas = [site for site, rings in enumerate(outlines) if len(rings)]

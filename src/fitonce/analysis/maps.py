@@ -9,15 +9,16 @@ import numpy as np
 
 from fitonce.analysis.influence import Influence
 from fitonce.analysis.map_colours import draw_geography, name_largest, paint_numbers
-from fitonce.core.arguments import require
+from fitonce.core.arguments import naming, require, require_choice, require_count, require_text
 from fitonce.core.deferred import nx
+from fitonce.core.numerics import as_numbers
 from fitonce.data.geography import Geography
 from fitonce.data.geojson import polygons_of
 from fitonce.data.graph import Graph, of_pairs
 from fitonce.data.graph import graph as read_graph
 from fitonce.data.maps import Map
 from fitonce.fitting.fit import Fit
-from fitonce.results.plots import new_axes
+from fitonce.results.plots import axes_on
 from fitonce.results.result import CVResult
 
 _MISSING = (0.85, 0.85, 0.85, 1.0)
@@ -69,14 +70,15 @@ def plot_map(
         ax: matplotlib axes to draw on; None: a new figure.
         cmap: a matplotlib colour map; None: viridis, and distinct colours for classes.
     """
+    _check_looks(limits, scale, mark, cmap)
+    for name, text in (("show", show), ("key", key), ("label", label)):
+        require_text(name, text, optional=True)
     shown = _read(what, show)
     if label is not None:
         shown = shown._replace(text=label)
     where = _where(what, where)
     wide = isinstance(where, Geography) and where.proportion > 1.3
-    ax = ax or new_axes(*((8.0, 2.0 + 7.6 / max(where.proportion, 1.0)) if wide else (6.4, 6.0)))
-    if scale not in (None, "linear", "robust", "ranks"):
-        raise ValueError(f"scale must be 'linear', 'robust' or 'ranks', got {scale!r}")
+    ax = axes_on(ax, *((8.0, 2.0 + 7.6 / max(where.proportion, 1.0)) if wide else (6.4, 6.0)))
     if shown.classes:
         paint = _paint_classes(ax, shown, cmap)
     else:
@@ -91,6 +93,19 @@ def plot_map(
         _draw(ax, where, paint, key, names)
     ax.set_axis_off()
     return ax
+
+
+def _check_looks(limits: Any, scale: Any, mark: Any, cmap: Any) -> None:
+    from matplotlib import colormaps
+
+    require_choice("scale", scale, ("linear", "robust", "ranks"), optional=True)
+    require_count("mark", mark, 0, optional=True)
+    known = isinstance(cmap, str) and cmap in colormaps
+    require(cmap is None or known, "cmap", "the name of a colour map of matplotlib or None", cmap)
+    if limits is not None:
+        found = as_numbers(limits)
+        rising = found is not None and found.shape == (2,) and found[0] < found[1]
+        require(rising, "limits", "two rising numbers or None", limits)
 
 
 def _where(what: Any, where: Any) -> Any:
@@ -135,7 +150,7 @@ def _read(what: Any, show: str | None) -> _Shown:
         raise ValueError(f"show is for a fit, a result or an influence, got {type(what).__name__}")
     try:
         values = np.asarray(what, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"what to show must be numbers, got {type(what).__name__}") from None
     if values.ndim != 1:
         raise ValueError(f"what to show must have one value for each site, got shape {values.shape}")
@@ -175,15 +190,20 @@ def _of_influence(influence: Influence, show: str) -> _Shown:
 
 def _draw(ax: Any, where: Any, paint: np.ndarray, key: str | None, names: Any) -> None:
     if isinstance(where, (dict, str, os.PathLike)):
-        _draw_polygons(ax, polygons_of(where, len(paint), key, names), paint)
+        with naming("where"):
+            polygons = polygons_of(where, len(paint), key, names)
+        _draw_polygons(ax, polygons, paint)
         return
     if _is_coordinates(where, len(paint)):
         points, edges = np.asarray(where, float), np.zeros((0, 2), int)
     else:
-        graph = read_graph(where)
+        with naming("where"):
+            graph = read_graph(where)
         points, edges = _layout(graph), graph.edges
     if len(points) != len(paint):
-        raise ValueError(f"the map has {len(points):,} sites, but {len(paint):,} values are to be shown")
+        raise ValueError(
+            f"the map where= has {len(points):,} sites, but {len(paint):,} values are to be shown"
+        )
     ax.plot(*points[edges].transpose(2, 1, 0), color="#bbbbbb", lw=0.6, zorder=1)
     size = np.clip(6000.0 / len(points), 8.0, 160.0)
     ax.scatter(*points.T, c=paint, s=size, edgecolors="white", linewidths=0.4, zorder=2)
@@ -192,9 +212,11 @@ def _draw(ax: Any, where: Any, paint: np.ndarray, key: str | None, names: Any) -
 
 def _is_coordinates(where: Any, sites: int) -> bool:
     """Whether `where` holds two numbers for each site that cannot be a list of edges."""
-    if isinstance(where, (Graph, nx.Graph)) or np.shape(where) != (sites, 2):
+    if isinstance(where, (Graph, nx.Graph)):
         return False
-    values = np.asarray(where, float)
+    values = as_numbers(where)
+    if values is None or values.shape != (sites, 2):
+        return False
     whole = (values == np.floor(values)).all() and values.min() >= 0 and values.max() < sites
     return not whole or bool((values[:, 0] == values[:, 1]).any())
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fitonce.analysis.predictions import Prediction, predictions
+from fitonce.core.arguments import naming
 from fitonce.core.memory import IMPORTS, checked_limit
 from fitonce.core.renamed import deprecated
 from fitonce.core.wording import counted, duration, memory
@@ -159,7 +160,8 @@ def plan(
     if fitted is not None and data is not None:
         raise ValueError("a fit has its data: fo.plan(fit, folds=...), got other data as well")
     if folds is None:
-        folds = FOLD_KINDS[family.usual_folds].make(model, objective.collection, FoldOptions())
+        with naming("data are too few for the usual folds, give folds="):
+            folds = FOLD_KINDS[family.usual_folds].make(model, objective.collection, FoldOptions())
     if not isinstance(folds, Folds):
         raise ValueError(f"folds must come from fo.folds, got {type(folds).__name__}")
     if folds.lengths is not None:

@@ -35,7 +35,7 @@ from fitonce.analysis.choosing import criteria, judged, simplest_of
 from fitonce.core import memory
 from fitonce.core.arguments import require_function, require_number
 from fitonce.core.memory import limits_memory
-from fitonce.crossval.cross_validate import check_folds, cross_validate
+from fitonce.crossval.cross_validate import check_folds, cross_validate, matched_folds
 from fitonce.crossval.losses import joint_places, resolve_loss
 from fitonce.data.sequences import with_lengths
 from fitonce.fitting.fit import Fit, fit
@@ -45,7 +45,7 @@ from fitonce.folds.catalogue import covering
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import family_of, objective_of
 from fitonce.results.compare import Comparison, compare
-from fitonce.results.plots import new_axes
+from fitonce.results.plots import axes_on
 from fitonce.results.result import CVResult
 
 _LEVEL = 0.05  # of passing over a simpler model that is true
@@ -133,7 +133,7 @@ class Selection:
     def plot(self, ax: Any = None) -> Any:
         """The estimates with their standard errors and those of the paired differences from the best,
         and the control. Returns the matplotlib axes."""
-        ax = ax or new_axes(6.5, 4.0)
+        ax = axes_on(ax, 6.5, 4.0)
         rows, place = self.table, np.arange(len(self.table))
         line = {"fmt": "o-", "color": "#1b4f8a", "capsize": 3, "label": "estimate"}
         ax.errorbar(place, rows["estimate"], rows["se"], **line)
@@ -241,6 +241,7 @@ def select(
             if not isinstance(model, Fit):
                 bars = how.get("progress")
                 fitted = fit(model, data, restarts=restarts, seed=seed, optima=optima, progress=bars)
+            matched_folds(fitted, folds)
             scored = usual_loss(fitted.objective, folds) if loss is None else loss
             found = cross_validate(fitted, folds, loss=scored, optima=optima, stop=ended, **how)
             _require_most(found)
@@ -250,7 +251,7 @@ def select(
         else:
             memory.hold(_size(results[name]), "the results of other models")
     if not results:
-        raise ValueError(f"no model could be fitted: {next(iter(skipped.values()))}")
+        raise ValueError(f"candidates: no model could be fitted: {next(iter(skipped.values()))}")
     unfinished = [name for name, result in results.items() if result.n_unfinished]
     for name in unfinished if len(unfinished) < len(results) else []:  # their losses are not held out
         skipped[name] = f"unfinished: {results.pop(name).treatment}"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fitonce.core.arguments import shown
+from fitonce.core.arguments import naming, read_path, shown
 from fitonce.core.numerics import is_number
 from fitonce.core.wording import counted
 from fitonce.data.labelled import Labelled, labelled
@@ -43,7 +43,8 @@ def from_crfsuite(model: Any, X: Any, y: Any, **options: Any) -> Fit:
     path, used = _located(model, options)
     _refuse(used)
     found = _read(path)
-    data = labelled(X, y, tags=found.labels)
+    with naming("X and y"):
+        data = labelled(X, y, tags=found.labels)
     made = LinearChainCRF(
         scale=float(np.sqrt(0.5 / used["c2"])),
         biases=False,
@@ -60,7 +61,7 @@ def _located(model: Any, options: dict[str, Any]) -> tuple[Path, dict[str, Any]]
     if unknown:
         raise ValueError(f"options of from_crfsuite are {', '.join(_OPTIONS)}, got {', '.join(unknown)}")
     if isinstance(model, (str, Path)):
-        return Path(model), _OPTIONS | options
+        return read_path("model", model), _OPTIONS | options
     if not hasattr(model, "modelfile"):
         raise ValueError(
             "from_crfsuite reads a sklearn_crfsuite.CRF or the path of a model file, got "
@@ -106,8 +107,12 @@ class _Stored(NamedTuple):
 
 def _read(path: Path) -> _Stored:
     """The features and names in a model file of CRFsuite (`crf1d_model.c`)."""
-    if not path.is_file():
-        raise ValueError(f"there is no model file {path.name}")
+    try:
+        there = path.is_file()
+    except OSError:  # a name that is too long
+        there = False
+    if not there:
+        raise ValueError(f"there is no model file {path.name:.200}")
     content = path.read_bytes()
     if len(content) < _HEADER.size or content[:4] != b"lCRF":
         raise ValueError(f"{path.name} must be a model file of CRFsuite, which begins with lCRF")

@@ -14,6 +14,8 @@ import numpy as np
 from fitonce.bridges.classes import kind_of, require_inherited
 from fitonce.bridges.dynamax_emissions import READERS, REFUSED
 from fitonce.bridges.hmmlearn import without_dust
+from fitonce.core.arguments import require
+from fitonce.core.numerics import as_numbers
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.hmm import HMM
@@ -44,6 +46,9 @@ def from_dynamax(model: Any, params: Any, props: Any, emissions: Any, inputs: An
         needs = "needs" if kind in _WITH_INPUTS else "has no"
         raise ValueError(f"a {kind} {needs} inputs, got {'none' if known is None else 'some'}")
     data = _sequences(parts, known)
+    for name, value in (("params", params), ("props", props)):
+        fine = all(hasattr(value, part) for part in ("initial", "transitions", "emissions"))
+        require(fine, name, "those of a model of dynamax", value)
     read = READERS[kind](model.emission_component, _Given(params.emissions, props.emissions), data)
     chain = {
         "initial": (params.initial, props.initial, "probs"),
@@ -117,9 +122,15 @@ def _floats(value: Any) -> np.ndarray:
 
 def _split(given: Any, width: int, what: str) -> list[np.ndarray]:
     """Arrays (T, ...) of sequences; `width` is the number of axes of a step."""
+    arrays = [
+        as_numbers(part, False) for part in (given if isinstance(given, (list, tuple)) else [given])
+    ]
+    fine = arrays and all(one is not None and one.ndim and one.size for one in arrays)
+    require(fine, what, "an array of numbers, or a list of them", given)
+    found = [one for one in arrays if one is not None]
     if isinstance(given, (list, tuple)):
-        return [_floats(part) for part in given]
-    array = _floats(given)
+        return found
+    array = found[0]
     if array.ndim == width + 1:
         return [array]
     if array.ndim == width + 2:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fitonce.bridges.classes import kind_of
-from fitonce.core.arguments import require
-from fitonce.core.numerics import is_number
+from fitonce.core.arguments import naming, require
+from fitonce.core.numerics import as_numbers, is_number
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
@@ -81,9 +81,12 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NO
 
 def read_lengths(X: Any, lengths: Any) -> Sequences:
     """Rows of all sequences, one after another, and their lengths."""
-    rows = np.asarray(X, float)
-    rows = rows[:, None] if rows.ndim == 1 else rows
-    return sequences(rows, lengths=lengths)
+    rows = as_numbers(X, finite=False)
+    fine = rows is not None and rows.ndim in (1, 2) and rows.size
+    require(fine, "X", "an array of numbers, (steps,) or (steps, channels)", X)
+    rows = rows[:, None] if rows is not None and rows.ndim == 1 else rows
+    with naming("X"):
+        return sequences(rows, lengths=lengths)
 
 
 def without_dust(probabilities: Any, zeros: float) -> np.ndarray:

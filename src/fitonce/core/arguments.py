@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,16 @@ def require(holds: Any, name: str, expected: str, came: Any) -> None:
     """Raise unless the argument is what it must be."""
     if not holds:
         raise refusal(name, expected, came)
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """What is refused inside names the argument that it came with."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        text = str(error)
+        raise ValueError(f"{name}: {text if len(text) <= 400 else text[:400] + '...'}") from None
 
 
 def require_number(

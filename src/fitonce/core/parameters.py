@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fitonce.core.arguments import shown
+from fitonce.core.arguments import naming, read_array, shown
 from fitonce.core.chunks import unit_rows
 from fitonce.core.constraints import Constraint, Frozen, Scores, Simplex, as_tuples
 from fitonce.core.deferred import jax, jit
@@ -119,8 +119,9 @@ class ParameterSpace:
             ) from None
         parts = [np.zeros(0)]
         for name, leaf, given in zip(self._leaf_names, self._leaves, values, strict=True):
-            value = _as_floats(name, given)
-            _check_leaf(name, leaf, value)
+            with naming("init or params"):
+                value = _as_floats(name, given)
+                _check_leaf(name, leaf, value)
             parts.append(leaf.to_free(value))
         return np.concatenate(parts)
 
@@ -139,7 +140,7 @@ class ParameterSpace:
 
     def params_at(self, theta: np.ndarray) -> Params:
         """The pytree of constrained values at a free vector (D,), in NumPy."""
-        theta = np.asarray(theta, float)
+        theta = read_array("theta", theta, f"{self.size} finite numbers")
         if theta.shape != (self.size,):
             raise ValueError(f"theta must have shape ({self.size},), got {theta.shape}")
         return self._tree.unflatten([value[..., 0] for value in self.values(theta[None]).values()])

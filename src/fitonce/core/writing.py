@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from fitonce.core.arguments import read_path, require_flag
+from fitonce.core.arguments import read_path, require_flag, shown
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, force: bool = False) -> Path:
@@ -31,7 +31,7 @@ def write_bytes(path: str | os.PathLike[str], content: bytes, *, force: bool = F
 
     Links are followed. Devices and pipes are written to: only regular files are replaced.
     """
-    path = Path(path)
+    path = read_path("path", path)
     check_free(path, force)
     target = path.resolve()
     temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}"
@@ -86,17 +86,18 @@ def check_free(path: str | os.PathLike[str], force: bool = False) -> None:
         target = path.resolve(strict=False)
         taken = target.exists()
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle, names too long, null bytes
-        raise ValueError(f"{str(path)!r} cannot be the path of a file: {error}") from None
+        why = str(error).split(":")[0]
+        raise ValueError(f"path: {shown(str(path))} cannot be the path of a file: {why}") from None
     if target.is_dir():
-        raise ValueError(f"expected a file to write, got the folder {path}")
+        raise ValueError(f"path: expected a file to write, got the folder {path}")
     if _is_stream(target):
         return
     folder = target.parent if path.is_symlink() else path.parent
     if not folder.is_dir():
-        raise ValueError(f"the folder {folder} does not exist")
+        raise ValueError(f"the folder {folder} of the path does not exist")
     if taken and not target.is_file():
         raise ValueError(f"expected a regular file, a device or a pipe to write, got {path}")
     if taken and not force:
-        raise ValueError(f"{path} exists; pass force=True (--force) to replace it")
+        raise ValueError(f"the path {path} exists; pass force=True (--force) to replace it")
     if not os.access(folder, os.W_OK):
         raise ValueError(f"the folder {folder} is not writable")

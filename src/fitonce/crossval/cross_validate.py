@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import require, require_flag, require_function, require_number, shown
+from fitonce.core.arguments import (
+    refusal,
+    require,
+    require_flag,
+    require_function,
+    require_number,
+    shown,
+)
 from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.parallel import Parallel, Workers, resolve_parallel
@@ -101,7 +108,7 @@ def cross_validate(
     """
     watch = Stopwatch()
     method, loss = resolve_method(method), resolve_loss(loss)
-    folds = _matched(fit, folds)
+    folds = matched_folds(fit, folds)
     require_number("tolerance", tolerance, above=0, optional=True)
     check_optima(optima)
     require_flag("progress", progress, optional=True)
@@ -154,7 +161,7 @@ def check_folds(folds: Any) -> None:
         raise ValueError(f"folds must come from fo.folds, got {type(folds).__name__}{hint}")
 
 
-def _matched(fit: Fit, folds: Folds) -> Folds:
+def matched_folds(fit: Fit, folds: Folds) -> Folds:
     """The folds with the data's own missing observations, after checking that they belong to it."""
     require_a_fit(fit)
     check_folds(folds)
@@ -190,7 +197,7 @@ def _chunk_size(objective: Objective, chunk: int | None, n_folds: int, place: Pa
     if chunk is None:
         return chunk_size(objective, n_folds, place.n if isinstance(place, Workers) else 1)
     if not is_count(chunk):
-        raise ValueError(f"chunk must be an integer of at least 1, got {chunk}")
+        raise refusal("chunk", "an integer of at least 1", chunk)
     return int(min(chunk, n_folds))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fitonce.core.arguments import require, shown
 from fitonce.core.numerics import is_count
 from fitonce.core.writing import existing
-from fitonce.data.tagged import Tagged, check_scheme, read_lines, to_iob2
+from fitonce.data.tagged import Tagged, check_scheme, read_lines, require_columns, to_iob2
 
 _DOCUMENT = "-DOCSTART-"
 _NUMBER = re.compile(r"\d+([-.]\d+)?")  # the index of a word or of a range of words, as in CoNLL-U
@@ -43,6 +43,8 @@ def read_conll(
     wanted = "the number of a column"
     require(word is None or is_count(word, -(2**31), 2**31), "word", f"{wanted} or None", word)
     require(is_count(tag, -(2**31), 2**31), "tag", wanted, tag)
+    require_columns(word, tag, None, columns)
+    require(all(not isinstance(one, str) for one in columns), "columns", "numbers of columns", columns)
     path = existing(path, "a file of words and tags")
     lines = read_lines(path, encoding)
     sentences = _sentences(lines, path.name)

@@ -39,6 +39,7 @@ class Graph:
 
     def hops_from(self, site: int) -> np.ndarray:
         """(V,) length of the shortest path from a site, infinite if there is none."""
+        require_count("site", site, 0, self.n_sites - 1)
         return sparse.csgraph.shortest_path(
             self.matrix, unweighted=True, directed=False, indices=int(site)
         )

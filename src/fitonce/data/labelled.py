@@ -122,7 +122,7 @@ def labelled(
             token = site - int(lengths[:sequence].sum())
             raise ValueError(
                 f"the label of sequence {sequence}, token {token} is '{text}', which is not one of "
-                f"the {len(names)} tags {', '.join(names)}; label it as one of these or as None "
+                f"the {len(names)} tags {', '.join(names):.200}; label it as one of these or as None "
                 "(unknown), or fit a model that has it"
             )
     codes = np.array([number[text] for text in texts])

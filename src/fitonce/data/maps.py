@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.core.numerics import is_count
+from fitonce.core.arguments import naming, read_names, refusal, require, require_count, require_text
+from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import counted
 from fitonce.data import neighbours as ways
 from fitonce.data.edge_files import edges_of
@@ -115,18 +116,40 @@ def read_map(
         missing: a number that also means missing.
         decimal: the decimal mark of a text file; None: detected.
     """
-    found = read_layer(path, layer, coordinates, decimal)
-    found = _chosen_rows(found, join, where, decimal)
+    texts = {"exposure": exposure, "where": where, "layer": layer, "regions": regions}
+    for name, text in {**texts, "decimal": decimal}.items():
+        require_text(name, text, optional=True)
+    require_text("counts", counts)
+    require_count("nearest", nearest, 1, 10**6, optional=True)
+    require(missing is None or is_number(missing), "missing", "a number or None", missing)
+    near = within is None or isinstance(within, str) or is_number(within)
+    require(near, "within", "a distance such as '20 km', a number or None", within)
+    if coordinates is not None and len(read_names("coordinates", coordinates, "two columns")) != 2:
+        raise refusal("coordinates", "a list of two columns", coordinates)
+    called_by = (
+        () if names is None else (names,) if isinstance(names, str) else read_names("names", names)
+    )
+    fine = isinstance(path, (dict, str, os.PathLike)) or hasattr(path, "geometry")
+    require(fine, "path", "a file, a GeoDataFrame or the content of a GeoJSON file", path)
+    tabular = join is None or isinstance(join, (str, os.PathLike, pd.DataFrame, Mapping))
+    require(tabular, "join", "a file, a table or None", join)
+    with naming("path"):
+        found = read_layer(path, layer, coordinates, decimal)
+    with naming("join and where"):
+        found = _chosen_rows(found, join, where, decimal)
     table = found.table
-    for column in (counts, exposure, regions, *([names] if isinstance(names, str) else names or ())):
-        require_column(table, column)
+    given = {"counts": counts, "exposure": exposure, "regions": regions}
+    for argument, column in (*given.items(), *(("names", one) for one in called_by)):
+        with naming(argument):
+            require_column(table, column)
     notes = list(found.notes)
     called, column = site_names(table, names, (counts, exposure, regions), notes)
     data, known = observed_at(table, counts, exposure, missing, called, notes)
     geography = None
     if found.shapes is not None:
         geography = Geography.of(found.shapes, found.degrees, found.metres)
-    links = _graph(neighbours, nearest, within, found.shapes, geography, table, called, notes)
+    with naming("neighbours, nearest and within"):
+        links = _graph(neighbours, nearest, within, found.shapes, geography, table, called, notes)
     if column is not None:
         notes.append(f"sites are named by {column}")
     labels = None if regions is None else region_labels(table[regions], called)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fitonce.core.arguments import refusal, require, require_choice, require_text
+from fitonce.core.numerics import is_count
 from fitonce.core.wording import counted
 from fitonce.data.labelled import Labelled, labelled
 from fitonce.data.word_features import WordVectors, word_attributes, word_features
@@ -151,18 +153,28 @@ def to_iob2(tags: Sequence[Any]) -> list[Any]:
     return converted
 
 
-def check_scheme(scheme: str) -> None:
-    """Raise unless it is one that is read."""
-    if scheme not in ("auto", "iob1", "iob2"):
-        raise ValueError(f"scheme must be 'auto', 'iob1' or 'iob2', got {scheme!r}")
+def check_scheme(scheme: Any) -> None:
+    """Raise unless it is one of tags."""
+    require_choice("scheme", scheme, ("auto", "iob1", "iob2"))
+
+
+def require_columns(word: Any, tag: Any, sentence: Any, columns: Any) -> None:
+    """Raise unless these are names or numbers of columns."""
+    for name, value in (("word", word), ("tag", tag)):
+        fine = value is None or isinstance(value, str) or is_count(value, -(2**31), 2**31)
+        require(fine, name, "the name or the number of a column, or None", value)
+    require_text("sentence", sentence, optional=True)
+    listed = isinstance(columns, (list, tuple))
+    fine = listed and all(isinstance(one, str) or is_count(one, -(2**31), 2**31) for one in columns)
+    require(fine, "columns", "a list of columns", columns)
 
 
 def read_lines(path: Path, encoding: str) -> list[str]:
     """The lines of a text file, without a mark of their order of bytes."""
     try:
         name = codecs.lookup(encoding).name
-    except LookupError:
-        raise ValueError(f"encoding must be one that Python knows, got {encoding!r}") from None
+    except (LookupError, TypeError, ValueError):
+        raise refusal("encoding", "one that Python knows", encoding) from None
     try:
         text = path.read_text(encoding="utf-8-sig" if name == "utf-8" else name)
     except UnicodeError as error:

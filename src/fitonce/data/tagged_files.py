@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from fitonce.core.arguments import require_choice, shown
 from fitonce.core.writing import existing
 from fitonce.data.conll import read_conll
-from fitonce.data.tagged import Tagged, TokenColumns, check_scheme, to_iob2
+from fitonce.data.tagged import Tagged, TokenColumns, check_scheme, require_columns, to_iob2
 from fitonce.data.tagged_crfsuite import read_crfsuite
 from fitonce.data.tagged_json import read_json_lines
 from fitonce.data.tagged_tables import read_table_of_tokens
@@ -49,9 +50,9 @@ def read_tagged(
         encoding: of text files.
     """
     check_scheme(scheme)
+    require_columns(word, tag, sentence, columns)
+    require_choice("format", format, tuple(ENDINGS), optional=True)
     path = existing(path, "a file of words and tags")
-    if isinstance(columns, str):
-        raise ValueError(f"columns must be a list of columns, got {columns!r}")
     asked = TokenColumns(word, tag, sentence, tuple(columns), encoding)
     found = _READERS[format_of(path, format)](path, asked)
     if not found.words:
@@ -91,7 +92,9 @@ def _number(column: str | int | None) -> int | None:
     try:
         return int(column)
     except ValueError:
-        raise ValueError(f"columns of CoNLL files have numbers, from 0, got '{column}'") from None
+        raise ValueError(
+            f"word, tag, columns: columns of CoNLL files have numbers, from 0, got {shown(column)}"
+        ) from None
 
 
 _READERS: dict[str, Callable[[Path, TokenColumns], Tagged]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,18 +118,11 @@ def word_features(
     require_flag("shapes", shapes)
     fine = vectors is None or isinstance(vectors, WordVectors)
     require(fine, "vectors", "WordVectors of fo.read_vectors or None", vectors)
-    listed = isinstance(sentences, Iterable) and not isinstance(sentences, (str, bytes))
-    require(listed, "sentences", "a list of lists of words", sentences)
     if not shapes and vectors is None:
         raise ValueError("shapes=False needs vectors, got none")
     known: dict[str, np.ndarray] = {}
     features = []
-    for number, sentence in enumerate(sentences):
-        words = isinstance(sentence, (list, tuple, np.ndarray))
-        fine = words and all(isinstance(word, str) for word in sentence)
-        require(fine, f"sentences, number {number},", "a list of words", sentence)
-        if len(sentence) == 0:
-            raise ValueError(f"sentences: sentence {number} is empty; leave empty sentences out")
+    for sentence in _sentences(sentences):
         size = 8 * len(_SHAPES) * len(sentence)
         require_fits("window", window, lambda n: (2 * n + 1) * size, "the features of a sentence")  # noqa: B023
         for word in sentence:
@@ -158,9 +151,7 @@ def word_attributes(sentences: Sequence[Sequence[str]]) -> list[list[dict[str, A
         sentences: lists of words.
     """
     found = []
-    for number, sentence in enumerate(sentences):
-        if len(sentence) == 0:
-            raise ValueError(f"sentence {number} is empty; leave empty sentences out")
+    for sentence in _sentences(sentences):
         own = [_of_word(word) for word in sentence]
         rows = []
         for place, word in enumerate(sentence):
@@ -180,3 +171,16 @@ def _pattern(word: str) -> str:
     """Capitals as X, small letters as x, digits as d, each at most three times in a row."""
     text = re.sub(r"\d", "d", "".join("X" if c.isupper() else "x" if c.isalpha() else c for c in word))
     return re.sub(r"(.)\1{3,}", r"\1\1\1", text)
+
+
+def _sentences(given: Any) -> Iterator[Sequence[str]]:
+    """Lists of words, each checked before it is used."""
+    listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
+    require(listed, "sentences", "a list of lists of words", given)
+    for number, sentence in enumerate(given):
+        words = isinstance(sentence, (list, tuple, np.ndarray))
+        fine = words and all(isinstance(word, str) for word in sentence)
+        require(fine, f"sentences, number {number},", "a list of words", sentence)
+        if len(sentence) == 0:
+            raise ValueError(f"sentences: sentence {number} is empty; leave empty sentences out")
+        yield sentence

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import require_text
 from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import in_float64
 from fitonce.core.parallel import resolve_parallel
@@ -299,7 +300,7 @@ def fit(
         again = how._replace(optima=0)
         found = settled(found, lambda zeros, at: _result(search(zeros, found.data, at, again), started))
     found = with_zeros(found)
-    return found if order_by is None else found.ordered(order_by)
+    return found if order_by is None else relabelling.ordered(found, order_by, False, "order_by")
 
 
 @limits_memory
@@ -317,6 +318,7 @@ def fit_at(
     stationary. First states, transitions and categories of an HMM that have probability zero there are
     impossible in the model of the fit. `lengths`, `kernel` and `memory_limit` are those of `fit`."""
     started = time.perf_counter()
+    require_text("kernel", kernel, optional=True)
     return with_zeros(_result(stay(model, with_lengths(data, lengths), params, kernel), started))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fitonce.core.arguments import require, require_choice, shown
+from fitonce.core.arguments import require, require_choice, require_flag, shown
 from fitonce.core.constraints import Simplex, as_tuples
 from fitonce.core.numerics import in_float64, is_count
 from fitonce.core.status import Outcome, Status
@@ -191,21 +191,24 @@ def _origin(index: tuple[int, ...], where: tuple[int, ...], order: np.ndarray) -
     return tuple(int(order[i]) if axis in where else i for axis, i in enumerate(index))
 
 
-def ordered(fit: Fit, by: Any, descending: bool) -> Fit:
-    """The states in the order of a column of `states()`, or in a given one."""
+def ordered(fit: Fit, by: Any, descending: bool, name: str = "by") -> Fit:
+    """The states in the order of a column of `states()`, or in a given one; `name`: of that argument."""
+    require_flag("descending", descending)
     states_of(fit.model, "ordered")
     if not isinstance(by, str):
         if not (isinstance(by, (list, tuple, np.ndarray)) and all(is_count(k, 0) for k in by)):
-            require(False, "by", "the name of a column of states() or a list of states", by)
+            require(False, name, "the name of a column of states() or a list of states", by)
         each = list(range(states_of(fit.model, "ordered")))
-        require(sorted(map(int, by)) == each, "by", f"a list of the {len(each)} states, each once", by)
+        once = f"a list of the {len(each)} states, each once"
+        require(sorted(map(int, by)) == each, name, once, by)
         return relabelled(fit, by)
     table = fit.states()
     names = [str(name) for name in table]
     column = by if by in names else next((name for name in names if name.split("[")[0] == by), None)
     if column is None:
         raise ValueError(
-            f"by={shown(by)}: states have no such column to order them by; they have {', '.join(names)}"
+            f"{name}={shown(by)}: states have no such column to order them by; they have "
+            f"{', '.join(names)}"
         )
     values = table[column].to_numpy()
     return relabelled(fit, np.argsort(-values if descending else values, kind="stable"))

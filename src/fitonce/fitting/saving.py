@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fitonce.core.writing import check_free
 from fitonce.fitting.encoding import NotPlainError, encoded
 from fitonce.results.packing import pack_array
-from fitonce.results.saving import write_document
+from fitonce.results.saving import require_about, write_document
 from fitonce.results.summary import versions
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def write_fit(
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "about": {"versions": versions(), **(about or {})},
+        "about": {"versions": versions(), **require_about(about)},
         "described": str(fit.model),
         "model": _model(fit.model),
         "kernel": fit.objective.program.kernel,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fitonce.core.arguments import require, require_count
+from fitonce.core.arguments import generator, require, require_count
+from fitonce.core.memory import require_fits
 from fitonce.core.numerics import is_count
 from fitonce.core.parameters import Params
 from fitonce.data.covariates import padded_tables, split_covariates
@@ -60,6 +61,7 @@ class FittedHMM(NamedTuple):
     def sample(self, n: int, seed: int, covariates: Any) -> Drawn:
         _require_count("n", n)
         _require_seed(seed)
+        self._require_fits("n", n)
         ahead = self._beyond(covariates, n)
         past = self._first_steps(0)
         begin = np.repeat(ahead.links[:1], 1 + len(past), 0)
@@ -86,6 +88,9 @@ class FittedHMM(NamedTuple):
         _require_count("steps", steps)
         _require_count("n", n)
         _require_seed(seed)
+        self._require_fits("steps", steps)
+        paths = int(steps)
+        require_fits("n", n, lambda count: 24 * count * paths, "the paths")
         data = self.data
         require(
             is_count(sequence, -data.n_sequences, data.n_sequences - 1),
@@ -107,6 +112,12 @@ class FittedHMM(NamedTuple):
         index = None if data.indices is None else continued(data.indices[sequence], steps)
         past = None if index is None or data.indices is None else data.indices[sequence]
         return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular, index, past)
+
+    def _require_fits(self, name: str, steps: int) -> None:
+        """Refuse more steps than memory has room for."""
+        states, channels = self.model.n_hidden, len(self.data.channels)
+        each = 8 * (states * states + 4 * channels + 4)
+        require_fits(name, steps, lambda count: each * count, "the steps")
 
     @property
     def _known(self) -> np.ndarray:
@@ -200,4 +211,5 @@ def _require_count(name: str, value: Any) -> None:
 
 
 def _require_seed(seed: Any) -> None:
-    require(is_count(seed, 0), "seed", "a non-negative integer", seed)
+    require(seed is not None, "seed", "a non-negative integer", seed)
+    generator(seed)  # which checks it

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fitonce.core.arguments import refusal, require, shown
+from fitonce.core.arguments import naming, refusal, require, shown
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import counted, span
@@ -85,10 +85,14 @@ class Folds:
 
     def some(self, which: Iterable[int]) -> Folds:
         """A subset of the folds."""
-        chosen = [int(fold) for fold in which]
+        wanted = "a list of numbers of folds"
+        require(isinstance(which, Iterable) and not isinstance(which, str), "which", wanted, which)
+        chosen = list(which)
         for fold in chosen:
-            if not 0 <= fold < len(self):
-                raise ValueError(f"folds must be between 0 and {len(self) - 1}, got {fold}")
+            if not is_count(fold, 0, len(self) - 1):
+                raise ValueError(
+                    f"which: folds must be between 0 and {len(self) - 1}, got {shown(fold)}"
+                )
         dropped, scored = ([part[fold] for fold in chosen] for part in (self.dropped, self.scored))
         label = f"{len(chosen)} of {len(self):,}, {self.label}"
         return replace(self, dropped=tuple(dropped), scored=tuple(scored), label=label)
@@ -182,10 +186,8 @@ def make_folds(
 ) -> Folds:
     """Folds from index sets, checked. Only observed ones of `scored` (None: `sets`) are scored. `given`:
     the argument that they follow from, which an error names."""
-    try:
+    with naming(given):
         return _made(kind, sets, shape, label, scored)
-    except ValueError as error:
-        raise ValueError(f"{given}: {error}") from None
 
 
 def _made(

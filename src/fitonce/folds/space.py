@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import generator, require_count, require_text
+from fitonce.core.arguments import generator, naming, require_count, require_text
 from fitonce.core.wording import counted
 from fitonce.data.graph import Graph, partition
 from fitonce.data.graph import graph as read_graph
@@ -194,10 +194,8 @@ def _check_hops(hops: Any) -> None:
 
 
 def _read(graph: Any, data: Any) -> tuple[Graph, Shape]:
-    try:
+    with naming("graph"):
         found = read_graph(graph)
-    except ValueError as error:
-        raise ValueError(f"graph: {error}") from None
     shape = shape_of(found.n_sites if data is None else data)
     if len(shape.base) != found.n_sites:
         raise ValueError(f"data has {len(shape.base):,} sites, the graph has {found.n_sites:,}")

@@ -217,7 +217,7 @@ _NAMED: dict[str, Scheme] = {"A": A(), "B": B(), "C": C(), "structures": Structu
 def named_scheme(name: str) -> Scheme:
     """The scheme of this name."""
     if name not in _NAMED:
-        raise ValueError(f"scheme must be one of {sorted(_NAMED)} or a scheme, got '{name}'")
+        raise ValueError(f"scheme must be one of {sorted(_NAMED)} or a scheme, got {shown(name)}")
     return _NAMED[name]
 
 

@@ -16,7 +16,7 @@ from fitonce.core.arguments import shown
 from fitonce.core.status import Outcome
 from fitonce.core.writing import check_free, write_text
 from fitonce.results.cautions import EXPLAINED, MANY, Lead, lead_by_chance, notes
-from fitonce.results.plots import new_axes
+from fitonce.results.plots import axes_on
 from fitonce.results.result import CVResult
 from fitonce.results.stacking import stacking_weights
 from fitonce.results.standard_errors import Spread, Terms, by_cluster, spread_of
@@ -69,9 +69,11 @@ class Comparison:
 
     def differences(self, a: str, b: str) -> pd.DataFrame:
         """Loss of `a` minus loss of `b` by row: `fold`, `sequence`, `time`, `site`, `difference`."""
-        for name in (a, b):
-            if name not in self.results:
-                raise ValueError(f"expected one of {list(self.results)}, got {shown(name)}")
+        for argument, name in (("a", a), ("b", b)):
+            if not (isinstance(name, str) and name in self.results):
+                raise ValueError(
+                    f"{argument}: expected one of {shown(list(self.results))}, got {shown(name)}"
+                )
         left, right = self.results[a].pointwise, self.results[b].pointwise
         places = left[["fold", "sequence", "time", "site"]]
         return places.assign(difference=left["loss"] - right["loss"])
@@ -80,7 +82,7 @@ class Comparison:
         """Plot estimates and differences from the best with their standard errors, and the controls.
         Returns the matplotlib axes."""
         rows, place = self.table, np.arange(len(self.table))
-        ax = ax or new_axes(7.0, 1.2 + 0.5 * len(rows))
+        ax = axes_on(ax, 7.0, 1.2 + 0.5 * len(rows))
         ax.errorbar(
             rows["estimate"], place, xerr=rows["se"], fmt="o", color="#1b4f8a", label="estimate, se"
         )
@@ -183,7 +185,7 @@ def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "
         by: "point" or "fold": the unit by which losses are paired; see `Comparison`.
     """
     named = _named(results)
-    if by not in _LEVELS:
+    if not (isinstance(by, str) and by in _LEVELS):
         raise ValueError(f"by must be one of {list(_LEVELS)}, got {shown(by)}")
     first_name, first = next(iter(named.items()))
     for name, other in named.items():
@@ -223,7 +225,7 @@ def _named(results: Any) -> dict[str, CVResult]:
         raise ValueError("results must hold at least one result, got none")
     for name, result in named.items():
         if not isinstance(result, CVResult):
-            raise ValueError(f"'{name}' must be a CVResult, got {type(result).__name__}")
+            raise ValueError(f"results: '{name}' must be a CVResult, got {type(result).__name__}")
     return named
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from fitonce.core.arguments import require, shown
 from fitonce.core.numerics import is_number
 from fitonce.core.wording import counted
-from fitonce.results.plots import new_axes
+from fitonce.results.plots import axes_on
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Forecast:
     def plot(self, channel: int = 0, level: float = 90, last: int = 100, ax: Any = None) -> Any:
         """The end of the sequence, the mean of its future, and the interval; over dates, where the data
         had them."""
-        ax = new_axes(7, 3.2) if ax is None else ax
+        ax = axes_on(ax, 7, 3.2)
         seen, (lower, upper) = self.observed[-last:, channel], self.interval(level)
         before, ahead = self._places(len(seen))
         ax.plot(before, seen, ".-", color="0.3", ms=3, lw=0.7, label="observed")

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.arguments import require
+
 _MOST_POINTS = 20_000  # more dots overlap and make the file slow
 _MOST_NUMBERS = 15  # states: with more, cells are too small for numbers
 
@@ -16,6 +18,15 @@ def new_axes(width: float, height: float) -> Any:
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def axes_on(ax: Any, width: float, height: float) -> Any:
+    """The axes that a user gave, or new ones."""
+    if ax is None:
+        return new_axes(width, height)
+    fine = hasattr(ax, "figure") and hasattr(ax, "plot")
+    require(fine, "ax", "matplotlib axes or None", ax)
+    return ax
 
 
 def agreement(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = None) -> Any:
@@ -29,7 +40,7 @@ def agreement(x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str, ax: Any = 
     shown = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     if len(shown) > _MOST_POINTS:
         shown = np.random.default_rng(0).choice(shown, _MOST_POINTS, replace=False)
-    ax = ax or new_axes(5.2, 5.0)
+    ax = axes_on(ax, 5.2, 5.0)
     ax.plot(x[shown], y[shown], ".", ms=3, alpha=0.4, color="#b2182b", rasterized=True)
     if len(shown):
         ends = [min(x[shown].min(), y[shown].min()), max(x[shown].max(), y[shown].max())]
@@ -50,7 +61,7 @@ def along_sites(
     names: Sequence[str] | None = None,
 ) -> Any:
     """Stem plot of values along the data, the ten largest labelled by position, or by `names` (n,)."""
-    ax = ax or new_axes(9.0, 3.4)
+    ax = axes_on(ax, 9.0, 3.4)
     ax.vlines(x, 0.0, y, color="#2166ac", lw=0.6, rasterized=len(x) > _MOST_POINTS)
     ax.axhline(0.0, color="black", lw=0.6)
     ax.set_xlabel(xlabel)
@@ -101,7 +112,7 @@ def confusion(shares: np.ndarray, counts: np.ndarray, tags: Sequence[str], ax: A
     """A map of the shares (K, K) of given tags (down) that are predicted as others (across), with counts
     (K, K) in its cells."""
     places = np.arange(len(tags))
-    ax = ax or new_axes(2.4 + 0.62 * len(tags), 1.8 + 0.42 * len(tags))
+    ax = axes_on(ax, 2.4 + 0.62 * len(tags), 1.8 + 0.42 * len(tags))
     ax.imshow(np.sqrt(shares), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     for row, column in np.argwhere(counts) if len(tags) <= _MOST_NUMBERS else ():
         colour = "white" if shares[row, column] > 0.4 else "black"
@@ -119,7 +130,7 @@ def transitions(moves: np.ndarray, shares: np.ndarray, dwell: np.ndarray, ax: An
     """A map of transition probabilities (K, K), from row to column, with each state's share of the steps
     and its mean dwell time (K,)."""
     states = np.arange(len(moves))
-    ax = ax or new_axes(2.6 + 0.62 * len(states), 1.7 + 0.55 * len(states))
+    ax = axes_on(ax, 2.6 + 0.62 * len(states), 1.7 + 0.55 * len(states))
     # Most mass is on the diagonal: the square root lets the rest be seen.
     ax.imshow(np.sqrt(moves), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     for row in states if len(states) <= _MOST_NUMBERS else ():

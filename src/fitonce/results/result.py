@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fitonce.core.arguments import require
+from fitonce.core.arguments import require, require_choice, require_count
 from fitonce.core.numerics import is_number
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted
@@ -207,15 +207,14 @@ class CVResult:
 
     def params(self, fold: int) -> Any:
         """The fold's parameters, as a pytree of constrained values."""
-        if not 0 <= fold < len(self.theta):
-            raise ValueError(f"fold must be between 0 and {len(self.theta) - 1}, got {fold}")
+        require_count("fold", fold, 0, len(self.theta) - 1)
         return self.left[fold] if fold in self.left else self.fit.params_at(self.theta[fold])
 
     def to_dataframe(self, level: str = "folds") -> pd.DataFrame:
         """A copy of `folds` or `pointwise`, the latter with a column `place` where the data have names,
         such as dates or groups."""
         tables = {"folds": self.folds, "pointwise": self.pointwise}
-        require(level in tables, "level", "'folds' or 'pointwise'", level)
+        require_choice("level", level, tuple(tables))
         table, names = tables[level].copy(), self.fit.places
         if level == "pointwise" and names is not None:
             table["place"] = names.places(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import read_path, require
 from fitonce.core.status import Outcome, Status
 from fitonce.core.writing import write_text
 from fitonce.data.geography import Geography
@@ -75,7 +76,7 @@ def write_result(
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "about": {"versions": versions(), **result.about, **(about or {})},
+        "about": {"versions": versions(), **result.about, **require_about(about)},
         **{name: getattr(result, name) for name in _WORDS},
         **{name: pack_number(getattr(result, name)) for name in _NUMBERS},
         "folds": pack_table(result.folds),
@@ -87,6 +88,13 @@ def write_result(
         "labels": pack_labels(result.labels),
     }
     return write_document(document, path, force)
+
+
+def require_about(about: Any) -> Mapping[str, Any]:
+    """What a user says of a result, by name."""
+    fine = about is None or (isinstance(about, Mapping) and all(isinstance(key, str) for key in about))
+    require(fine, "about", "a dict of strings and finite numbers by name, or None", about)
+    return about or {}
 
 
 def write_document(document: dict[str, Any], path: str | os.PathLike[str], force: bool) -> Path:
@@ -138,10 +146,14 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 def read_document(path: str | os.PathLike[str], readable: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     """The document in a file, of one of the formats that are `readable`, with their versions."""
-    path = Path(path)
+    path = read_path("path", path)
     wanted = " or ".join(f"a saved {name.removeprefix('fitonce ')}" for name in readable)
-    if not path.is_file():
-        raise ValueError(f"expected {wanted}, got no file at {path}")
+    try:
+        there = path.is_file()
+    except OSError:  # a name that is too long
+        there = False
+    if not there:
+        raise ValueError(f"path: expected {wanted}, got no file at {path!s:.200}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):  # not JSON, not UTF-8, or a number of 6,000 digits
