@@ -86,7 +86,7 @@ HOSTILE: dict[str, Any] = {
     "a generator": (k for k in ()),
 }
 NEVER = (  # no scalar is any of these
-    "nan", "inf", "minus inf", "400 digits", "minus 400 digits", "complex", "bytes", "an empty dict",
+    "nan", "inf", "minus inf", "minus 400 digits", "complex", "bytes", "an empty dict",
     "a list of None", "an array of nan", "an object", "a table",
 )  # fmt: skip
 
@@ -99,7 +99,7 @@ LOOSE = {
 # Parameters that are functions of the user's own, whose errors are theirs.
 CALLED = ("log_density", "log_prior", "heldout", "factors", "loss", "folds", "told", "stop", "statistic")
 # Parameters that may be right by themselves while another one does not suit them.
-DATA = ("data", "graph", "features", "labels", "x", "time", "what", "X", "y", "index_sets")
+DATA = ("data", "emissions", "graph", "features", "labels", "x", "time", "what", "X", "y", "index_sets")
 
 
 @cache
@@ -174,6 +174,7 @@ USUAL: dict[str, Callable[[], Any]] = {
     "b": lambda: "two",
     "names": lambda: (),
     "path": lambda: NOWHERE,
+    "folder": lambda: tempfile.mkdtemp(),
 }  # fmt: skip
 
 

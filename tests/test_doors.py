@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import doors
 import fitonce as fo
+from fitonce.cli.outputs import as_csv
 from fitonce.core.arguments import shown
+from fitonce.data.table_files import read_table
+from fitonce.results.packing import pack_array, to_array
 
 DOORS = {door.name: door for door in doors.doors()}
 
@@ -71,3 +75,33 @@ def test_infinite_priors_are_refused_where_they_are_given():
         fo.models.GaussianHMM(2, variance=np.inf)
     with pytest.raises(ValueError, match="shape must be a positive number, got inf"):
         fo.models.PoissonHMM(2, shape=np.inf)
+
+
+@pytest.mark.parametrize("rows", [5, 30_000])
+def test_empty_lines_at_the_end_of_a_table_are_no_rows_at_any_size(tmp_path, rows):
+    path = tmp_path / "x.csv"
+    for end, wanted in (("", rows), ("\n", rows), ("\n\n \n", rows), ("\n,\n", rows + 1)):
+        path.write_text("a,b\n" + "\n".join(f"{k % 7},{k % 5}" for k in range(rows)) + end)
+        assert len(read_table(path)) == wanted, repr(end)
+
+
+def test_a_header_of_any_length_is_read_whole(tmp_path):
+    path, names = tmp_path / "wide.csv", [f"column_{k}" for k in range(12_000)]
+    path.write_text(",".join(names) + "\n" + ",".join(["1"] * len(names)) + "\n")
+    assert list(read_table(path).columns) == names
+    path.write_text(",".join([*names, "column_7"]) + "\n")
+    with pytest.raises(ValueError, match="two columns named 'column_7'"):
+        read_table(path)
+
+
+def test_text_in_csv_is_no_formula():
+    table = pd.DataFrame({"word": ["=1+1", "@SUM(A1)", "-2", "-cmd|x", "plain"], "n": [1, -2, 3, 4, 5]})
+    words = [line.split(",")[0] for line in as_csv(table).splitlines()]
+    assert words == ["word", "'=1+1", "'@SUM(A1)", "-2", "'-cmd|x", "plain"]
+
+
+def test_an_array_of_a_damaged_file_is_refused_whatever_it_claims_to_be():
+    packed = pack_array(np.arange(3.0))
+    for dtype in ("a,(", "V8", "O", "<f8,<i4", "datetime64[D]", ""):
+        with pytest.raises(ValueError, match="expected an array of numbers"):
+            to_array(packed | {"dtype": dtype})

@@ -109,7 +109,7 @@ def run_influence(request: Request, top: int, table: Path | None) -> None:
     if table is not None:
         rows = found.to_dataframe()
         as_json = table.suffix.lower() == ".json"
-        text = outputs.as_json(outputs.table_rows(rows)) if as_json else rows.to_csv(index=False)
+        text = outputs.as_json(outputs.table_rows(rows)) if as_json else outputs.as_csv(rows)
         files.add(lambda: write_text(table, text, force=force))
     if picture is not None:
         files.add(lambda: write_figure(picture, found.plot().figure, force=force))

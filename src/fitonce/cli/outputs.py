@@ -79,6 +79,25 @@ def as_json(document: Any) -> str:
     return json.dumps(document, indent=1, allow_nan=False)
 
 
+def as_csv(table: pd.DataFrame) -> str:
+    """The table as CSV, in which no text is a formula of a spreadsheet: an apostrophe is before it."""
+    texts = {name: column.map(_tame) for name, column in table.items() if column.dtype.kind in "OUT"}
+    renamed = {name: _tame(name) for name in table.columns}
+    return (
+        table.assign(**{str(name): column for name, column in texts.items()})
+        .rename(columns=renamed)
+        .to_csv(index=False)
+    )
+
+
+def _tame(cell: Any) -> Any:
+    """Text that a spreadsheet would run begins with = or @, or with a sign and calls something."""
+    if not isinstance(cell, str) or not cell:
+        return cell
+    calls = cell[0] in "+-" and any(sign in cell for sign in "(|!")
+    return f"'{cell}" if cell[0] in "=@\t\r" or calls else cell
+
+
 def print_json(document: Mapping[str, Any] | list[dict[str, Any]]) -> None:
     """Print JSON to stdout, to which --json prints nothing else; a table as the key `rows`. Every key is
     in the table of docs/commands.md, and `schema` changes when one is taken away or means something

@@ -248,7 +248,7 @@ def _finish(
     if json:
         outputs.print_json(outputs.table_rows(rows.set_index(rows.columns[0])))
     elif csv:
-        print(rows.to_csv(index=False), end="")
+        print(outputs.as_csv(rows), end="")
     else:
         show_table(rows.head(_SHOWN).set_index(rows.columns[0]))
         if len(rows) > _SHOWN:
@@ -266,5 +266,5 @@ def _finish(
 def _written(rows: pd.DataFrame, path: Path, force: bool) -> Path:
     as_json = path.suffix.lower() == ".json"
     keyed = rows.set_index(rows.columns[0])
-    text = outputs.as_json(outputs.table_rows(keyed)) if as_json else rows.to_csv(index=False)
+    text = outputs.as_json(outputs.table_rows(keyed)) if as_json else outputs.as_csv(rows)
     return write_text(path, text, force=force)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fitonce.core.arguments import read_path, require, require_flag
 from fitonce.crossval.journal import DamagedError, drafts, unpacked
 
 WHOLE, DAMAGED, DRAFT, OTHER = "whole", "damaged", "abandoned draft", "not of a journal"
@@ -24,9 +25,12 @@ def check_journal(folder: str | os.PathLike[str], *, clean: bool = False) -> pd.
         One row per file: `size` in bytes, `written` (a time), and `state`: "whole", "damaged",
         "abandoned draft", or "not of a journal", which is never removed.
     """
-    named = isinstance(folder, (str, os.PathLike)) and bool(os.fspath(folder))
-    if not (named and Path(folder).is_dir()):
-        raise ValueError(f"folder must be the folder of a journal, got {folder!r}")
+    require_flag("clean", clean)
+    try:
+        found = read_path("folder", folder, "the folder of a journal").is_dir()
+    except OSError:  # a name that is too long
+        found = False
+    require(found, "folder", "the folder of a journal", folder)
     if not isinstance(clean, bool):
         raise ValueError(f"clean must be True or False, got {clean!r}")
     path = Path(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,13 @@ def _text(path: Path, ending: str, decimal: str | None, names_first: bool | None
     try:
         with path.open(encoding="utf-8-sig") as file:
             head = file.read(65_536)
+            if len(head) == 65_536:  # the line that it was cut in
+                head += file.readline()
+            while not head.strip() and (more := file.readline()):
+                head = more
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} must be UTF-8 text, but byte {error.start} is not") from None
+    starts_empty = not head.split("\n")[0].strip()
     if "\0" in head:
         raise ValueError(f"{path.name} must be text, but has zero bytes")
     first = next((line for line in head.splitlines() if line.strip()), "")
@@ -66,7 +72,7 @@ def _text(path: Path, ending: str, decimal: str | None, names_first: bool | None
         "encoding": "utf-8-sig",
         "skipinitialspace": True,
         "index_col": False,
-        "skip_blank_lines": not head.split("\n")[0].strip(),
+        "skip_blank_lines": starts_empty,
     }
     table = _parsed(path, decimal=marks[0], **options)
     columns = [table[name] for name in table.columns]
@@ -74,12 +80,27 @@ def _text(path: Path, ending: str, decimal: str | None, names_first: bool | None
     if len(marks) > 1 and not fractions and any(map(_has_commas, columns)):
         table = _parsed(path, decimal=",", **options)
         table.attrs["decimal"] = ","
-    while len(table) and table.iloc[-1].isna().all() and head.endswith(("\n\n", "\r\n\r\n")):
-        table = table.iloc[:-1]  # empty lines at the end are not rows
+    for _ in range(0 if starts_empty else _empty_lines_at_end(path)):  # which are not rows
+        if len(table) and table.iloc[-1].isna().all():
+            table = table.iloc[:-1]
     if not names_first:
         table.columns = [f"x{k}" for k in range(table.shape[1])]
     table.columns = [str(name).strip() for name in table.columns]
     return table
+
+
+def _empty_lines_at_end(path: Path) -> int:
+    """How many lines after the last one with something in it have nothing but spaces."""
+    found, block = b"", 65_536
+    with path.open("rb") as file:
+        left = file.seek(0, os.SEEK_END)
+        while left and not found.strip(b" \r\n"):
+            start = max(left - block, 0)
+            file.seek(start)
+            found, left = file.read(left - start) + found, start
+    blank = found[len(found.rstrip(b" \r\n")) :]
+    lines = blank.replace(b"\r\n", b"\n").split(b"\n")
+    return max(len(lines) - 1 - (not lines[-1]), 0)
 
 
 def _parsed(path: Path, **options: Any) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ import pandas as pd
 
 from fitonce.core.arguments import shown
 
+_DTYPE = re.compile(r"[<>|=][biuf][0-9]{1,2}")
 _MOST_BYTES = 2**31  # of one array; a header that claims more is rejected
 
 
@@ -83,7 +85,10 @@ def to_words(found: Any) -> tuple[str, ...]:
 
 def to_array(found: dict[str, Any]) -> np.ndarray:
     """Inverse of `pack_array`."""
-    dtype = np.dtype(to_word(found["dtype"]))
+    name = to_word(found["dtype"])
+    if not _DTYPE.fullmatch(name):  # of others NumPy makes records, dates, or a SyntaxError
+        raise ValueError(f"expected an array of numbers, got {shown(name)}")
+    dtype = np.dtype(name)
     if dtype.kind not in "biuf" or not dtype.isnative:
         raise ValueError(f"expected an array of numbers, got {dtype}")
     shape = [int(size) for size in found["shape"]]

@@ -126,7 +126,8 @@ def said_of_damage(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (
-        KeyError, TypeError, ValueError, AttributeError, OverflowError, zlib.error, binascii.Error,
+        LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SyntaxError, MemoryError,
+        NotImplementedError, RecursionError, zlib.error, binascii.Error,
     ) as error:  # fmt: skip
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{path.name} is a damaged {what}: {reason}") from None
