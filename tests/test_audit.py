@@ -101,8 +101,8 @@ def test_tables_and_plot():
     [
         (lambda a: a.top(0), "n must be an integer of at least 1, got 0"),
         (lambda a: a.report("x"), "n must be an integer"),
-        (lambda a: a.top(by="size"), r"by must be one of \['loss', 'displacement'\], got 'size'"),
-        (lambda a: a.top(of="words"), "of must be 'tokens' or 'sequences', got 'words'"),
+        (lambda a: a.top(by="size"), r"by must be one of \('loss', 'displacement'\), got 'size'"),
+        (lambda a: a.top(of="words"), r"of must be one of \('tokens', 'sequences'\), got 'words'"),
         (lambda a: a.plot("per_token"), "by must be one of"),
     ],
 )
@@ -131,5 +131,5 @@ def test_an_audit_is_a_table():
     assert audit.to_dataframe().equals(audit.tokens)
     assert audit.to_dataframe("sequences").equals(audit.sequences)
     assert audit.table.to_csv(index=False).startswith("sequence,time,site,word,label,loss,")
-    with pytest.raises(ValueError, match="of must be 'tokens' or 'sequences', got 'folds'"):
+    with pytest.raises(ValueError, match=r"of must be one of \('tokens', 'sequences'\), got 'folds'"):
         audit.to_dataframe("folds")

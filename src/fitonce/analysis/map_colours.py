@@ -98,7 +98,7 @@ def draw_geography(ax: Any, where: Geography, paint: np.ndarray) -> None:
 
     if len(where.points) != len(paint):
         raise ValueError(
-            f"the map where= has {len(where.points):,} sites, but {len(paint):,} values are to be shown"
+            f"where: the map has {len(where.points):,} sites, but {len(paint):,} values are to be shown"
         )
     outlines = where.outlines()
     areas = [site for site, rings in enumerate(outlines) if len(rings)]

@@ -202,7 +202,7 @@ def _draw(ax: Any, where: Any, paint: np.ndarray, key: str | None, names: Any) -
         points, edges = _layout(graph), graph.edges
     if len(points) != len(paint):
         raise ValueError(
-            f"the map where= has {len(points):,} sites, but {len(paint):,} values are to be shown"
+            f"where: the map has {len(points):,} sites, but {len(paint):,} values are to be shown"
         )
     ax.plot(*points[edges].transpose(2, 1, 0), color="#bbbbbb", lw=0.6, zorder=1)
     size = np.clip(6000.0 / len(points), 8.0, 160.0)

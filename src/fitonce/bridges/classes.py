@@ -22,14 +22,14 @@ def kind_of(model: Any, library: str, known: Collection[str], own: Collection[st
     found = next((other for other, mark in _MARKS.items() if hasattr(model, mark)), None)
     if found not in (None, library):
         raise ValueError(
-            f"{reader} reads HMMs of {library}, got a model {got} of {found}: use fo.from_{found}"
+            f"model: {reader} reads HMMs of {library}, got a {got} of {found}: use fo.from_{found}"
         )
     name = next((one.__name__ for one in order if one.__name__ in known), None)
     if name is None:
-        raise ValueError(f"{reader} reads a model of {', '.join(known)}, got {got}")
+        raise ValueError(f"model: {reader} reads {', '.join(known)}, got {got}")
     if found is None:
         home = order[0].__module__.split(".")[0]
-        raise ValueError(f"{reader} reads HMMs of {library}, got a model {got} of {home}")
+        raise ValueError(f"model: {reader} reads HMMs of {library}, got a {got} of {home}")
     require_inherited(model, name, own, reader)
     return name
 

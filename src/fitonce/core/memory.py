@@ -154,6 +154,8 @@ def require_fits(name: str, size: int, bytes_of: Callable[[int], int], what: str
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if bytes_of(middle) <= free else (low, middle)
+    if allowance is not None and needed < 2**100:
+        raise MemoryLimitError(f"{name} must be at most {low:,}: {_refusal(allowance, needed, what)}")
     took = memory(needed) if needed < 2**100 else "more than any machine has"
     raise MemoryLimitError(
         f"{name} must be at most {low:,} to fit in {memory(free)} of memory, got {shown(size)}: {what} "

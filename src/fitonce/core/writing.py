@@ -94,7 +94,7 @@ def check_free(path: str | os.PathLike[str], force: bool = False) -> None:
         return
     folder = target.parent if path.is_symlink() else path.parent
     if not folder.is_dir():
-        raise ValueError(f"the folder {folder} of the path does not exist")
+        raise ValueError(f"the folder {folder} does not exist (path {path})")
     if taken and not target.is_file():
         raise ValueError(f"expected a regular file, a device or a pipe to write, got {path}")
     if taken and not force:

@@ -130,7 +130,8 @@ def curvature_of(
     fit: Fit, objective: Objective, damping: float = 0.0, residual: bool = True
 ) -> Curvature:
     """The same along the path of an objective of this fit."""
-    require_number("damping", damping, least=0, most=1e100)
+    require_number("damping", damping, least=0)
+    require(damping <= 1e100, "damping", "at most 1e100", damping)
     require_flag("residual", residual)
     require(isinstance(residual, (bool, np.bool_)), "residual", "True or False", residual)
     ignored = np.zeros_like(fit.gradient) if residual else fit.gradient
