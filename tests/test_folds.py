@@ -343,5 +343,5 @@ def test_runs_of_sequences_are_left_out_together():
     assert not fo.folds.structures(7, k=3).together
     with pytest.raises(ValueError, match="blocks=True puts runs of sequences into k folds, got no k"):
         fo.folds.structures(7, blocks=True)
-    with pytest.raises(ValueError, match="blocks must be True or False, got 'yes'"):
+    with pytest.raises(ValueError, match="blocks must be true or false, got 'yes'"):
         fo.folds.structures(7, k=3, blocks="yes")

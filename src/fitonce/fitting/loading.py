@@ -70,9 +70,8 @@ def _fit(document: dict[str, Any], path: Path, model: Any, data: Any) -> Fit:
     if kept is None and data is None:
         raise ValueError(f"{path.name} was saved without its data: pass them, fo.load(path, data=...)")
     if model is not None and known is not None and (type(model) is not type(known) or model != known):
-        raise ValueError(
-            f"{path.name} is a fit of {described}, got {model if type(model) is type(known) else shown(model)} as model="
-        )
+        got = model if type(model) is type(known) else shown(model)
+        raise ValueError(f"{path.name} is a fit of {described}, got {got} as model=")
     objective = objective_of(known if model is None else model, kept if data is None else data, kernel)
     given = model is not None or data is not None
     _require_same(objective, found, path, given or document["about"].get("versions") != versions())

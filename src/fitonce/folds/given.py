@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.core.arguments import generator, refusal, require_choice, shown
+from fitonce.core.arguments import generator, refusal, require_choice, require_flag, shown
 from fitonce.core.numerics import is_count
 from fitonce.core.wording import counted
 from fitonce.folds.record import Folds, Kind, Shape, check_k, make_folds, shape_of
@@ -48,8 +48,7 @@ def structures(
         raise ValueError("structures takes one of k, groups and n, got more")
     if count < 2:
         raise ValueError(f"data: leaving sequences out needs at least 2 sequences, got {count}")
-    if not isinstance(blocks, bool):
-        raise ValueError(f"blocks must be True or False, got {blocks!r}")
+    require_flag("blocks", blocks)
     if blocks and k is None:
         raise ValueError("blocks=True puts runs of sequences into k folds, got no k")
     if k is not None:
