@@ -264,5 +264,7 @@ def test_scales_say_what_they_cut_off():
     assert ax.figure.axes[-1].get_ylim()[1] == 100.0
     ax = fo.plot_map(values, places, scale="ranks")
     assert "coloured by rank" in ax.figure.axes[-1].get_ylabel()
-    with pytest.raises(ValueError, match="scale must be 'linear', 'robust' or 'ranks', got 'log'"):
+    with pytest.raises(
+        ValueError, match=r"scale must be one of \('linear', 'robust', 'ranks'\) or None, got 'log'"
+    ):
         fo.plot_map(values, places, scale="log")

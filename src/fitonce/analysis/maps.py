@@ -169,12 +169,9 @@ def _of_fit(fit: Fit, show: str | None) -> _Shown:
 
 def _of_result(result: CVResult, show: str) -> _Shown:
     require(show in ("loss", "control"), "show", "'loss' or 'control' for a result", show)
-    table = result.pointwise[result.pointwise["site"] >= 0]
-    if table.empty:
-        raise ValueError("a joint loss belongs to folds, not to sites; use loss='pointwise'")
-    means = table.groupby("site")[show].mean()
+    means = result.site_losses()
     values = np.full(result.fit.n_sites, np.nan)
-    values[means.index.to_numpy()] = means.to_numpy()
+    values[means["site"].to_numpy()] = means[show].to_numpy()
     text = "held-out loss" + (", control" if show == "control" else "")
     return _Shown(values, text, robust=True, marked=5)
 

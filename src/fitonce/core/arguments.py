@@ -130,14 +130,10 @@ def read_names(name: str, value: Any, of: str = "names") -> tuple[str, ...]:
     raise refusal(name, f"a list of {of}", value)
 
 
-def require_pair(
-    name: str, value: Any, expected: str = "two positive numbers", *, second: float = 0.0
-) -> None:
-    """Raise unless the argument is two numbers, the first above zero, and so the second; with
-    `second` = -1, the second may be zero."""
+def require_pair(name: str, value: Any, expected: str = "two positive numbers") -> None:
+    """Raise unless the argument is two positive numbers."""
     listed = isinstance(value, (tuple, list, np.ndarray)) and len(value) == 2
-    fine = listed and all(map(is_number, value)) and value[0] > 0
-    require(fine and (value[1] > 0 or (second < 0 and value[1] == 0)), name, expected, value)
+    require(listed and all(is_number(one) and one > 0 for one in value), name, expected, value)
 
 
 def read_array(name: str, value: Any, expected: str = "an array of finite numbers") -> np.ndarray:

@@ -24,7 +24,7 @@ class _Stage:
     started: float = field(default_factory=time.perf_counter)
 
     def line(self) -> str:
-        """ "folds: 120 of 1,000, 5 s, about 40 s left"."""
+        """ "folds: 120 of 1,000, 5 s so far, about 40 s left"."""
         spent = time.perf_counter() - self.started
         if self.total is None:
             return f"{self.what}: {duration(spent)} so far"

@@ -10,6 +10,15 @@ def counted(count: int, thing: str, plural: str | None = None) -> str:
     return f"{count:,} {thing if count == 1 else plural or thing + 's'}"
 
 
+def chance(value: float) -> str:
+    """A probability: "0.3 %", "41 %"; never 0 or 100 %, unless it is."""
+    if 0 < value < 1e-3:
+        return f"{100 * value:.1g} %"
+    if 0.999 < value < 1:
+        return "> 99.9 %"
+    return f"{100 * value:.{1 if 0 < value < 0.1 or 0.99 < value < 1 else 0}f} %"
+
+
 def span(values: np.ndarray, thing: str = "") -> str:
     """The range of `values`: "12 to 41", or "12" if all are equal; with a thing, "12 to 41 steps"."""
     low, high = int(np.min(values)), int(np.max(values))

@@ -42,7 +42,7 @@ def read_crfsuite(path: Path, asked: TokenColumns) -> Tagged:
 
 
 def _attribute(text: str, where: str) -> tuple[str, float]:
-    r"""Name and value, after the last colon that no backslash stands before; \: and \\ are plain."""
+    r"""Name and value, after the first colon that no backslash stands before; \: and \\ are plain."""
     pieces = re.split(r"(?<!\\)((?:\\\\)*):", text, maxsplit=1)
     name = pieces[0] + (pieces[1] if len(pieces) > 1 else "")
     value = 1.0

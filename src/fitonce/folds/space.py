@@ -175,8 +175,8 @@ def buffered(graph: Any, *, hops: int = 1, within: str | None = None, data: Any 
 
     Args:
         graph: the graph, or a map, a model or a fit that has one.
-        hops: sites within this many steps are near, and
-        within: sites within this distance instead, such as "20 km" (between points of sites of a map).
+        hops: sites within this many steps are near, unless `within` is given.
+        within: sites within this distance are near, such as "20 km" (between points of sites of a map).
         data: says which sites are missing, and where sites of a map lie.
     """
     found, shape = _read(graph, data)

@@ -92,7 +92,7 @@ class LabelScores:
         ]
         for row in first.to_dict("records"):
             what = row["score"] if row["of"] == "tokens" else f"entity {_shown_name(row['score'])}"
-            lines.append(f"  {what:17} {_with_se(row)}   control {_share(row['control'])}")
+            lines.append(f"  {what:17} {_with_se(row)}   control {share_in_words(row['control'])}")
         rest = self.table[self.table["name"] != "all"]
         if len(rest):
             shown = _wide(rest).to_string(index=False, justify="right")
@@ -104,7 +104,7 @@ def _shown_name(score: str) -> str:
     return "F1" if score == "f1" else score
 
 
-def _share(value: float) -> str:
+def share_in_words(value: float) -> str:
     """With three digits, and 0 or 1 only where it is."""
     if 0.9995 <= value < 1.0:
         return ">.999"
@@ -114,7 +114,9 @@ def _share(value: float) -> str:
 def _with_se(row: Mapping[Any, Any]) -> str:
     if not np.isfinite(row["value"]):
         return "none"
-    return f"{_share(row['value'])} " + (f"+- {row['se']:.3f}" if np.isfinite(row["se"]) else "(no se) ")
+    return f"{share_in_words(row['value'])} " + (
+        f"+- {row['se']:.3f}" if np.isfinite(row["se"]) else "(no se) "
+    )
 
 
 def _wide(table: pd.DataFrame) -> pd.DataFrame:
@@ -127,7 +129,7 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
             {
                 "entity" if last["of"] == "entities" else "tag": name,
                 **{_shown_name(score): _with_se(by_score[score]) for score in _SCORES},
-                "control F1": "" if np.isnan(last["control"]) else _share(last["control"]),
+                "control F1": "" if np.isnan(last["control"]) else share_in_words(last["control"]),
                 "given": f"{last['support']:,}",
                 "predicted": f"{last['predicted']:,}",
             }

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.arguments import require_count
-from fitonce.core.wording import counted
+from fitonce.core.wording import chance, counted
 from fitonce.results.labels.heldout import HeldoutLabels
 
 _AROUND = 6  # words on either side that are shown
@@ -67,20 +67,11 @@ class Suspects:
             text = in_sentence(words, set(rows["time"]))
             lines.append(f"{place:>3}. sequence {number}: {text}")
             lines += [
-                f"     [{words[row['time']]}] labelled {row['label']} ({_percent(row['chance'])}); "
-                f"without it the model says {row['rather']} ({_percent(row['rather_chance'])})"
+                f"     [{words[row['time']]}] labelled {row['label']} ({chance(row['chance'])}); "
+                f"without it the model says {row['rather']} ({chance(row['rather_chance'])})"
                 for row in rows.to_dict("records")
             ]
         return "\n".join(lines)
-
-
-def _percent(chance: float) -> str:
-    """ "0.3 %", "41 %"; never 0 or 100."""
-    if chance < 1e-3:
-        return f"{100 * chance:.1g} %"
-    if chance > 0.999:
-        return "> 99.9 %"
-    return f"{100 * chance:.{1 if chance < 0.1 or chance > 0.99 else 0}f} %"
 
 
 def suspects(found: HeldoutLabels, left_out: str, n: int) -> Suspects:

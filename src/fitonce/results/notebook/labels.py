@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.results.labels.scores import share_in_words
 from fitonce.results.notebook.card import Picture, Table, card, figure, more_rows, of_frame
 from fitonce.results.notebook.picture import interval, moves, scale_of
 
@@ -51,7 +52,7 @@ def _name(row: Any) -> str:
 
 def _with_se(row: Any) -> str:
     spread = f" ± {row['se']:.3f}" if np.isfinite(row["se"]) else ""
-    return f"{row['value']:.3f}{spread}" if np.isfinite(row["value"]) else "none"
+    return f"{share_in_words(row['value'])}{spread}" if np.isfinite(row["value"]) else "none"
 
 
 def of_confusion(found: Any) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from fitonce.core.wording import counted
+from fitonce.core.wording import chance, counted
 from fitonce.data.places import Names
 from fitonce.results.report.markup import Markup, advice, details, join, number, paragraph, table, tag
 from fitonce.results.summary import FitSummary, Result
@@ -51,7 +51,7 @@ def labels_section(result: Result) -> Markup:
 
 
 def _scores(rows: pd.DataFrame) -> Markup:
-    """One line for each entity or tag, with its scores side by side."""
+    """One line for each score of an entity or tag."""
     header = ("of", "score", "value", "se", "control", "number")
     named = rows["name"].where(rows["name"] != "all", "all " + rows["of"])
     cells = zip(
@@ -83,8 +83,8 @@ def _suspects(result: Result) -> list[Markup]:
     if not len(found):
         return []
     rows = [
-        (row["sentence"], row["label"], _percent(row["chance"]), row["rather"],
-         _percent(row["rather_chance"]), f"{row['sequence']}, token {row['time']}")
+        (row["sentence"], row["label"], chance(row["chance"]), row["rather"],
+         chance(row["rather_chance"]), f"{row['sequence']}, token {row['time']}")
         for row in found.table.to_dict("records")
     ]  # fmt: skip
     header = ("in its sentence", "label", "its probability", "rather", "its probability", "sentence")
@@ -95,9 +95,3 @@ def _suspects(result: Result) -> list[Markup]:
     more = paragraph("More, in Python: ", advice("cv.suspects(100)"), ".", class_="small")
     title = "Labels that look wrong"
     return [tag("h3", title), paragraph(said), table(header, rows, title), more]
-
-
-def _percent(chance: float) -> str:
-    if 0.9995 <= chance < 1.0:
-        return "> 99.9 %"
-    return f"{number(100 * chance, 3)} %"
