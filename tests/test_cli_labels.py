@@ -118,7 +118,7 @@ def test_a_fit_decodes_other_files_with_its_own_features(corpus, features, monke
         ("cv a.conll --model crf --features letters", "features must be among words, shapes"),
         ("cv a.conll --model crf --time t", "--time is for tables of numbers, got words and tags"),
         ("cv a.conll --model crf --no-gaps", "--no-gaps is for tables of numbers"),
-        ("cv a.conll --model crf --format xml", "format must be one of .*conll"),
+        ("cv a.conll --model crf --format xml", "format must be one of conll"),
         ("cv a.conll --model crf --scale 0", "scale must be a number between"),
         ("cv a.conll --model crf --encoding x", "encoding must be one that Python knows"),
         ("cv a.conll --model crf --vectors nowhere.txt", "a file of word vectors"),

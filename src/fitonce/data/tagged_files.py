@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fitonce.core.arguments import require_choice, shown
+from fitonce.core.arguments import require, shown
 from fitonce.core.writing import existing
 from fitonce.data.conll import read_conll
 from fitonce.data.tagged import Tagged, TokenColumns, check_scheme, require_columns, to_iob2
@@ -51,7 +51,8 @@ def read_tagged(
     """
     check_scheme(scheme)
     require_columns(word, tag, sentence, columns)
-    require_choice("format", format, tuple(ENDINGS), optional=True)
+    known = format is None or (isinstance(format, str) and format in ENDINGS)
+    require(known, "format", f"one of {', '.join(ENDINGS)}", format)
     path = existing(path, "a file of words and tags")
     asked = TokenColumns(word, tag, sentence, tuple(columns), encoding)
     found = _READERS[format_of(path, format)](path, asked)

@@ -211,5 +211,5 @@ def _require_count(name: str, value: Any) -> None:
 
 
 def _require_seed(seed: Any) -> None:
-    require(seed is not None, "seed", "a non-negative integer", seed)
-    generator(seed)  # which checks it
+    require(is_count(seed, 0), "seed", "a non-negative integer", seed)
+    generator(seed)  # which has a largest

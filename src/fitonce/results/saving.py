@@ -92,8 +92,12 @@ def write_result(
 
 def require_about(about: Any) -> Mapping[str, Any]:
     """What a user says of a result, by name."""
-    fine = about is None or (isinstance(about, Mapping) and all(isinstance(key, str) for key in about))
-    require(fine, "about", "a dict of strings and finite numbers by name, or None", about)
+    require(
+        about is None or isinstance(about, Mapping),
+        "about",
+        "a dict of strings and finite numbers by name, or None",
+        about,
+    )
     return about or {}
 
 
