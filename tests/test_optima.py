@@ -18,7 +18,7 @@ FOLDS = fo.folds.blocks(COUNTS, percent=10, n=100, seed=0)
 
 
 def runs(*values):
-    return [Run(np.array([value]), value, 0.0) for value in values]
+    return [Run(np.array([value]), value, 0.0, 0.0) for value in values]
 
 
 @pytest.fixture(scope="module")
