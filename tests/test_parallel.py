@@ -223,8 +223,8 @@ def test_there_are_never_more_workers_than_tasks(monkeypatch):
             asked.append(self.n_jobs)
 
     monkeypatch.setattr(joblib, "Parallel", Counted)
-    assert list(Workers(10**5).run(add, [(1, 2)])) == [3]
-    assert asked == [1]
+    assert list(Workers(10**5).run(add, [(1, 2), (3, 4)])) == [3, 7]
+    assert asked == [2]
 
 
 @pytest.fixture

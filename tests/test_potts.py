@@ -394,7 +394,11 @@ def test_bad_models(make, message):
         ({"emission": "binomial"}, COUNTS, "exposure="),
         ({"emission": "binomial", "exposure": np.full(12, 5.0)}, COUNTS, "site 3 has 9 of 5"),
         ({"emission": "binomial", "exposure": np.full(12, 20.5)}, COUNTS, "integer, got 20.5 at site 0"),
-        ({"memory_limit": 100.0}, COUNTS, "width 3 and needs .* the limits are width 59 and 100 bytes"),
+        (
+            {"memory_limit": 100.0},
+            COUNTS,
+            "width 3 and a sweep needs .* the limits are width 59 and 100 bytes",
+        ),
     ],
 )
 def test_bad_data(model, data, message):

@@ -139,11 +139,17 @@ def test_states_with_parts_of_their_own_stay():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda fit: fit.ordered("mean"), "no 'mean' to order them by; they have share, stationary"),
-        (lambda fit: fit.ordered([0, 0, 1]), "order must have each of the 3 states once"),
+        (
+            lambda fit: fit.ordered("mean"),
+            "by='mean': states have no such column to order them by; they have share",
+        ),
+        (lambda fit: fit.ordered([0, 0, 1]), "by must be a list of the 3 states, each once"),
         (lambda fit: fit.ordered(2.5), "the name of a column of states.. or a list of states, got 2.5"),
-        (lambda fit: fo.align(fit, fit, by="x"), "by must be 'posterior', 'parameters' or None"),
-        (lambda fit: fo.align(fit, 3), "align needs an HMM or a PottsMixture, got int"),
+        (
+            lambda fit: fo.align(fit, fit, by="x"),
+            r"by must be one of \('posterior', 'parameters'\) or None",
+        ),
+        (lambda fit: fo.align(fit, 3), "other must be a Fit from fo.fit, got 3"),
         (
             lambda fit: fo.align(fit, fo.fit(fo.models.PoissonHMM(2), COUNTS, restarts=1)),
             "as many states to be aligned, got 3 and 2",

@@ -101,4 +101,4 @@ def test_what_it_becomes_is_the_same_result(tmp_path):
     again = fo.load(cv.save(tmp_path / "again.json"))
     assert again.folds.equals(cv.folds)
     page = cv.to_html(tmp_path / "cv.html").read_text()
-    assert "refined towards the fold&#x27;s own optimum, with its own Hessian" in page
+    assert "refined towards the fold&#x27;s own optimum with the fold&#x27;s own Hessian" in page

@@ -89,7 +89,8 @@ class Workers:
             return
         from joblib import Parallel, delayed, parallel_config
 
-        with parallel_config(backend=self.backend, n_jobs=min(self.n, len(tasks))):
+        # Two for one task: joblib would run it in this process, which it may end.
+        with parallel_config(backend=self.backend, n_jobs=min(self.n, max(len(tasks), 2))):
             yield from Parallel(return_as="generator", batch_size=1)(
                 delayed(_run_packed)(*each) for each in packed
             )
@@ -138,8 +139,11 @@ def _on_cluster(packed: Iterator[tuple[Any, ...]], least: int) -> Iterator[Any]:
             "a task ended every worker of the Dask cluster that it was given to, perhaps out of memory; "
             "use a smaller chunk="
         ) from error
-    except (CancelledError, CommClosedError) as error:
-        raise RuntimeError(f"{_GONE}: {error or type(error).__name__}") from error
+    except Exception as error:
+        gone = isinstance(error, (CancelledError, CommClosedError)) or client.status != "running"
+        if gone and not str(error).startswith(_GONE):
+            raise RuntimeError(f"{_GONE}: {error or type(error).__name__}") from error
+        raise
     finally:
         for future in waiting:
             future.release()

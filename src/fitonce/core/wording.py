@@ -19,6 +19,13 @@ def chance(value: float) -> str:
     return f"{100 * value:.{1 if 0 < value < 0.1 or 0.99 < value < 1 else 0}f} %"
 
 
+def share_in_words(value: float) -> str:
+    """A share with three digits, and 0 or 1 only where it is."""
+    if 0.9995 <= value < 1.0:
+        return ">.999"
+    return "<.001" if 0.0 < value < 0.0005 else f"{value:.3f}"
+
+
 def span(values: np.ndarray, thing: str = "") -> str:
     """The range of `values`: "12 to 41", or "12" if all are equal; with a thing, "12 to 41 steps"."""
     low, high = int(np.min(values)), int(np.max(values))

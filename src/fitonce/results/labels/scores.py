@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fitonce.core.wording import counted
+from fitonce.core.wording import counted, share_in_words
 from fitonce.results.labels.entities import are_chunks, entities
 from fitonce.results.labels.heldout import HeldoutLabels
 from fitonce.results.labels.ratios import ratios
@@ -102,13 +102,6 @@ class LabelScores:
 
 def _shown_name(score: str) -> str:
     return "F1" if score == "f1" else score
-
-
-def share_in_words(value: float) -> str:
-    """With three digits, and 0 or 1 only where it is."""
-    if 0.9995 <= value < 1.0:
-        return ">.999"
-    return "<.001" if 0.0 < value < 0.0005 else f"{value:.3f}"
 
 
 def _with_se(row: Mapping[Any, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.results.labels.scores import share_in_words
+from fitonce.core.wording import share_in_words
 from fitonce.results.notebook.card import Picture, Table, card, figure, more_rows, of_frame
 from fitonce.results.notebook.picture import interval, moves, scale_of
 

@@ -109,7 +109,9 @@ def _certainty(result: Result) -> list[Markup]:
 def _share(result: Result) -> str:
     if not math.isfinite(result.error):
         checked = (result.folds["verdict"] != "unchecked").any()
-        return unknown_error(result.folds) if checked else "no fold was checked"
+        known = unknown_error(result.folds)
+        said = "no error could be estimated" if known == "unknown" else known
+        return said if checked else "no fold was checked"
     if not (math.isfinite(result.se) and result.se > 0):
         return "against exact refits, if all errors had the same sign"
     share = result.error / result.se
