@@ -443,9 +443,10 @@ def test_keys_go_through_the_points_of_the_scatter(browser, tmp_path, chain):
 @pytest.mark.parametrize("touch", [False, True])
 def test_pointing_tells_fold_and_point(browser, tmp_path, chain, touch):
     rows = chain.pointwise.iloc[:3].assign(approximate=[1.0, 2.0, 3.0], exact=[1.0, 2.0, 3.0])
+    browser.set_window_size(1280, 1000)  # whatever an earlier test has left
     open_page(browser, tmp_path, html_report(chain, scatter=rows, influence=moved(chain)))
     dot = canvas(browser, "scatter")
-    found = [hover(browser, dot, x, 0, touch) for x in range(-200, 201, 20)]
+    found = [hover(browser, dot, x, 0, touch) for x in range(-200, 201, 10)]
     assert any(f"fold 0, time {rows['time'].iloc[1]}" in said for said in found)
     assert "data: " in hover(browser, canvas(browser, "along"), 50, 0, touch)
     assert "displacement: " in hover(browser, canvas(browser, "influence"), 50, 0, touch)
