@@ -88,6 +88,8 @@ def check_free(path: str | os.PathLike[str], force: bool = False) -> None:
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle, names too long, null bytes
         why = str(error).split(":")[0]
         raise ValueError(f"path: {shown(str(path))} cannot be the path of a file: {why}") from None
+    if target.is_symlink():  # which resolve leaves only where links go in a circle
+        raise ValueError(f"{str(path)!r} cannot be the path of a file: its links lead in a circle")
     if target.is_dir():
         raise ValueError(f"path: expected a file to write, got the folder {path}")
     if _is_stream(target):
