@@ -254,7 +254,7 @@ def test_printing_says_what_a_person_needs(cv):
 def test_to_dataframe(cv):
     assert len(cv.to_dataframe()) == 7
     assert len(cv.to_dataframe("pointwise")) == len(cv.pointwise)
-    with pytest.raises(ValueError, match="level must be one of .*, got 'x'"):
+    with pytest.raises(ValueError, match=r"level must be one of .*, got 'x'"):
         cv.to_dataframe("x")
 
 
