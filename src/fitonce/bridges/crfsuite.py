@@ -15,6 +15,7 @@ import numpy as np
 from fitonce.core.arguments import naming, read_path, shown
 from fitonce.core.numerics import is_number
 from fitonce.core.wording import counted
+from fitonce.core.writing import is_file
 from fitonce.data.labelled import Labelled, labelled
 from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.crf import LinearChainCRF
@@ -107,11 +108,7 @@ class _Stored(NamedTuple):
 
 def _read(path: Path) -> _Stored:
     """The features and names in a model file of CRFsuite (`crf1d_model.c`)."""
-    try:
-        there = path.is_file()
-    except OSError:  # a name that is too long
-        there = False
-    if not there:
+    if not is_file(path):
         raise ValueError(f"there is no model file {path.name:.200}")
     content = path.read_bytes()
     if len(content) < _HEADER.size or content[:4] != b"lCRF":

@@ -69,13 +69,17 @@ def _is_stream(path: Path) -> bool:
 def existing(path: str | os.PathLike[str], what: str) -> Path:
     """The path of a file, which must exist; `what` describes it in the message."""
     path = read_path("path", path)
-    try:
-        found = path.is_file()
-    except OSError:  # a name that is too long
-        found = False
-    if not found:
+    if not is_file(path):
         raise ValueError(f"expected the path of {what}, found none at {path!s:.200}")
     return path
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file; a name that is too long has none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def check_free(path: str | os.PathLike[str], force: bool = False) -> None:

@@ -20,7 +20,7 @@ import pandas as pd
 
 from fitonce.core.arguments import read_path, require
 from fitonce.core.status import Outcome, Status
-from fitonce.core.writing import write_text
+from fitonce.core.writing import is_file, write_text
 from fitonce.data.geography import Geography
 from fitonce.data.places import Names
 from fitonce.results.dropped import flat, stretches, to_dropped
@@ -153,11 +153,7 @@ def read_document(path: str | os.PathLike[str], readable: Mapping[str, Sequence[
     """The document in a file, of one of the formats that are `readable`, with their versions."""
     path = read_path("path", path)
     wanted = " or ".join(f"a saved {name.removeprefix('fitonce ')}" for name in readable)
-    try:
-        there = path.is_file()
-    except OSError:  # a name that is too long
-        there = False
-    if not there:
+    if not is_file(path):
         raise ValueError(f"path: expected {wanted}, got no file at {path!s:.200}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

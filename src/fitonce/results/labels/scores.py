@@ -167,7 +167,7 @@ def label_scores(found: HeldoutLabels, left_out: str) -> LabelScores:
             notes.append(f"entities without {counted(partly, 'sequence')} that lack a label")
     elif are_chunks(found.tags):
         notes.append("entities need whole sequences left out: --folds sequences (fo.folds.structures)")
-    if found.whole and not found.together and "-fold over sequences" in left_out:
+    if found.whole and not found.together and _several_in_a_fold(found):
         notes.append(
             "sequences were drawn at random; where neighbours belong together, as sentences of a text, "
             "leave out runs of them: --contiguous (blocks=True)"
@@ -175,6 +175,12 @@ def label_scores(found: HeldoutLabels, left_out: str) -> LabelScores:
     parts.append(_rows("tags", list(found.tags), own, at_fit))
     unit = "group of sequences" if found.together else "sequence"
     return LabelScores(pd.concat(parts, ignore_index=True), left_out, tuple(notes), unit)
+
+
+def _several_in_a_fold(found: HeldoutLabels) -> bool:
+    """Whether some fold left several sequences out."""
+    pairs = np.unique(np.stack([found.codes["fold"].to_numpy(), found.sequence]), axis=1)
+    return bool((np.bincount(pairs[0]) > 1).any()) if pairs.size else False
 
 
 def _by_tag(found: HeldoutLabels, place: np.ndarray, label: np.ndarray, said: np.ndarray) -> _Counts:
