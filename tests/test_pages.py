@@ -8,7 +8,6 @@ import dataclasses
 import html
 import re
 from pathlib import Path
-from shutil import which
 
 import networkx as nx
 import numpy as np
@@ -16,6 +15,7 @@ import pandas as pd
 import pytest
 
 import fitonce as fo
+from browsing import opened
 
 KINDS = ["chain", "sequences", "map", "labels", "comparison", "choice"]
 WIDTHS = (360, 768, 1280, 1920)
@@ -124,19 +124,8 @@ def pages(results, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    if not (which("chromium") and which("chromedriver")):
-        pytest.skip("needs chromium and chromedriver")
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = which("chromium")
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    opened = webdriver.Chrome(options=options, service=Service(which("chromedriver")))
-    yield opened
-    opened.quit()
+    with opened() as found:
+        yield found
 
 
 def open_at(browser, path, width, scheme="light"):

@@ -7,7 +7,6 @@ import dataclasses
 import json
 import re
 from itertools import pairwise
-from shutil import which
 
 import networkx as nx
 import numpy as np
@@ -16,6 +15,7 @@ import pytest
 from reproduce.cases import EARTHQUAKES
 
 import fitonce as fo
+from browsing import needs_browser, opened
 from canonical import POISSON, STEPS
 from fitonce.crossval.valleys import valleys
 from fitonce.results.dropped import to_dropped
@@ -344,9 +344,6 @@ def test_tables_with_other_columns_are_refused(chain):
 
 # In a browser
 
-needs_browser = pytest.mark.skipif(
-    not (which("chromium") and which("chromedriver")), reason="needs chromium and chromedriver"
-)
 SHOWN = "return document.getElementById('tip').hidden ? '' : document.getElementById('tip').textContent"
 SCROLL = """
 const [canvas, done] = arguments;
@@ -363,17 +360,8 @@ return found.filter((value, i) => i % 4 === 3 && value > 0).length
 
 @pytest.fixture(scope="module")
 def browser():
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = which("chromium")
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    opened = webdriver.Chrome(options=options, service=Service(which("chromedriver")))
-    yield opened
-    opened.quit()
+    with opened() as found:
+        yield found
 
 
 def open_page(browser, folder, page, width=1280):

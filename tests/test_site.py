@@ -9,9 +9,10 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
-from shutil import which
 
 import pytest
+
+from browsing import opened
 
 ROOT = Path(__file__).parents[1]
 SMALL = 100_000  # bytes
@@ -44,16 +45,8 @@ def address(site):
 
 @pytest.fixture
 def browser():
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = which("chromium")
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu"):
-        options.add_argument(flag)
-    opened = webdriver.Chrome(options=options, service=Service(which("chromedriver")))
-    yield opened
-    opened.quit()
+    with opened() as found:
+        yield found
 
 
 @pytest.mark.slow

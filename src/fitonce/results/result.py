@@ -16,13 +16,13 @@ from fitonce.core.numerics import is_number
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted
 from fitonce.core.writing import check_free, write_text
-from fitonce.results import exports, plots, saving, site_losses
+from fitonce.results import certainty, exports, plots, saving, site_losses
 from fitonce.results.labels.confusion import Confusion, confusion
 from fitonce.results.labels.heldout import HeldoutLabels
 from fitonce.results.labels.scores import LabelScores, label_scores
 from fitonce.results.labels.suspects import Suspects, suspects
 from fitonce.results.printed import lines_of
-from fitonce.results.standard_errors import FEW, Spread
+from fitonce.results.standard_errors import Spread
 from fitonce.results.summary import FitSummary, Fitted
 
 SearchOfOptima = Literal["searched", "partly", "compared", "local", "convex"]
@@ -171,39 +171,12 @@ class CVResult:
     @property
     def about_optima(self) -> str:
         """What is known about other optima of the folds, in a sentence; empty if there can be none."""
-        if self.optima_search == "convex":
-            return ""
-        if self.optima_search == "local":
-            return "local: other optima of the folds were not looked for"
-        moved, used = self.folds["optimum"] != 0, self.folds["ok"]
-        some = {
-            "partly": " (random starts in some of the folds only)",
-            "compared": " (compared with those of the fit only)",
-        }.get(self.optima_search, "")
-        doubtful = int(self.folds["status"].str.contains("there may be a better optimum").sum())
-        more = f"; {counted(doubtful, 'fold')} may have a better one" if doubtful else ""
-        if not moved.any():
-            return f"other optima: none better was found in any fold{some}{more}"
-        shift = float(self.folds.loc[used, "shift"].mean())
-        text = f"other optima: {moved.sum():,} of {counted(len(moved), 'fold')} moved"
-        return f"{text}, estimate {shift:+.4f}, included{some}{more}"
+        return certainty.about_optima(self)
 
     @property
     def about_se(self) -> str:
         """Where the standard error comes from, with the interval of 95 %; empty without one."""
-        if not np.isfinite(self.se):
-            return ""
-        if self.dof < 2:
-            why = f"losses remember about {self.memory:.0f} steps"
-            if np.isnan(self.memory):
-                why = "there are only two sequences or regions"
-            return f"too short to tell: {why}, the se is a guess"
-        low, high = self.interval()
-        number = round(self.stretches)
-        what = "independent stretch" if np.isfinite(self.memory) else "independent part"
-        things = counted(number, what, f"{what}es" if what.endswith("ch") else f"{what}s")
-        few = " (few: the se itself is uncertain)" if self.stretches < FEW else ""
-        return f"95 %: {low:.4f} to {high:.4f}; se from about {things}{few}"
+        return certainty.about_se(self)
 
     def params(self, fold: int) -> Any:
         """The fold's parameters, as a pytree of constrained values."""
