@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 from typer.testing import CliRunner
 
 import fitonce as fo
@@ -477,34 +474,3 @@ def test_ctrl_c_leaves_a_partial_result(tmp_path):
     found = fo.load(tmp_path / "a.json")
     assert found.about["interrupted"] is True
     assert "an interruption left" in found.treatment
-
-
-def commands(page):
-    """The commands in the shell blocks of a page."""
-    text = (ROOT / page).read_text()
-    lines = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.S)).split("\n")
-    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("fitonce ")]
-
-
-PAGES = ["README.md", "docs/commands.md", "docs/tutorial.md"]
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_commands_of_the_documents_are_understood(page):
-    root = typer.main.get_command(app)
-    found = commands(page)
-    assert found
-    for words in found:
-        with root.make_context("fitonce", list(words)) as context:
-            name, command, rest = root.resolve_command(context, list(words))
-            command.make_context(name, rest, parent=context)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES)
-def test_commands_of_the_documents_run(page, table, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("counts.csv", "quakes.csv"):
-        pd.read_csv(table)[["day", "count"]].to_csv(name, index=False)
-    for words in commands(page):
-        assert run(*words).exit_code == 0, words
