@@ -21,6 +21,7 @@ from benchmarks import (
     hmmlearn_peers,
     instant,
     instant_crf,
+    kills,
     large,
     lengths,
     many_sequences,
@@ -62,6 +63,7 @@ NAMES = {
     "estimator-checks": estimator_checks.main,
     "examples": examples.main,
     "refits": refits.main,
+    "kills": kills.main,
 }
 
 chosen = sys.argv[1:] or list(NAMES)

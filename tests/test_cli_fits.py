@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 
 import numpy as np
@@ -221,3 +222,13 @@ def test_a_file_with_few_of_the_tags_is_decoded(tmp_path, monkeypatch):
     (tmp_path / "new.conll").write_text("Ada\tO\nlived\tO\n")
     found = pd.read_csv(io.StringIO(said("decode", "fit.json", "new.conll", "--csv")))
     assert len(found) == 2
+
+
+def test_a_command_with_a_journal_goes_on_from_there(folder, tmp_path):
+    words = ["cv", folder / "fit.json", "--n", "4", "--method", "onestep", "--optima", "0"]
+    first, again = (run(*words, "--journal", tmp_path / "kept") for _ in range(2))
+    assert "0 pieces found" in first.stdout
+    assert re.search(r"[1-9]\d* pieces? found, 0 computed", again.stdout)
+    refused = run(*words, "--journal", folder / "fit.json")
+    assert refused.exit_code == 2
+    assert "journal must be a folder, but" in refused.stderr

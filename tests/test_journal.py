@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import os
+import fcntl
 import threading
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.injections import Disk
 
 import fitonce as fo
 from fitonce.crossval import cross_validate as crossval
@@ -334,31 +333,28 @@ def test_a_folder_in_the_place_of_an_entry_costs_only_that_entry(tmp_path, fit, 
     assert "1 could not be stored" in str(found)
 
 
-def test_a_full_disk_costs_the_journal_but_not_the_result(tmp_path, monkeypatch, fit, folds):
+def test_a_full_disk_costs_the_journal_but_not_the_result(tmp_path, fit, folds):
     expected = fo.cross_validate(fit, folds, method="onestep", chunk=2)
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", full)
-        with pytest.warns(
-            UserWarning, match="No space left on device; the run goes on without it"
-        ) as got:
-            found = validate(fit, folds, tmp_path, "onestep")
+    with (
+        Disk(0),
+        pytest.warns(UserWarning, match="No space left on device; the run goes on without it") as got,
+    ):
+        found = validate(fit, folds, tmp_path, "onestep")
     assert len(got) == 1
     assert_identical(found, expected)
     assert not list(tmp_path.iterdir())
 
 
 def test_drafts_of_runs_that_were_killed_are_removed(tmp_path, fit, folds):
-    old, new = tmp_path / "a.part", tmp_path / "b.part"
-    for draft in (old, new):
-        draft.write_bytes(b"half")
-    os.utime(old, (0, 0))
+    left, held = tmp_path / ".a.entry.12345678.part", tmp_path / ".b.entry.12345678.part"
+    left.write_bytes(b"half")
+    with open(held, "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as the process that writes it does
+        validate(fit, folds, tmp_path, "onestep")
+        assert not left.exists()
+        assert held.exists()
     validate(fit, folds, tmp_path, "onestep")
-    assert not old.exists()
-    assert new.exists()  # another process may be writing it
+    assert not held.exists()
 
 
 def test_a_journal_without_a_name_is_refused(fit, folds):

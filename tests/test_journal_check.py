@@ -13,6 +13,8 @@ import fitonce as fo
 from fitonce.cli import app
 from fitonce.crossval.journal import packed
 
+DRAFT = ".d.entry.0123abcd.part"
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -20,10 +22,9 @@ def folder(tmp_path):
     (tmp_path / "a.entry").write_bytes(entry)
     (tmp_path / "b.entry").write_bytes(entry[:-1])
     (tmp_path / "c.entry").mkdir()
-    (tmp_path / "d.part").write_bytes(b"half")
+    (tmp_path / DRAFT).write_bytes(b"half")
     (tmp_path / "e.part").write_bytes(b"half")
     (tmp_path / "notes.txt").write_text("mine")
-    os.utime(tmp_path / "d.part", (0, 0))
     return tmp_path
 
 
@@ -33,11 +34,11 @@ def test_every_file_has_a_state(folder):
         "a.entry": "whole",
         "b.entry": "damaged",
         "c.entry": "damaged",
-        "d.part": "abandoned draft",
-        "e.part": "not of a journal",  # another process may be writing it
+        DRAFT: "abandoned draft",
+        "e.part": "not of a journal",
         "notes.txt": "not of a journal",
     }
-    assert found.loc["d.part", "size"] == 4
+    assert found.loc[DRAFT, "size"] == 4
     assert len(os.listdir(folder)) == 6
 
 

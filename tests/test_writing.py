@@ -8,6 +8,7 @@ import stat
 import threading
 
 import pytest
+from benchmarks.injections import Disk
 
 from fitonce.core import writing
 from fitonce.core.writing import UnwrittenError, check_free, write_bytes
@@ -96,3 +97,57 @@ def test_links_in_a_circle_are_refused(tmp_path):
     (tmp_path / "b").symlink_to(tmp_path / "a")
     with pytest.raises(ValueError, match="the path of a file"):
         write_bytes(tmp_path / "a", b"new")
+
+
+@pytest.mark.parametrize("room", [*range(9), 9, 10])
+@pytest.mark.parametrize("before", [None, b"old"])
+def test_a_disk_that_fills_at_any_byte_leaves_the_old_file_or_the_new(tmp_path, room, before):
+    path = tmp_path / "result.json"
+    if before is not None:
+        path.write_bytes(before)
+    with Disk(room) as disk:
+        if room < 9:
+            with pytest.raises(UnwrittenError, match="could not be written: No space left on device"):
+                write_bytes(path, b"123456789", force=True)
+        else:
+            write_bytes(path, b"123456789", force=True)
+    assert disk.used == min(room, 9)
+    expected = b"123456789" if room >= 9 else before
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == ([] if expected is None else [expected])
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
+    name = "a[1].json"
+    left, other = tmp_path / f".{name}.0123abcd.part", tmp_path / ".b.json.0123abcd.part"
+    mine = tmp_path / f".{name}.backup.part"
+    for file in (left, other, mine):
+        file.write_bytes(b"half")
+    write_bytes(tmp_path / name, b"new")
+    assert sorted(tmp_path.iterdir()) == sorted([mine, other, tmp_path / name])
+
+
+def test_a_draft_that_another_process_removes_is_written_again(tmp_path, monkeypatch):
+    """Between its making and its lock it looks like one that was left."""
+    real, calls = writing._lock, []
+
+    def late(file, wait=True):
+        if wait and not calls:
+            calls.append(file.name)
+            os.unlink(file.name)
+        return real(file, wait)
+
+    monkeypatch.setattr(writing, "_lock", late)
+    write_bytes(tmp_path / "a", b"new")
+    assert len(calls) == 1
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(("age", "kept"), [(3600.0, True), (-1e9, True), (25 * 3600.0, False)])
+def test_without_locks_only_old_drafts_are_removed_whatever_the_clock(tmp_path, monkeypatch, age, kept):
+    draft = tmp_path / ".a.0123abcd.part"
+    draft.write_bytes(b"half")
+    now = draft.stat().st_mtime + age
+    monkeypatch.setattr(writing, "_lock", lambda *_, **__: False)
+    monkeypatch.setattr(writing.time, "time", lambda: now)
+    write_bytes(tmp_path / "a", b"new")
+    assert draft.exists() == kept

@@ -21,6 +21,7 @@ from fitonce.cli.outputs import check_outputs
 from fitonce.core import compile_cache
 from fitonce.core.memory import checked_limit
 from fitonce.core.progress_lines import in_lines
+from fitonce.crossval.journal import journal_folder
 from fitonce.crossval.losses import LOSSES, resolve_loss
 from fitonce.crossval.methods import METHODS, resolve_method
 from fitonce.data.reading import Columns
@@ -83,6 +84,9 @@ class Request:
     scheme: Annotated[str | None, o.folds("A, B or C")] = None
     loss: Annotated[str | None, o.folds(f"{' or '.join(LOSSES)}; select: joint for stretches")] = None
     max_seconds: Annotated[float | None, o.folds(_SECONDS)] = None
+    journal: Annotated[
+        Path | None, o.folds("Folder for results as they come: the same command goes on from there")
+    ] = None
     restarts: Annotated[
         int | None, o.model("Number of starts of a fit (default: 8 in short data, 3 in long)")
     ] = None
@@ -113,7 +117,9 @@ class Request:
         budget = {} if self.max_seconds is None else {"max_seconds": self.max_seconds}
         chosen = {"method": self.method, "scheme": self.scheme, "optima": self.optima}
         scored = {} if self.loss is None else {"loss": self.loss}
-        return {**chosen, **scored, **budget, "progress": self.bars, "memory_limit": self.memory_limit}
+        stored = {} if self.journal is None else {"journal": self.journal}
+        told = {"progress": self.bars, "memory_limit": self.memory_limit}
+        return {**chosen, **scored, **budget, **stored, **told}
 
     @property
     def model_name(self) -> str:
@@ -189,6 +195,8 @@ class Request:
         checked_limit(self.memory_limit)
         if self.scheme is not None:
             named_scheme(self.scheme)
+        if self.journal is not None:
+            journal_folder(self.journal)
         check_outputs([self.report, self.save], self.plot, self.force, (self.file,))
         if not self.cache:
             compile_cache.turn_off()
@@ -227,7 +235,7 @@ _OF_FITS = (
 )  # fmt: skip
 FOLDS = (
     "folds", "percent", "n", "k", "hops", "horizon", "buffer", "contiguous", "method", "scheme", "loss",
-    "max_seconds",
+    "max_seconds", "journal",
 )  # fmt: skip
 
 

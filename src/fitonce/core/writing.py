@@ -1,15 +1,25 @@
-"""Files: checked for existence, written whole or not at all, not overwritten unless asked."""
+"""Files: checked for existence, written whole or not at all, not overwritten unless asked.
+
+They are drafted beside their place and renamed. A draft is locked while it is written: one that is not
+is of a process that was killed, and is removed by the next that writes there.
+"""
 
 from __future__ import annotations
 
+import glob
+import importlib
 import io
 import os
 import secrets
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 from fitonce.core.arguments import read_path, require_flag, shown
+
+_OLD = 24 * 3600.0  # seconds: where files cannot be locked, older drafts are taken for abandoned
+_TRIES = 3  # of a draft that another process has removed before it was locked
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, force: bool = False) -> Path:
@@ -34,23 +44,73 @@ def write_bytes(path: str | os.PathLike[str], content: bytes, *, force: bool = F
     path = read_path("path", path)
     check_free(path, force)
     target = path.resolve()
-    temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}"
     try:
         if _is_stream(target):
             target.write_bytes(content)
             return path
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
+        for draft in abandoned(target.parent, glob.escape(target.name)):
+            draft.unlink(missing_ok=True)
+        put_whole(target, content)
     except OSError as error:
         raise UnwrittenError(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return path
+
+
+def put_whole(target: Path, content: bytes, *, durable: bool = True) -> None:
+    """Put content in the place of a file. `durable`: it is on the disk afterwards, not on its way."""
+    for left in reversed(range(_TRIES)):
+        draft = target.parent / f".{target.name}.{secrets.token_hex(4)}.part"
+        try:
+            with open(draft, "xb") as file:
+                _lock(file)
+                file.write(content)
+                file.flush()
+                if durable:
+                    os.fsync(file.fileno())
+                if target.exists():
+                    shutil.copymode(target, draft)
+                os.replace(draft, target)
+            return
+        except FileNotFoundError:
+            if not (left and target.parent.is_dir()):
+                raise
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def drafts(folder: Path, names: str) -> list[Path]:
+    """Drafts of the files in a folder whose names match a pattern."""
+    return list(folder.glob(f".{names}.{'[0-9a-f]' * 8}.part"))
+
+
+def abandoned(folder: Path, names: str) -> list[Path]:
+    """Those that a process was writing when it was killed."""
+    return [draft for draft in drafts(folder, names) if _is_abandoned(draft)]
+
+
+def _is_abandoned(draft: Path) -> bool:
+    try:
+        with open(draft, "rb") as file:
+            if _lock(file, wait=False):
+                return True
+            return time.time() - os.fstat(file.fileno()).st_mtime > _OLD
+    except OSError:  # its writer is there, or has just finished it
+        return False
+
+
+def _lock(file: Any, wait: bool = True) -> bool:
+    """Lock a file until it is closed; False where files cannot be locked."""
+    try:
+        fcntl: Any = importlib.import_module("fcntl")
+    except ImportError:  # not on this system
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise
+    except OSError:  # not on this file system
+        return False
+    return True
 
 
 class UnwrittenError(OSError):

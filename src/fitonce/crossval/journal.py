@@ -11,8 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import secrets
-import time
 import warnings
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -23,12 +21,13 @@ import numpy as np
 
 from fitonce.core.arguments import read_path, refusal
 from fitonce.core.wording import counted
+from fitonce.core.writing import abandoned, put_whole
 from fitonce.crossval.identity import UncoveredError, digest
 from fitonce.objectives.base import Objective
 
 _HEAD = b"fitonce journal 1\n"  # a version of the form, followed by a checksum and the arrays
+ENTRIES = "*.entry"
 _CHECKSUM = 16  # bytes
-_ABANDONED = 24 * 3600.0  # seconds: drafts take far less, so older ones are of a run that was killed
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,20 +51,8 @@ class Journal:
     def of(cls, folder: str | os.PathLike[str], objective: Objective) -> Journal | None:
         """The journal of an objective in a folder, which may hold those of others; None, with a warning,
         where an edited model could not be distinguished from this one."""
-        path = read_path("journal", folder, "the path of a folder")
-        try:
-            other = path.exists() and not path.is_dir()
-        except OSError:  # a name that is too long
-            raise refusal("journal", "the path of a folder", folder) from None
-        if other:
-            raise ValueError(f"journal must be a folder, but {path} is a file")
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ValueError(f"journal must be a folder that can be created: {error}") from None
-        if not os.access(path, os.W_OK):
-            raise ValueError(f"journal must be a writable folder, got {path}")
-        for draft in drafts(path):
+        path = journal_folder(folder)
+        for draft in abandoned(path, ENTRIES):
             draft.unlink(missing_ok=True)
         try:
             return cls(path, digest([f"jax {metadata.version('jax')}", *objective.identity()]))
@@ -100,18 +87,14 @@ class Journal:
 
     def write(self, name: str, arrays: tuple[np.ndarray, ...]) -> None:
         """Store a result under a name."""
-        draft = self.folder / f"{name}.{secrets.token_hex(4)}.part"
         try:
-            draft.write_bytes(packed(arrays))
-            os.replace(draft, self.folder / f"{name}.entry")
+            put_whole(self.folder / f"{name}.entry", packed(arrays), durable=False)
             self.counts["written"] += 1
         except OSError as error:  # the result is worth more than its copy on the disk
             if not self.counts["unwritten"]:
                 text = f"journal: {self.folder} cannot be written: {error.strerror or error}"
                 warnings.warn(f"{text}; the run goes on without it", UserWarning, stacklevel=2)
             self.counts["unwritten"] += 1
-        finally:
-            draft.unlink(missing_ok=True)
 
     def __str__(self) -> str:
         counts = self.counts
@@ -120,6 +103,24 @@ class Journal:
         if counts["damaged"]:
             text += f", {counts['damaged']:,} of them as the entries were damaged"
         return text + (f", {counts['unwritten']:,} could not be stored" if counts["unwritten"] else "")
+
+
+def journal_folder(folder: str | os.PathLike[str]) -> Path:
+    """The folder of a journal, made if there is none. Raises unless it can be written to."""
+    path = read_path("journal", folder, "the path of a folder")
+    try:
+        other = path.exists() and not path.is_dir()
+    except OSError:  # a name that is too long
+        raise refusal("journal", "the path of a folder", folder) from None
+    if other:
+        raise ValueError(f"journal must be a folder, but {path} is a file")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"journal must be a folder that can be created: {error}") from None
+    if not os.access(path, os.W_OK):
+        raise ValueError(f"journal must be a writable folder, got {path}")
+    return path
 
 
 class DamagedError(ValueError):
@@ -145,19 +146,6 @@ def unpacked(entry: bytes) -> tuple[np.ndarray, ...]:
 
 def _checksum(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=_CHECKSUM).digest()
-
-
-def drafts(folder: Path) -> list[Path]:
-    """Files that a run was writing when it was killed."""
-    found = []
-    for draft in folder.glob("*.part"):
-        try:
-            old = time.time() - draft.stat().st_mtime
-        except OSError:  # another process has just finished it
-            continue
-        if old > _ABANDONED:
-            found.append(draft)
-    return found
 
 
 def _warn(what: str, error: UncoveredError) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from fitonce.core.arguments import read_path, require, require_flag
-from fitonce.crossval.journal import DamagedError, drafts, unpacked
+from fitonce.core.writing import abandoned, drafts
+from fitonce.crossval.journal import ENTRIES, DamagedError, unpacked
 
 WHOLE, DAMAGED, DRAFT, OTHER = "whole", "damaged", "abandoned draft", "not of a journal"
 
@@ -31,18 +32,17 @@ def check_journal(folder: str | os.PathLike[str], *, clean: bool = False) -> pd.
     except OSError:  # a name that is too long
         found = False
     require(found, "folder", "the folder of a journal", folder)
-    if not isinstance(clean, bool):
-        raise ValueError(f"clean must be True or False, got {clean!r}")
     path = Path(folder)
-    abandoned = set(drafts(path))
+    left = set(abandoned(path, ENTRIES))
+    written = set(drafts(path, ENTRIES)) - left  # by another process
     rows = {}
-    for file in sorted(path.iterdir()):
-        state = DRAFT if file in abandoned else _state(file)
+    for file in sorted(set(path.iterdir()) - written):
+        state = DRAFT if file in left else _state(file)
         if state is None:  # another process has just renamed it
             continue
         about = file.lstat()
-        written = pd.Timestamp(about.st_mtime, unit="s").floor("s")
-        rows[file.name] = {"size": about.st_size, "written": written, "state": state}
+        when = pd.Timestamp(about.st_mtime, unit="s").floor("s")
+        rows[file.name] = {"size": about.st_size, "written": when, "state": state}
         if clean and state in (DAMAGED, DRAFT) and not file.is_dir():
             file.unlink(missing_ok=True)
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["size", "written", "state"])

@@ -282,6 +282,11 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         """The same model on other data."""
         return chain_objective(self.model, data, self.program.kernel)
 
+    @property
+    def content(self) -> list[Any]:
+        data = self.data  # by name: a journal of compiled loops needs no JAX
+        return [data.values, data.observed, data.lengths, data.conditioned, data.covariates]
+
     def shortened(self, sites: int) -> ChainObjective:
         """Whole sequences, or the beginning of a long one; all where parameters depend on the data, or
         where the beginning alone is refused, as if it is constant."""
