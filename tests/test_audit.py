@@ -133,3 +133,18 @@ def test_an_audit_is_a_table():
     assert audit.table.to_csv(index=False).startswith("sequence,time,site,word,label,loss,")
     with pytest.raises(ValueError, match=r"of must be one of \('tokens', 'sequences'\), got 'folds'"):
         audit.to_dataframe("folds")
+
+
+def test_an_audit_groups_what_it_doubts_by_kind():
+    _, audit, _ = planted()
+    doubted = audit.tokens[audit.tokens["label"] != audit.tokens["rather"]]
+    counts = doubted.groupby(["label", "rather"]).size()
+    kinds = audit.kinds.set_index(["label", "rather"])["count"]
+    assert kinds.sort_index().to_dict() == counts.sort_index().to_dict()
+    label, rather = kinds.index[0]
+    top = audit.top(3, label=label, rather=rather)
+    assert set(zip(top["label"], top["rather"], strict=True)) == {(label, rather)}
+    assert f"  {label} -> {rather} " in audit.report(2)
+    assert f"labelled {label}; the model says {rather}" in audit.report(1, label=label, rather=rather)
+    with pytest.raises(ValueError, match='label and rather choose among tokens, got of="sequences"'):
+        audit.top(3, of="sequences", label=label)

@@ -75,6 +75,16 @@ def test_scores_and_suspects_are_printed_and_saved(corpus):
     assert "sequence 2: Bob [left]" in text
     assert "[left] labelled B-LOC" in text
     assert fo.load(corpus / "cv.json").suspects(1).table["word"].tolist() == ["left"]
+    assert "B-LOC -> O " in text.split("By kind, given -> predicted")[1]
+    one = ["--label", "LOC", "--rather", "O"]
+    document = json.loads(said("cv", corpus / "wrong.conll", *COMMAND, *one, "--json"))
+    assert {(row["label"], row["rather"]) for row in document["suspect_kinds"]} == {("B-LOC", "O")}
+    assert {row["label"] for row in document["suspects"]} == {"B-LOC"}
+    table = corpus / "audit.csv"
+    words = ["influence", corpus / "wrong.conll", "--model", "crf", *one, "--save", table, "--json"]
+    audited = json.loads(said(*words))
+    assert {row["label"] for row in audited["rows"]} == {"B-LOC"}
+    assert audited["wrote"] == [str(table)]
     quiet = said("cv", corpus / "wrong.conll", *COMMAND, "--quiet")
     assert len(quiet.strip().split("\n")) == 1
     none = said("cv", corpus / "wrong.conll", *COMMAND, "--suspects", 0)
@@ -124,6 +134,8 @@ def test_a_fit_decodes_other_files_with_its_own_features(corpus, features, monke
         ("cv a.conll --model crf --vectors nowhere.txt", "a file of word vectors"),
         ("cv a.jsonl --model poisson-hmm", "a .jsonl file is for --model crf"),
         ("cv a.csv --model poisson-hmm --columns nr --suspects 3", "--suspects is for models of labels"),
+        ("cv a.csv --model poisson-hmm --columns nr --rather x", "--rather is for models of labels"),
+        ("cv a.conll --model crf --label PLACE", "--label must be one of the tags .* a type: LOC, PER"),
         ("cv a.csv --model poisson-hmm --columns nr --features words", "--features is for crf"),
     ],
 )

@@ -212,6 +212,35 @@ def test_planted_errors_lead_the_suspects_by_sentence():
         cv.suspects(0)
 
 
+def test_kinds_of_error_count_all_suspects_and_choose_among_them():
+    """Against pandas on the table of held-out labels; confusions of types before missed names."""
+    _, cv = validated()
+    rows = cv.heldout_labels()
+    wrong = rows[(rows["label"] != rows["predicted"]) & (rows["label"] != "")]
+    wrong = wrong.sort_values("loss", ascending=False, kind="stable").drop_duplicates("site")
+    expected = wrong.groupby(["label", "predicted"])["loss"].agg(["size", "max"])
+    found = cv.suspects(1).kinds  # however few are listed
+    assert found["count"].sum() == len(wrong) == cv.suspects(1).n_disagree
+    for row in found.to_dict("records"):
+        size, most = expected.loc[(row["label"], row["rather"])]
+        assert (row["count"], row["loss"]) == (size, most)
+        some = wrong[(wrong["label"] == row["label"]) & (wrong["predicted"] == row["rather"])]
+        assert row["words"].split(", ")[0] == some["word"].iloc[0]
+    crossed = (found["label"].str[2:] != found["rather"].str[2:]) & (found["label"] != "O")
+    crossed &= found["rather"] != "O"
+    assert crossed.any()
+    assert crossed.tolist() == sorted(crossed, reverse=True)
+    first = found.iloc[0]
+    chosen = cv.suspects(500, label=first["label"], rather=first["rather"])
+    assert len(chosen) == first["count"] == chosen.kinds["count"].sum()
+    assert f"{first['count']} of the kind asked for" in repr(chosen)
+    of_type = cv.suspects(500, label="LOC").table
+    assert set(of_type["label"]) <= {"B-LOC", "I-LOC"}
+    assert len(of_type) == wrong["label"].isin(["B-LOC", "I-LOC"]).sum()
+    with pytest.raises(ValueError, match=r"label must be one of the tags .* or a type: .*; got 'X'"):
+        cv.suspects(label="X")
+
+
 def test_a_saved_result_has_the_same_labels(tmp_path):
     _, cv = validated()
     loaded = fo.load(cv.save(tmp_path / "cv.json"))

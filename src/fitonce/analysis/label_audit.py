@@ -17,6 +17,7 @@ from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import bytes_of_influence, hold_point
 from fitonce.results import plots
+from fitonce.results.labels.kinds import kinds_of, lines_of, of_tags
 from fitonce.results.labels.suspects import in_sentence
 
 _BY = ("loss", "displacement")
@@ -59,7 +60,22 @@ class LabelAudit:
         require_choice("of", of, ("tokens", "sequences"))
         return self.tokens if of == "tokens" else self.sequences
 
-    def top(self, n: int = 25, by: str = "loss", of: str = "tokens") -> pd.DataFrame:
+    @property
+    def kinds(self) -> pd.DataFrame:
+        """The labels for which another tag is more probable by kind of error: `label`, `rather`,
+        `count`, the largest `loss` and the `words` of the largest."""
+        rows = self.tokens[self.tokens["label"] != self.tokens["rather"]]
+        return kinds_of(rows, self.fit.data.tags)
+
+    def top(
+        self,
+        n: int = 25,
+        by: str = "loss",
+        of: str = "tokens",
+        *,
+        label: str | None = None,
+        rather: str | None = None,
+    ) -> pd.DataFrame:
         """The `n` most suspicious tokens or sequences.
 
         Args:
@@ -67,17 +83,26 @@ class LabelAudit:
             by: "loss" (how surprising), "displacement" (how much they move the fit) or, for sequences,
                 "per_token".
             of: "tokens" or "sequences".
+            label: only tokens of this given tag ("B-LOC"), or type of entity ("LOC").
+            rather: only tokens for which this tag is the most probable.
         """
         require_count("n", n)
         table = self._table(of)
+        if of == "tokens":
+            table = of_tags(table, self.fit.data.tags, label, rather)
+        elif label is not None or rather is not None:
+            raise ValueError('label and rather choose among tokens, got of="sequences"')
         allowed = _BY if of == "tokens" else (*_BY, "per_token")
         require_choice("by", by, allowed)
         return table.sort_values(by, ascending=False, kind="stable").head(int(n))
 
-    def report(self, n: int = 25, by: str = "loss") -> str:
-        """The `n` most suspicious tokens in their sentences, to read."""
+    def report(
+        self, n: int = 25, by: str = "loss", *, label: str | None = None, rather: str | None = None
+    ) -> str:
+        """The `n` most suspicious tokens in their sentences, to read, and kinds of errors; `label` and
+        `rather` as for `top`."""
         data: Labelled = self.fit.data
-        chosen = self.top(n, by).to_dict("records")
+        chosen = self.top(n, by, label=label, rather=rather).to_dict("records")
         lines = [f"The {len(chosen)} most suspicious of {len(self.tokens):,} labels, by {by}:", ""]
         for place, row in enumerate(chosen, 1):
             time = row["time"]
@@ -87,7 +112,14 @@ class LabelAudit:
                 f"surprise {row['loss']:.1f} nats, displacement {row['displacement']:.2g}; "
                 f"sequence {row['sequence']}, token {time}",
             ]
-        return "\n".join([*lines, *self._notes()])
+        return "\n".join([*lines, *self._by_kind(), *self._notes()])
+
+    def _by_kind(self) -> list[str]:
+        kinds = self.kinds
+        if kinds.empty:
+            return []
+        title = "By kind, given -> more probable given all other labels, with the most surprising words:"
+        return [title, *lines_of(kinds, "audit.kinds")]
 
     def plot(self, by: str = "loss", ax: Any = None) -> Any:
         """`by` along the data, the ten largest labelled by their words. Returns the matplotlib axes."""

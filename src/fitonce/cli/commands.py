@@ -20,6 +20,7 @@ from fitonce.cli.select_command import run_select
 
 every = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
+_SUSPICION: dict[str, Any] = {"label": (o.LabelOption, None), "rather": (o.RatherOption, None)}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fit": command(
         run_fit, (*FOLDS, "report"), order_by=(o.OrderOption, None), table=(o.ParametersOption, None)
@@ -27,10 +28,14 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "decode": decode,
     "forecast": forecast,
     "sample": sample,
-    "cv": command(run_cv, suspects=(o.SuspectsOption, None)),
-    "loo": command(run_loo, FOLDS, suspects=(o.SuspectsOption, None)),
+    "cv": command(run_cv, suspects=(o.SuspectsOption, None), **_SUSPICION),
+    "loo": command(run_loo, FOLDS, suspects=(o.SuspectsOption, None), **_SUSPICION),
     "influence": command(
-        run_influence, (*FOLDS, "report", "save"), top=(o.TopOption, 10), table=(o.TableOption, None)
+        run_influence,
+        (*FOLDS, "report", "save"),
+        top=(o.TopOption, 10),
+        table=(o.TableOption, None),
+        **_SUSPICION,
     ),
     "select": command(run_select, ranges=True),
     "compare": compare,

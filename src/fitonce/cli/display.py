@@ -13,6 +13,7 @@ from rich.table import Table
 
 from fitonce.analysis.influence import Influence
 from fitonce.analysis.label_audit import LabelAudit
+from fitonce.cli.labels import Suspicion, largest
 from fitonce.results.result import CVResult
 from fitonce.results.summary import moves_most
 
@@ -113,14 +114,14 @@ def show_written(paths: Iterable[Any], quiet: bool = False) -> None:
         print(f"wrote {path}")
 
 
-def show_influence(found: Influence | LabelAudit, count: int, quiet: bool) -> None:
+def show_influence(found: Influence | LabelAudit, count: int, quiet: bool, asked: Suspicion) -> None:
     """Print the most influential points or labels."""
-    top = found.top(count)
+    top = largest(found, count, asked)
     if quiet:
         print(" ".join(str(site) for site in top["site"]))
         return
     if isinstance(found, LabelAudit):
-        print(found.report(count))
+        print(found.report(count, **asked.only))
         return
     where = ["place"] if "place" in top else ["sequence", "time"]
     shown = top[["site", *where, "value", "loss", "displacement"]]

@@ -15,7 +15,7 @@ from fitonce.cli import outputs
 from fitonce.cli.display import show_cv, show_influence, show_written
 from fitonce.cli.errors import complain
 from fitonce.cli.files import Files
-from fitonce.cli.labels import check_suspects, labels_document, show_labels
+from fitonce.cli.labels import Suspicion, kinds_document, labels_document, largest, show_labels
 from fitonce.cli.request import Request
 from fitonce.cli.steps import (
     drawn,
@@ -33,12 +33,12 @@ from fitonce.crossval.loo import loo
 from fitonce.results.result import CVResult
 
 
-def run_cv(request: Request, suspects: int | None) -> None:
+def run_cv(request: Request, suspects: int | None, label: str | None, rather: str | None) -> None:
     """Cross-validate a model of the data in a file, from one fit. A saved fit (.json) needs no
     model."""
     started = time.perf_counter()
-    task = task_of(request)
-    check_suspects(suspects, task.data)
+    task, asked = task_of(request), Suspicion(suspects, label, rather)
+    asked.check(task.data)
     folds = folds_for(request.fold_choice(), task.model, task.data)  # raises before the fit
     fit = task.fit()
     result, stopped = validated(fit, folds, **request.how)
@@ -46,21 +46,21 @@ def run_cv(request: Request, suspects: int | None) -> None:
         result = replace(result, about={**result.about, "interrupted": True})
         complain(f"interrupted: this is a partial result; {result.treatment}")
     extras = (lambda: {}) if stopped else (lambda: report_extras(fit, folds, result))
-    _finish(request, task.notes, result, extras, started, suspects)
+    _finish(request, task.notes, result, extras, started, asked)
     if stopped:
         raise typer.Exit(STOPPED)
 
 
-def run_loo(request: Request, suspects: int | None) -> None:
+def run_loo(request: Request, suspects: int | None, label: str | None, rather: str | None) -> None:
     """Leave-one-out cross-validation of all points, from one fit. A saved fit (.json) needs no
     model."""
     started = time.perf_counter()
-    task = task_of(request)
-    check_suspects(suspects, task.data)
+    task, asked = task_of(request), Suspicion(suspects, label, rather)
+    asked.check(task.data)
     fit = task.fit()
     result = loo(fit, progress=request.bars, memory_limit=request.memory_limit)
     extras = lambda: {"influence": influence_for_report(fit)}  # noqa: E731
-    _finish(request, task.notes, result, extras, started, suspects)
+    _finish(request, task.notes, result, extras, started, asked)
 
 
 def _finish(
@@ -69,7 +69,7 @@ def _finish(
     result: CVResult,
     extras: Callable[[], dict[str, Any]],
     started: float,
-    suspects: int | None,
+    asked: Suspicion,
 ) -> None:
     """Write and print a result; `extras` makes further arguments of the report, once the result itself
     is written."""
@@ -83,28 +83,30 @@ def _finish(
     if not request.json:  # numbers first
         show_cv(result, request.quiet)
         if not request.quiet:
-            show_labels(result, suspects)
+            show_labels(result, asked)
     files = write_outputs(request, result, lambda: drawn(result), timed)
     if request.json:
-        document = {**outputs.as_document(result), **labels_document(result, suspects)}
+        document = {**outputs.as_document(result), **labels_document(result, asked)}
         outputs.print_json({**document, "command": result.about["command"], "wrote": files.wrote})
     else:
         show_written(files.wrote, request.quiet)
     finish_files(files, result)
 
 
-def run_influence(request: Request, top: int, table: Path | None) -> None:
+def run_influence(
+    request: Request, top: int, table: Path | None, label: str | None, rather: str | None
+) -> None:
     """Points with the largest influence on the fit. A saved fit (.json) needs no model. --save writes
     the whole table, as CSV or as JSON (.json)."""
     outputs.check_outputs([table], request.plot, request.force, (request.file,))
-    fit = task_of(request).fit()
+    task, asked = task_of(request), Suspicion(None, label, rather)
+    asked.check(task.data)
+    fit = task.fit()
     found = influence(fit, memory_limit=request.memory_limit)
     if not fit.ok:
         complain(f"the fit is not a certified minimum: {fit.status}")
-    if request.json:
-        outputs.print_json(outputs.table_rows(found.top(top)))
-    else:
-        show_influence(found, top, request.quiet)
+    if not request.json:  # numbers first
+        show_influence(found, top, request.quiet, asked)
     files, force, picture = Files(), request.force, request.plot
     if table is not None:
         rows = found.to_dataframe()
@@ -113,5 +115,9 @@ def run_influence(request: Request, top: int, table: Path | None) -> None:
         files.add(lambda: write_text(table, text, force=force))
     if picture is not None:
         files.add(lambda: write_figure(picture, found.plot().figure, force=force))
-    show_written(files.wrote, request.quiet or request.json)
+    if request.json:
+        document = {"rows": outputs.table_rows(largest(found, top, asked))}
+        outputs.print_json({**document, **kinds_document(found), "wrote": files.wrote})
+    else:
+        show_written(files.wrote, request.quiet)
     files.finish()

@@ -28,6 +28,9 @@ ReportOption = Annotated[Path | None, out("Write an HTML report", "--report")]
 SuspectsOption = Annotated[
     int | None, out("Number of suspicious labels to show, of a model of labels; 10", "--suspects", min=0)
 ]
+_KIND = "Suspicious labels only {}: a tag (B-LOC) or a type (LOC)"
+LabelOption = Annotated[str | None, out(_KIND.format("of this given one"), "--label")]
+RatherOption = Annotated[str | None, out(_KIND.format("where the model says this"), "--rather")]
 PlotOption = Annotated[Path | None, out("Write a plot (PNG, PDF, SVG)", "--plot")]
 ForceOption = Annotated[bool, out("Overwrite existing files", "--force")]
 JsonOption = Annotated[bool, out("Print only JSON", "--json")]

@@ -214,10 +214,16 @@ class CVResult:
         """Which tags are taken for which, among held-out labels."""
         return confusion(self._labels("confusion"), self.left_out)
 
-    def suspects(self, n: int = 25) -> Suspects:
+    def suspects(self, n: int = 25, label: str | None = None, rather: str | None = None) -> Suspects:
         """The `n` held-out tokens whose given label is least probable without it, of those for which
-        another tag was predicted, by sentence."""
-        return suspects(self._labels("suspects"), self.left_out, n)
+        another tag was predicted, by sentence, and all of them by kind of error.
+
+        Args:
+            n: how many.
+            label: only those of this given tag ("B-LOC"), or type of entity ("LOC").
+            rather: only those for which this was predicted.
+        """
+        return suspects(self._labels("suspects"), self.left_out, n, label, rather)
 
     def _labels(self, what: str) -> HeldoutLabels:
         if self.labels is None:

@@ -11,6 +11,7 @@ import pandas as pd
 from fitonce.core.arguments import require_count
 from fitonce.core.wording import chance, counted
 from fitonce.results.labels.heldout import HeldoutLabels
+from fitonce.results.labels.kinds import kinds_of, lines_of, of_tags
 
 _AROUND = 6  # words on either side that are shown
 
@@ -31,12 +32,16 @@ class Suspects:
             `word`, `label`, `chance` (its probability without the fold's data), `rather` (the tag that
             was predicted), `rather_chance`, `loss` (-log `chance`, in nats) and `sentence`, the words
             around it.
+        kinds: all of them by kind of error, also those that `table` has no room for: `label`, `rather`,
+            `count`, the largest `loss` and the `words` of the largest; confusions of two types of
+            entities first, so that a rare one is not lost among names that the model has never seen.
         n_labels: how many labels were held out.
         n_disagree: for how many of them another tag was predicted.
         left_out: description of the folds.
     """
 
     table: pd.DataFrame
+    kinds: pd.DataFrame
     n_labels: int
     n_disagree: int
     left_out: str
@@ -56,10 +61,13 @@ class Suspects:
 
     def __repr__(self) -> str:
         if not len(self.table):
-            return f"None of {counted(self.n_labels, 'held-out label')} was predicted otherwise"
+            asked = " of the kind asked for" if self.n_disagree else ""
+            return f"None of {counted(self.n_labels, 'held-out label')} was predicted otherwise{asked}"
+        number = int(self.kinds["count"].sum())
+        asked = "" if number == self.n_disagree else f"; {number:,} of the kind asked for"
         lines = [
             f"The {len(self.table)} most suspicious of {counted(self.n_labels, 'held-out label')} "
-            f"({self.n_disagree:,} were predicted otherwise), by sentence:"
+            f"({self.n_disagree:,} were predicted otherwise{asked}), by sentence:"
         ]
         for place, number in enumerate(self.table["sequence"].unique(), 1):
             rows = self.table[self.table["sequence"] == number].sort_values("time")
@@ -71,19 +79,23 @@ class Suspects:
                 f"without it the model says {row['rather']} ({chance(row['rather_chance'])})"
                 for row in rows.to_dict("records")
             ]
-        return "\n".join(lines)
+        lines.append("By kind, given -> predicted, with the words whose label is least probable:")
+        return "\n".join([*lines, *lines_of(self.kinds, "suspects.kinds")])
 
 
-def suspects(found: HeldoutLabels, left_out: str, n: int) -> Suspects:
-    """The `n` most suspicious, each token once (where several folds score it, the worst)."""
+def suspects(
+    found: HeldoutLabels, left_out: str, n: int, label: str | None = None, rather: str | None = None
+) -> Suspects:
+    """The `n` most suspicious, each token once (where several folds score it, the worst), of one given
+    tag or type, and of one predicted."""
     require_count("n", n)
     rows = found.table()
     rows = rows[rows["label"] != ""]
     other = rows[rows["label"] != rows["predicted"]]
     ranked = other.sort_values("loss", ascending=False, kind="stable").drop_duplicates("site")
-    chosen = ranked.head(int(n)).rename(
-        columns={"predicted": "rather", "predicted_chance": "rather_chance"}
-    )
+    ranked = ranked.rename(columns={"predicted": "rather", "predicted_chance": "rather_chance"})
+    ranked = of_tags(ranked, found.tags, label, rather)
+    chosen = ranked.head(int(n))
     sentences = {int(k): found.words_of(int(k)) for k in chosen["sequence"].unique()}
     where = zip(chosen["sequence"], chosen["time"], strict=True)
     chosen = chosen.assign(sentence=[in_sentence(sentences[int(k)], {int(t)}) for k, t in where])
@@ -93,4 +105,5 @@ def suspects(found: HeldoutLabels, left_out: str, n: int) -> Suspects:
     ]  # fmt: skip
     table = chosen[order].reset_index(drop=True)
     n_labels = int(np.unique(rows["site"]).size)
-    return Suspects(table, n_labels, int(other["site"].nunique()), left_out, sentences)
+    kinds = kinds_of(ranked, found.tags)
+    return Suspects(table, kinds, n_labels, int(other["site"].nunique()), left_out, sentences)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from fitonce.core.wording import counted, duration, memory
 from fitonce.results.notebook.card import Mark, Picture, Table, card, figure, more_rows, of_frame
+from fitonce.results.notebook.labels import by_kind
 from fitonce.results.notebook.picture import NAMED, bars, histogram, interval, moves, network, scale_of
 from fitonce.results.report.layout import positions
 from fitonce.results.report.markup import Markup
@@ -157,6 +158,7 @@ def of_audit(audit: Any) -> str:
         notes=[
             *_caveats(audit, local=False),
             more_rows(len(top), len(audit.tokens), "print(audit.report()), in their sentences"),
+            by_kind(audit.kinds, "audit.kinds"),
         ],
         printed=repr(audit),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fitonce.core.wording import share_in_words
 from fitonce.results.notebook.card import Picture, Table, card, figure, more_rows, of_frame
@@ -12,6 +13,7 @@ from fitonce.results.notebook.picture import interval, moves, scale_of
 
 _MOST_ROWS = 12
 _MOST_TAGS = 20
+_MOST_KINDS = 8
 
 
 def of_scores(found: Any) -> str:
@@ -87,6 +89,19 @@ def of_suspects(found: Any) -> str:
         None,
         f"{found.n_disagree:,} of {found.n_labels:,} held-out labels were predicted otherwise{least}",
         table=of_frame(shown, columns),
-        notes=[more_rows(len(shown), len(found.table), "suspects.table"), f"On {found.left_out}."],
+        notes=[
+            more_rows(len(shown), len(found.table), "suspects.table"),
+            by_kind(found.kinds, "suspects.kinds"),
+            f"On {found.left_out}.",
+        ],
         printed=repr(found),
     )
+
+
+def by_kind(kinds: pd.DataFrame, more: str) -> str:
+    """A note on kinds of error."""
+    said = [
+        f"{row['label']} → {row['rather']} {row['count']:,} ({row['words'].split(', ')[0]})"
+        for row in kinds.head(_MOST_KINDS).to_dict("records")
+    ]
+    return f"By kind, given → predicted: {', '.join(said)}; {more} has all." if said else ""

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from dataclasses import replace
 
 import pandas as pd
 
 from fitonce.core.wording import chance, counted
 from fitonce.data.places import Names
+from fitonce.results.labels.suspects import Suspects
 from fitonce.results.report.markup import Markup, advice, details, join, number, paragraph, table, tag
 from fitonce.results.summary import FitSummary, Result
 
-_LISTED = 10
+_LISTED = 16
+_ABOUT = (
+    "Which label was given where which was predicted, with the words whose label is least probable. "
+    "Confusions of two types are first: among them are labels that somebody exchanged."
+)
 _SUSPECTS = 25
 _WORDS = 6  # of a sentence, in its name
 
@@ -32,7 +39,7 @@ def in_words(fitted: FitSummary, result: Result) -> FitSummary:
 
 
 def labels_section(result: Result) -> Markup:
-    """Scores with standard errors, the most frequent confusions, and the most suspicious labels."""
+    """Scores with standard errors, kinds of error, and the most suspicious labels."""
     scores, tokens = result.label_scores(), result.heldout_labels()
     kind = "entities" if (scores.table["of"] == "entities").any() else "tags"
     rows = scores.table[scores.table["of"].isin(("tokens", kind))]
@@ -47,7 +54,8 @@ def labels_section(result: Result) -> Markup:
     tags = scores.table[scores.table["of"] == "tags"]
     if kind == "entities" and len(tags):
         shown.append(details("Scores of all tags", _scores(tags)))
-    return join([*shown, *_confused(tokens), *_suspects(result)])
+    found = result.suspects(_SUSPECTS)
+    return join([*shown, *_kinds(found.kinds), *_suspects(found)] if len(found) else shown)
 
 
 def _scores(rows: pd.DataFrame) -> Markup:
@@ -65,23 +73,23 @@ def _numbers(values: pd.Series) -> list[str]:
     return [number(value, 3) for value in values.astype(float)]
 
 
-def _confused(tokens: pd.DataFrame) -> list[Markup]:
-    wrong = tokens[(tokens["label"] != tokens["predicted"]) & (tokens["label"] != "")]
-    if wrong.empty:
-        return []
-    counts = wrong.groupby(["label", "predicted"]).size().sort_values(ascending=False, kind="stable")
-    top = counts.iloc[:_LISTED].reset_index(name="count")
-    rows = list(zip(top["label"], top["predicted"], top["count"].astype(int), strict=True))
-    return [
-        tag("h3", "Most frequent confusions"),
-        table(("label", "predicted", "labels"), rows, "Most frequent confusions"),
-    ]
+def _kinds(kinds: pd.DataFrame) -> list[Markup]:
+    """What is taken for what, with words to look at."""
+    rows = list(
+        zip(
+            kinds["label"], kinds["rather"], kinds["count"].astype(int),
+            [chance(math.exp(-loss)) for loss in kinds["loss"]], kinds["words"], strict=True,
+        )
+    )  # fmt: skip
+    header = ("label", "predicted", "labels", "least probability", "least probable")
+    title = "Kinds of error"
+    shown = [tag("h3", title), paragraph(_ABOUT), table(header, rows[:_LISTED], title)]
+    if len(rows) > _LISTED:
+        shown.append(details("Other kinds", table(header, rows[_LISTED:], "Other kinds of error")))
+    return shown
 
 
-def _suspects(result: Result) -> list[Markup]:
-    found = result.suspects(_SUSPECTS)
-    if not len(found):
-        return []
+def _suspects(found: Suspects) -> list[Markup]:
     rows = [
         (row["sentence"], row["label"], chance(row["chance"]), row["rather"],
          chance(row["rather_chance"]), f"{row['sequence']}, token {row['time']}")
@@ -92,6 +100,13 @@ def _suspects(result: Result) -> list[Markup]:
         f"Of {counted(found.n_labels, 'label')}, {found.n_disagree:,} were predicted otherwise. The "
         "least probable:"
     )
-    more = paragraph("More, in Python: ", advice("cv.suspects(100)"), ".", class_="small")
+    first = found.kinds.iloc[0]
+    one = f"label={first['label']!r}, rather={first['rather']!r}"
+    flags = f"--label {shlex.quote(first['label'])} --rather {shlex.quote(first['rather'])}"
+    more = paragraph(
+        "More, in Python: ", advice("cv.suspects(100)"), ", of one kind: ",
+        advice(f"cv.suspects({one})"), "; on the command line ", tag("code", "--suspects 100"), " and ",
+        tag("code", flags), ".", class_="small",
+    )  # fmt: skip
     title = "Labels that look wrong"
     return [tag("h3", title), paragraph(said), table(header, rows, title), more]
