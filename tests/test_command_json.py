@@ -67,6 +67,11 @@ def folder(tmp_path_factory):
         done = printed("cv", *chain, "--states", states, "--n", 6, "--save", folder / f"{states}.json")
         assert done["wrote"] == [str(folder / f"{states}.json")]
     printed("fit", *chain, "--save", folder / "fit.json")
+    pd.DataFrame({"count": counts[:20]}).to_csv(folder / "sites.csv", index=False)
+    pairs = {"from": np.arange(19), "to": np.arange(1, 20)}
+    pd.DataFrame(pairs).to_csv(folder / "pairs.csv", index=False)
+    graph = [folder / "sites.csv", "--model", "potts-poisson", "--edges", folder / "pairs.csv", *QUICK]
+    printed("fit", *graph, "--beta", 1, "--save", folder / "map.json")
     return folder
 
 
@@ -80,7 +85,9 @@ CALLS = {
     "cv": lambda folder: ["cv", folder / "fit.json", "--n", 6],
     "cv of sequences": lambda folder: ["cv", folder / "tags.conll", "--model", "crf", *QUICK],
     "cv of a future": lambda folder: ["cv", folder / "fit.json", "--folds", "future", "--n", 2],
+    "cv of a map": lambda folder: ["cv", folder / "map.json", "--n", 3],
     "loo": lambda folder: ["loo", folder / "fit.json"],
+    "loo of a map": lambda folder: ["loo", folder / "map.json"],
     "loo of labels": lambda folder: ["loo", folder / "tags.conll", "--model", "crf", *QUICK],
     "influence": lambda folder: ["influence", folder / "fit.json"],
     "influence of labels": lambda folder: ["influence", folder / "tags.conll", "--model", "crf", *QUICK],

@@ -12,8 +12,11 @@ import pandas as pd
 
 from fitonce.core.writing import check_free
 from fitonce.results.result import CVResult
+from fitonce.results.site_losses import oddest
 
 SCHEMA = 1  # of what --json prints
+_ODD = ("place", "site", "value", "expected", "direction", "p", "loss")
+_LISTED = 10  # odd sites
 
 
 def check_outputs(
@@ -63,7 +66,16 @@ def as_document(result: CVResult) -> dict[str, Any]:
         "failed": result.n_failed,
         "treatment": result.treatment,
         "fit": {"status": str(result.fit.status), "ok": bool(result.fit.ok)},
+        **_odd(result),
     }
+
+
+def _odd(result: CVResult) -> dict[str, Any]:
+    """The sites of a map that lie furthest from what was expected of them."""
+    if result.predicted is None or not result.folds["ok"].any():
+        return {}
+    known, beyond = oddest(result.site_losses())
+    return {"odd": table_rows(known[list(_ODD)].head(_LISTED)), "beyond_chance": beyond}
 
 
 def table_rows(table: pd.DataFrame) -> list[dict[str, Any]]:

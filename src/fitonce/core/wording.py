@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 
 
 def counted(count: int, thing: str, plural: str | None = None) -> str:
     """ "1 sequence", "1,096 steps"."""
     return f"{count:,} {thing if count == 1 else plural or thing + 's'}"
+
+
+def listed(things: Iterable[Any], most: int = 10, between: str = ", ") -> str:
+    """The first of these things: "a, b and 3 more"."""
+    names = [str(thing) for thing in things]
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
 
 
 def chance(value: float) -> str:

@@ -13,6 +13,7 @@ from fitonce.core.status import Outcome, Status
 from fitonce.crossval.evidence import Evidence
 from fitonce.crossval.fold_states import FoldParameters, usual_move
 from fitonce.crossval.heldout_labels import heldout_labels
+from fitonce.crossval.heldout_values import heldout_values
 from fitonce.crossval.leaving import Left
 from fitonce.crossval.losses import LOSSES, Loss, Scoring
 from fitonce.crossval.optima import WAYS
@@ -88,6 +89,7 @@ def assemble(
         better_theta=optima.better,
         left={fold: one.params for fold, one in left.items()},
         labels=heldout_labels(curve, folds, parameters.thetas, ok),
+        predicted=heldout_values(scoring, method, parameters.thetas, parameters.rungs),
         dropped=folds.dropped,
     )
 

@@ -26,6 +26,7 @@ from fitonce.crossval.batches import Batches
 from fitonce.data.graph import of_pairs
 from fitonce.fitting.curvature import Curvature
 from fitonce.folds import Folds
+from fitonce.models.emissions.tails import Tails
 from fitonce.objectives.base import Objective
 from fitonce.results.regions import independent_regions
 from fitonce.results.standard_errors import Spread, Terms, memory_by_states, spread_of
@@ -174,6 +175,15 @@ class Scoring:
         return self.batches.map(
             work, "held-out losses", which, thetas, per_fold=need, depends_on=depends_on
         )[0]
+
+    def tails(self, thetas: np.ndarray, which: np.ndarray) -> Tails:
+        """(n, W) how far out what the folds `which` (n,) score lies, at thetas (n, D)."""
+        scored, objective = self._scored[0], self.batches.objective
+
+        def work(weights: np.ndarray, folds: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, ...]:
+            return tuple(objective.heldout_tails(t, np.asarray(weights), scored[folds]))
+
+        return Tails(*self.batches.map(work, "held-out predictions", which, thetas))
 
     def errors(
         self, losses: np.ndarray, ahead: np.ndarray, which: np.ndarray, rates: np.ndarray | float = 0.0

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.wording import listed
 from fitonce.data.sequences import Sequences, sequences
 
 _NAMED = ("name", "namelsad", "label", "title", "geoid", "id", "code")  # beginnings of usual columns
@@ -17,7 +18,7 @@ def require_column(table: pd.DataFrame, name: str | None) -> None:
     if name is None or name in table.columns:
         return
     alike = [column for column in table.columns if str(column).lower() == name.lower()]
-    hint = f"did you mean '{alike[0]}'" if alike else f"columns are {some(table.columns, 20)}"
+    hint = f"did you mean '{alike[0]}'" if alike else f"columns are {listed(table.columns, 20)}"
     raise ValueError(f"'{name}' is not a column; {hint}")
 
 
@@ -97,7 +98,7 @@ def observed_at(
                 f"{called[site]}, which has {values[site]:g}"
             )
         if none.any():
-            notes.append(f"without {exposure}, so missing: {some(np.array(called)[none], 5)}")
+            notes.append(f"without {exposure}, so missing: {listed(np.array(called)[none], 5)}")
         values, known = np.where(none, np.nan, values), np.where(none, 1.0, known)
         notes.append(f"exposure: {exposure}")
     if np.isnan(values).all():
@@ -126,9 +127,3 @@ def region_labels(column: pd.Series, called: tuple[str, ...]) -> tuple[str, ...]
             f"'{column.name}' must have a region for every site, got none for {called[lacking[0]]}"
         )
     return tuple(_said(cell) for cell in column)
-
-
-def some(names: Any, most: int = 10) -> str:
-    """The first of these names."""
-    shown = [str(name) for name in names]
-    return ", ".join(shown[:most]) + (f" and {len(shown) - most:,} more" if len(shown) > most else "")

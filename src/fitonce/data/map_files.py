@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.wording import listed
 from fitonce.core.writing import existing
 from fitonce.data.geography import NOWHERE, SiteShape
 from fitonce.data.geojson import content_of, read_features
@@ -111,10 +112,10 @@ def _from_vector(path: Path, layer: str | None) -> Layer:
         raise ValueError(f"{path.name} must have a layer of sites, got none")
     if layer is None and len(names) > 1:
         raise ValueError(
-            f"{path.name} has several layers; choose one with layer (--layer): {_some(names)}"
+            f"{path.name} has several layers; choose one with layer (--layer): {listed(names)}"
         )
     if layer is not None and layer not in names:
-        raise ValueError(f"{path.name} has no layer '{layer}', but {_some(names)}")
+        raise ValueError(f"{path.name} has no layer '{layer}', but {listed(names)}")
     try:
         about, _, geometry, columns = pyogrio.raw.read(where, layer=layer or names[0])
     except Exception as error:
@@ -143,7 +144,7 @@ def _inside(path: Path) -> str:
         raise ValueError(f"{path.name} must be a ZIP archive, but is not") from None
     maps = [name for name in maps if not name.startswith("__MACOSX")]
     if len(maps) != 1:
-        raise ValueError(f"{path.name} must hold one shapefile, got {_some(maps) or 'none'}")
+        raise ValueError(f"{path.name} must hold one shapefile, got {listed(maps) or 'none'}")
     return f"/vsizip/{path}/{maps[0]}"
 
 
@@ -153,7 +154,7 @@ def _from_table(path: Path, coordinates: tuple[str, str] | None, decimal: str | 
         return Layer(table, None)
     for name in coordinates:
         if name not in table.columns:
-            raise ValueError(f"'{name}' is not a column; columns are {_some(table.columns)}")
+            raise ValueError(f"'{name}' is not a column; columns are {listed(table.columns)}")
     places = table[list(coordinates)].apply(pd.to_numeric, errors="coerce").to_numpy(float)
     shapes = [NOWHERE if np.isnan(point).any() else SiteShape((), point) for point in places]
     return _judged(table, shapes, None, float("nan"), stated=False)
@@ -199,8 +200,3 @@ def _judged(
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or ["unknown"])[0]
-
-
-def _some(names: Any) -> str:
-    shown = [str(name) for name in names]
-    return ", ".join(shown[:10]) + (f" and {len(shown) - 10} more" if len(shown) > 10 else "")

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from fitonce.core.wording import counted
+from fitonce.core.wording import counted, listed
 
 _CONDITION = re.compile(r"\s*(.+?)\s*(==|!=|<=|>=|=|<|>)\s*(.+?)\s*")
 _AND = re.compile(r"\s+and\s+|\s*,\s*", re.IGNORECASE)
@@ -83,10 +83,10 @@ def joined(
     notes = [f"{name} is joined by '{theirs}'" + (f" (here '{ours}')" if ours != theirs else "")]
     if not found.all():
         absent = [str(cell) for cell in sites[ours][~found]]
-        notes.append(f"{_some(absent)} of the map {_is(len(absent))} not in {name}: missing")
+        notes.append(f"{listed(absent, 5)} of the map {_is(len(absent))} not in {name}: missing")
     if not known.all():
         strange = list(dict.fromkeys(str(cell) for cell in table[theirs][~known]))
-        notes.append(f"{_some(strange)} in {name} {_is(len(strange))} not on the map: left out")
+        notes.append(f"{listed(strange, 5)} in {name} {_is(len(strange))} not on the map: left out")
     return pd.concat([sites.drop(columns=both), added], axis=1), notes, found
 
 
@@ -131,7 +131,3 @@ def _example(table: pd.DataFrame, key: str, rows: np.ndarray) -> str:
 
 def _is(count: int) -> str:
     return "is" if count == 1 else "are"
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fitonce.core.arguments import naming, read_names, refusal, require, require_count, require_text
 from fitonce.core.numerics import is_count, is_number
-from fitonce.core.wording import counted
+from fitonce.core.wording import counted, listed
 from fitonce.data import neighbours as ways
 from fitonce.data.edge_files import edges_of
 from fitonce.data.geography import Geography, SiteShape
@@ -24,7 +24,6 @@ from fitonce.data.map_columns import (
     region_labels,
     require_column,
     site_names,
-    some,
 )
 from fitonce.data.map_files import Layer, read_layer
 from fitonce.data.map_join import chosen, conditions, joined
@@ -172,7 +171,7 @@ def _chosen_rows(found: Layer, join: Any, where: str | None, decimal: str | None
         keep = chosen(target, column, sign, value)
         if not keep.any():
             raise ValueError(
-                f"no row has {column} {sign} {value}; it has {some(target[column].unique(), 5)}"
+                f"no row has {column} {sign} {value}; it has {listed(target[column].unique(), 5)}"
             )
         if inner and other is not None:
             other = other[keep].reset_index(drop=True)
@@ -247,10 +246,10 @@ def _pairs(
 def _say_alone(links: Graph, where: Geography, called: tuple[str, ...], notes: list[str]) -> None:
     nowhere = ~np.isfinite(where.points).all(1)
     if nowhere.any():
-        notes.append(f"without a shape, so without neighbours: {some(np.array(called)[nowhere], 5)}")
+        notes.append(f"without a shape, so without neighbours: {listed(np.array(called)[nowhere], 5)}")
     alone = (np.bincount(links.edges.ravel(), minlength=links.n_sites) == 0) & ~nowhere
     if alone.any():
-        who = some(np.array(called)[alone], 5)
+        who = listed(np.array(called)[alone], 5)
         notes.append(f"without neighbours, so left to themselves: {who}")
 
 

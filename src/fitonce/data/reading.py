@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.core.wording import counted
+from fitonce.core.wording import counted, listed
 from fitonce.data.column_hints import PERIODS, hints, rhythm_hint, with_periods
 from fitonce.data.parts import split_groups
 from fitonce.data.sequences import Sequences, sequences
@@ -97,7 +96,7 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
         if columns.named.count(name) > 1:
             raise ValueError(f"column '{name}' is named twice; it can have only one role")
         if name not in table.columns:
-            raise ValueError(f"'{name}' is not a column; columns are {_listed(table.columns)}")
+            raise ValueError(f"'{name}' is not a column; columns are {listed(table.columns)}")
     time = columns.time or (_time_column(table, columns, notes) if columns.ordered else None)
     for name in table.columns.drop(columns.group or []):
         if table[name].dtype.kind == "b":  # inserted rows would turn bools into objects
@@ -121,7 +120,7 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
     known = list(columns.covariates)
     if known and inserted:
         raise ValueError(
-            f"steps that make '{time}' regular were inserted, where {_listed(known)} is not known; add "
+            f"steps that make '{time}' regular were inserted, where {listed(known)} is not known; add "
             "these rows to the file, or use --no-gaps"
         )
     used = _modelled(whole.drop(columns=known), columns, time, notes)
@@ -147,7 +146,7 @@ def _with_periods(table: pd.DataFrame, columns: Columns, notes: list[str]) -> pd
     if time is None or time not in table.columns:
         raise ValueError(
             f"'{columns.group}' is not a column, and without a column of times (--time) there is no "
-            f"{columns.group} to group by; columns are {_listed(table.columns)}"
+            f"{columns.group} to group by; columns are {listed(table.columns)}"
         )
     return with_periods(table, columns.group, as_times(table[time], time))
 
@@ -163,7 +162,7 @@ def _without_index(table: pd.DataFrame, columns: Columns, notes: list[str]) -> p
     ]
     if not extra or len(extra) == table.shape[1]:
         return table
-    notes.append(f"left out, only row numbers: {_listed(name or '(no name)' for name in extra)}")
+    notes.append(f"left out, only row numbers: {listed(name or '(no name)' for name in extra)}")
     return table.drop(columns=extra)
 
 
@@ -281,12 +280,12 @@ def _modelled(table: pd.DataFrame, columns: Columns, time: str | None, notes: li
         got = f"'{others[0]}' with {_example(table[others[0]])}" if others else "none"
         raise ValueError(f"the file must have a column of numbers, got {got}")
     if len(numeric) < len(others):
-        notes.append(f"left out, not numbers: {_listed(n for n in others if n not in numeric)}")
+        notes.append(f"left out, not numbers: {listed(n for n in others if n not in numeric)}")
     varying = [name for name in numeric if not _is_constant(table[name])]
     if varying and len(varying) < len(numeric):
-        constant = _listed(name for name in numeric if name not in varying)
+        constant = listed(name for name in numeric if name not in varying)
         notes.append(f"left out, always the same: {constant}; name it with --columns to keep it")
-    notes.append(f"modelled: {_listed(varying or numeric)}")
+    notes.append(f"modelled: {listed(varying or numeric)}")
     return varying or numeric
 
 
@@ -304,8 +303,3 @@ def _example(column: pd.Series) -> str:
     comma = re.fullmatch(r"-?\d+,\d+", str(bad.iloc[0]).strip())
     hint = "; if that is a decimal comma, pass --decimal ," if comma else ""
     return f"{bad.iloc[0]!r} in row {bad.index[0]}{hint}"
-
-
-def _listed(names: Iterable[Any]) -> str:
-    shown = [str(name) for name in names]
-    return ", ".join(shown[:10]) + (f" and {len(shown) - 10} more" if len(shown) > 10 else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -207,9 +207,3 @@ class TokenColumns(NamedTuple):
 def numbered(tags: list[list[Any]]) -> list[list[str]]:
     """Stand-ins for words: the numbers of tokens in brackets."""
     return [[f"({k})" for k in range(len(row))] for row in tags]
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names for messages."""
-    shown = list(names)
-    return ", ".join(shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fitonce.data.tagged import TAG, WORD, Tagged, TokenColumns, listed, numbered, read_lines
+from fitonce.core.wording import listed
+from fitonce.data.tagged import TAG, WORD, Tagged, TokenColumns, numbered, read_lines
 
 
 def read_json_lines(path: Path, asked: TokenColumns) -> Tagged:

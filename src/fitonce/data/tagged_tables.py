@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fitonce.core.wording import counted
+from fitonce.core.wording import counted, listed
 from fitonce.data.table_files import read_table
-from fitonce.data.tagged import TAG, WORD, Tagged, TokenColumns, listed, numbered, read_lines
+from fitonce.data.tagged import TAG, WORD, Tagged, TokenColumns, numbered, read_lines
 
 _SENTENCE = ("sentence", "sentence #", "sentence_id", "sent_id", "sent", "sentence_number",
              "sequence", "sequence_id", "seq_id")  # fmt: skip

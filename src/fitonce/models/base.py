@@ -12,6 +12,7 @@ from fitonce.core.parameters import Params
 from fitonce.data.graph import Graph
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import Emission
+from fitonce.models.emissions.tails import Tails
 from fitonce.models.potentials import Chain, Field, Linear
 
 MEMORY_LIMIT = 2.0**32  # bytes that exact inference on a graph may take for one fold
@@ -94,6 +95,13 @@ class FieldModel(Model, Protocol):
     def maximise(self, params: Params, shares: np.ndarray, prepared: Any) -> Params:
         """The M step: the best emission parameters when site v is in class k with weight shares[v, k],
         zero where missing."""
+
+    @property
+    def has_tails(self) -> bool:
+        """Whether it implements `tails`."""
+
+    def tails(self, params: Params, prepared: Any, sites: np.ndarray) -> Tails:
+        """(n, K) how far out the values of the sites (n,) lie, given each class."""
 
 
 @runtime_checkable

@@ -27,6 +27,7 @@ from fitonce.data.graph import Graph, of_pairs
 from fitonce.data.sequences import Sequences
 from fitonce.models.base import MEMORY_LIMIT
 from fitonce.models.custom import arrays_of, constrained, require_constraints
+from fitonce.models.emissions.tails import Tails
 from fitonce.models.potentials import Field
 
 EmissionFunction = Callable[[Params, Array], Array]
@@ -65,6 +66,7 @@ class CustomField:
     memory_limit: float = field(default=MEMORY_LIMIT, kw_only=True)
 
     starts_with_em = False
+    has_tails = False
 
     def __post_init__(self) -> None:
         require_function("emission", self.emission, "params and x")
@@ -169,6 +171,10 @@ class CustomField:
         return jnp.zeros(()) if self.log_prior is None else self.log_prior(params)
 
     def maximise(self, params: Params, shares: np.ndarray, prepared: Array) -> Params:
+        """Not available: the emission is an arbitrary function."""
+        raise NotImplementedError
+
+    def tails(self, params: Params, prepared: Array, sites: np.ndarray) -> Tails:
         """Not available: the emission is an arbitrary function."""
         raise NotImplementedError
 

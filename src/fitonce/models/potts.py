@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from fitonce.models.emissions.base import Emission, Rows, constant_of, observati
 from fitonce.models.emissions.by_name import read_emission
 from fitonce.models.emissions.counts import Binomial
 from fitonce.models.emissions.product import Product
+from fitonce.models.emissions.tails import Tails
 from fitonce.models.potentials import Field
 
 LEARNED = "learned"
@@ -173,6 +174,22 @@ class PottsMixture:
 
     def maximise(self, params: Params, shares: np.ndarray, prepared: FieldData) -> Params:
         return {**params, **self._emission.maximise(params, shares, prepared.rows)}
+
+    @property
+    def has_tails(self) -> bool:
+        return self._emission.traits.tails
+
+    def tails(self, params: Params, prepared: FieldData, sites: np.ndarray) -> Tails:
+        rows, exposure = prepared.rows, prepared.rows.exposure
+        some = replace(
+            rows,
+            x=np.asarray(rows.x)[sites],
+            covariates=np.asarray(rows.covariates)[sites],
+            counts=np.asarray(rows.counts)[sites],
+            exposure=None if exposure is None else np.asarray(exposure)[sites],
+            constant=None,
+        )
+        return self._emission.tails(params, some)
 
     def log_prior_at(self, params: Params, prepared: FieldData) -> Array:
         value = self._emission.log_prior(params, prepared.rows)

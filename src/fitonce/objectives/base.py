@@ -20,6 +20,7 @@ from fitonce.core.deferred import jax
 from fitonce.core.parallel import Parallel
 from fitonce.core.parameters import ParameterSpace
 from fitonce.data.sequences import Collection
+from fitonce.models.emissions.tails import Tails
 from fitonce.objectives.label_records import HeldoutTags, LabelEvidence
 from fitonce.objectives.schemes import Increments, Scheme, Structures
 
@@ -67,6 +68,7 @@ class Traits:
         strongly_nonquadratic: whether L-BFGS from far away may end in another optimum, as with networks.
         m_steps: whether fits start with EM, and which parameters `m_step` updates: "all", "some" or
             "none" (no EM).
+        tails: whether it implements `heldout_tails` and `leave_one_out_tails`.
         sequences: whether whole sequences can be left out and scored.
         compiles: whether work is compiled by JAX, so that first calls take longer than later ones.
     """
@@ -87,6 +89,7 @@ class Traits:
     blocks: bool = False
     strongly_nonquadratic: bool = False
     m_steps: Literal["all", "some", "none"] = "none"
+    tails: bool = False
     sequences: bool = False
     compiles: bool = True
 
@@ -317,6 +320,15 @@ class Objective(ABC):
         """What folds, at `theta_of(fold)`, predict for the tokens, or all tokens of the sequences, that
         they score."""
         raise self._lacks("labels to predict")
+
+    def heldout_tails(self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray) -> Tails:
+        """(F, M) how far out the sites `scored` (F, M) lie given the kept data, latent states kept."""
+        raise self._lacks("tails")
+
+    def leave_one_out_tails(self, theta: np.ndarray, thetas: np.ndarray, sites: np.ndarray) -> Tails:
+        """(n,) the same of `sites` (n,), each without itself at its own of `thetas` (n, D), to first
+        order in how far these are from `theta`."""
+        raise self._lacks("tails")
 
     def m_step(
         self, theta: np.ndarray, weights: np.ndarray | None = None

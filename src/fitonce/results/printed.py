@@ -9,7 +9,7 @@ import pandas as pd
 
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted, duration
-from fitonce.results.site_losses import sentence_of, table_of
+from fitonce.results.site_losses import odd_sentence, sentence_of, table_of
 from fitonce.results.summary import loss_in_words
 from fitonce.results.verdicts import sound
 
@@ -72,7 +72,12 @@ def _sites(cv: CVResult) -> list[str]:
     named = cv.fit.places is not None and cv.fit.places.sites is not None
     if cv.fit.edges is None or not named or not (cv.pointwise["site"] >= 0).any():
         return []
-    return [f"  sites     largest losses: {sentence_of(table_of(cv))}"]
+    table = table_of(cv)
+    odd = odd_sentence(table)
+    return [
+        f"  sites     largest losses: {sentence_of(table)}",
+        *([f"  odd       {odd}"] if odd else []),
+    ]
 
 
 def refits_in_words(cv: CVResult) -> str:

@@ -17,6 +17,7 @@ from fitonce.core.parameters import Params
 from fitonce.core.wording import counted
 from fitonce.core.writing import check_free, write_text
 from fitonce.results import certainty, exports, plots, saving, site_losses
+from fitonce.results.heldout_values import HeldoutValues
 from fitonce.results.labels.confusion import Confusion, confusion
 from fitonce.results.labels.heldout import HeldoutLabels
 from fitonce.results.labels.scores import LabelScores, label_scores
@@ -85,6 +86,7 @@ class CVResult:
             files of earlier versions.
         left: parameters of folds that left zeros of the fit, by number; their theta is nan.
         labels: of a model of labels, what was predicted for those left out; see `heldout_labels`.
+        predicted: on a map, how far out what was left out lies in what was predicted; see `site_losses`.
     """
 
     estimate: float
@@ -113,6 +115,7 @@ class CVResult:
     better_theta: np.ndarray | None = field(default=None, repr=False)
     left: Mapping[int, Params] = field(default_factory=dict, repr=False)
     labels: HeldoutLabels | None = field(default=None, repr=False)
+    predicted: HeldoutValues | None = field(default=None, repr=False)
     dropped: tuple[np.ndarray, ...] | None = field(default=None, repr=False)
     refits_most: float = float("nan")
 
@@ -235,7 +238,14 @@ class CVResult:
     def site_losses(self) -> pd.DataFrame:
         """One row per site, the largest loss first: `place` (its name), `site`, `sequence`, `time`,
         `value` (the first channel), `loss` and `control` (means over the folds that score it), `folds`
-        (how many do) and `share`, of the sum of these losses."""
+        (how many do) and `share`, of the sum of these losses.
+
+        On a map of counts or numbers also what was predicted from what the folds kept, at their
+        parameters: `expected`, the mean; `direction`, "more" or "less" than that; and `p`, the
+        probability of a value as far out on either side, which does not favour large counts as `loss`
+        does. It is twice the smaller tail of the predictive distribution (a mixture over classes, and
+        over the folds that score the site), with half of the probability of the value itself in the
+        tail (mid-p). By chance, about n p of n sites have a p as small."""
         return site_losses.table_of(self)
 
     def to_arviz(self) -> Any:

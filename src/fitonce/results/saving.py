@@ -24,6 +24,7 @@ from fitonce.core.writing import is_file, write_text
 from fitonce.data.geography import Geography
 from fitonce.data.places import Names
 from fitonce.results.dropped import flat, stretches, to_dropped
+from fitonce.results.heldout_values import pack_values, to_values
 from fitonce.results.labels.heldout import pack_labels, to_labels
 from fitonce.results.packing import (
     pack_array,
@@ -86,6 +87,7 @@ def write_result(
         "dropped": _of_dropped(result.dropped),
         "fit": _of_summary(result.summary),
         "labels": pack_labels(result.labels),
+        "predicted": pack_values(result.predicted),
     }
     return write_document(document, path, force)
 
@@ -208,6 +210,7 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         "better_theta": better,
         "fit": summary,
         "labels": to_labels(document.get("labels"), summary.lengths),
+        "predicted": to_values(document.get("predicted"), len(pointwise)),
         "dropped": _to_dropped(document.get("dropped"), len(folds)),
         "about": dict(document["about"]),
     }

@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted
+from fitonce.results.heldout_values import COLUMNS, two_sided
 
 if TYPE_CHECKING:
     from fitonce.results.result import CVResult
 
 _NAMED = 5  # sites in a sentence
+_CHANCE = 0.05  # that any of the sites is beyond it though the model is right
 _MOST = 0.5  # of the loss: how few sites carry this much
 
 
@@ -31,9 +33,54 @@ def table_of(cv: CVResult) -> pd.DataFrame:
     called = [f"site {site}" for site in found["site"]] if names is None else names.places(*where)
     found.insert(0, "place", called)
     found.insert(4, "value", np.asarray(shown.values)[found["site"].to_numpy()])
+    if cv.predicted is not None:
+        found = _with_predictions(found, cv.predicted.rows.loc[rows.index].groupby(rows["site"]).mean())
     whole = found["loss"].sum()
     found["share"] = found["loss"] / whole if whole > 0 else np.nan
     return found.sort_values("loss", ascending=False, kind="stable", ignore_index=True)
+
+
+def _with_predictions(found: pd.DataFrame, predicted: pd.DataFrame) -> pd.DataFrame:
+    """With what was expected of each site, and how far out its value lies."""
+    expected, below, above = (predicted[name].loc[found["site"]].to_numpy(float) for name in COLUMNS)
+    value = found["value"].to_numpy(float)
+    found.insert(5, "expected", expected)
+    found.insert(6, "direction", np.select([value > expected, value < expected], ["more", "less"], ""))
+    found.insert(7, "p", two_sided(below, above))
+    return found
+
+
+def oddest(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The rows of sites of which something is known, the smallest p first, and how many of them have one
+    that is rare among so many where the model is right."""
+    if "p" not in table:
+        return table.head(0), 0
+    known = table[table["p"].notna()].sort_values("p", kind="stable")
+    return known, int((known["p"] < _CHANCE / max(len(known), 1)).sum())
+
+
+def odd_sentence(table: pd.DataFrame) -> str:
+    """Which sites are furthest from what was expected of them; empty where nothing is known."""
+    known, beyond = oddest(table)
+    if known.empty:
+        return ""
+    top = ", ".join(
+        f"{row['place']} ({row['value']:.6g}, {row['expected']:.3g} expected, p {tiny(row['p'])})"
+        for row in known.head(_NAMED).to_dict(orient="records")
+    )
+    return f"{top}; {beyond_chance(beyond, len(known))}"
+
+
+def beyond_chance(beyond: int, sites: int) -> str:
+    """ "1 of 100 sites is beyond chance (p below 0.0005)"."""
+    of = f"{beyond:,} of" if beyond else "none of"
+    verb, level = "is" if beyond == 1 else "are", f"p below {_CHANCE / sites:.2g}"
+    return f"{of} {counted(sites, 'site')} {verb} beyond chance ({level})"
+
+
+def tiny(p: float) -> str:
+    """A probability with two digits; the smallest have none left."""
+    return "< 1e-300" if p < 1e-300 else f"{p:.2g}"
 
 
 def sentence_of(table: pd.DataFrame) -> str:

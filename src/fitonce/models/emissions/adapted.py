@@ -79,7 +79,8 @@ def _require_declared(given: Emission) -> None:
         raise ValueError(
             f"traits of an emission must be fo.models.EmissionTraits, got {shown(given.traits)}"
         )
-    for trait, method in (("m_step", "maximise"), ("information", "information"), ("metric", "metric")):
+    promised = {"m_step": "maximise", **{name: name for name in ("information", "metric", "tails")}}
+    for trait, method in promised.items():
         if getattr(given.traits, trait) and getattr(type(given), method) is getattr(Emission, method):
             raise ValueError(
                 f"the traits of {given.name} declare {trait}=True, so it must have a method `{method}`"

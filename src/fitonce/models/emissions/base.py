@@ -25,6 +25,7 @@ from fitonce.core.numerics import Array, EitherArray, is_number, safe_log
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
+from fitonce.models.emissions.tails import Tails
 
 Blocks = tuple[np.ndarray, np.ndarray, np.ndarray]  # see `Emission.information`
 
@@ -83,6 +84,7 @@ class EmissionTraits:
         em_starts: fits of chains start with EM.
         information: implements `information`.
         metric: implements `metric`.
+        tails: implements `tails`.
         strongly_nonquadratic: the objective is strongly non-quadratic, as with networks, so that secant
             steps over long distances fail.
     """
@@ -95,6 +97,7 @@ class EmissionTraits:
     em_starts: bool = False
     information: bool = False
     metric: bool = False
+    tails: bool = False
     strongly_nonquadratic: bool = False
 
     def __post_init__(self) -> None:
@@ -185,6 +188,10 @@ class Emission(ABC):
         """Densities and derivatives in closed form, of chains with these rows; None: by JAX. An emission
         that has this may see equal observations as one row, with how often it occurs in `counts`."""
         return None
+
+    def tails(self, params: Params, rows: Rows) -> Tails:
+        """(R, K) how far out each value lies given each state; for the sites of a graph."""
+        raise NotImplementedError
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         """The M step: the best parameters (or better ones) when row r is in state k with weight

@@ -27,6 +27,7 @@ from fitonce.models.emissions.base import (
     weighted_sums,
 )
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
+from fitonce.models.emissions.tails import Tails, binomial_tails, poisson_tails
 
 
 def rising_rates(n_states: int, rows: Rows, rng: np.random.Generator | None) -> np.ndarray:
@@ -51,7 +52,7 @@ class Poisson(Emission):
     shape: float = 1.0
     rate: float = 0.0
 
-    traits = EmissionTraits(exposure=True, m_step=True)
+    traits = EmissionTraits(exposure=True, m_step=True, tails=True)
 
     def __post_init__(self) -> None:
         require_number("shape", self.shape, above=0)
@@ -84,6 +85,10 @@ class Poisson(Emission):
     def draw(self, params: Params, states: np.ndarray, known: np.ndarray, rng: Any) -> np.ndarray:
         return rng.poisson(params["rate"][states]).astype(float)
 
+    def tails(self, params: Params, rows: Rows) -> Tails:
+        exposure = 1.0 if rows.exposure is None else np.asarray(rows.exposure)[:, None]
+        return poisson_tails(np.asarray(rows.x)[:, None], exposure * np.asarray(params["rate"]))
+
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         exposure = 1.0 if rows.exposure is None else upright(rows.exposure, rows.x)
         counts = weighted_sums(rows.x, shares, rows) + self.shape - 1.0
@@ -103,7 +108,7 @@ class Binomial(Emission):
     b: float = 1.0
     trials: int | None = None
 
-    traits = EmissionTraits(exposure=True, m_step=True)
+    traits = EmissionTraits(exposure=True, m_step=True, tails=True)
 
     def __post_init__(self) -> None:
         require_number("a", self.a, above=0)
@@ -176,6 +181,10 @@ class Binomial(Emission):
 
     def draw(self, params: Params, states: np.ndarray, known: np.ndarray, rng: Any) -> np.ndarray:
         return rng.binomial(int(self.trials or 0), params["rate"][states]).astype(float)
+
+    def tails(self, params: Params, rows: Rows) -> Tails:
+        x = np.asarray(rows.x)[:, None]
+        return binomial_tails(x, self._trials(x, rows.exposure), np.asarray(params["rate"]))
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         counts = weighted_sums(rows.x, shares, rows) + self.a - 1.0

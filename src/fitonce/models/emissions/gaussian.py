@@ -30,6 +30,7 @@ from fitonce.models.emissions.closed_covariance import ClosedFullGaussian
 from fitonce.models.emissions.closed_forms import LOG_2PI, ClosedForms, Observations
 from fitonce.models.emissions.closed_gaussian import ClosedGaussian, NormalPrior
 from fitonce.models.emissions.gaussian_steps import best_diagonal, best_full, best_variance
+from fitonce.models.emissions.tails import Tails, normal_tails
 
 CovarianceShape = Literal["fixed", "spherical", "diag", "full", "tied"]
 SHAPES = ("fixed", "spherical", "diag", "full", "tied")
@@ -105,7 +106,7 @@ class Gaussian(Emission):
 
     @property
     def traits(self) -> EmissionTraits:
-        return EmissionTraits(m_step=True, em_starts=True)
+        return EmissionTraits(m_step=True, em_starts=True, tails=True)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         if np.shape(self.mean_centre) not in ((), (len(data.channels),)):
@@ -259,6 +260,10 @@ class Gaussian(Emission):
         variance = np.asarray(self.fixed_variance if fixed else params["variance"], float)
         variance = upright(variance, mean) if self.covariance == "spherical" else variance
         return mean[states] + np.sqrt(np.broadcast_to(variance, mean.shape))[states] * noise
+
+    def tails(self, params: Params, rows: Rows) -> Tails:
+        mean, variance = np.asarray(params["mean"]), np.asarray(self._variances(params))
+        return normal_tails(np.asarray(rows.x)[:, None], mean, variance)
 
     def maximise(self, params: Params, shares: np.ndarray, rows: Rows) -> dict[str, np.ndarray]:
         """The best means at the current covariances, and then the best covariances."""

@@ -31,6 +31,7 @@ from fitonce.engines import junction_tree as junction
 from fitonce.engines.clique_tables import log_sum
 from fitonce.engines.elimination import JunctionTree, plan_tree
 from fitonce.models.base import FieldModel
+from fitonce.models.emissions.tails import Tails
 from fitonce.models.potentials import Field
 from fitonce.objectives.base import CLUSTERS, Program, Traits, ValuesAndSlopes
 from fitonce.objectives.graph import programs
@@ -74,7 +75,8 @@ class FieldObjective(PreparedObjective):
     @property
     def traits(self) -> Traits:
         moved: Literal["all", "some"] = "some" if self._learned else "all"
-        return Traits(site="site", m_steps=moved if self.model.starts_with_em else "none")
+        steps = moved if self.model.starts_with_em else "none"
+        return Traits(site="site", m_steps=steps, tails=self.model.has_tails)
 
     @property
     def edges(self) -> np.ndarray:
@@ -179,6 +181,38 @@ class FieldObjective(PreparedObjective):
             logs = np.log(np.where(real, chosen, 1.0), where=real, out=np.full(real.shape, -np.inf))
         given = np.moveaxis(emission, -1, 0)[folds, scored]
         return np.logaddexp.reduce(logs, -1) - np.logaddexp.reduce(logs + np.where(real, given, 0.0), -1)
+
+    def heldout_tails(self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray) -> Tails:
+        (unary, factors), _ = self.with_scheme(A())._potentials(thetas, weights)
+        collected = junction.collect(self.tree, unary, factors)
+        nodes, _ = junction.marginals(self.tree, collected, with_factors=False)
+        return self._mixed(
+            thetas, np.moveaxis(nodes, -1, 0)[np.arange(len(thetas))[:, None], scored], scored
+        )
+
+    @in_float64
+    def leave_one_out_tails(self, theta: np.ndarray, thetas: np.ndarray, sites: np.ndarray) -> Tails:
+        keeping, at = self.with_scheme(A()), (np.asarray(theta)[None], self.base[None])
+        potentials, _ = keeping._potentials(*at)
+        d_unary, d_factors = keeping._directions(*at)
+        moves, steps = thetas - theta, np.zeros((len(sites), d_unary.shape[1]))
+        for some in self._groups(moves.shape[1]):
+            directions = d_unary[:, :, some], d_factors[:, some]
+            cavity, d_cavity = junction.cavities(self.tree, *potentials, *directions)
+            steps += np.einsum("vkd,vd->vk", d_cavity[sites, ..., 0], moves[:, some])
+        _, shares = log_sum(cavity[sites, :, 0] + steps, 1)
+        mixed = self._mixed(thetas, shares[:, None], sites[:, None])
+        return Tails(*(column[:, 0] for column in mixed))
+
+    @in_float64
+    def _mixed(self, thetas: np.ndarray, shares: np.ndarray, sites: np.ndarray) -> Tails:
+        """(F, M) of mixtures over states with shares (F, M, K), at thetas (F, D)."""
+        found = np.empty((3, *sites.shape))
+        for row, theta in enumerate(thetas):
+            params = self.space.to_params(jax.device_put(theta))
+            tails = self.model.tails(params, self.prepared, sites[row])
+            found[:, row] = [(shares[row] * column).sum(-1) for column in tails]
+        return Tails(*found)
 
     # --- the engine between the programs ----------------------------------------------------------
 

@@ -10,6 +10,7 @@ import numpy as np
 from fitonce.core.wording import counted
 from fitonce.results.report.along import Along
 from fitonce.results.report.markup import Markup, advice, datum, join, number, paragraph, table
+from fitonce.results.report.oddest import Odd
 from fitonce.results.summary import Result
 
 _LISTED = 10
@@ -69,6 +70,10 @@ def largest_section(found: Along, result: Result, name: Callable[[int], str], no
     columns: dict[str, list[Any]] = {noun: [name(place) for place in top]}
     if np.isfinite(found.values[top]).any():
         columns[found.channel] = [_value(found.values[place]) for place in top]
+    odd = Odd(result)
+    if odd.expected:
+        columns["expected"] = [odd.expected.get(place, "") for place in top]
+        columns["p"] = [odd.p.get(place, "") for place in top]
     columns[of] = [float(losses[place]) for place in top]
     columns["control"] = [float(control[place]) for place in top]
     if total is not None:
@@ -81,6 +86,7 @@ def largest_section(found: Along, result: Result, name: Callable[[int], str], no
         [
             *map(paragraph, _sentences(total, order, name, noun)),
             table(tuple(columns), rows, f"Largest losses by {noun}"),
+            odd.section(name, found.channel, noun),
             paragraph(more, class_="small"),
         ]
     )
