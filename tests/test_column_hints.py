@@ -78,8 +78,10 @@ def test_nights_that_become_missing_are_pointed_out_and_days_can_be_sequences(tm
     table = {"time": open_, "x": np.arange(len(open_)) % 7 * 1.5}
     found = notes_of(tmp_path, table)
     assert (
-        "no row is from 18:00 to 8:00 on any day, and 126 of 226 steps became missing; --group day "
-        "makes each day a sequence, --no-gaps takes the rows around a gap as neighbours"
+        "no row is from 18:00 to 8:00 on any day, and 126 of 226 steps became missing; use "
+        "--no-gaps if nothing happens over the night (states go on where they stopped, as in opening "
+        "hours and trading days), --group day if each day starts afresh, and neither if states go on "
+        "changing while nobody counts"
     ) in found.notes
     found = notes_of(tmp_path, table, group="day")
     assert found.data.lengths.tolist() == [10] * 10

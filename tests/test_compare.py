@@ -156,7 +156,9 @@ def test_bad_arguments_are_refused(selection, call, words):
 def test_a_selection_names_the_winner_beside_aic_and_bic(selection):
     assert selection.best == selection.simplest == "2 states"
     assert selection.table["bic"].idxmin() == "2 states"
-    assert selection.sentence.startswith("chosen: 2 states, which predicts best; worse: 1 states (")
+    assert selection.sentence.startswith(
+        "chosen: 2 states, which predicts best; worse, by more than the margin of "
+    )
     one = selection.results["1 states"].fit  # one rate: the likelihood is that of a Poisson sample
     from scipy import stats
 

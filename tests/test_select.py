@@ -45,7 +45,9 @@ def test_nats_are_those_of_all_data(found):
 def test_the_truth_is_chosen_and_the_sentence_says_why(found):
     assert found.simplest == "2"
     assert "1" not in found.as_good
-    assert f"worse: 1 ({found.table.loc['1', 'nats']:.1f} nats in all, p = " in found.sentence
+    rule = f"worse, by more than the margin of {found.margin:.1f} nats and one standard error"
+    assert f"{rule}: 1 ({found.table.loc['1', 'nats']:.1f} nats in all, p = " in found.sentence
+    assert "(with the likelihood at fits with priors, not at its maximum)" in found.sentence
     assert ("no clear winner" in found.sentence) == (len(found.as_good) > 1)
 
 

@@ -278,3 +278,20 @@ def test_sequences_that_are_left_out_together_are_one_unit():
     alone = fo.cross_validate(fit, fo.folds.structures(data), method="onestep")
     assert alone.dof == pytest.approx(59)
     assert cv.se > 1.5 * alone.se
+
+
+@pytest.mark.parametrize("memory", [0.0, np.nan])
+def test_losses_that_differ_by_rounding_have_a_standard_error_of_zero(memory):
+    values = 1.7 + 1e-15 * np.random.default_rng(0).normal(size=40)
+    terms = Terms(values, np.full(40, 1 / 40), np.arange(40))
+    assert spread_of(terms, memory).se == 0.0
+    varied = terms._replace(values=values + 1e-6 * np.arange(40))
+    assert spread_of(varied, memory).se > 0.0
+
+
+def test_equal_losses_are_said_to_be_equal():
+    same = np.full(30, 4.0)
+    fit = fo.fit(fo.models.HMM(1, "poisson"), same, restarts=1)
+    cv = fo.cross_validate(fit, fo.folds.kfold(same, 5), method="exact")
+    assert cv.se == 0.0
+    assert "all losses are equal: the se is 0" in repr(cv)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from fitonce.analysis.maps import plot_map
     from fitonce.analysis.plan import Plan, plan
     from fitonce.analysis.predict import marginals, predict
-    from fitonce.analysis.select import Selection, select
+    from fitonce.analysis.select import select
+    from fitonce.analysis.selection import Selection
     from fitonce.bridges import sklearn
     from fitonce.bridges.crfsuite import from_crfsuite
     from fitonce.bridges.dynamax import from_dynamax
@@ -136,7 +137,7 @@ _WHERE = {
     "MemoryLimitError": "fitonce.core.memory",
     "Outcome": "fitonce.core.status",
     "Plan": "fitonce.analysis.plan",
-    "Selection": "fitonce.analysis.select",
+    "Selection": "fitonce.analysis.selection",
     "Sequences": "fitonce.data.sequences",
     "Status": "fitonce.core.status",
     "Tagged": "fitonce.data.tagged",

@@ -14,6 +14,7 @@ from fitonce.core.arguments import require_choice, require_count, require_text
 from fitonce.core.memory import limits_memory
 from fitonce.core.wording import counted
 from fitonce.crossval.loo import sweep
+from fitonce.fitting.carriers import about_carriers
 from fitonce.fitting.curvature import curvature
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import bytes_of_influence, bytes_of_sweep
@@ -21,6 +22,7 @@ from fitonce.fitting.summarise import delta_method
 from fitonce.results import plots
 from fitonce.results.summary import moves_most
 
+LOSS = "loss: -log p(point | all others) at the parameters of the fit, which is the control of loo"
 _COMMON = ("sequence", "time", "site", "place", "value", "loss", "displacement")
 
 
@@ -88,14 +90,27 @@ class Influence:
         lines = [
             f"Influence of {points} on {parameters}; the largest:",
             text.to_string(index=False, float_format=lambda v: f"{v:.3g}"),
+            LOSS,
         ]
+        return "\n".join([*lines, *self.cautions])
+
+    @property
+    def cautions(self) -> list[str]:
+        """What to keep in mind: that all of it is local, and states whose parameters would move farther
+        than is shown, since they rest on one point."""
+        found = []
         if not self.fit.objective.traits.convex:
-            lines.append("local: at the optimum of the fit; others were not looked for")
+            found.append("local: at the optimum of the fit; others were not looked for")
+        carried = about_carriers(self.fit)
+        if carried:
+            found.append(
+                f"{carried}; without it the fit moves farther than shown, fo.loo(fit) says how far"
+            )
         if self.damping:
-            lines.append(f"H damped by {self.damping:g}")
+            found.append(f"H damped by {self.damping:g}")
         if not self.fit.ok:
-            lines.append(f"FIT {self.fit.status}")
-        return "\n".join(lines)
+            found.append(f"FIT {self.fit.status}")
+        return found
 
 
 @limits_memory

@@ -112,7 +112,7 @@ class LabelAudit:
                 f"surprise {row['loss']:.1f} nats, displacement {row['displacement']:.2g}; "
                 f"sequence {row['sequence']}, token {time}",
             ]
-        return "\n".join([*lines, *self._by_kind(), *self._notes()])
+        return "\n".join([*lines, *self._by_kind(), *self.notes])
 
     def _by_kind(self) -> list[str]:
         kinds = self.kinds
@@ -142,9 +142,10 @@ class LabelAudit:
             self.top(5)[columns].to_string(index=False, float_format=lambda v: f"{v:.3g}"),
             "print(audit.report()) shows more of them in their sentences",
         ]
-        return "\n".join(lines + self._notes())
+        return "\n".join(lines + self.notes)
 
-    def _notes(self) -> list[str]:
+    @property
+    def notes(self) -> list[str]:
         """Caveats about the numbers."""
         notes = [f"H damped by {self.damping:g}"] if self.damping else []
         if not self.fit.ok:

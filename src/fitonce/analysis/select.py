@@ -21,17 +21,15 @@ are.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from fitonce.analysis.choosing import criteria, judged, simplest_of
+from fitonce.analysis.selection import Selection
 from fitonce.core import memory
 from fitonce.core.arguments import require_function, require_number
 from fitonce.core.memory import limits_memory
@@ -44,135 +42,11 @@ from fitonce.folds import Folds
 from fitonce.folds.catalogue import covering
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import family_of, objective_of
-from fitonce.results.compare import Comparison, compare
-from fitonce.results.plots import axes_on
+from fitonce.results.compare import compare
 from fitonce.results.result import CVResult
 
 _LEVEL = 0.05  # of passing over a simpler model that is true
 _UP = "the {:g} seconds asked for were over before it began"
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """Several models, cross-validated.
-
-    Attributes:
-        table: one row per model, in the order given: `parameters`, `estimate`, `se`,
-            `control`, `error`; `difference` from the best, its paired `difference_se`, `nats`, the
-            difference over all data, and `p`, its probability by chance; `aic` and `bic` of the full
-            fit; `worst` verdict; `failed` and `unfinished` folds; `fit`, its outcome.
-        best: the model with the lowest held-out loss.
-        simplest: the choice: of the models within `margin` of the best, that with the fewest parameters,
-            and of several such the one with the lowest loss.
-        as_good: the best and those that predict about as well, within the margin or within one standard
-            error, in the order given.
-        margin: in nats over all data.
-        skipped: models that could not be fitted or for which there was no time, and why.
-        comparison: of the results, the best first.
-        results: by model.
-        sizes: of every model that was asked for, numbers of which there could be more, such as "number
-            of states".
-    """
-
-    table: pd.DataFrame
-    best: str
-    simplest: str
-    as_good: list[str]
-    margin: float
-    skipped: dict[str, str]
-    comparison: Comparison = field(repr=False)
-    results: dict[str, CVResult] = field(repr=False)
-    sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
-
-    def to_dataframe(self) -> pd.DataFrame:
-        """The table."""
-        return self.table.copy()
-
-    @property
-    def sentence(self) -> str:
-        """The choice and its reasons, with caveats."""
-        if len(self.table) == 1:
-            parts = [f"{self.best} is the only model" + (" that was compared" if self.skipped else "")]
-        elif self.simplest == self.best:
-            parts = [f"chosen: {self.best}, which predicts best"]
-        else:
-            parts = [
-                f"chosen: {self.simplest}, the simplest within {self.margin:.1f} nats of the best, "
-                f"{self.best}"
-            ]
-        if len(self.as_good) > 1:
-            named = f"{', '.join(self.as_good[:-1])} and {self.as_good[-1]}"
-            parts.append(f"no clear winner: {named} predict about equally well")
-        worse = [str(name) for name in self.table.index if str(name) not in self.as_good]
-        if worse:
-            parts.append("worse: " + ", ".join(self._by_how_much(name) for name in worse))
-        usual = {name: self.table[name.lower()].astype(float) for name in ("AIC", "BIC")}
-        known = {
-            name: column for name, column in usual.items() if column.notna().any() and len(column) > 1
-        }
-        parts += [f"lowest {name}: {column.idxmin()}" for name, column in known.items()]
-        parts += [f"not compared: {', '.join(self.skipped)}"] if self.skipped else []
-        return "; ".join([*parts, *self.at_the_end, *self.comparison.doubts])
-
-    @property
-    def at_the_end(self) -> list[str]:
-        """What the best has most of, of all that was asked for: with more it might be better still."""
-        found = []
-        for what, number in self.sizes.get(self.best, {}).items():
-            asked = {sizes[what] for sizes in self.sizes.values() if what in sizes}
-            if len(asked) > 1 and number == max(asked):
-                found.append(f"the best, {self.best}, has the largest {what} asked for; try more")
-        return found
-
-    def _by_how_much(self, name: str) -> str:
-        row = self.table.loc[name]
-        nats = f"{row['nats']:.1f} nats in all" if np.isfinite(row["nats"]) else ""
-        chance = f"p = {row['p']:.2g}" if np.isfinite(row["p"]) else "too little scored for a p"
-        return f"{name} ({', '.join(filter(None, (nats, chance)))})"
-
-    def plot(self, ax: Any = None) -> Any:
-        """The estimates with their standard errors and those of the paired differences from the best,
-        and the control. Returns the matplotlib axes."""
-        ax = axes_on(ax, 6.5, 4.0)
-        rows, place = self.table, np.arange(len(self.table))
-        line = {"fmt": "o-", "color": "#1b4f8a", "capsize": 3, "label": "estimate"}
-        ax.errorbar(place, rows["estimate"], rows["se"], **line)
-        others = rows.index != self.best
-        bars = {"fmt": "none", "ecolor": "0.35", "elinewidth": 2.5, "label": "se, paired with the best"}
-        se = rows["difference_se"][others]
-        ax.errorbar(place[others] + 0.12, rows["estimate"][others], se, **bars)
-        ax.axhline(rows["estimate"][self.best], ls="--", lw=0.8, color="0.5")
-        ax.plot(place, rows["control"], "x--", color="#c2410c", lw=0.8, label="control (not adjusted)")
-        marks = (
-            (self.best, "*", "#1b4f8a", f"best: {self.best}"),
-            (self.simplest, "o", "none", f"chosen: {self.simplest}"),
-        )
-        for name, mark, fill, label in marks:
-            at = rows.index.get_loc(name)
-            height = rows["estimate"].iloc[at]
-            ax.plot(at, height, mark, ms=15, mfc=fill, mec="#0b2545", ls="none", label=label, zorder=3)
-        ax.set_xticks(place, [str(name) for name in rows.index])
-        ax.set_ylabel("held-out loss (lower is better)")
-        ax.margins(x=0.1, y=0.15)
-        ax.legend(fontsize=8, labelspacing=0.9)
-        return ax
-
-    def _repr_html_(self) -> str:
-        from fitonce.results.notebook.scores import of_selection  # only notebooks need it
-
-        return of_selection(self)
-
-    def to_html(self, path: str | os.PathLike[str], *, force: bool = False, **more: Any) -> Path:
-        """Write the report of the chosen model, with the choice before it; `more` as in
-        `fitonce.results.report.html_report`."""
-        chosen = {"models": self.table, "choice": self.sentence}
-        return self.results[self.simplest].to_html(path, force=force, **(chosen | more))
-
-    def __repr__(self) -> str:
-        text = self.table.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
-        lines = [f"Selection on {self.comparison.left_out}", text, self.sentence]
-        lines += [f"{name} was skipped: {why}" for name, why in self.skipped.items()]
-        return "\n".join(lines)
 
 
 @limits_memory
@@ -213,11 +87,7 @@ def select(
             "2GB"; None: half of this machine's memory. A model that needs more is skipped.
         **how: for `cross_validate`.
     """
-    if not isinstance(candidates, Mapping) or not candidates:
-        raise ValueError("candidates must be a dict of models by name")
-    names = [str(name) for name in candidates]
-    if len(set(names)) < len(names):
-        raise ValueError(f"candidates must have different names, got {', '.join(names)}")
+    names = _named(candidates)
     require_function("told", told, "a name")
     require_function("stop", stop, optional=True)
     late = _clock(max_seconds)
@@ -229,33 +99,53 @@ def select(
     if folds is None or callable(folds):
         folds = _made(folds, candidates.values(), data)
     check_folds(folds)
+
+    def scored(one: Any) -> CVResult:
+        fitted = one
+        if not isinstance(one, Fit):
+            bars = how.get("progress")
+            fitted = fit(one, data, restarts=restarts, seed=seed, optima=optima, progress=bars)
+        matched_folds(fitted, folds)
+        by = usual_loss(fitted.objective, folds) if loss is None else loss
+        return cross_validate(fitted, folds, loss=by, optima=optima, stop=ended, **how)
+
     results: dict[str, CVResult] = {}
     skipped: dict[str, str] = {}
-    for name, model in ((str(key), model) for key, model in candidates.items()):
+    for name, one in zip(names, candidates.values(), strict=True):
         if results and ended():
             skipped[name] = _UP.format(max_seconds) if late() else "interrupted before it began"
             continue
         told(name)
         try:
-            fitted = model
-            if not isinstance(model, Fit):
-                bars = how.get("progress")
-                fitted = fit(model, data, restarts=restarts, seed=seed, optima=optima, progress=bars)
-            matched_folds(fitted, folds)
-            scored = usual_loss(fitted.objective, folds) if loss is None else loss
-            found = cross_validate(fitted, folds, loss=scored, optima=optima, stop=ended, **how)
-            _require_most(found)
-            results[name] = found
+            results[name] = _usable(scored(one))
         except ValueError as error:  # the others are still compared
             skipped[name] = str(error)
         else:
             memory.hold(_size(results[name]), "the results of other models")
+    sizes = {str(name): _sizes(one) for name, one in candidates.items()}
+    return _chosen(results, skipped, sizes)
+
+
+def _named(candidates: Mapping[str, Any]) -> list[str]:
+    """The names of the candidates, which must be different."""
+    if not isinstance(candidates, Mapping) or not candidates:
+        raise ValueError("candidates must be a dict of models by name")
+    names = [str(name) for name in candidates]
+    if len(set(names)) < len(names):
+        raise ValueError(f"candidates must have different names, got {', '.join(names)}")
+    return names
+
+
+def _chosen(
+    results: dict[str, CVResult], skipped: dict[str, str], sizes: Mapping[str, Mapping[str, int]]
+) -> Selection:
+    """Compare the results by the rule of this module; `sizes` has all models, in order."""
     if not results:
         raise ValueError(f"candidates: no model could be fitted: {next(iter(skipped.values()))}")
     unfinished = [name for name, result in results.items() if result.n_unfinished]
     for name in unfinished if len(unfinished) < len(results) else []:  # their losses are not held out
         skipped[name] = f"unfinished: {results.pop(name).treatment}"
-    skipped = {name: skipped[name] for name in names if name in skipped}
+    skipped = {name: skipped[name] for name in sizes if name in skipped}
     comparison = compare(results)
     rows = criteria({name: result.fit for name, result in results.items()})
     beside = comparison.table.drop(columns=["ratio", "p_worse", "weight", "note"])
@@ -263,7 +153,6 @@ def select(
     table.index.name = "model"
     best, margin = comparison.best, float(np.log(max(len(table) - 1, 1) / _LEVEL))
     near, as_good = judged(table, best, margin)
-    sizes = {str(name): _sizes(one) for name, one in candidates.items()}
     chosen = simplest_of(table, near)
     return Selection(table, best, chosen, as_good, margin, skipped, comparison, results, sizes)
 
@@ -292,13 +181,14 @@ def _check_fits(candidates: Mapping[str, Any], data: Any) -> None:
                 raise ValueError(f"'{name}' must be a fit of the data given, got one of other data")
 
 
-def _require_most(found: CVResult) -> None:
-    """Raise unless most folds have a usable number: those of one model would decide on which folds all
+def _usable(found: CVResult) -> CVResult:
+    """The result, if most folds have a usable number: those of one model would decide on which folds all
     are compared."""
     ok = found.folds["ok"]
     if 2 * ok.sum() <= len(ok):
         why = found.folds.loc[~ok, "status"].iloc[0]
         raise ValueError(f"only {ok.sum()} of {len(ok)} folds have a usable number: {why}")
+    return found
 
 
 def _made(make: Callable[[Any], Folds] | None, candidates: Iterable[Any], data: Any) -> Folds:

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fitonce.analysis.influence import Influence
+from fitonce.analysis.influence import LOSS, Influence
 from fitonce.analysis.label_audit import LabelAudit
 from fitonce.cli.labels import Suspicion, largest
 from fitonce.results.result import CVResult
@@ -127,3 +127,4 @@ def show_influence(found: Influence | LabelAudit, count: int, quiet: bool, asked
     shown = top[["site", *where, "value", "loss", "displacement"]]
     top = shown.assign(moves_most=moves_most(top[found.names]))
     show_table(top.set_index(top.columns[0]), "largest influence on the fit")
+    print("\n".join([LOSS, *found.cautions]))

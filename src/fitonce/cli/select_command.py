@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from fitonce.analysis.select import Selection, modelled_by_all, select
+from fitonce.analysis.select import modelled_by_all, select
+from fitonce.analysis.selection import Selection
 from fitonce.cli import outputs
 from fitonce.cli.choices import ModelChoice, flag, model_options, named_models
 from fitonce.cli.display import show_models, show_written
@@ -122,7 +123,7 @@ def _finish(request: Request, found: Selection, notes: list[str]) -> None:
             "as_good": found.as_good,
             "margin": found.margin,
             "sentence": found.sentence,
-            "doubts": found.comparison.doubts,
+            "doubts": found.doubts,
             "models": outputs.table_rows(found.table),
             "skipped": found.skipped,
             "wrote": files.wrote,
@@ -137,7 +138,7 @@ def _show(found: Selection, quiet: bool) -> None:
     """Print the selection."""
     if quiet:
         print(found.simplest)
-        for doubt in found.comparison.doubts:
+        for doubt in found.doubts:
             complain(doubt)
         return
     print(f"\n{found.comparison.left_out}")

@@ -24,6 +24,7 @@ from fitonce.core.numerics import Array, in_float64, one_each
 from fitonce.core.parameters import ParameterSpace
 from fitonce.crossval.batches import Batches
 from fitonce.data.graph import of_pairs
+from fitonce.fitting.carriers import carrying
 from fitonce.fitting.curvature import Curvature
 from fitonce.folds import Folds
 from fitonce.models.emissions.tails import Tails
@@ -35,7 +36,6 @@ from fitonce.results.verdicts import loss_errors
 Loss = Literal["pointwise", "joint"] | Callable[[Any, Any, Array], Array]
 LOSSES = ("pointwise", "joint")
 JointPlaces = Literal["middle", "fold", "none"]
-_CARRIED = 0.9  # of a latent state's sites
 _NARROW = 64  # losses of a fold
 
 
@@ -200,10 +200,7 @@ class Scoring:
         objective = self.batches.objective
         if not objective.traits.hidden_states or self.folds.kind != "sites":
             return np.zeros(len(self.folds), bool)
-        shares = objective.state_probabilities(self.curve.theta) * (objective.base > 0)[:, None]
-        total = np.maximum(shares.sum(0), np.finfo(float).tiny)
-        gone = np.array([shares[indices].sum(0) for indices in self.folds.dropped])
-        return (gone > _CARRIED * total).any(1)
+        return carrying(objective, self.curve.theta, self.folds.dropped)
 
     def means(self, losses: np.ndarray) -> np.ndarray:
         """(F,) the mean loss of each fold; nan where one of its losses is."""

@@ -66,21 +66,25 @@ def rhythm_hint(times: pd.Series, inserted: int) -> list[str]:
     steps = times.sort_values().diff().dropna()
     within = steps[steps > pd.Timedelta(0)].min()
     missing = f"{inserted:,} of {len(times) + inserted:,} steps became missing"
-    instead = "--no-gaps takes the rows around a gap as neighbours"
     hours = np.unique(times.dt.hour)
     if within <= pd.Timedelta(hours=1) and 24 - len(hours) >= _NIGHT:
         return [
-            f"no row is from {_absent_hours(hours)} on any day, and {missing}; --group day makes each "
-            f"day a sequence, {instead}"
+            f"no row is from {_absent_hours(hours)} on any day, and {missing}; {_advice('night', 'day')}"
         ]
     days, long = np.unique(times.dt.day_of_week), times.max() - times.min() > pd.Timedelta(days=14)
     if within <= pd.Timedelta(days=1) and len(days) in (5, 6) and long:
         absent = " or ".join(_DAYS[day] for day in range(7) if day not in days)
-        return [
-            f"no row is from a {absent}, and {missing}; --group week makes each week a sequence, "
-            f"{instead}"
-        ]
+        return [f"no row is from a {absent}, and {missing}; {_advice('weekend', 'week')}"]
     return []
+
+
+def _advice(gap: str, period: str) -> str:
+    """Which of the three readings is for what."""
+    return (
+        f"use --no-gaps if nothing happens over the {gap} (states go on where they stopped, as in "
+        f"opening hours and trading days), --group {period} if each {period} starts afresh, and neither "
+        "if states go on changing while nobody counts"
+    )
 
 
 def _absent_hours(hours: np.ndarray) -> str:

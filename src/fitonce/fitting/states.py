@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.fitting.relabelling import state_columns, states_of
+from fitonce.fitting.summarise import states_in_units
 from fitonce.models.hmm import HMM
 from fitonce.models.potts import PottsMixture
 from fitonce.results import plots
@@ -57,8 +58,9 @@ def html_of(fit: Fit) -> str:
     """A fit as notebooks show it: its hidden states, or its parameters where there are none."""
     from fitonce.results.notebook.fits import of_fit  # only notebooks need it
 
+    if not isinstance(fit.model, (HMM, PottsMixture)):
+        return of_fit(fit)
+    states = states_in_units(state_table(fit), fit.objective.per_exposure)
     if isinstance(fit.model, HMM):
-        return of_fit(fit, state_table(fit), fit.objective.transition(fit.theta))
-    if isinstance(fit.model, PottsMixture):
-        return of_fit(fit, state_table(fit), classes=np.asarray(fit.posterior()).argmax(1))
-    return of_fit(fit)
+        return of_fit(fit, states, fit.objective.transition(fit.theta))
+    return of_fit(fit, states, classes=np.asarray(fit.posterior()).argmax(1))

@@ -109,6 +109,17 @@ def _unit(rates: np.ndarray) -> int:
     return next((unit for unit in _PER if largest * unit >= 1.0), 1) if largest < _SMALL else 1
 
 
+def states_in_units(states: pd.DataFrame, per_exposure: tuple[str, ...]) -> pd.DataFrame:
+    """A table of states with rates per unit of exposure as they are read."""
+    for leaf in per_exposure:
+        of = [name for name in states.columns if str(name).split("[")[0] == leaf]
+        per = _unit(states[of].to_numpy(float))
+        if of and per > 1:
+            states = states.assign(**{name: per * states[name] for name in of})
+            states = states.rename(columns={name: f"{name} per {per:,} of exposure" for name in of})
+    return states
+
+
 def _in_units(name: str, rates: np.ndarray) -> tuple[str, np.ndarray]:
     """Rates per unit of exposure as they are read: per 1,000, and what they are per in their name."""
     per = _unit(rates)

@@ -37,6 +37,8 @@ def about_se(cv: CVResult) -> str:
     """See `CVResult.about_se`."""
     if not np.isfinite(cv.se):
         return ""
+    if cv.se == 0:
+        return "all losses are equal: the se is 0, and says nothing about other data"
     if cv.dof < 2:
         why = f"losses remember about {cv.memory:.0f} steps"
         if np.isnan(cv.memory):

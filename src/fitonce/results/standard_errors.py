@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _BIAS = 0.1
 _MOST = 0.4  # times n^(2/3) waves: the usual rule, in case the fit knows too little about memory
+_ROUNDING = 1e-12  # of the losses
 _NEGLIGIBLE = 1e-6  # of the variance of the losses
 FEW = 8  # independent stretches: below, intervals cover less often than they should
 
@@ -77,7 +78,10 @@ class Terms(NamedTuple):
 
     @property
     def residuals(self) -> np.ndarray:
-        """(n,) what each row adds to the deviation of the mean; they sum to zero."""
+        """(n,) what each row adds to the deviation of the mean; they sum to zero, and are zero where the
+        losses differ only by rounding."""
+        if self.are_finite and np.ptp(self.values) <= _ROUNDING * np.abs(self.values).max():
+            return np.zeros(len(self.values))
         return self.shares * (self.values - float(self.shares @ self.values))
 
 

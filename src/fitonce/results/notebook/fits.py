@@ -137,7 +137,7 @@ def of_influence(found: Any) -> str:
         f"of {counted(len(found.table), 'point')}, {named} moves the fit most",
         table=table,
         picture=_along(found.table, "displacement", site),
-        notes=[*_caveats(found), more_rows(len(top), len(found.table), "influence.table")],
+        notes=[*found.cautions, more_rows(len(top), len(found.table), "influence.table")],
         printed=repr(found),
     )
 
@@ -156,7 +156,7 @@ def of_audit(audit: Any) -> str:
         table=of_frame(top, [name for name in columns if name != "word" or words]),
         picture=_along(audit.tokens, "loss", "token"),
         notes=[
-            *_caveats(audit, local=False),
+            *audit.notes,
             more_rows(len(top), len(audit.tokens), "print(audit.report()), in their sentences"),
             by_kind(audit.kinds, "audit.kinds"),
         ],
@@ -182,11 +182,11 @@ def _verdict_of(fit: Any, damping: float) -> Mark:
     return Mark("fair", "H damped") if damping else Mark("good", "at a certified minimum")
 
 
-def _caveats(found: Any, local: bool = True) -> list[str]:
+def _caveats(found: Any) -> list[str]:
     notes = [] if found.fit.ok else [f"the fit: {found.fit.status}"]
     if found.damping:
         notes.append(f"H damped by {found.damping:g}")
-    if local and not found.fit.objective.traits.convex:
+    if not found.fit.objective.traits.convex:
         notes.append("local: at the optimum of the fit; others were not looked for")
     return notes
 

@@ -142,7 +142,7 @@ def of_selection(selection: Any) -> str:
     skipped = [f"{name} was skipped: {why}" for name, why in selection.skipped.items()]
     return card(
         "Choice of a model",
-        _verdict_of_models(selection.table, selection.comparison.doubts),
+        _verdict_of_models(selection.table, selection.doubts),
         selection.sentence,
         table=table,
         notes=[

@@ -188,7 +188,10 @@ def influence_section(found: pd.DataFrame | None, spoken: tuple[str, ...], value
     columns.append([datum(one) for one in top["value"]])
     columns += [top[name].astype(float).tolist() for name in ("loss", "displacement")]
     columns += [moves_most(top[moves])] if moves else []
-    intro = f"Of {counted(len(found), 'point')}, those that move the fit most when left out:"
+    intro = (
+        f"Of {counted(len(found), 'point')}, those that move the fit most when left out. Their loss is "
+        "at the parameters of the fit, as the control is:"
+    )
     rows = zip(*columns, strict=True)
     return join([paragraph(intro), table(header, rows, "Points with the largest influence"), chart])
 

@@ -17,7 +17,7 @@ from fitonce.results.summary import FitSummary, Result
 _LISTED = 16
 _ABOUT = (
     "Which label was given where which was predicted, with the words whose label is least probable. "
-    "Confusions of two types are first: among them are labels that somebody exchanged."
+    "Confusions of two types are first: labels that somebody exchanged would be among them."
 )
 _SUSPECTS = 25
 _WORDS = 6  # of a sentence, in its name

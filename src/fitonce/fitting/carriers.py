@@ -1,0 +1,76 @@
+"""States that rest on few observations: who leaves these out loses the state.
+
+Where parameters of a state fit its only observation well, gradients there are small, and nothing that is
+to first order shows how far they would move without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fitonce.core.wording import chance
+
+if TYPE_CHECKING:
+    from fitonce.fitting.fit import Fit
+    from fitonce.objectives.base import Objective
+
+CARRIED = 0.9  # of a state's observations: without them there is hardly a state
+_NAMED = 3
+
+
+class Carrier(NamedTuple):
+    """A state that rests on one point: its number, the site, and the site's share of the state."""
+
+    state: int
+    site: int
+    share: float
+
+
+def state_shares(objective: Objective, theta: np.ndarray) -> np.ndarray:
+    """(sites, K) what part of a state's observations each site is, at the fit."""
+    shares = objective.state_probabilities(theta) * (objective.base > 0)[:, None]
+    return shares / np.maximum(shares.sum(0), np.finfo(float).tiny)
+
+
+def carrying(objective: Objective, theta: np.ndarray, dropped: Sequence[np.ndarray]) -> np.ndarray:
+    """(F,) whether sets of sites are nearly all observations of some state."""
+    shares = state_shares(objective, theta)
+    return np.array([(shares[indices].sum(0) > CARRIED).any() for indices in dropped])
+
+
+def single_carriers(fit: Fit) -> list[Carrier]:
+    """The states of a fit that rest on one point; none where there are no hidden states."""
+    objective = fit.objective
+    if not objective.traits.hidden_states or objective.traits.labels:
+        return []
+    shares = state_shares(objective, fit.theta)
+    if shares.shape[1] < 2:
+        return []
+    sites = shares.argmax(0)
+    most = shares[sites, np.arange(shares.shape[1])]
+    return [Carrier(int(k), int(sites[k]), float(most[k])) for k in np.flatnonzero(most > CARRIED)]
+
+
+def about_carriers(fit: Fit) -> str:
+    """A sentence on such states; empty where there are none."""
+    found = single_carriers(fit)
+    if not found:
+        return ""
+    named = [f"state {one.state} on {_place(fit, one.site)} ({chance(one.share)})" for one in found]
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    what = "a state rests" if len(found) == 1 else "states rest"
+    return f"{what} on one point: {', '.join(named[:_NAMED])}{more}"
+
+
+def _place(fit: Fit, site: int) -> str:
+    """A site in the user's words."""
+    row = fit.objective.collection.sites.iloc[site]
+    if "place" in row:
+        return str(row["place"])
+    several = fit.objective.collection.sites["sequence"].iloc[-1] > 0
+    kind = fit.objective.traits.site
+    where = f"{kind} {row['time'] if kind == 'time' else site}"
+    return f"sequence {row['sequence']}, {where}" if several else where
