@@ -16,6 +16,7 @@ from benchmarks import (
     estimator_checks,
     examples,
     fails_safely,
+    faults,
     graphs,
     grid_search,
     hmmlearn_peers,
@@ -63,6 +64,7 @@ NAMES = {
     "estimator-checks": estimator_checks.main,
     "examples": examples.main,
     "refits": refits.main,
+    "faults": faults.main,
     "kills": kills.main,
 }
 

@@ -150,10 +150,10 @@ class Disk:
         del writing.open  # type: ignore[attr-defined]
 
     def _opened(self, name: Any, mode: str) -> Any:
-        return _OnDisk(open(name, mode), self) if "x" in mode else open(name, mode)
+        return OnDisk(open(name, mode), self) if "x" in mode else open(name, mode)
 
 
-class _OnDisk(_Interrupted):
+class OnDisk(_Interrupted):
     """A file on such a disk; what is removed from it does not make room, as others write too."""
 
     def __init__(self, file: Any, disk: Disk) -> None:

@@ -2,7 +2,7 @@
 any digit differs from a run that nobody disturbed, and what was computed twice.
 
 `python -m benchmarks kills` takes the number of kills from FITONCE_KILLS (1,000). Forks of a warm process start
-in milliseconds, so that most of their time is work; every 20th round is killed in processes that start cold."""
+in milliseconds, so that most of their time is work; every 30th round is killed in processes that start cold."""
 
 from __future__ import annotations
 
@@ -23,24 +23,26 @@ from benchmarks import injections, stand
 from fitonce.crossval.journal import DamagedError, unpacked
 
 KILLS = int(os.environ.get("FITONCE_KILLS", "1000"))
-COLD_EVERY = 20
+COLD_EVERY = 30
 OUT = ["--journal", "journal", "--save", "out.json", "--quiet"]
 CASES = [("exact", 0), ("auto", 0), ("exact", 2), ("auto", 2)]
 
 
-def main(kills: int = KILLS) -> None:
+def main(kills: int = KILLS, seed: int = 0) -> None:
     print(machine())
     words = [stand.quick(method, optima=optima) for method, optima in CASES]
     stand.warm_up(*([*each, *OUT] for each in words))
     expected = [_undisturbed(each) for each in words]
-    rng, counts, rounds, begun = np.random.default_rng(0), Counter[str](), 0, time.perf_counter()
+    rng, counts, rounds, begun = np.random.default_rng(seed), Counter[str](), 0, time.perf_counter()
     while _killed(counts) < kills:
         case = rounds % len(CASES)
         cold = rounds % COLD_EVERY == COLD_EVERY - 1
         with stand.workplace() as folder:
-            _round([*words[case], *OUT], folder, *expected[case], cold, rng, counts)
+            digits, seconds = expected[case]
+            used = _cold_seconds([*words[case], *OUT]) if cold else seconds
+            _round([*words[case], *OUT], folder, digits, used, cold, rng, counts)
         rounds += 1
-        if rounds % 20 == 0:
+        if rounds % 10 == 0:
             print(f"{_killed(counts):,} kills in {rounds} runs: {_told(counts)}", flush=True)
     print(f"{_killed(counts):,} kills in {rounds} runs that were resumed until they were done")
     for how in _KILLS:
@@ -66,15 +68,13 @@ def _told(counts: Counter[str]) -> str:
 
 
 def _undisturbed(words: list[str]) -> tuple[Any, float]:
-    """The digits of a run, without a journal, and the seconds that one with a journal takes."""
+    """The digits of a run, without a journal, and the seconds that one with a journal computes."""
     with stand.workplace() as folder:
         done = stand.ran(stand.command([*words, "--save", "out.json", "--quiet"]), folder)
         found = stand.digits(folder / "out.json")
         if done.code or found is None:
             raise RuntimeError(done.errors)
-        begun = time.perf_counter()
-        stand.ran(stand.command([*words, *OUT[:2], "--quiet"]), folder)
-        return found, time.perf_counter() - begun
+        return found, stand.ran(stand.command([*words, *OUT]), folder).seconds
 
 
 def _round(
@@ -92,8 +92,11 @@ def _round(
     while True:
         before = stand.nothing
         if writing and rng.uniform() < 0.9:
-            before = _dies_writing(int(rng.integers(1, 12)), float(rng.uniform()))
-        code = _cold(words, folder, rng) if cold else _forked(words, folder, before, seconds, rng)
+            before = _dies_writing(int(rng.integers(1, 4)), float(rng.uniform()))
+        process = _cold(words, folder) if cold else stand.start(stand.command(words, before), folder)
+        last = rng.uniform() < 0.1  # is not killed at a random time
+        late = before is not stand.nothing or last
+        code = process.kill_after(np.inf if late else rng.uniform(0.0, 1.1 * seconds))
         _look(folder, known, counts)
         if code != -signal.SIGKILL:
             break
@@ -109,35 +112,19 @@ def _dies_writing(number: int, share: float) -> Callable[[], None]:
     return lambda: injections.while_writing(".entry", die, number=number, share=share)
 
 
-def _forked(
-    words: list[str],
-    folder: Path,
-    before: Callable[[], None],
-    seconds: float,
-    rng: np.random.Generator,
-) -> int:
-    process = stand.start(stand.command(words, before), folder)
-    if before is stand.nothing:
-        time.sleep(rng.uniform(0.0, 1.2 * seconds))
-        process.kill()
-    return process.wait().code
-
-
-def _cold(words: list[str], folder: Path, rng: np.random.Generator) -> int:
-    """A process of its own, killed at any time from its start to after its end."""
-    begun = time.perf_counter()
+def _cold(words: list[str], folder: Path) -> stand.Running:
+    """A process of its own, in which nothing is imported yet."""
     process = subprocess.Popen(
         [sys.executable, "-m", "fitonce", *words], cwd=folder,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    entries = folder / "journal"
-    while process.poll() is None and not entries.exists() and rng.uniform() < 0.98:
-        time.sleep(0.1)
-    try:
-        return process.wait(timeout=rng.uniform(0.0, 2.0 * max(time.perf_counter() - begun, 1.0)))
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
+    return stand.Running(process.pid, folder)
+
+
+def _cold_seconds(words: list[str]) -> float:
+    with stand.workplace() as folder:
+        process = _cold(words, folder)
+        return os.wait4(process.pid, 0)[2].ru_utime
 
 
 def _look(folder: Path, known: dict[str, int], counts: Counter[str]) -> None:

@@ -35,13 +35,14 @@ def nothing() -> None:
 
 @dataclass
 class Ended:
-    """A process: its exit code (minus the signal that ended it), what it printed, and how many of its own
-    processes are still there."""
+    """A process: its exit code (minus the signal that ended it), what it printed, how many of its own
+    processes are still there, and how many seconds it computed."""
 
     code: int
     out: str
     errors: str
     orphans: int
+    seconds: float
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Running:
         end = time.monotonic() + patience
         hung = False
         while True:
-            done, status = os.waitpid(self.pid, os.WNOHANG)
+            done, status, used = os.wait4(self.pid, os.WNOHANG)
             if done:
                 break
             if time.monotonic() > end and not hung:
@@ -75,7 +76,20 @@ class Running:
         out, errors = ((self.streams / name).read_text() for name in _STREAMS)
         if hung:
             errors += f"still there after {patience:g} s"
-        return Ended(os.waitstatus_to_exitcode(status), out, errors, len(orphans))
+        code, seconds = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+        return Ended(code, out, errors, len(orphans), seconds)
+
+    def kill_after(self, seconds: float) -> int:
+        """Kill it once it has computed for so long, however busy the machine is; its exit code."""
+        while True:
+            done, status, _ = os.wait4(self.pid, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status)
+            with contextlib.suppress(OSError, ValueError):
+                spent = Path(f"/proc/{self.pid}/schedstat").read_text().split()[0]
+                if int(spent) / 1e9 >= seconds:
+                    self.kill()
+            time.sleep(0.002)
 
 
 def _left_of(session: int) -> list[int]:

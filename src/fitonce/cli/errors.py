@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,9 @@ def reporting_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         interrupts.working()
         try:
-            return command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                return command(*args, **kwargs)
         except (typer.Exit, typer.Abort):
             raise
         except KeyboardInterrupt:
@@ -32,9 +35,6 @@ def reporting_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             raise typer.Exit(STOPPED) from None
         except MemoryError:
             complain("out of memory")
-        except BrokenPipeError:  # the reader, such as head or less, has exited
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-            raise typer.Exit(0) from None
         except Exception as error:
             if os.environ.get(_DEBUG):
                 raise
@@ -42,6 +42,14 @@ def reporting_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         raise typer.Exit(BAD) from None
 
     return wrapper
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """Warnings for users are sentences; others, of libraries, are shown as Python does."""
+    if issubclass(category, UserWarning):
+        complain(" ".join(str(message).split()))
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, where[0], where[1]))
 
 
 def sentence_of(error: Exception) -> str:

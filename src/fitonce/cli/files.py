@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from fitonce.cli.errors import BAD, complain
+from fitonce.core.interrupts import STOPPED
 from fitonce.core.writing import UnwrittenError
 
 
@@ -27,6 +28,11 @@ class Files:
             self.wrote.append(str(write()))
         except UnwrittenError as error:
             self.failed.append(error)
+        except KeyboardInterrupt:
+            complain(
+                f"interrupted while files were written; whole are: {', '.join(self.wrote) or 'none'}"
+            )
+            raise typer.Exit(STOPPED) from None
 
     def finish(self, save: Callable[[Path], Any] | None = None, again: str = "") -> None:
         """End the command with a sentence for each file that could not be written.

@@ -23,7 +23,10 @@ def use() -> Path | None:
     try:
         folder = Path(named) if named else _usual_folder()
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # a read-only home, or none: slower, not broken
+        writable = os.access(folder, os.W_OK)
+    except (OSError, RuntimeError):  # no home, or one that cannot be written
+        return None
+    if not writable:  # slower, not broken
         return None
     import jax  # here: `core.deferred` imports this module
 

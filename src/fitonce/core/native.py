@@ -17,6 +17,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core.event import Listener, register
+from numba.core.sigutils import normalize_signature
 
 _LINE = 64  # bytes that a processor reads at once
 _MOST_HELD = 2**22  # numbers in an array that is kept
@@ -34,8 +35,35 @@ def compiled(function: Callable[..., Any]) -> Any:
         made.enable_caching()
     except RuntimeError:  # no folder to write to
         _keep_in(_temporary(), made)
+    _forgive(made._cache)
     _watch_compiling()
     return made
+
+
+def _forgive(kept: Any) -> None:
+    """A cache that is full, damaged or shared costs time, nothing else."""
+    load, save = kept.load_overload, kept.save_overload
+
+    def load_overload(signature: Any, context: Any) -> Any:
+        try:
+            found = load(signature, context)
+        except Exception:  # whatever comes of reading damaged machine code
+            return None
+        # Processes that store two signatures at once can leave one under the name of the other.
+        mine = found is None or tuple(found.signature.args) == normalize_signature(signature)[0]
+        return found if mine else None
+
+    def save_overload(signature: Any, data: Any) -> None:
+        try:
+            save(signature, data)
+        except OSError:
+            return
+        except Exception:  # the list of what is kept is damaged
+            with suppress(Exception):
+                kept.flush()
+                save(signature, data)
+
+    kept.load_overload, kept.save_overload = load_overload, save_overload
 
 
 def _keep_in(folder: Path | None, made: Any) -> None:

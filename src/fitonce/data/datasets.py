@@ -19,7 +19,7 @@ import platformdirs
 
 from fitonce.core.arguments import generator
 from fitonce.core.deferred import pooch
-from fitonce.core.writing import existing
+from fitonce.core.writing import existing, put_whole
 from fitonce.data.graph import Graph, graph
 from fitonce.data.sequences import Sequences, sequences
 
@@ -296,5 +296,5 @@ def fetch(name: str) -> Path:
     content = Path(got[0]).read_bytes()
     if _checksum(content) != expected:
         raise ValueError(f"'{name}' could not be fetched: the downloaded file has the wrong checksum")
-    target.write_bytes(content)
+    put_whole(target, content)
     return target

@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from fitonce.core.writing import UnwrittenError
+
 VERSION = 1
 # What NumPy, zipfile and json raise on files that are truncated, changed or of another kind.
 _DAMAGE = (zipfile.BadZipFile, ValueError, LookupError, EOFError, OSError, TypeError, RuntimeError)
@@ -44,13 +46,18 @@ def write_checkpoint(
     }
     text = np.frombuffer(json.dumps(plain).encode(), np.uint8)
     partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as out:
-        np.savez(out, allow_pickle=False, **{"plain": text, **arrays})
-        out.flush()
-        os.fsync(out.fileno())
-    if path.exists():  # a copy, so that there is a complete checkpoint at every moment
-        shutil.copyfile(path, _previous(path))
-    os.replace(partial, path)
+    try:
+        with partial.open("wb") as out:
+            np.savez(out, allow_pickle=False, **{"plain": text, **arrays})
+            out.flush()
+            os.fsync(out.fileno())
+        if path.exists():  # a copy, so that there is a complete checkpoint at every moment
+            shutil.copyfile(path, _previous(path))
+        os.replace(partial, path)
+    except OSError as error:
+        raise UnwrittenError(path, error) from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def check(path: str | os.PathLike[str]) -> None:
