@@ -1,4 +1,4 @@
-"""Every fault at every stage of a command: the cells of `python -m benchmarks faults`, and readers that leave."""
+"""Faults at every stage of a command, as `python -m benchmarks faults` prints; readers that leave."""
 
 from __future__ import annotations
 
