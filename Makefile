@@ -4,7 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all bench reproduce lint docs notebooks package clean
+MINUTES ?= 5
+SEED ?= $(shell date +%s)
+
+.PHONY: demo test test-all fuzz bench reproduce lint docs notebooks package clean
 
 demo: $(READY)
 	$(BIN)/fitonce demo --force
@@ -14,6 +17,9 @@ test: $(READY)
 
 test-all: $(READY)
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+fuzz: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m fuzzing --minutes $(MINUTES) --seed $(SEED)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

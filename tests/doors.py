@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import inspect
 import re
-import resource
-import signal
 import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,10 +25,9 @@ import dynamax_cases
 import fitonce as fo
 import hmmlearn_cases
 from canonical import COUNTS, SEQUENCES, poisson_fit
+from watching import watched
 
 SOURCE = str(Path(fo.__file__).parent)
-PATIENCE = 20  # seconds until a call counts as hung
-ROOM = 6 * 2**30  # bytes that the process may add to its addresses
 HUGE = 10**400
 NOWHERE = "/nowhere/at all"
 
@@ -372,26 +368,6 @@ def _needs_nothing(found: type) -> bool:
     except ValueError:  # an error
         return False
     return "__post_init__" in vars(found) and all(p.default is not p.empty for p in parameters)
-
-
-@contextmanager
-def watched() -> Iterator[None]:
-    """Hanging is an error, and so is more memory than there is room for."""
-
-    def hung(*_):
-        raise TimeoutError(f"still at work after {PATIENCE} s")
-
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    old = signal.signal(signal.SIGALRM, hung)
-    resource.setrlimit(resource.RLIMIT_AS, (held + ROOM, before[1]))
-    signal.alarm(PATIENCE)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, old)
-        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def fault(door: Door, name: str, value: Any) -> str | None:

@@ -9,28 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import enumeration
 from fitonce.engines import chain, chain_scan
+from fuzzing.engine_strategies import chain_potentials
 
 pytestmark = pytest.mark.usefixtures("scaled_where_safe")
 KERNELS = ["scan", "tree"]
-# Steps, states, and whether transitions vary: each is a program to compile.
-SHAPES = [(1, 3, False), (1, 3, True), (2, 3, False), (5, 3, False), (5, 3, True), (5, 1, False)]
 log_partition = jax.jit(chain.log_partition, static_argnames="kernel")
 marginals = jax.jit(chain.marginals, static_argnames="kernel")
 increments, leave_one_out = jax.jit(chain.increments), jax.jit(chain.leave_one_out)
-cases = st.fixed_dictionaries(
-    {
-        "shape": st.sampled_from(SHAPES),
-        "zeros": st.sampled_from(["none", "transitions", "start", "emission", "all"]),
-        "shift": st.sampled_from([0.0, 1e4, -1e4]),
-        "spread": st.sampled_from([1.0, 30.0, 500.0]),
-        "wide": st.sampled_from([1.0, 60.0, 300.0]),
-        "seed": st.integers(0, 10_000),
-    }
-)
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +76,7 @@ def engine_derivatives(kernel, unary, pairwise, d_unary, d_pairwise):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@given(case=cases)
+@given(case=chain_potentials)
 @settings(max_examples=150, deadline=None)
 def test_log_partition_and_marginals_match_enumeration(kernel, case):
     unary, pairwise = potentials(**case)
@@ -98,7 +86,7 @@ def test_log_partition_and_marginals_match_enumeration(kernel, case):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@given(case=cases)
+@given(case=chain_potentials)
 @settings(max_examples=150, deadline=None)
 def test_first_and_second_derivatives_match_enumeration(kernel, case):
     unary, pairwise = potentials(**case)
@@ -220,7 +208,7 @@ def _leave_one_out(emission, initial, pairwise, slope, derivative):
 
 
 @settings(max_examples=30, deadline=None)
-@given(case=cases)
+@given(case=chain_potentials)
 def test_leave_one_out_matches_enumeration(case):
     """Also where emissions and transitions are impossible, in the values and the derivatives."""
     unary, pairwise = potentials(**(case | {"shift": 0.0, "shape": (*case["shape"][:2], False)}))
@@ -248,7 +236,7 @@ def test_leave_one_out_matches_enumeration(case):
 
 
 @settings(max_examples=20, deadline=None)
-@given(case=cases)
+@given(case=chain_potentials)
 def test_increments_match_enumeration_of_prefixes(case):
     unary, pairwise = potentials(**(case | {"shift": 0.0, "shape": (*case["shape"][:2], False)}))
     pairwise[np.isneginf(pairwise).all(1)] = 0.0  # a state that nothing follows has no probabilities

@@ -8,22 +8,18 @@ from functools import lru_cache, partial
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import optimize
 
 import fitonce as fo
 from crf_cases import CASES, CRF, Case, draw, named
 from fitonce import schemes
 from fitonce.objectives.labels import buckets
+from fuzzing.engine_strategies import small_crfs
+from fuzzing.strategies import seeds
 from registry import entries
 from solving import solve
 
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-some = {
-    "seed": st.integers(0, 10_000),
-    "unknown": st.booleans(),
-    "spread": st.sampled_from([0.3, 1.0, 4.0]),
-}
 few = settings(max_examples=8, deadline=None)
 
 
@@ -51,7 +47,7 @@ def two_thetas(problem, seed):
 
 
 @every_case
-@given(**some)
+@given(**small_crfs)
 @few
 def test_objective_and_derivatives_match_enumeration(case, seed, unknown, spread):
     problem = draw(case, seed, unknown, spread)
@@ -81,7 +77,7 @@ def test_the_twins_derivatives_are_those_of_its_value(weights):
 
 
 @every_case
-@given(**some)
+@given(**small_crfs)
 @few
 def test_weights_of_sequences_multiply_their_losses(case, seed, unknown, spread):
     problem = draw(case, seed, unknown, spread)
@@ -98,7 +94,7 @@ def test_weights_of_sequences_multiply_their_losses(case, seed, unknown, spread)
 
 
 @every_case
-@given(**some)
+@given(**small_crfs)
 @few
 def test_left_out_labels_are_summed_over(case, seed, unknown, spread):
     problem = draw(case, seed, unknown, spread)
@@ -110,7 +106,7 @@ def test_left_out_labels_are_summed_over(case, seed, unknown, spread):
 
 
 @every_case
-@given(**some)
+@given(**small_crfs)
 @few
 def test_the_path_of_c_is_the_mean_over_independently_kept_labels(case, seed, unknown, spread):
     problem = draw(case, seed, unknown, spread)
@@ -125,7 +121,7 @@ def test_the_path_of_c_is_the_mean_over_independently_kept_labels(case, seed, un
 
 
 @pytest.mark.parametrize("name", ["linear", "onward"])
-@given(**some)
+@given(**small_crfs)
 @settings(max_examples=4, deadline=None)
 def test_the_hessian_on_the_path_of_c_is_the_mean_of_hessians(name, seed, unknown, spread):
     problem = draw(CASES[name], seed, unknown, spread)
@@ -136,7 +132,7 @@ def test_the_hessian_on_the_path_of_c_is_the_mean_of_hessians(name, seed, unknow
 
 
 @every_case
-@given(**some)
+@given(**small_crfs)
 @few
 def test_one_sweep_of_labels_and_j_match_enumeration(case, seed, unknown, spread):
     """J_t = -d/dtheta log p(z_t | all other labels, x), and nothing where no label is known."""
@@ -154,7 +150,7 @@ def test_one_sweep_of_labels_and_j_match_enumeration(case, seed, unknown, spread
 
 
 @every_case
-@given(**some)
+@given(**small_crfs)
 @few
 def test_losses_of_left_out_labels_match_enumeration(case, seed, unknown, spread):
     """One by one, -log p(z_t | kept labels, x), and together."""
@@ -189,7 +185,7 @@ def test_losses_of_left_out_labels_match_enumeration(case, seed, unknown, spread
 
 
 @every_case
-@given(**some)
+@given(**small_crfs)
 @few
 def test_losses_of_left_out_sequences_match_enumeration(case, seed, unknown, spread):
     problem = draw(case, seed, unknown, spread)
@@ -210,7 +206,7 @@ def test_losses_of_left_out_sequences_match_enumeration(case, seed, unknown, spr
 
 
 @every_case
-@given(**some)
+@given(**small_crfs)
 @few
 def test_predicted_tags_and_marginals_match_enumeration(case, seed, unknown, spread):
     """Of the sequences fitted, whose labels are not used, and of new ones."""
@@ -229,7 +225,7 @@ def test_predicted_tags_and_marginals_match_enumeration(case, seed, unknown, spr
 
 
 @every_case
-@given(**some)
+@given(**small_crfs)
 @few
 def test_the_posterior_is_one_hot_where_the_label_is_known(case, seed, unknown, spread):
     problem = draw(case, seed, unknown, spread)
@@ -474,7 +470,7 @@ def test_a_loss_of_ones_own_is_given_the_labels():
     np.testing.assert_array_equal(result.pointwise["loss"], fit.data.labels[[1, 2, 5]])
 
 
-@given(seed=st.integers(0, 10_000))
+@given(seed=seeds)
 @few
 def test_the_weight_of_an_unknown_label_does_not_matter(seed):
     problem = draw(CASES["linear"], seed, unknown=True)

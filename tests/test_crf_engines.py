@@ -19,6 +19,7 @@ from fitonce.engines import chain_scan as scan
 from fitonce.engines.count_covariance import count_covariance
 from fitonce.engines.partial_labels import mean_log_partition
 from fitonce.objectives.labels import buckets
+from fuzzing.engine_strategies import label_chains
 
 pytestmark = pytest.mark.usefixtures("scaled_where_safe")
 STEPS, STATES, LENGTHS = 5, 3, np.array([5, 1, 3])
@@ -27,15 +28,6 @@ MOVES = {
     "two steps": np.array([[1, 1, 0], [1, 1, 1], [1, 1, 1]], bool),  # as of O, B-X and I-X
     "onward": np.array([[1, 1, 0], [0, 1, 1], [0, 0, 1]], bool),
 }
-cases = st.fixed_dictionaries(
-    {
-        "moves": st.sampled_from(list(MOVES)),
-        "labels": st.booleans(),
-        "spread": st.sampled_from([1.0, 10.0, 3000.0]),
-        "wide": st.sampled_from([1.0, 10.0, 1000.0]),
-        "seed": st.integers(0, 10_000),
-    }
-)
 # Compiled once per shape; hypothesis then varies the numbers.
 expected_counts, conditionals = jax.jit(grouped.expected), jax.jit(grouped.conditionals)
 many = settings(max_examples=60, deadline=None)
@@ -81,7 +73,7 @@ def pair_marginals(unary, pairwise):
     return found
 
 
-@given(case=cases)
+@given(case=label_chains)
 @many
 def test_expected_counts_of_grouped_chains_match_enumeration(case):
     unary, pairwise, _, rng = potentials(**case)
@@ -98,7 +90,7 @@ def test_expected_counts_of_grouped_chains_match_enumeration(case):
         close(found.edges[f], moved)
 
 
-@given(case=cases)
+@given(case=label_chains)
 @many
 def test_grouped_chains_are_the_same_as_single_ones(case):
     unary, pairwise, _, rng = potentials(**case)
@@ -125,7 +117,7 @@ def suffix_conditionals(unary, pairwise):
     return found
 
 
-@given(case=cases)
+@given(case=label_chains)
 @many
 def test_conditionals_of_grouped_chains_match_enumeration(case):
     unary, pairwise, _, _ = potentials(**case, groups=1)
@@ -197,7 +189,7 @@ def tangents(weights, transition, offset, pairwise, features, coefficients):
     return jax.hessian(total)(jnp.concatenate([weights.ravel(), transition.ravel()]))
 
 
-@given(case=cases)
+@given(case=label_chains)
 @settings(max_examples=40, deadline=None)
 def test_the_covariance_of_counts_is_the_hessian_of_the_log_partition(case):
     offset, pairwise, _, rng = potentials(**case, groups=1)
@@ -236,7 +228,7 @@ def mean_and_slopes(unary, pairwise, lengths, labels, weights):
     return values, *slopes
 
 
-@given(case=cases)
+@given(case=label_chains)
 @settings(max_examples=30, deadline=None)
 def test_the_mean_over_kept_labels_matches_all_subsets(case):
     unary, pairwise, path, rng = potentials(**(case | {"labels": False}), groups=1)
@@ -258,7 +250,7 @@ def test_the_mean_over_kept_labels_matches_all_subsets(case):
         assert (np.asarray(found[1][n, length:]) == 0).all()
 
 
-@given(case=cases)
+@given(case=label_chains)
 @many
 def test_the_best_path_is_that_of_enumeration(case):
     unary, pairwise, _, _ = potentials(**case)

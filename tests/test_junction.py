@@ -13,6 +13,8 @@ from fitonce.engines import chain
 from fitonce.engines import junction_tree as junction
 from fitonce.engines.elimination import TooWideError, plan_tree
 from fitonce.engines.junction_tree import cavities
+from fuzzing.engine_strategies import factor_graphs
+from fuzzing.strategies import seeds
 
 
 class Case:
@@ -68,14 +70,7 @@ class Case:
         return nodes, np.concatenate([np.zeros((len(z), 0)), *entries], 1)
 
 
-cases = st.builds(
-    Case,
-    seed=st.integers(0, 10_000),
-    nodes=st.integers(1, 12),
-    most_states=st.integers(2, 4),
-    factors=st.integers(0, 14),
-    impossible=st.sampled_from([0.0, 0.0, 0.3]),
-)
+cases = st.builds(Case, **factor_graphs)
 
 
 def log_sum(scores):
@@ -143,7 +138,7 @@ def test_cavities_leave_out_a_nodes_own_potential(case):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10_000), st.sampled_from([30.0, 300.0, 3000.0]), st.sampled_from([0.0, 0.4]))
+@given(seeds, st.sampled_from([30.0, 300.0, 3000.0]), st.sampled_from([0.0, 0.4]))
 def test_nothing_is_lost_when_potentials_are_extreme(seed, scale, impossible):
     """Thousands of nats apart, where products of plain numbers would be zero."""
     case = Case(seed, 6, 3, 8, impossible, scale)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import seqeval.metrics as seqeval
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 from sklearn import metrics as sklearn
 
 import fitonce as fo
 from fitonce.results.labels.entities import are_chunks, entities
 from fitonce.results.labels.ratios import ratios
+from fuzzing.engine_strategies import chunk_tags
 
 mpl.use("Agg")
 TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
@@ -51,9 +51,7 @@ def by_sentence(cv, column):
 
 
 @settings(deadline=None, max_examples=300)
-@given(
-    st.lists(st.sampled_from(("O", *(f"{p}-{t}" for p in "BIES" for t in "XY"), "B", "I")), max_size=9)
-)
+@given(chunk_tags)
 def test_entities_are_those_of_seqeval(tags):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import poisson
 
 import enumeration
@@ -36,6 +35,7 @@ from fitonce.objectives.chain import passes
 from fitonce.objectives.chain.native import NativeChainObjective, best_objective
 from fitonce.objectives.chain.objective import ChainObjective
 from fitonce.objectives.chain.steps import Potentials, Steps
+from fuzzing.engine_strategies import native_chains
 
 CONSTRAINTS = [
     Free((2, 3)),
@@ -131,18 +131,7 @@ def moves_of(given, fold, begin, end):
     return np.array(found).reshape(-1, *moves.shape[1:])
 
 
-cases = {
-    "seed": st.integers(0, 10_000),
-    "lengths": st.sampled_from([(1,), (5,), (3, 1, 4), (2, 2)]),
-    "states": st.sampled_from([1, 2, 3]),
-    "spread": st.sampled_from([1.0, 30.0, 3000.0]),
-    "zeros": st.booleans(),
-    "varying": st.booleans(),
-    "links": st.sampled_from([None, (0.0, 1.0), (0.0, 0.3, 1.0)]),
-}
-
-
-@given(**cases)
+@given(**native_chains)
 @settings(max_examples=150, deadline=None)
 def test_counts_are_those_of_all_paths(seed, lengths, states, spread, zeros, varying, links):
     steps, given = chain(seed, lengths, states, spread, zeros, varying, links)
@@ -166,7 +155,7 @@ def test_counts_are_those_of_all_paths(seed, lengths, states, spread, zeros, var
         )
 
 
-@given(**cases)
+@given(**native_chains)
 @settings(max_examples=60, deadline=None)
 def test_both_arithmetics_agree_where_both_are_safe(
     seed, lengths, states, spread, zeros, varying, links
@@ -192,7 +181,7 @@ def test_both_arithmetics_agree_where_both_are_safe(
         np.testing.assert_allclose(together, getattr(logs, name), rtol=1e-9, atol=1e-10)
 
 
-@given(**cases)
+@given(**native_chains)
 @settings(max_examples=60, deadline=None)
 def test_increments_are_differences_of_prefixes(seed, lengths, states, spread, zeros, varying, links):
     steps, given = chain(seed, lengths, states, spread, zeros, varying, links)

@@ -7,45 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fitonce.core.constraints import Covariance, Free, Frozen, Ordered, Positive, Proportion, Simplex
 from fitonce.core.parameters import ParameterSpace, freeze, leaf_name
-
-batches = st.sampled_from([(), (2,), (3, 2)])  # few shapes: each is compiled
-
-
-@st.composite
-def cases(draw):
-    """A constraint of random shape, and a random value that meets it."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    kinds = [Free, Positive, Proportion, Simplex, "support", Ordered, Covariance, Frozen]
-    kind = draw(st.sampled_from(kinds))
-    batch, width = draw(batches), draw(st.sampled_from([1, 3]))
-    shape = (*batch, width)
-    if kind is Free:
-        return Free(batch), rng.normal(size=batch) * 10
-    if kind is Positive:
-        return Positive(batch), np.exp(rng.normal(size=batch) * 5)
-    if kind is Proportion:
-        return Proportion(batch), rng.uniform(1e-6, 1.0 - 1e-6, size=batch)
-    if kind is Ordered:
-        return Ordered(shape), np.cumsum(rng.exponential(size=shape) + 0.01, -1) - 2
-    if kind is Covariance:
-        factor = rng.normal(size=(*shape, width))
-        return Covariance((*shape, width)), factor @ np.swapaxes(factor, -1, -2) + np.eye(width)
-    if kind is Frozen:
-        value = rng.normal(size=batch)
-        return Frozen.at(value), value
-    support = rng.random(shape) < 0.6
-    support[..., rng.integers(width)] = True
-    support = support if kind == "support" else np.ones(shape, bool)
-    value = rng.gamma(1.0, size=shape) * support + 1e-6 * support
-    return Simplex(shape, support), value / value.sum(-1, keepdims=True)
+from fuzzing.engine_strategies import constraints
+from fuzzing.strategies import seeds
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(cases())
+@given(constraints())
 def test_value_to_free_and_back(case):
     constraint, value = case
     space = ParameterSpace({"a": constraint})
@@ -59,7 +29,7 @@ def test_value_to_free_and_back(case):
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
-@given(cases(), st.integers(0, 2**32 - 1))
+@given(constraints(), seeds)
 def test_free_to_value_and_back_with_a_finite_jacobian_of_full_rank(case, seed):
     space = ParameterSpace(case[0])
     theta = np.random.default_rng(seed).normal(size=space.size)

@@ -16,6 +16,7 @@ import fitonce as fo
 from conftest import shared
 from fitonce.data import neighbours
 from fitonce.data.geography import Geography, SiteShape, area_of
+from fuzzing.strategies import seeds
 from map_cases import wall, written
 
 
@@ -53,7 +54,7 @@ def test_corners_on_sides_of_others_count():
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000), st.booleans())
+@given(seeds, st.booleans())
 def test_contiguity_is_that_of_shapely(seed, sides):
     shapely = pytest.importorskip("shapely")
     rng = np.random.default_rng(seed)

@@ -17,6 +17,7 @@ from fitonce import schemes
 from fitonce.engines.chain import log_partition
 from fitonce.models.potentials import Chain
 from fitonce.objectives.chain.layout import ChainLayout
+from fuzzing.strategies import seeds
 from solving import solve
 
 MODEL = fo.models.GaussianHMM(2, covariance="fixed", mean_scale=2.0)
@@ -66,7 +67,7 @@ def enumerated(scheme, chain, weights, observed, lengths):
 
 @pytest.mark.parametrize("kernel", ["scan", "tree"])
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
-@given(seed=st.integers(0, 10_000), impossible=st.booleans())
+@given(seed=seeds, impossible=st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_weights_of_any_kind_and_missing_data_match_enumeration(kernel, scheme, seed, impossible):
     rng = np.random.default_rng(seed)

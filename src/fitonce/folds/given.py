@@ -112,7 +112,7 @@ def sites(index_sets: Iterable[Any], data: Any, *, lengths: Any = None) -> Folds
             f"{type(index_sets).__name__} first"
         )
     sets = [sorted(item) if isinstance(item, (set, frozenset)) else item for item in index_sets]
-    if sets and all(np.ndim(item) == 0 for item in sets):
+    if sets and not any(isinstance(item, Iterable) for item in sets):
         raise ValueError(
             "sites takes a list of index sets, one per fold, got a single list of indices as index_sets"
         )

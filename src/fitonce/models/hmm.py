@@ -40,6 +40,8 @@ from fitonce.models.hidden.links import Links
 from fitonce.models.hidden.names import CHAIN
 from fitonce.models.potentials import Chain
 
+_STRONGEST = 1e6  # pseudo-counts: beyond this the data's part of the objective loses its digits
+
 
 @pytree
 @dataclass(frozen=True)
@@ -129,10 +131,10 @@ class HMM:
             ("transition_concentration", (self.n_states, self.n_states)),
         ):
             value = as_numbers(getattr(self, name))
-            if value is None or value.shape not in ((), shape) or not (value > 0).all():
+            if value is None or value.shape not in ((), shape) or not _is_moderate(value):
                 raise ValueError(
                     f"{name} must be a positive number or a positive array of shape {shape}, "
-                    f"got {shown(getattr(self, name))}"
+                    f"at most {_STRONGEST:g}, got {shown(getattr(self, name))}"
                 )
             object.__setattr__(self, name, freeze_value(value))
         if self.support is not None:
@@ -149,7 +151,7 @@ class HMM:
             object.__setattr__(self, "initial_support", tuple(first.tolist()))
         object.__setattr__(self, "emission", read_emission(self.emission))
         object.__setattr__(self, "frozen", read_frozen(self.frozen))
-        require_number("stickiness", self.stickiness, least=0)
+        require_number("stickiness", self.stickiness, least=0, most=_STRONGEST)
         names = read_names("transition_covariates", self.transition_covariates, "names of covariates")
         object.__setattr__(self, "transition_covariates", names)
         require_flag("stationary", self.stationary)
@@ -334,6 +336,10 @@ class HMM:
         if self.stages_alike > 1:
             emission = jnp.repeat(emission, self.stages_alike, -1)
         return Chain(*self.chain.logs(params, prepared.links), emission)
+
+
+def _is_moderate(value: np.ndarray) -> bool:
+    return bool(((value > 0) & (value <= _STRONGEST)).all())
 
 
 def read_frozen(given: Any) -> tuple[tuple[str, Any], ...]:

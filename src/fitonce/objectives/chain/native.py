@@ -114,7 +114,7 @@ class NativeChainObjective(ChainObjective):
         links = np.ones((len(rows), self.steps.n_links))
         into = ~self.steps.is_first
         links[:, self.steps.links[into]] = self.parts.links(rows.T)[into].T
-        return np.concatenate([weights, links.reshape(*weights.shape[:-1], -1)], -1)
+        return np.concatenate([weights, links.reshape(*weights.shape[:-1], self.steps.n_links)], -1)
 
     def log_prior(self, theta: np.ndarray) -> float:
         return float(self.parts.log_prior(self.parts.values(theta[None]))[0])

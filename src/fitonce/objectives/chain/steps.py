@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -58,7 +59,7 @@ class Steps:
         moves = kind = None
         if prepared.links is not None:
             before = np.asarray(prepared.links.index)
-            moves = np.concatenate([np.zeros_like(before[:, :1]), before], 1).ravel()[slots]
+            moves = np.pad(before, ((0, 0), (1, 0))).ravel()[slots]
             kind = np.asarray(prepared.links.kind, int)
             kind = kind if kind.any() else None
         return cls(rows, index, starts, seen, chosen, moves, kind)
@@ -118,7 +119,7 @@ class Steps:
         inside = ~self.is_first
         size = (tables[1], inside.sum())
         ones = sparse.csr_array((np.ones(size[1]), (self.moves[inside], np.arange(size[1]))), size)
-        summed = ones @ moves[inside].reshape(size[1], -1)
+        summed = ones @ moves[inside].reshape(size[1], math.prod(moves.shape[1:]))
         return found, summed.reshape(tables[1], *moves.shape[1:])
 
     def differences(self, values: np.ndarray) -> np.ndarray:
