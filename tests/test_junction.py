@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import jax
 import numpy as np
 import pytest
@@ -9,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import enumeration
+import fitonce as fo
 from fitonce.engines import chain
 from fitonce.engines import junction_tree as junction
 from fitonce.engines.elimination import TooWideError, plan_tree
 from fitonce.engines.junction_tree import cavities
+from fitonce.objectives.graph.objective import field_objective
 from fuzzing.engine_strategies import factor_graphs
 from fuzzing.strategies import seeds
 
@@ -217,6 +221,16 @@ def test_a_graph_past_the_limit_is_refused_in_a_sentence():
         TooWideError, match=r"width 39 and a sweep needs 16 TiB, the limits are width 59 and 4 GiB; use"
     ):
         plan_tree((2,) * 40, everyone, limit=2.0**32)
+
+
+def test_a_graph_that_fits_in_memory_but_takes_hours_is_warned_of_at_once():
+    everyone = [(i, j) for i in range(21) for j in range(i)]
+    slow = "its largest table is of 21 sites, as where all of them are neighbours, and a sweep takes"
+    with pytest.warns(UserWarning, match=slow):
+        field_objective(fo.models.PottsMixture(everyone), np.arange(21.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        field_objective(fo.models.PottsMixture(everyone[:45]), np.arange(10.0))
 
 
 def test_tables_have_no_more_axes_than_numpy():

@@ -254,6 +254,22 @@ def test_islands_and_sites_without_a_shape_are_said():
     assert np.isfinite(fo.loo(fit).estimate)
 
 
+def test_sites_with_one_shape_are_named():
+    content = wall()
+    features = content["features"]
+    copies = [{**features[0], "properties": {**features[0]["properties"]}} for _ in range(2)]
+    alike = {**content, "features": [*features, *copies]}
+    for number, feature in enumerate(alike["features"]):
+        feature["properties"]["name"] = f"tract {number}"
+    found = fo.read_map(alike, "n", names="name")
+    assert "these 3 have one and the same shape: tract 0, tract 12, tract 13" in found.notes
+    twice = {**alike, "features": [*alike["features"][:-1], *features[1:2]]}
+    twice["features"][-1] = {**features[1], "properties": {**features[1]["properties"], "name": "b"}}
+    (said,) = [note for note in fo.read_map(twice, "n", names="name").notes if "shape" in note]
+    assert said.endswith("tract 0, tract 12; so have 2 others, by twos or more")
+    assert not any("shape" in note for note in fo.read_map(wall(), "n").notes)
+
+
 def test_nobody_lives_there():
     content = wall()
     content["features"][2]["properties"] |= {"births": 0, "n": 0}

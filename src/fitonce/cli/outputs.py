@@ -75,7 +75,7 @@ def _odd(result: CVResult) -> dict[str, Any]:
     if result.predicted is None or not result.folds["ok"].any():
         return {}
     known, beyond = oddest(result.site_losses())
-    return {"odd": table_rows(known[list(_ODD)].head(_LISTED)), "beyond_chance": beyond}
+    return {"odd": table_rows(known.head(_LISTED)[list(_ODD)]), "beyond_chance": beyond}
 
 
 def table_rows(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -219,6 +219,7 @@ def _graph(
     pairs, said = _pairs(how, count, within, shapes, where)
     links = of_pairs(pairs, len(table))
     notes.append(f"neighbours by {said}: {links.said}")
+    _say_twins(shapes, called, notes)
     _say_alone(links, where, called, notes)
     return links
 
@@ -241,6 +242,19 @@ def _pairs(
             raise ValueError(f"nearest must be an integer of at least 1, got {count!r}")
         return ways.nearest(where, count), f"the {count} nearest"
     return ways.triangulated(where), "delaunay's triangulation"
+
+
+def _say_twins(shapes: list[SiteShape], called: tuple[str, ...], notes: list[str]) -> None:
+    """Sites with one shape are all neighbours of each other, and mostly a mistake of the file."""
+    alike: dict[bytes, list[str]] = {}
+    for shape, name in zip(shapes, called, strict=True):
+        if np.isfinite(shape.point).all():
+            ends = [len(ring).to_bytes(8, "little") + ring.tobytes() for ring in shape.rings]
+            alike.setdefault(b"".join(ends) or shape.point.tobytes(), []).append(name)
+    twins = sorted((names for names in alike.values() if len(names) > 1), key=len, reverse=True)
+    if twins:
+        more = f"; so have {sum(map(len, twins[1:])):,} others, by twos or more" if twins[1:] else ""
+        notes.append(f"these {len(twins[0]):,} have one and the same shape: {listed(twins[0], 5)}{more}")
 
 
 def _say_alone(links: Graph, where: Geography, called: tuple[str, ...], notes: list[str]) -> None:

@@ -20,8 +20,9 @@ _MOST = 0.5  # of the loss: how few sites carry this much
 
 def table_of(cv: CVResult) -> pd.DataFrame:
     """See `CVResult.site_losses`."""
-    rows = cv.pointwise[cv.pointwise["site"] >= 0]
-    rows = rows[cv.folds["ok"].to_numpy()[rows["fold"].to_numpy()]]
+    used = (cv.pointwise["site"] >= 0).to_numpy()
+    used &= cv.folds["ok"].to_numpy(bool)[cv.pointwise["fold"].to_numpy()]
+    rows = cv.pointwise[used]
     if rows.empty:
         raise ValueError("a joint loss belongs to folds, not to sites; use loss='pointwise'")
     found = rows.groupby("site").agg(
@@ -33,8 +34,9 @@ def table_of(cv: CVResult) -> pd.DataFrame:
     called = [f"site {site}" for site in found["site"]] if names is None else names.places(*where)
     found.insert(0, "place", called)
     found.insert(4, "value", np.asarray(shown.values)[found["site"].to_numpy()])
-    if cv.predicted is not None:
-        found = _with_predictions(found, cv.predicted.rows.loc[rows.index].groupby(rows["site"]).mean())
+    if cv.predicted is not None and len(cv.predicted.rows) == len(cv.pointwise):
+        predicted = cv.predicted.rows[used].groupby(rows["site"].to_numpy()).mean()
+        found = _with_predictions(found, predicted)
     whole = found["loss"].sum()
     found["share"] = found["loss"] / whole if whole > 0 else np.nan
     return found.sort_values("loss", ascending=False, kind="stable", ignore_index=True)

@@ -13,6 +13,7 @@ It is taken at the weights of the full fit.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,6 +26,7 @@ from fitonce.core.arguments import shown
 from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
+from fitonce.core.wording import counted, duration
 from fitonce.data.graph import partition
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.engines import junction_tree as junction
@@ -40,6 +42,7 @@ from fitonce.objectives.prepared import PreparedObjective
 from fitonce.objectives.schemes import A, FieldScheme, Scheme
 
 _TANGENT_BYTES = 2**30  # for directions that are pushed through the tree together
+_SLOW = 0.2  # seconds of a sweep
 _TINY = 1e-250  # smaller probabilities may have lost digits and are recomputed in logarithms
 
 
@@ -52,6 +55,7 @@ def field_objective(model: FieldModel, data: Any, kernel: None = None) -> FieldO
     prepared = model.prepare(read)
     program = Program(model, ParameterSpace(model.parameters(prepared)), A())
     tree = junction_tree_of(model)
+    _say_slow(tree)
     layout = field_layout(tree.scopes, tree.starts, read.weights > 0)
     return FieldObjective(program, read.weights, read, prepared, layout, tree)
 
@@ -59,6 +63,19 @@ def field_objective(model: FieldModel, data: Any, kernel: None = None) -> FieldO
 def junction_tree_of(model: FieldModel) -> JunctionTree:
     """The junction tree of a model's graph; printed, it shows the cost of exact inference."""
     return plan_tree(model.states, model.scopes, limit=model.memory_limit)
+
+
+def _say_slow(tree: JunctionTree) -> None:
+    """Warn at once of a graph that fits in memory and takes hours."""
+    if tree.seconds > _SLOW:
+        sites = max(len(clique.variables) for clique in tree.cliques)
+        warnings.warn(
+            f"exact inference on this graph is slow: its largest table is of {counted(sites, 'site')}, "
+            f"as where all of them are neighbours, and a sweep takes about {duration(tree.seconds)}, of "
+            "which a fit needs hundreds and folds more; leave out edges or sites, or use fewer classes",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,7 +81,8 @@ def largest_section(found: Along, result: Result, name: Callable[[int], str], no
         columns["together"] = [_percent(share) for share in np.cumsum(total[top])]
     columns["estimate without it"] = [shares.without(place) for place in top]
     rows = list(zip(*columns.values(), strict=True))
-    more = join(["All of them, in Python: ", advice('cv.to_dataframe("pointwise")'), "."])
+    every = "cv.site_losses()" if odd.expected else 'cv.to_dataframe("pointwise")'
+    more = join(["All of them, in Python: ", advice(every), "."])
     return join(
         [
             *map(paragraph, _sentences(total, order, name, noun)),
