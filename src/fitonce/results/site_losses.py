@@ -20,8 +20,9 @@ _MOST = 0.5  # of the loss: how few sites carry this much
 
 def table_of(cv: CVResult) -> pd.DataFrame:
     """See `CVResult.site_losses`."""
-    used = (cv.pointwise["site"] >= 0).to_numpy()
-    used &= cv.folds["ok"].to_numpy(bool)[cv.pointwise["fold"].to_numpy()]
+    used = (cv.pointwise["site"] >= 0).to_numpy() & cv.folds["ok"].to_numpy(bool)[
+        cv.pointwise["fold"].to_numpy()
+    ]
     rows = cv.pointwise[used]
     if rows.empty:
         raise ValueError("a joint loss belongs to folds, not to sites; use loss='pointwise'")
