@@ -76,6 +76,8 @@ def changed(path, **new):
         ({"theta": {"dtype": ">f8", "shape": [0], "zlib": ""}}, "expected an array of numbers"),
         ({"theta": {"dtype": "<f8", "shape": [400_000_000], "zlib": ""}}, "claims the shape"),
         ({"theta": {"dtype": "|O", "shape": [1], "zlib": ""}}, "expected an array of numbers"),
+        ({"theta": {"dtype": "(2,", "shape": [1], "zlib": ""}}, "expected an array of numbers"),
+        ({"theta": {"dtype": "<f8,(", "shape": [1], "zlib": ""}}, "expected an array of numbers"),
         ({"theta": {"dtype": "<f8", "shape": [3], "zlib": "eJwDAAAAAAE="}}, "is incomplete"),
     ],
 )
