@@ -9,8 +9,11 @@ import numpy as np
 import typer
 
 from fitonce import models
+from fitonce.cli.display import show_written
+from fitonce.cli.files import Files
 from fitonce.cli.options import CacheOption, ForceOption
 from fitonce.cli.outputs import check_outputs
+from fitonce.cli.steps import finish_files
 from fitonce.core import compile_cache
 from fitonce.core.progress_lines import in_lines
 from fitonce.core.writing import write_figure
@@ -55,9 +58,12 @@ def demo(
     with in_lines("folds"):
         result = cross_validate(fitted, left_out, method=method)
     print(f"{result}\n")
-    print(f"plot: {write_figure(plot, _figure(result, series), force=force, dpi=130)}")
+    files = Files()
+    files.add(lambda: write_figure(plot, _figure(result, series), force=force, dpi=130))
     if report is not None:
-        print(f"report: {result.to_html(report, force=force, command='fitonce demo')}")
+        files.add(lambda: result.to_html(report, force=force, command="fitonce demo"))
+    show_written(files.wrote)
+    finish_files(files, result)
 
 
 def _figure(result: CVResult, series: Sequences) -> Any:

@@ -28,7 +28,7 @@ from fitonce.cli.steps import (
     write_outputs,
 )
 from fitonce.core.interrupts import STOPPED
-from fitonce.core.writing import write_figure, write_text
+from fitonce.core.writing import write_figure
 from fitonce.crossval.loo import loo
 from fitonce.results.result import CVResult
 
@@ -109,10 +109,7 @@ def run_influence(
         show_influence(found, top, request.quiet, asked)
     files, force, picture = Files(), request.force, request.plot
     if table is not None:
-        rows = found.to_dataframe()
-        as_json = table.suffix.lower() == ".json"
-        text = outputs.as_json(outputs.table_rows(rows)) if as_json else outputs.as_csv(rows)
-        files.add(lambda: write_text(table, text, force=force))
+        files.add(lambda: outputs.write_table(found.to_dataframe(), table, force))
     if picture is not None:
         files.add(lambda: write_figure(picture, found.plot().figure, force=force))
     if request.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from fitonce.cli.options import ForceOption, JsonOption, PlotOption, QuietOption
 from fitonce.cli.outputs import check_outputs, print_json, table_rows
 from fitonce.core.writing import write_figure
 from fitonce.data.datasets import SOURCES, fetch, here
+from fitonce.results.compare import Comparison
 from fitonce.results.compare import compare as compare_results
 from fitonce.results.result import load_result
 
@@ -41,14 +42,11 @@ def compare(
     if len(set(names)) < len(names):
         raise ValueError(f"compare takes different results, got {names[0]} twice")
     found = compare_results({n: load_result(f) for n, f in zip(names, files, strict=True)}, by=by)
-    if json:
-        document = {"best": found.best, "sentence": found.sentence, "doubts": found.doubts}
-        print_json({**document, "cautions": found.cautions, "models": table_rows(found.table)})
-    elif quiet:
+    if quiet and not json:
         print(found.best)
         for doubt in found.doubts:
             complain(doubt)
-    else:
+    elif not json:
         print(f"{found.left_out}; paired by {found.by}")
         show_models(found.table, ["nats", "p_worse", "weight", "worst", "failed"])
         print("\n".join([found.sentence, *found.cautions]))
@@ -61,8 +59,27 @@ def compare(
         )
         line += f" --report {shlex.quote(str(report))}"
         written.add(lambda: found.to_html(report, force=force, command=line))
+    if json:
+        document: dict[str, Any] = {
+            "best": found.best,
+            "sentence": found.sentence,
+            "doubts": found.doubts,
+        }
+        document |= {"cautions": found.cautions, "models": table_rows(found.table)}
+        print_json({**document, "wrote": written.wrote})
     show_written(written.wrote, json or quiet)
     written.finish()
+
+
+def _document(found: Comparison) -> dict[str, Any]:
+    """A comparison for --json."""
+    return {
+        "best": found.best,
+        "sentence": found.sentence,
+        "doubts": found.doubts,
+        "cautions": found.cautions,
+        "models": table_rows(found.table),
+    }
 
 
 def report(
@@ -72,8 +89,10 @@ def report(
 ) -> None:
     """Write the HTML report of a saved result."""
     check_outputs([out], None, force, (file,))
-    load_result(file).to_html(out, force=force)
-    print(f"wrote {out}")
+    result, written = load_result(file), Files()
+    written.add(lambda: result.to_html(out, force=force))
+    show_written(written.wrote)
+    written.finish()
 
 
 def reproduce(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.core.writing import check_free
+from fitonce.core.writing import check_free, write_text
 from fitonce.results.result import CVResult
 from fitonce.results.site_losses import oddest
 
@@ -84,6 +84,13 @@ def table_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
         {str(key): plain(value) for key, value in row.items()}
         for row in table.reset_index(drop=table.index.name is None).to_dict(orient="records")
     ]
+
+
+def write_table(rows: pd.DataFrame, path: Path, force: bool) -> Path:
+    """Write all rows as CSV, or as JSON (.json)."""
+    as_rows = path.suffix.lower() == ".json"
+    text = as_json(table_rows(rows.set_index(rows.columns[0]))) if as_rows else as_csv(rows)
+    return write_text(path, text, force=force)
 
 
 def as_json(document: Any) -> str:

@@ -20,7 +20,7 @@ from fitonce.cli.errors import complain
 from fitonce.cli.files import Files
 from fitonce.cli.request import Request, listed
 from fitonce.cli.steps import fitted
-from fitonce.core.writing import write_figure, write_text
+from fitonce.core.writing import write_figure
 from fitonce.data.covariates import with_truths
 from fitonce.data.indices import indices_of
 from fitonce.data.labelled import UNKNOWN
@@ -66,7 +66,7 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
     if save is not None:
         files.add(lambda: fit.save(save, force=force, about=about))
     if table is not None:
-        files.add(lambda: _written(parameters, table, force))
+        files.add(lambda: outputs.write_table(parameters, table, force))
     if picture is not None:
         axes = fit.plot_transitions() if geography is None else plot_map(fit, show="class")
         files.add(lambda: write_figure(picture, axes.figure, force=force))
@@ -245,11 +245,9 @@ def _finish(
     writes, if asked."""
     dates = rows.select_dtypes(["datetime", "datetimetz"])
     rows = rows.assign(**{str(name): time_names(pd.DatetimeIndex(dates[name])) for name in dates})
-    if json:
-        outputs.print_json(outputs.table_rows(rows.set_index(rows.columns[0])))
-    elif csv:
+    if csv:
         print(outputs.as_csv(rows), end="")
-    else:
+    elif not json:
         show_table(rows.head(_SHOWN).set_index(rows.columns[0]))
         if len(rows) > _SHOWN:
             more = f"{len(rows) - _SHOWN:,} more rows"
@@ -258,13 +256,9 @@ def _finish(
     if plot is not None:
         files.add(plot)
     if save is not None:
-        files.add(lambda: _written(rows, save, force))
+        files.add(lambda: outputs.write_table(rows, save, force))
+    if json:
+        document = {"rows": outputs.table_rows(rows.set_index(rows.columns[0]))}
+        outputs.print_json({**document, "wrote": files.wrote})
     show_written(files.wrote, json or csv)
     files.finish()
-
-
-def _written(rows: pd.DataFrame, path: Path, force: bool) -> Path:
-    as_json = path.suffix.lower() == ".json"
-    keyed = rows.set_index(rows.columns[0])
-    text = outputs.as_json(outputs.table_rows(keyed)) if as_json else outputs.as_csv(rows)
-    return write_text(path, text, force=force)

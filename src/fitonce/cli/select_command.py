@@ -98,7 +98,9 @@ def numbers(text: str, option: str, least: int) -> list[int]:
             found = [int(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"{option} must be like 3, 1..8 or 2,3,5, got '{text}'") from None
-    if not found or min(found) < least:
+    if not found:
+        raise ValueError(f"{option} must go from the smaller number to the larger, got '{text}'")
+    if min(found) < least:
         raise ValueError(f"{option} must list numbers of at least {least}, got '{text}'")
     return sorted(set(found))
 

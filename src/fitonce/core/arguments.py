@@ -25,6 +25,8 @@ def shown(value: Any) -> str:
     """What came, in one short line."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
         return f"an integer of {int(value.bit_length() * math.log10(2)) + 1:,} digits"
+    if isinstance(value, os.PathLike) and not isinstance(value, (str, bytes)):
+        value = os.fspath(value)
     kind = type(value).__name__
     if isinstance(value, np.ndarray) and value.size > 8:
         return f"an array of shape {value.shape}"
@@ -55,7 +57,9 @@ def naming(name: str) -> Iterator[None]:
         yield
     except (ValueError, OSError) as error:
         text = str(error)
-        raise ValueError(f"{name}: {text if len(text) <= 400 else text[:400] + '...'}") from None
+        own = isinstance(error, ValueError) and type(error).__module__.startswith("fitonce.")
+        kind = type(error) if own else ValueError  # such as MemoryLimitError, which callers tell apart
+        raise kind(f"{name}: {text if len(text) <= 400 else text[:400] + '...'}") from None
 
 
 def require_number(

@@ -88,6 +88,8 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
     table = read_table(path, columns.decimal)
     if "decimal" in table.attrs:
         notes.append("numbers are read with decimal commas")
+    if "group" in table.attrs and columns.group is None:
+        columns = replace(columns, group=table.attrs["group"])
     table = _without_index(table, columns, notes)
     if table.empty:
         raise ValueError(f"{Path(path).name} must have rows, got none")

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
+BY_LENGTHS = "sequence"  # the column that an array of lengths becomes
 
 
 def read_table(
@@ -165,6 +166,7 @@ def _arrays(path: Path) -> pd.DataFrame:
         raise ValueError(f"{path.name} is not an array file that can be read: {error}") from None
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise ValueError(f"{path.name} is not an array file that can be read: a member is not an array")
+    sequences = _by_lengths(arrays)
     columns: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         if array.ndim not in (1, 2):
@@ -177,4 +179,22 @@ def _arrays(path: Path) -> pd.DataFrame:
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"all arrays of {path.name} must have the same length, got {lengths}")
-    return pd.DataFrame(columns)
+    table = pd.DataFrame(columns)
+    if sequences is not None:
+        table.insert(0, BY_LENGTHS, sequences)
+        table.attrs["group"] = BY_LENGTHS
+    return table
+
+
+def _by_lengths(arrays: dict[str, np.ndarray]) -> np.ndarray | None:
+    """Which sequence each row belongs to, where an array `lengths` says how many rows each has, as
+    hmmlearn takes them; it is then taken out of the arrays. None: there is no such array."""
+    given = arrays.get("lengths")
+    others = {len(array) for name, array in arrays.items() if name != "lengths" and array.ndim}
+    if given is None or given.ndim != 1 or given.dtype.kind not in "iu" or len(others) != 1:
+        return None
+    rows = others.pop()
+    if BY_LENGTHS in arrays or (given < 1).any() or int(given.sum()) != rows or len(given) == rows:
+        return None
+    del arrays["lengths"]
+    return np.repeat(np.arange(len(given)), given)
