@@ -16,7 +16,6 @@ from fitonce.core.arguments import (
     require,
     require_flag,
     require_number,
-    shown,
 )
 from fitonce.core.constraints import Constraint
 from fitonce.core.deferred import jax, jnp, pytree
@@ -131,11 +130,10 @@ class HMM:
             ("transition_concentration", (self.n_states, self.n_states)),
         ):
             value = as_numbers(getattr(self, name))
-            if value is None or value.shape not in ((), shape) or not _is_moderate(value):
-                raise ValueError(
-                    f"{name} must be a positive number or a positive array of shape {shape}, "
-                    f"at most {_STRONGEST:g}, got {shown(getattr(self, name))}"
-                )
+            wanted = f"a positive number or a positive array of shape {shape}, at most {_STRONGEST:g}"
+            if value is None or value.shape not in ((), shape):
+                raise refusal(name, wanted, getattr(self, name))
+            require(0 < value.min() <= value.max() <= _STRONGEST, name, wanted, getattr(self, name))
             object.__setattr__(self, name, freeze_value(value))
         if self.support is not None:
             wanted = f"{self.n_states} x {self.n_states} with a possible transition in each row"
@@ -336,10 +334,6 @@ class HMM:
         if self.stages_alike > 1:
             emission = jnp.repeat(emission, self.stages_alike, -1)
         return Chain(*self.chain.logs(params, prepared.links), emission)
-
-
-def _is_moderate(value: np.ndarray) -> bool:
-    return bool(((value > 0) & (value <= _STRONGEST)).all())
 
 
 def read_frozen(given: Any) -> tuple[tuple[str, Any], ...]:

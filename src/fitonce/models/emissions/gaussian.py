@@ -340,13 +340,14 @@ def kmeans_centres(
     """(K, C) cluster centres of complete rows, ordered by the first channel; quantiles if too few.
     `spread`: (C,) standard deviations."""
     whole = x[seen.all(1)]
-    distinct = len(np.unique(whole, axis=0)) if len(whole) else 0
-    if distinct < max(n_states, 2):
+    middle, scale = (whole.mean(0), whole.std(0)) if len(whole) else (0.0, np.ones(x.shape[1]))
+    scale = np.where(scale > 0, scale, 1.0)
+    # in units of the spread: beside a value that is very far, others are all the same
+    if len(np.unique(((whole - middle) / scale).round(12), axis=0)) < max(n_states, 2):
         rows = Rows(x, seen, np.zeros((len(x), 0)), seen.any(1).astype(float))
         return spread_levels(n_states, rows, rng) + 1e-3 * np.arange(n_states)[:, None] * spread
     generator = rng or np.random.default_rng(0)
     sample = whole if len(whole) <= 20_000 else generator.choice(whole, 20_000, replace=False)
-    middle, scale = sample.mean(0), np.where(whole.std(0) > 0, whole.std(0), 1.0)
     points = (sample - middle) / scale
     centres = best_kmeans(points, n_states, generator, 8 if rng is None else 1)[0]
     return (centres * scale + middle)[np.argsort(centres[:, 0], kind="stable")]
