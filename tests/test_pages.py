@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import fitonce as fo
+import fitonce.results.report  # which fo imports when it is first used
 from browsing import opened
 
 KINDS = ["chain", "sequences", "map", "labels", "comparison", "choice"]

@@ -82,7 +82,7 @@ def _untrusted(folds: pd.DataFrame, method: str) -> Markup:
     else:
         shown += [
             _fold_table(chosen.iloc[:_LISTED], "Folds not to be trusted"),
-            _remedy("To refit them", ', method="exact"'),
+            _remedy("To refit them", ', method="exact"', "--method exact"),
         ]
     if unchecked:
         shown.append(_check(method))
@@ -92,14 +92,17 @@ def _untrusted(folds: pd.DataFrame, method: str) -> Markup:
     return join(shown)
 
 
-def _remedy(what: str, option: str) -> Markup:
-    return paragraph(f"{what}, in Python: ", advice(f"fo.cross_validate(fit, folds{option})"), ".")
+def _remedy(what: str, option: str, flag: str) -> Markup:
+    """In Python, and as an option of the command that made the result."""
+    code = advice(f"fo.cross_validate(fit, folds{option})")
+    return paragraph(f"{what}, in Python: ", code, "; on the command line: ", tag("code", flag), ".")
 
 
 def _check(method: str) -> Markup:
     """How to have folds checked; methods that refine do so by themselves, unless time runs out."""
     single = method in ("none", "ij", "onestep", "newton")
-    return _remedy("To check them", f', method="{method}", check="all"' if single else "")
+    option = f', method="{method}", check="all"' if single else ""
+    return _remedy("To check them", option, "--method auto")
 
 
 def _fair(folds: pd.DataFrame, tolerance: float) -> Markup:
