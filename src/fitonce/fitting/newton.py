@@ -154,8 +154,9 @@ def _is_good(
     there: Position,
 ) -> np.ndarray:
     """(m,) whether steps lower the value or, near the minimum, halve the gradient."""
-    old = np.linalg.norm(before.gradients[rows], axis=1)
-    halved = np.linalg.norm(there.gradients, axis=1) < 0.5 * old
+    with np.errstate(over="ignore"):  # of gradients whose squares are no numbers: not halved
+        old = np.linalg.norm(before.gradients[rows], axis=1)
+        halved = np.linalg.norm(there.gradients, axis=1) < 0.5 * old
     lower = (there.values < before.values[rows]) & ~(distance[rows] <= tolerance)
     return lower | ((distance[rows] < NEAR) & (share == 1.0) & halved)
 
