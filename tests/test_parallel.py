@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -299,3 +300,25 @@ def test_a_cluster_of_which_a_worker_is_killed_gives_the_same(tmp_path, fit):
         client.wait_for_workers(2)
         assert set(client.run(os.getpid).values()) != before
     assert_same(found, expected)
+
+
+CALLER = """
+import os, time
+from fitonce.core.parallel import Workers
+print(*{pid for pid in Workers(2).run(os.getpid, [()] * 4)}, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_a_caller_that_is_killed(number):
+    with subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, text=True) as caller:
+        workers = [Path(f"/proc/{pid}") for pid in caller.stdout.readline().split()]
+        assert workers
+        assert all(worker.exists() for worker in workers)
+        caller.send_signal(number)
+    for _ in range(300):
+        if not any(worker.exists() for worker in workers):
+            return
+        time.sleep(0.1)
+    raise AssertionError("workers are left")

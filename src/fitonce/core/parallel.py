@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +35,7 @@ BACKENDS = ("loky", "dask")
 _MOST_DEATHS = 3  # in a row without a result: more, and the task itself kills its worker
 PATIENCE = 60.0  # seconds that a cluster may be without a worker
 _GONE = "the Dask cluster is gone; with journal= what was computed is found by the same call"
-_LOOK = 2.0  # seconds between looks at whether it has one
+_LOOK = 2.0  # seconds between looks at whether it has one, or at whether a caller is still there
 
 
 def cores() -> int:
@@ -92,8 +95,27 @@ class Workers:
         # Two for one task: joblib would run it in this process, which it may end.
         with parallel_config(backend=self.backend, n_jobs=min(self.n, max(len(tasks), 2))):
             yield from Parallel(return_as="generator", batch_size=1)(
-                delayed(_run_packed)(*each) for each in packed
+                delayed(_run_for)(os.getpid(), *each) for each in packed
             )
+
+
+def _run_for(caller: int, *packed: Any) -> Any:
+    """`_run_packed` in a worker of this process, with which it ends."""
+    if os.getppid() == caller:
+        _end_with(caller)
+    return _run_packed(*packed)
+
+
+@cache
+def _end_with(caller: int) -> None:
+    """A worker whose caller was killed would wait for further tasks for minutes."""
+
+    def watch() -> None:
+        while os.getppid() == caller:
+            time.sleep(_LOOK)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @in_float64
