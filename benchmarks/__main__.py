@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from benchmarks import (
     autoregressive_peers,
@@ -25,6 +26,8 @@ from benchmarks import (
     kills,
     large,
     lengths,
+    limits,
+    load,
     many_sequences,
     motion,
     peers,
@@ -36,7 +39,7 @@ from benchmarks import (
     statsmodels_peers,
 )
 
-NAMES = {
+NAMES: dict[str, Callable[..., None]] = {
     "scaling": scaling.main,
     "peers": peers.main,
     "dynamax-peers": dynamax_peers.main,
@@ -66,13 +69,16 @@ NAMES = {
     "refits": refits.main,
     "faults": faults.main,
     "kills": kills.main,
+    "limits": limits.main,
+    "load": load.main,
 }
 
-chosen = sys.argv[1:] or list(NAMES)
+numbers = [float(word) for word in sys.argv[1:] if word.isdigit()]  # after load: its minutes
+chosen = [word for word in sys.argv[1:] if not word.isdigit()] or list(NAMES)
 unknown = sorted(set(chosen) - set(NAMES))
 if unknown:
     sys.exit(f"benchmarks: expected names from {', '.join(NAMES)}; got {', '.join(unknown)}")
 for name in chosen:
     print(f"== {name} ==")
-    NAMES[name]()
+    NAMES[name](*(numbers if name == "load" else []))
     print()

@@ -16,7 +16,7 @@ from typing import Any
 
 from reproduce.cases import machine
 
-_ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[1]
 _LEAST_SECONDS, _LEAST_BYTES = 0.1, 2.0**24
 _CALLS = ("fit", "none", "ij", "onestep", "newton", "auto", "exact", "loo", "influence", "bootstrap")
 _CASES = {
@@ -53,7 +53,7 @@ model, kind = fo.models.PottsMixture(edges, n_classes=2, emission="poisson"), "b
 folds = lambda read: fo.folds.regions(model, percent=10, n=50)
 """,
 }
-_BEFORE = """
+BEFORE = """
 import json, sys, time
 sys.path.insert(0, {root!r})
 import numpy as np
@@ -62,14 +62,14 @@ rng = np.random.default_rng(0)
 for name in fo.__all__:
     getattr(fo, name)
 """
-_PLANNED = """
+PLANNED = """
 from fitonce.objectives.families import objective_of
 read = objective_of(model, data).collection
 started = time.perf_counter()
 rows = fo.plan(model, data, folds(read)).to_frame()
 print(json.dumps([time.perf_counter() - started, rows[["seconds", "bytes"]].T.to_dict("list")]))
 """
-_MEASURED = """
+MEMORY = """
 def memory(key):
     with open("/proc/self/status") as file:
         return 1024 * next(int(line.split()[1]) for line in file if line.startswith(key))
@@ -82,7 +82,10 @@ def measured(work):
     seconds = time.perf_counter() - started
     print(json.dumps([seconds, memory("VmHWM") - before]))
     return found
-
+"""
+_MEASURED = (
+    MEMORY
+    + """
 call = {call!r}
 if call == "fit":
     measured(lambda: fo.fit(model, data))
@@ -96,6 +99,7 @@ else:
     else:
         measured(lambda: fo.cross_validate(fit, chosen, method=call, progress=False))
 """
+)
 
 
 def main() -> None:
@@ -106,7 +110,7 @@ def main() -> None:
     for name, source in _CASES.items():
         if not any(name.startswith(start) for start in wanted):
             continue
-        spent, planned = _run(source + _PLANNED)
+        spent, planned = _run(source + PLANNED)
         print(f"{name}; the plan took {spent:.1f} s")
         print(f"  {'':<10}{'predicted':>22}{'measured':>22}{'ratio':>7}{'ratio':>7}")
         for call in (call for call in _CALLS if any(call.startswith(start) for start in calls)):
@@ -133,7 +137,7 @@ def _row(call: str, planned: list[float], measured: list[float]) -> list[float]:
 
 def _run(source: str) -> Any:
     """The JSON that a fresh process prints last."""
-    before = _BEFORE.format(root=str(_ROOT))
+    before = BEFORE.format(root=str(ROOT))
     environment = os.environ | {"FITONCE_CACHE": "off"}
     done = subprocess.run(
         [sys.executable, "-c", before + source], capture_output=True, text=True, env=environment

@@ -7,6 +7,7 @@ tables below do not have.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import tempfile
@@ -25,11 +26,13 @@ import dynamax_cases
 import fitonce as fo
 import hmmlearn_cases
 from canonical import COUNTS, SEQUENCES, poisson_fit
+from fitonce import neural
 from watching import watched
 
 SOURCE = str(Path(fo.__file__).parent)
 HUGE = 10**400
 NOWHERE = "/nowhere/at all"
+COLUMN = np.asarray(COUNTS, float).reshape(-1, 1)
 
 HOSTILE: dict[str, Any] = {
     "None": None,
@@ -181,10 +184,49 @@ def _splitter():
 
 
 @cache
-def _axes():
+def _figure():
     from matplotlib.figure import Figure
 
-    return Figure().add_subplot()
+    ax = Figure().add_subplot()
+    return ax, ax.get_subplotspec()
+
+
+def _axes():
+    """The same axes, without what was put beside them."""
+    ax, place = _figure()
+    for other in [each for each in ax.figure.axes if each is not ax]:
+        other.remove()
+    ax.clear()
+    ax.set_subplotspec(place)
+    return ax
+
+
+@cache
+def _tagged():
+    return fo.read_conll(_conll())
+
+
+@cache
+def _tagger():
+    tiny = neural.Settings(2, 1, 2, 2, 2, batch=2)
+    return neural.train(_tagged(), _tagged(), settings=tiny, epochs=1, progress=False)
+
+
+@cache
+def _tagger_file():
+    path = Path(tempfile.mkdtemp()) / "tagger.npz"
+    _tagger().save(path)
+    return path
+
+
+def _made_and_fitted(of):
+    """An estimator looks at its arguments when it is fitted, as scikit-learn asks."""
+
+    @functools.wraps(of.__init__)
+    def made(**given):
+        return of(**({"restarts": 1, "optima": 0} | given)).fit(COLUMN)
+
+    return made
 
 
 @cache
@@ -287,6 +329,29 @@ OWN: dict[str, dict[str, Callable[[], Any]]] = {
     "read_map": {"path": _map, "counts": lambda: "n"},
     "folds.future": {"start": lambda: 30},
     "folds.future.steps": {"start": lambda: None},
+    "datasets.load": {"name": lambda: "dodgers"},
+    "datasets.load_map": {"name": lambda: "sids2"},
+    "datasets.simulate_events": {"weeks": lambda: 1, "steps_per_day": lambda: 24},
+    "neural.train": {
+        "training": _tagged,
+        "validation": _tagged,
+        "settings": lambda: neural.Settings(2, 1, 2, 2, 2, batch=2),
+        "epochs": lambda: 1,
+        "progress": lambda: False,
+    },
+    "neural.train.epochs": {  # a rate at which the loss soon rises
+        "settings": lambda: neural.Settings(2, 1, 2, 2, 2, batch=2, learning_rate=1.0),
+        "patience": lambda: 1,
+    },
+    "neural.load": {"path": _tagger_file},
+    "neural.train_crf_layer": {
+        "data": lambda: _tagger().labelled(_tagged()),
+        "start": lambda: _tagger().crf,
+        "epochs": lambda: 1,
+        "progress": lambda: False,
+    },
+    "Tagger.save": {"path": _new_file},
+    "Tagger.labelled": {"data": _tagged},
 }
 # The result whose methods are walked.
 RESULTS: dict[str, Callable[[], Any]] = {
@@ -297,6 +362,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "LabelAudit": audit,
     "Folds": lambda: fo.folds.kfold(COUNTS, 4),
     "Graph": lambda: fo.graph(_grid()),
+    "Tagger": _tagger,
 }
 INNER = {  # called by the library, or only where a result has labels
     "CVResult.suspects",
@@ -304,6 +370,9 @@ INNER = {  # called by the library, or only where a result has labels
     "CVResult.require_same_folds",
     "Folds.rebased",
     "Folds.weights_of",
+    "schemes.named_scheme",
+    "schemes.resolve_scheme",
+    "datasets.fetch",  # asks the network
 }
 
 
@@ -315,9 +384,7 @@ class Door(NamedTuple):
     of: Callable[[], Any] | None = None
 
     def parameters(self) -> list[inspect.Parameter]:
-        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        found = [p for p in inspect.signature(self.call).parameters.values() if p.kind in named]
-        return [p for p in found if p.name != "self"]
+        return _parameters(self.call)
 
     def arguments(self, tried: str) -> dict[str, Any]:
         """What is given beside the parameter that is tried."""
@@ -345,21 +412,46 @@ class Door(NamedTuple):
         return self.call(**arguments) if self.of is None else self.call(self.of(), **arguments)
 
 
+@cache
+def _parameters(call: Callable[..., Any]) -> list[inspect.Parameter]:
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found = [p for p in inspect.signature(call).parameters.values() if p.kind in named]
+    return [p for p in found if p.name != "self"]
+
+
 def doors() -> Iterator[Door]:
-    """All of them. Classes of `fo` itself that need arguments are what functions return: records, which
-    nobody makes; emissions' base class has none."""
-    for prefix, module in (("", fo), ("models.", fo.models), ("folds.", fo.folds), ("basis.", fo.basis)):
-        for name in module.__all__:
-            found = getattr(module, name)
-            if inspect.isfunction(found) or (
+    """All of them: functions and models of `fo` and of its modules, and methods of results. Classes that
+    need arguments are what functions return: records, which nobody makes; emissions' base class has
+    none. Estimators are made and fitted; the data of their methods are scikit-learn's to check."""
+    modules = {name: getattr(fo, name) for name in fo.__all__ if inspect.ismodule(getattr(fo, name))}
+    for module, prefix in ((fo, ""), (neural, "neural."), *((m, f"{n}.") for n, m in modules.items())):
+        for name, found in _public(module):
+            if prefix + name in INNER:
+                continue
+            if inspect.isclass(found) and hasattr(found, "fit"):
+                yield Door(prefix + name, _made_and_fitted(found))
+            elif inspect.isfunction(found) or (
                 inspect.isclass(found) and (prefix == "models." or _needs_nothing(found))
             ):
                 yield Door(prefix + name, found)
     for name, made in RESULTS.items():
-        for method, found in inspect.getmembers(getattr(fo, name), inspect.isfunction):
+        kind = next(getattr(home, name) for home in (fo, neural) if hasattr(home, name))
+        for method, found in inspect.getmembers(kind, inspect.isfunction):
             door = Door(f"{name}.{method}", found, made)
             if not method.startswith("_") and door.name not in INNER and door.parameters():
                 yield door
+
+
+def _public(module: Any) -> list[tuple[str, Any]]:
+    """What a module offers: what it lists, or what it defines."""
+    names = getattr(module, "__all__", None)
+    if names is not None:
+        return [(name, getattr(module, name)) for name in names]
+    return [
+        (name, found)
+        for name, found in vars(module).items()
+        if not name.startswith("_") and getattr(found, "__module__", None) == module.__name__
+    ]
 
 
 def _needs_nothing(found: type) -> bool:
@@ -374,6 +466,8 @@ def fault(door: Door, name: str, value: Any) -> str | None:
     """What is wrong with how a value is answered; None: nothing. `accepted` where it was taken."""
     if callable(value) and name in CALLED:
         return "accepted"
+    if value is None and any(p.name == name and p.default is None for p in door.parameters()):
+        return "accepted"  # as wherever it is not given
     arguments = door.arguments(name) | {name: value}
     try:
         with watched(), warnings.catch_warnings():
@@ -381,9 +475,9 @@ def fault(door: Door, name: str, value: Any) -> str | None:
             warnings.filterwarnings("ignore", "The groups parameter is ignored")  # by KFold
             door.open(arguments)
     except (ValueError, TypeError) as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        if not last.filename.startswith(SOURCE):
-            return f"{type(error).__name__} of {Path(last.filename).name}: {str(error)[:100]}"
+        last = _last(error)
+        if not last.startswith(SOURCE):
+            return f"{type(error).__name__} of {Path(last).name}: {str(error)[:100]}"
         if not any(re.search(rf"\b{word}\b", str(error)) for word in door.names_for(name)):
             return f"does not name it: {str(error)[:160]}"
         if len(str(error)) > 500:
@@ -393,6 +487,14 @@ def fault(door: Door, name: str, value: Any) -> str | None:
         last = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}: {str(error)[:100]}"
     return "accepted"
+
+
+def _last(error: BaseException) -> str:
+    """The file that raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else trace.tb_frame.f_code.co_filename
 
 
 def is_scalar(door: Door, parameter: inspect.Parameter) -> bool:

@@ -65,7 +65,7 @@ def test_refusals_of_data_sets(tmp_path):
     with pytest.raises(ValueError, match=r"found no Dodgers\.data in"):
         fo.datasets.load("dodgers", tmp_path / "nowhere")
     with pytest.raises(
-        ValueError, match=r"data set must be one of \['dodgers', 'mocap124_standin', .*\], got 'x'"
+        ValueError, match=r"name must be one of \('dodgers', 'mocap124_standin', .*\), got 'x'"
     ):
         fo.datasets.load("x")
     with pytest.raises(ValueError, match="found none at"):

@@ -207,7 +207,7 @@ def test_broken_polygons_are_named():
 
 
 def test_bad_names_of_maps(tmp_path):
-    with pytest.raises(ValueError, match="map must be one of"):
+    with pytest.raises(ValueError, match="name must be one of"):
         fo.datasets.load_map("paris")
     with pytest.raises(ValueError, match=r"found no sids2\.csv"):
         fo.datasets.load_map("sids2", tmp_path)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fitonce as fo
-from fitonce.core import memory
+from fitonce.core import deferred, memory
 from fitonce.crossval import pieces
 from fitonce.fitting import footprint
 
@@ -205,3 +205,15 @@ def test_a_process_stays_below_its_limit():
     assert first <= limit
     assert bound <= limit < free
     assert same <= 1e-12
+
+
+def test_a_process_that_meets_ever_new_shapes_forgets_programs(monkeypatch):
+    function = deferred.jit(lambda x: x + 1)
+    monkeypatch.setattr(deferred, "MOST_PROGRAMS", 5)
+    monkeypatch.setattr(deferred, "_programs", {})
+    counts = []
+    for size in range(1, 12):
+        assert np.asarray(function(np.ones(size))).tolist() == [2.0] * size
+        counts.append(sum(deferred._programs.values()))
+    assert max(counts) == 5
+    assert counts == [1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]

@@ -145,8 +145,8 @@ def test_the_residual_gradient_carries_an_unfinished_layer_to_the_exact_refits()
     [
         (lambda: usual().labelled(fo.Tagged([["a"]], [["B-X"]])), "'B-X', which is not one of the 4"),
         (lambda: neural.train(TRAIN, fo.Tagged([["a"]], [["B-X"]])), "sentence 0, word 0 is 'B-X'"),
-        (lambda: usual().scores([[]]), "sentence 0 must be a list of at least one word"),
-        (lambda: usual().scores(["a text"]), "got a text"),
+        (lambda: usual().scores([[]]), "sentences: sentence 0 is empty"),
+        (lambda: usual().scores(["a text"]), "must be a list of words, got 'a text'"),
         (lambda: neural.Settings(dropout=1.0), "dropout must be at least 0 and less than 1"),
         (lambda: neural.Settings(hidden=0), "hidden must be an integer of at least 1"),
         (lambda: trained(epochs=0), "epochs must be an integer of at least 1"),

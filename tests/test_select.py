@@ -266,3 +266,15 @@ def test_when_the_time_is_up_the_models_that_are_done_are_compared(models, data,
     for wrong in (0, "soon"):
         with pytest.raises(ValueError, match="max_seconds must be a positive number or None"):
             fo.select(models, data, max_seconds=wrong)
+
+
+def test_a_candidate_on_which_an_own_loss_fails_is_skipped_with_its_reason(data):
+    def of_two(params, x, weights):
+        if params["rate"].shape[0] != 2:
+            raise KeyError("only two states")
+        return weights
+
+    models = {"one": fo.models.PoissonHMM(1), "two": fo.models.PoissonHMM(2)}
+    found = fo.select(models, data, fo.folds.kfold(data, 3), loss=of_two, restarts=1, optima=0)
+    assert found.skipped == {"one": "loss, the function 'of_two', failed: KeyError: 'only two states'"}
+    assert list(found.results) == ["two"]

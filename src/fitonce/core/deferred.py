@@ -4,6 +4,10 @@ of the first two, and pooch only fetches data sets.
 Other modules write `from fitonce.core.deferred import jax, jnp` and use these as the modules they
 stand for, which is what type checkers see. What would need JAX while a module is imported has a stand-in
 here: `jit` compiles at the first call, `pytree` registers a class once JAX is there.
+
+A compiled program takes some 3 MB and a few of the memory maps that a process may have, and JAX keeps
+it for ever, with the model that it was made for. After `MOST_PROGRAMS` of ours it is told to forget all:
+a process that meets ever new shapes compiles some again, or reads them from disk, and does not grow.
 """
 
 from __future__ import annotations
@@ -36,6 +40,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _SUBMODULES = ("jax.numpy", "jax.scipy.linalg", "jax.scipy.special", "jax.monitoring")
 _lock = threading.RLock()
 _afterwards: list[Callable[[], Any]] = []  # what waits for JAX
+MOST_PROGRAMS = 128
+_programs: dict[Any, int] = {}  # of each function, how many shapes it is compiled for
 _local = threading.local()  # .scopes: the calls of this thread that wait for float64
 
 
@@ -99,9 +105,22 @@ def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return compiled()(*args, **kwargs)
+        program = compiled()
+        found = program(*args, **kwargs)
+        if program._cache_size() != _programs.get(program, 0):
+            _bound(program)
+        return found
 
     return call
+
+
+def _bound(program: Any) -> None:
+    """Count a function's programs, and forget all where there are too many."""
+    with _lock:
+        _programs[program] = program._cache_size()
+        if sum(_programs.values()) > MOST_PROGRAMS:
+            _programs.clear()
+            jax.clear_caches()  # what was traced on the way as well, which no function knows of
 
 
 class custom_jvp:  # noqa: N801 - named after what it stands for

@@ -150,7 +150,9 @@ def require_fits(name: str, size: int, bytes_of: Callable[[int], int], what: str
     needed = bytes_of(int(size))
     if needed <= free:
         return
-    low, high = 0, int(size)
+    low, high = 0, 1
+    while bytes_of(high) <= free:
+        low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if bytes_of(middle) <= free else (low, middle)

@@ -74,10 +74,22 @@ def _compiled_user_losses(
     space: ParameterSpace, loss: Any, thetas: Array, weights: Array, scored: Array, data: Any
 ) -> Array:
     def one(theta: Array, weight: Array, indices: Array) -> Array:
-        losses = loss(space.to_params(theta), data, weight)
+        losses = _asked(loss, space.to_params(theta), data, weight)
         return one_each(losses, weight, "loss")[indices]
 
     return jax.vmap(one)(thetas, weights, scored)
+
+
+def _asked(loss: Any, *given: Any) -> Any:
+    """What the user's function returns; its own errors name it, as refusals name their argument."""
+    try:
+        return loss(*given)
+    except jax.errors.JAXTypeError:  # said below
+        raise
+    except Exception as error:
+        name = getattr(loss, "__name__", type(loss).__name__)
+        why = f"{type(error).__name__}: {(str(error).splitlines() or ['no message'])[0]}"
+        raise ValueError(f"loss, the function '{name}', failed: {why}") from error
 
 
 @in_float64

@@ -17,9 +17,10 @@ import numpy as np
 import pandas as pd
 import platformdirs
 
-from fitonce.core.arguments import generator
+from fitonce.core.arguments import generator, read_path, require_choice, require_count, require_number
 from fitonce.core.deferred import pooch
-from fitonce.core.writing import existing, put_whole
+from fitonce.core.memory import require_fits
+from fitonce.core.writing import existing, is_file, put_whole
 from fitonce.data.graph import Graph, graph
 from fitonce.data.sequences import Sequences, sequences
 
@@ -96,6 +97,10 @@ SOURCES = {
 }  # fmt: skip
 
 
+_STEP = 64  # bytes of a simulated step
+_YEARS = (2006, 2018)  # of the crimes
+
+
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> Sequences:
     """Read a named data set: "dodgers" (25 weeks of five-minute freeway counts, UCI 157), or motion
     capture of 12 channels: "mocap6" (six sequences), "mocap124_standin" (124 trials of dance and sports,
@@ -106,8 +111,7 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Sequences:
         folder: where it is; None: FITONCE_DATA, ./data, or where `fitonce data fetch` put it.
     """
     known = sorted(name for name, source in SOURCES.items() if not source.is_map)
-    if name not in known:
-        raise ValueError(f"data set must be one of {known}, got '{name}'")
+    require_choice("name", name, known)
     (path,) = _files(name, folder)
     if name == "dodgers":
         return read_dodgers(path)
@@ -146,16 +150,14 @@ def load_map(name: str, folder: str | os.PathLike[str] | None = None, *, year: i
         year: of the crimes, 2006 to 2018.
     """
     known = [name for name, source in SOURCES.items() if source.is_map]
-    if name not in known:
-        raise ValueError(f"map must be one of {known}, got '{name}'")
+    require_choice("name", name, known)
+    require_count("year", year, *_YEARS)
     files = _files(name, folder)
     if name == "sids2":
         table = pd.read_csv(files[0])
         return MapData(table, graph(pd.read_csv(files[1]), len(table)), None)
     counts, tracts, edges = (pd.read_csv(path) for path in files[:3])
     years = counts["year"]
-    if year not in set(years):
-        raise ValueError(f"year must be between {years.min()} and {years.max()}, got {year}")
     chosen = counts[years == year].set_index("GEOID10").loc[tracts["GEOID10"]]
     table = pd.DataFrame(
         {
@@ -198,6 +200,11 @@ def simulate_events(
         seed: of the random numbers.
     """
     rng = generator(seed)
+    require_count("weeks", weeks)
+    require_count("steps_per_day", steps_per_day)
+    require_number("missing", missing, least=0, below=1)
+    require_fits("steps_per_day", steps_per_day, lambda n: _STEP * 7 * n, "that many steps")
+    require_fits("weeks", weeks, lambda n: _STEP * 7 * n * int(steps_per_day), "that many steps")
     steps = 7 * weeks * steps_per_day
     day = (np.arange(steps) // steps_per_day) % 7
     level = 17.0 * np.array([0.81, 1.0, 1.03, 1.04, 1.05, 1.09, 0.98])
@@ -221,14 +228,16 @@ def _cache() -> Path:
 
 
 def _folders(folder: str | os.PathLike[str] | None = None) -> list[Path]:
-    named = folder or os.environ.get("FITONCE_DATA")
-    return [*([Path(named)] if named else []), Path("data"), _cache()]
+    if folder is None:
+        folder = os.environ.get("FITONCE_DATA") or None
+    given = [] if folder is None else [read_path("folder", folder, "the path of a folder")]
+    return [*given, Path("data"), _cache()]
 
 
 def _find(file: str, folders: list[Path]) -> Path | None:
     """A file, in its subfolder or directly in one of the folders."""
     candidates = [folder / part for folder in folders for part in (file, Path(file).name)]
-    return next((path for path in candidates if path.is_file()), None)
+    return next((path for path in candidates if is_file(path)), None)
 
 
 def _files(name: str, folder: Any) -> list[Path]:
@@ -238,8 +247,8 @@ def _files(name: str, folder: Any) -> list[Path]:
         path = _find(file, folders)
         if path is None:
             raise ValueError(
-                f"found no {Path(file).name} in {', '.join(map(str, folders))}; set FITONCE_DATA to "
-                "the folder that holds it"
+                f"found no {Path(file).name} in {', '.join(f'{one!s:.100}' for one in folders)}; give "
+                "folder=, or set FITONCE_DATA to the folder that holds it"
             )
         got = _checksum(path.read_bytes())
         if got != expected:
@@ -260,8 +269,7 @@ def _checksum(content: bytes) -> str:
 
 def here(name: str) -> Path | None:
     """The main file of a data set if it is on this machine, else None."""
-    if name not in SOURCES:
-        raise ValueError(f"data set must be one of {', '.join(SOURCES)}, got '{name}'")
+    require_choice("name", name, SOURCES)
     return _find(SOURCES[name].file, _folders())
 
 

@@ -122,7 +122,7 @@ def word_features(
         raise ValueError("shapes=False needs vectors, got none")
     known: dict[str, np.ndarray] = {}
     features = []
-    for sentence in _sentences(sentences):
+    for sentence in sentences_of(sentences):
         size = 8 * len(_SHAPES) * len(sentence)
         require_fits("window", window, lambda n: (2 * n + 1) * size, "the features of a sentence")  # noqa: B023
         for word in sentence:
@@ -151,7 +151,7 @@ def word_attributes(sentences: Sequence[Sequence[str]]) -> list[list[dict[str, A
         sentences: lists of words.
     """
     found = []
-    for sentence in _sentences(sentences):
+    for sentence in sentences_of(sentences):
         own = [_of_word(word) for word in sentence]
         rows = []
         for place, word in enumerate(sentence):
@@ -173,7 +173,7 @@ def _pattern(word: str) -> str:
     return re.sub(r"(.)\1{3,}", r"\1\1\1", text)
 
 
-def _sentences(given: Any) -> Iterator[Sequence[str]]:
+def sentences_of(given: Any) -> Iterator[Sequence[str]]:
     """Lists of words, each checked before it is used."""
     listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
     require(listed, "sentences", "a list of lists of words", given)

@@ -12,7 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from fitonce.core.writing import UnwrittenError
+from fitonce.core.arguments import naming, read_path
+from fitonce.core.writing import UnwrittenError, is_file
 
 VERSION = 1
 # What NumPy, zipfile and json raise on files that are truncated, changed or of another kind.
@@ -60,20 +61,22 @@ def write_checkpoint(
         partial.unlink(missing_ok=True)
 
 
-def check(path: str | os.PathLike[str]) -> None:
+def check(path: str | os.PathLike[str], name: str = "path") -> None:
     """Raise unless a file can be written there, before any work that would be lost."""
-    path = Path(path)
-    if path.is_dir():
-        raise ValueError(f"a checkpoint must be a file, but {path} is a directory")
-    if not path.parent.is_dir():
-        raise ValueError(f"a checkpoint needs an existing directory, found none at {path.parent}")
+    path = read_path(name, path)
+    with naming(name):
+        if path.is_dir():
+            raise ValueError(f"a checkpoint must be a file, but {path} is a directory")
+        if not path.parent.is_dir():
+            raise ValueError(f"a checkpoint needs an existing directory, found none at {path.parent}")
+        path.exists()  # a name that is too long
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The tagger and the state of its training from a file of `write_checkpoint`."""
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"expected a checkpoint, found none at {path}{_other(path)}")
+    path = read_path("path", path)
+    if not is_file(path):
+        raise ValueError(f"path: expected a checkpoint, found none at {path!s:.200}{_other(path)}")
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
@@ -94,7 +97,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
 
 def _other(path: Path) -> str:
     before = _previous(path)
-    return f"; the previous one is {before.name}" if before.exists() else ""
+    return f"; the previous one is {before.name}" if is_file(before) else ""
 
 
 def _previous(path: Path) -> Path:

@@ -11,12 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fitonce.core.arguments import require_count, require_number
+from fitonce.core.arguments import read_array, require_count, require_flag, require_number
+from fitonce.core.memory import require_fits
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.progress import bar
 from fitonce.data.labelled import UNKNOWN, Labelled
 from fitonce.neural.network import PARTS, adam, crf_losses
 from fitonce.objectives.labels.buckets import bucketed
+
+_EPOCH = 1000  # bytes of an epoch beside its transitions
 
 
 class Epoch(NamedTuple):
@@ -69,6 +72,10 @@ def train_crf_layer(
         )
     for name, value in (("epochs", epochs), ("batch", batch)):
         require_count(name, value)
+    require_fits("epochs", epochs, lambda n: (_EPOCH + 8 * len(data.tags) ** 2) * n, "their layers")
+    require_fits("batch", batch, lambda n: 64 * n * len(data.tags) ** 2, "its sentences")
+    require_count("seed", seed, 0, 2**32 - 1)
+    require_flag("progress", progress, optional=True)
     for name, rate in (("learning_rate", learning_rate), ("scale", 1.0 if scale is None else scale)):
         require_number(name, rate, above=0)
     layer = tuple(jax.device_put(value) for value in _checked(start, len(data.tags)))
@@ -100,7 +107,7 @@ def train_crf_layer(
 
 def _checked(start: Any, tags: int) -> list[np.ndarray]:
     given = start if isinstance(start, dict) else {}
-    parts = [np.asarray(given[name], float) for name in PARTS if name in given]
+    parts = [read_array(f"start: {name}", given[name]) for name in PARTS if name in given]
     right = [part.shape for part in parts] == [(tags, tags), (tags,), (tags,)]
     if not (right and all(np.isfinite(part).all() for part in parts)):
         needed = ", ".join(PARTS)

@@ -13,8 +13,12 @@ import numpy as np
 import optax
 
 from fitonce.core.arguments import require
+from fitonce.core.memory import require_fits
 from fitonce.core.numerics import Array, is_count, is_number
 from fitonce.engines import chain
+
+# Weights, gradients and two moments of Adam, in single precision, at the least.
+_BYTES = {"hidden": lambda n: 2 * 4 * 4 * 4 * n * n}
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("hidden", "layers", "char_width", "char_filters", "word_width", "batch"):
             require(is_count(value := getattr(self, name)), name, "an integer of at least 1", value)
+            require_fits(name, value, _BYTES.get(name, lambda n: 4096 * n), "the network")
         require(
             is_number(self.dropout) and 0 <= self.dropout < 1,
             "dropout",

@@ -11,10 +11,12 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from fitonce.core.arguments import require
 from fitonce.core.numerics import Array
 from fitonce.core.wording import counted
 from fitonce.data.labelled import Labelled, labelled
 from fitonce.data.tagged import Tagged
+from fitonce.data.word_features import sentences_of
 from fitonce.neural import checkpoint
 from fitonce.neural.encoding import Encoding, batches, encode
 from fitonce.neural.network import PARTS, Batch, Network, Settings
@@ -49,7 +51,7 @@ class Tagger:
 
     def scores(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Scores (T_n, K) of every tag at every word, from all layers below the CRF."""
-        encoded = encode(self.encoding, sentences, None)
+        encoded = encode(self.encoding, list(sentences_of(sentences)), None)
         scores: list[np.ndarray] = [np.zeros(0)] * len(encoded.words)
         vectors = jax.device_put(self.vectors)
         for members, batch in batches(encoded, self.settings.batch):
@@ -60,6 +62,7 @@ class Tagger:
 
     def labelled(self, data: Tagged) -> Labelled:
         """Tagged sentences with these scores as features, for `LinearChainCRF("scores")`."""
+        require(isinstance(data, Tagged), "data", "tagged sentences from fo.read_conll", data)
         return labelled(self.scores(data.words), data.tags, tags=self.tags, words=data.words)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fitonce.core.arguments import require_count
+from fitonce.core.arguments import refusal, require, require_count, require_flag
+from fitonce.core.memory import require_fits
 from fitonce.core.numerics import Array
 from fitonce.core.progress import bar
 from fitonce.data.tagged import Tagged
@@ -23,6 +24,8 @@ from fitonce.neural import checkpoint as files
 from fitonce.neural.encoding import Encoded, batches, encode, encoding_of
 from fitonce.neural.network import Batch, Network, Settings, adam
 from fitonce.neural.tagger import Tagger, contents, from_contents, new_network
+
+_ROW = 600  # bytes of an epoch's losses
 
 
 class _State(NamedTuple):
@@ -60,15 +63,22 @@ def train(
         progress: a progress bar; None: on a terminal and in notebooks.
     """
     settings = Settings() if settings is None else settings
+    require(isinstance(settings, Settings), "settings", "fitonce.neural.Settings or None", settings)
+    if not (vectors is None or isinstance(vectors, WordVectors)):
+        raise refusal("vectors", "word vectors from fo.read_vectors, or None", vectors)
     for name, data in (("training", training), ("validation", validation)):
         if not isinstance(data, Tagged) or len(data) == 0:
             raise ValueError(f"{name} must be tagged sentences from fo.read_conll, and not empty")
     for name, value in (("epochs", epochs), ("patience", patience)):
         require_count(name, value)
+    require_fits("epochs", epochs, lambda n: _ROW * n, "the losses of all epochs")
+    require_count("seed", seed, 0, 2**32 - 1)
+    require_flag("resume", resume)
+    require_flag("progress", progress, optional=True)
     if resume and checkpoint is None:
         raise ValueError("resume=True needs checkpoint=, the file to continue from")
     if checkpoint is not None:
-        files.check(checkpoint)
+        files.check(checkpoint, "checkpoint")
     encoding, table = encoding_of(training, vectors)
     encoded = encode(encoding, training.words, training.tags)
     checked = encode(encoding, validation.words, validation.tags)
