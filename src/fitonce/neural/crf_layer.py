@@ -76,8 +76,8 @@ def train_crf_layer(
     require_fits("batch", batch, lambda n: 64 * n * len(data.tags) ** 2, "its sentences")
     require_count("seed", seed, 0, 2**32 - 1)
     require_flag("progress", progress, optional=True)
-    for name, rate in (("learning_rate", learning_rate), ("scale", 1.0 if scale is None else scale)):
-        require_number(name, rate, above=0)
+    require_number("learning_rate", learning_rate, above=0)
+    require_number("scale", scale, above=1e-150, below=1e150, optional=True)  # its square is used
     layer = tuple(jax.device_put(value) for value in _checked(start, len(data.tags)))
     optimise = adam(learning_rate)
     optimiser = optimise.init(layer)

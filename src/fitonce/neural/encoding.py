@@ -81,7 +81,7 @@ def encode(
 ) -> Encoded:
     """Sentences as numbers; without tags, all of these are 0."""
     if len(sentences) == 0:
-        raise ValueError("there must be at least one sentence, got none")
+        raise ValueError("sentences must be at least one, got none")
     encoded = Encoded([], [], [])
     for k, sentence in enumerate(sentences):
         if isinstance(sentence, str) or len(sentence) == 0:
