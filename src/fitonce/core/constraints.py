@@ -168,6 +168,91 @@ class Positive(_EachEntry):
         return None if np.all(value > 0) else "positive numbers"
 
 
+@dataclass(frozen=True)
+class Variance(_EachEntry):
+    """Numbers that may be zero; free coordinates are their square roots, of either sign, in `unit`.
+
+    At zero the objective is even in the root, so that an optimum on the boundary is an ordinary
+    stationary point: its curvature there is twice the slope in the variance, positive where zero is best.
+    """
+
+    unit: float = 1.0
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        return np.sqrt(np.ravel(value)) / self.unit
+
+    def to_value(self, free: Array) -> Array:
+        return ((free * self.unit) ** 2).reshape(self.shape)
+
+    def values(self, free: np.ndarray) -> np.ndarray:
+        return ((free * self.unit) ** 2).reshape(*self.shape, -1)
+
+    def violation(self, value: np.ndarray) -> str | None:
+        return None if np.all(value >= 0) else "numbers that are not negative"
+
+
+@dataclass(frozen=True)
+class Interval(_EachEntry):
+    """Numbers between `low` and `high`; free coordinates are log-odds of the place in between."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        return np.log(np.ravel(value) - self.low) - np.log(self.high - np.ravel(value))
+
+    def to_value(self, free: Array) -> Array:
+        return (self.low + (self.high - self.low) * jax.nn.sigmoid(free)).reshape(self.shape)
+
+    def values(self, free: np.ndarray) -> np.ndarray:
+        share = 1.0 / (1.0 + np.exp(-free))
+        return (self.low + (self.high - self.low) * share).reshape(*self.shape, -1)
+
+    def violation(self, value: np.ndarray) -> str | None:
+        inside = np.all((value > self.low) & (value < self.high))
+        return None if inside else f"numbers between {self.low:g} and {self.high:g}"
+
+
+class Stationary(_EachEntry):
+    """Coefficients (p,) of a stationary autoregression x_t = sum_k phi_k x_t-k + noise.
+
+    Free coordinates are x / sqrt(1 + x^2) = partial autocorrelations, from which Levinson's recursion
+    makes the coefficients. Of an invertible moving average the coefficients are minus these.
+    """
+
+    def to_free(self, value: np.ndarray) -> np.ndarray:
+        partial = _partial(np.ravel(value))
+        return partial / np.sqrt(1.0 - partial**2)
+
+    def to_value(self, free: Array) -> Array:
+        partial, found = free / jnp.sqrt(1.0 + free**2), free[:0]
+        for order in range(self.shape[0]):
+            last = partial[order]
+            found = jnp.concatenate([found - last * found[::-1], last[None]])
+        return found
+
+    def values(self, free: np.ndarray) -> np.ndarray:
+        partial, found = free / np.sqrt(1.0 + free**2), free[:0]
+        for last in partial:
+            found = np.concatenate([found - last * found[::-1], last[None]])
+        return found
+
+    def violation(self, value: np.ndarray) -> str | None:
+        inside = np.all(np.abs(_partial(np.ravel(value))) < 1)
+        return None if inside else "coefficients of a stationary autoregression"
+
+
+def _partial(coefficients: np.ndarray) -> np.ndarray:
+    """Partial autocorrelations of an autoregression, by Levinson's recursion backwards; nan where there
+    are none."""
+    found, rest = np.empty(len(coefficients)), np.asarray(coefficients, float)
+    with np.errstate(all="ignore"):
+        for order in range(len(coefficients) - 1, -1, -1):
+            found[order] = last = rest[-1]
+            rest = (rest[:-1] + last * rest[:-1][::-1]) / (1.0 - last**2)
+    return found
+
+
 class Proportion(_EachEntry):
     """Numbers between 0 and 1; free coordinates are their log-odds."""
 

@@ -10,8 +10,9 @@ from fitonce.objectives.custom import CUSTOM
 from fitonce.objectives.family import Family
 from fitonce.objectives.graph.family import GRAPHS
 from fitonce.objectives.labels.family import LABELS
+from fitonce.objectives.space.family import SPACES
 
-_families: list[Family] = [CHAINS, GRAPHS, LABELS, CUSTOM]
+_families: list[Family] = [CHAINS, GRAPHS, LABELS, SPACES, CUSTOM]
 
 
 def register(family: Family) -> None:

@@ -1,0 +1,236 @@
+"""Structural time series: a level, a trend, seasons, a cycle, an autoregression and regressors that add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fitonce.core.arguments import read_names, require, require_choice, require_count, require_flag, require_number
+from fitonce.core.constraints import Constraint, Free, Interval, Stationary, Variance
+from fitonce.core.wording import counted
+from fitonce.data.sequences import Sequences
+from fitonce.models.space import parts
+from fitonce.models.space.parts import Part
+from fitonce.models.space.system import SpaceModel, Steps, System, Values, folds_of, stationary_spread
+
+LEVELS = ("fixed", "local", "drift", "trend", "smooth trend", "fixed trend")
+_SLOPES = ("drift", "trend", "smooth trend", "fixed trend")
+
+
+@dataclass(frozen=True)
+class Structural(SpaceModel):
+    """A structural time series of one channel: y_t = level + seasons + cycle + regression + noise.
+
+    Parameters are variances, which may be zero, coefficients, and the frequency and damping of a cycle, by
+    maximum likelihood (the prior is flat). Nothing is known about the first state: its prior is diffuse,
+    exactly.
+
+    Args:
+        level: "local" (a random walk), "trend" (a random walk whose slope is one, too), "smooth trend"
+            (only the slope moves), "drift" (a random walk with a fixed slope), "fixed" (a constant),
+            "fixed trend" (a straight line); None: no level.
+        seasonal: the period of seasons, in steps; with `harmonics` it need not be a whole number.
+        harmonics: the number of waves that seasons are made of; None: one free effect for each season.
+        cycle: whether there is a wave of a period that is estimated.
+        damped: whether the cycle fades, so that it is renewed by its noise.
+        ar: the order of a stationary autoregression.
+        noise: whether observations have noise of their own.
+        exog: names of covariates of the data, each with a coefficient.
+        moving_seasonal, moving_cycle: whether seasons and the cycle change with time.
+        periods: the shortest and longest period of the cycle, in steps.
+        frozen: parameters by name that are known, such as {"slope": 0.0}.
+    """
+
+    level: str | None = "local"
+    seasonal: float | None = None
+    harmonics: int | None = None
+    cycle: bool = False
+    damped: bool = True
+    ar: int = 0
+    noise: bool = True
+    exog: Any = ()
+    moving_seasonal: bool = True
+    moving_cycle: bool = True
+    periods: tuple[float, float] = (2.0, 100.0)
+    frozen: Any = ()
+
+    def __post_init__(self) -> None:
+        require_choice("level", self.level, LEVELS, optional=True)
+        for name in ("cycle", "damped", "noise", "moving_seasonal", "moving_cycle"):
+            require_flag(name, getattr(self, name))
+        require_count("ar", self.ar, least=0)
+        if self.harmonics is not None:
+            require(self.seasonal is not None, "harmonics", "None without a period in seasonal", self.harmonics)
+            require_count("harmonics", self.harmonics, least=1)
+        if self.seasonal is not None:
+            self._check_seasons()
+        pair = isinstance(self.periods, (tuple, list)) and len(self.periods) == 2
+        require(pair, "periods", "two numbers, the shortest and the longest period", self.periods)
+        require_number("periods", self.periods[0], least=2.0)
+        require_number("periods", self.periods[1], above=self.periods[0])
+        exog = (self.exog,) if isinstance(self.exog, str) else self.exog
+        object.__setattr__(self, "exog", read_names("exog", exog, "covariates"))
+        if isinstance(self.frozen, dict):
+            known = {k: np.asarray(v, float).tolist() for k, v in self.frozen.items()}
+            object.__setattr__(self, "frozen", tuple(sorted(known.items())))
+        if not (self.level or self.seasonal or self.cycle or self.ar or self.noise):
+            raise ValueError("a Structural model needs a part: level, seasonal, cycle, ar or noise, got none")
+
+    def _check_seasons(self) -> None:
+        if self.harmonics is None:
+            whole = float(self.seasonal).is_integer() if np.isreal(self.seasonal) else False  # type: ignore[arg-type]
+            require(whole and self.seasonal >= 2, "seasonal", "a whole number of steps from 2 (with harmonics, any period)", self.seasonal)  # type: ignore[operator]
+            return
+        require_number("seasonal", self.seasonal, above=1.0)
+        most = int(self.seasonal // 2)  # type: ignore[operator]
+        require(self.harmonics <= most, "harmonics", f"at most {most}, half of the period", self.harmonics)  # type: ignore[operator]
+
+    @property
+    def covariates(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.exog
+
+    def __str__(self) -> str:
+        return f"Structural({', '.join(self._named) or 'noise'})"
+
+    @property
+    def _named(self) -> list[str]:
+        found = [] if self.level is None else [f"level='{self.level}'"]
+        if self.seasonal is not None:
+            found.append(f"seasonal={self.seasonal:g}")
+        if self.harmonics is not None:
+            found.append(f"harmonics={self.harmonics}")
+        if self.cycle:
+            found.append("cycle=True")
+        if self.ar:
+            found.append(f"ar={self.ar}")
+        if self.exog:
+            found.append(f"exog={list(self.exog)}")
+        return found
+
+    def check(self, steps: Steps, data: Sequences) -> None:
+        if len(data.channels) != 1:
+            raise ValueError(
+                f"Structural models one channel, got {counted(len(data.channels), 'channel')}; give several "
+                "series as several sequences, or use DynamicFactor"
+            )
+
+    def constraints(self, steps: Steps) -> dict[str, Constraint]:
+        unit = float(steps.unit[0])
+        variance = Variance((), unit)
+        found: dict[str, Constraint] = {}
+        if self.noise:
+            found["noise"] = variance
+        if self.level in ("local", "drift", "trend"):
+            found["level"] = variance
+        if self.level in ("trend", "smooth trend"):
+            found["slope"] = variance
+        if self.seasonal is not None and self.moving_seasonal:
+            found["seasonal"] = variance
+        if self.cycle:
+            low, high = self.periods
+            found["frequency"] = Interval((), 2.0 * np.pi / high, 2.0 * np.pi / low)
+            if self.damped:
+                found["damping"] = Interval((), 0.0, 1.0)
+            if self.moving_cycle:
+                found["cycle"] = variance
+        if self.ar:
+            found["ar"] = Stationary((self.ar,))
+            found["ar_noise"] = variance
+        if self.exog:
+            found["coefficient"] = Free((len(self.exog),))
+        return found
+
+    def _parts(self, values: Values, folds: int) -> dict[str, Part]:
+        still = np.zeros(folds)
+        found: dict[str, Part] = {}
+        if self.level is not None:
+            found["level"] = parts.level(values, self.level in _SLOPES, folds)
+        if self.seasonal is not None:
+            variance = values.get("seasonal", still)
+            if self.harmonics is None:
+                found["seasonal"] = parts.dummies(int(self.seasonal), variance)
+            else:
+                found["seasonal"] = parts.harmonics(float(self.seasonal), self.harmonics, variance)
+        if self.cycle:
+            damping = values.get("damping", np.ones(folds))
+            found["cycle"] = parts.cycle(values["frequency"], damping, values.get("cycle", still))
+        if self.ar:
+            found["ar"] = parts.autoregression(values["ar"], values["ar_noise"])
+        return found or {"level": Part(np.zeros(1), np.zeros((1, 1, folds)), np.zeros((1, 1, folds)), False)}
+
+    def system(self, values: Values, steps: Steps) -> System:
+        folds, kind = folds_of(values)
+        made = self._parts(values, folds)
+        size = sum(len(part.loading) for part in made.values())
+        places = [part.diffuse for part in made.values() for _ in part.loading]
+        found = System.zeros(size, 1, folds, kind)
+        first, unit = 0, float(steps.unit[0]) ** 2
+        for part in made.values():
+            own = slice(first, first + len(part.loading))
+            found.loading[0, 0, own] = part.loading[:, None]
+            found.moving[0, own, own] = part.moving
+            found.shaking[0, own, own] = part.shaking
+            # What is diffuse may have any finite covariance beside that; this one keeps F from vanishing.
+            found.spread[own, own] = (
+                unit * np.eye(len(part.loading))[..., None]
+                if part.diffuse
+                else stationary_spread(part.moving, part.shaking)
+            )
+            first = own.stop
+        if self.noise:
+            found.noise[0, 0, 0] = values["noise"]
+        offset = found.offset
+        if self.exog:
+            offset = (steps.covariates @ values["coefficient"])[:, None]
+        return found._replace(diffuse=np.eye(size)[:, np.array(places, bool)], offset=offset)
+
+    def start(self, steps: Steps, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        square = float(steps.unit[0]) ** 2
+        found: dict[str, Any] = {}
+        for name, leaf in self.constraints(steps).items():
+            if isinstance(leaf, Variance):
+                share = 0.4 if name in ("noise", "ar_noise") else 0.1
+                found[name] = square * share * (1.0 if rng is None else 10.0 ** rng.uniform(-3.0, 1.0))
+            elif name == "frequency":
+                found[name] = self._frequency(steps, leaf, rng)  # type: ignore[arg-type]
+            elif name == "damping":
+                found[name] = 0.9 if rng is None else rng.uniform(0.6, 0.99)
+            else:
+                size = leaf.shape[0]
+                found[name] = np.zeros(size) if rng is None else rng.uniform(-0.3, 0.3, size) / size
+        if self.exog:
+            known = steps.seen[:, 0]
+            design = np.column_stack([np.ones(known.sum()), steps.covariates[known]])
+            found["coefficient"] = np.linalg.lstsq(design, steps.y[known, 0], rcond=None)[0][1:]
+        return {name: np.asarray(dict(self.frozen).get(name, value), float) for name, value in found.items()}
+
+    def _frequency(self, steps: Steps, leaf: Interval, rng: np.random.Generator | None) -> float:
+        """Where the periodogram of the observations is largest, or anywhere."""
+        inside = 1e-3 * (leaf.high - leaf.low)
+        if rng is not None:
+            return rng.uniform(leaf.low + inside, leaf.high - inside)
+        values = np.where(steps.seen[:, 0], steps.y[:, 0], steps.y[steps.seen[:, 0], 0].mean())
+        time = np.arange(len(values))
+        level = np.polyval(np.polyfit(time, values, 1), time)
+        power = np.abs(np.fft.rfft(values - level)) ** 2
+        frequencies = 2.0 * np.pi * np.fft.rfftfreq(len(values))
+        possible = (frequencies > leaf.low) & (frequencies < leaf.high)
+        if not possible.any():
+            return 0.5 * (leaf.low + leaf.high)
+        best = frequencies[possible][np.argmax(power[possible])]
+        return float(np.clip(best, leaf.low + inside, leaf.high - inside))
+
+    def components(self, steps: Steps) -> dict[str, np.ndarray]:
+        size = {name: len(part.loading) for name, part in self._dummy_parts().items()}
+        found, first = {}, 0
+        for name, part in self._dummy_parts().items():
+            row = np.zeros(sum(size.values()))
+            row[first : first + size[name]] = part.loading
+            found[name], first = row, first + size[name]
+        return found
+
+    def _dummy_parts(self) -> dict[str, Part]:
+        ones = {"frequency": np.ones(1), "ar": np.zeros((self.ar, 1)), "ar_noise": np.ones(1)}
+        return self._parts(ones, 1)

@@ -1,0 +1,154 @@
+"""The matrices of a linear-Gaussian state-space model, and what models of this kind have in common.
+
+    y_t = Z a_t + d + e_t,  e_t ~ N(0, H)        a_t+1 = T a_t + c + n_t,  n_t ~ N(0, W)
+
+Matrices are made for many parameters at once: the last axis of every array is the fold. Models make them
+with analytic functions only, so that complex parameters give derivatives, too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fitonce.core.constraints import Constraint
+from fitonce.core.parameters import freeze
+from fitonce.data.sequences import Sequences
+
+Values = Mapping[str, np.ndarray]  # constrained values by name, (*shape, F)
+_DOUBLINGS = 60  # of a sum over powers: beyond, a root is within rounding of the unit circle
+
+
+class System(NamedTuple):
+    """Matrices with a leading axis of one entry, or of one for each step, and a last one of folds.
+
+    Attributes:
+        loading: Z (1 or T, C, n, F).
+        offset: d (1 or T, C, F).
+        noise: H (1 or T, C, C, F).
+        moving: T (1 or T, n, n, F); entry t leads from step t to step t + 1.
+        drift: c (1 or T, n, F).
+        shaking: W (1 or T, n, n, F).
+        mean: (n, F) of the first state.
+        spread: (n, n, F) of the first state.
+        diffuse: (n, q) directions in which nothing is known about the first state.
+    """
+
+    loading: np.ndarray
+    offset: np.ndarray
+    noise: np.ndarray
+    moving: np.ndarray
+    drift: np.ndarray
+    shaking: np.ndarray
+    mean: np.ndarray
+    spread: np.ndarray
+    diffuse: np.ndarray
+
+    @classmethod
+    def zeros(cls, states: int, channels: int, folds: int, kind: Any, diffuse: int = 0) -> System:
+        def made(*shape: int) -> np.ndarray:
+            return np.zeros((*shape, folds), kind)
+
+        return cls(
+            made(1, channels, states),
+            made(1, channels),
+            made(1, channels, channels),
+            made(1, states, states),
+            made(1, states),
+            made(1, states, states),
+            made(states),
+            made(states, states),
+            np.zeros((states, diffuse)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Data as a state-space model reads them: the steps of all sequences, one after the other.
+
+    Attributes:
+        y: (T, C), zero where nothing is observed.
+        seen: (T, C) bools.
+        starts: (N + 1,) the first steps of sequences, and the number of steps.
+        covariates: (T, Q) those that the model uses.
+    """
+
+    y: np.ndarray
+    seen: np.ndarray
+    starts: np.ndarray
+    covariates: np.ndarray
+
+    @cached_property
+    def unit(self) -> np.ndarray:
+        """(C,) about the size of the change from one observation to the next in each channel."""
+        found = np.ones(self.y.shape[1])
+        for channel, (values, seen) in enumerate(zip(self.y.T, self.seen.T, strict=True)):
+            changes = np.diff(values[seen])
+            size = np.sqrt(np.mean(changes**2)) if len(changes) else 0.0
+            found[channel] = size if size > 0 else max(np.abs(values[seen]).max(initial=0.0), 1e-8)
+        return found
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """(C,) standard deviations of the channels."""
+        each = zip(self.y.T, self.seen.T, strict=True)
+        return np.array([max(values[seen].std(), 1e-8) if seen.any() else 1.0 for values, seen in each])
+
+
+class SpaceModel(ABC):
+    """A linear-Gaussian state-space model. Hashable: its fields are plain values."""
+
+    covariates: tuple[str, ...] = ()
+    frozen: tuple[tuple[str, Any], ...] = ()
+
+    def prepare(self, data: Sequences) -> Steps:
+        """The steps of all sequences."""
+        known = data.covariates_of(self.covariates)[data.valid]
+        starts = np.concatenate([data.offsets, [data.n_sites]]).astype(np.int64)
+        steps = Steps(data.values[data.valid], data.observed[data.valid], starts, known)
+        self.check(steps, data)
+        return steps
+
+    def check(self, steps: Steps, data: Sequences) -> None:  # noqa: B027
+        """Raise where the model cannot be of these data."""
+
+    def parameters(self, steps: Steps) -> dict[str, Constraint]:
+        return freeze(self.constraints(steps), dict(self.frozen))
+
+    @abstractmethod
+    def constraints(self, steps: Steps) -> dict[str, Constraint]: ...
+
+    @abstractmethod
+    def system(self, values: Values, steps: Steps) -> System:
+        """The matrices at values (*shape, F) of the parameters."""
+
+    @abstractmethod
+    def start(self, steps: Steps, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        """Values to start a fit from; other ones when `rng` is given."""
+
+    def components(self, steps: Steps) -> dict[str, np.ndarray]:
+        """Names of parts of the state, and their loadings (n,), which add up to Z."""
+        return {}
+
+
+def stationary_spread(moving: np.ndarray, shaking: np.ndarray) -> np.ndarray:
+    """(n, n, F) P = T P T' + W, for (n, n, F) each: the sum of T^k W T'^k, doubled until it stays."""
+    power, found = np.moveaxis(moving, -1, 0), np.moveaxis(shaking, -1, 0)
+    for _ in range(_DOUBLINGS):
+        more = power @ found @ np.swapaxes(power, -1, -2)
+        found = found + more
+        if not np.abs(more).max(initial=0.0) > 1e-17 * np.abs(found).max(initial=0.0):
+            break
+        power = power @ power
+    return np.moveaxis(found, 0, -1)
+
+
+def folds_of(values: Values) -> tuple[int, Any]:
+    """The number of folds, and the type of their numbers."""
+    arrays = list(values.values())
+    return arrays[0].shape[-1] if arrays else 1, np.result_type(float, *arrays)

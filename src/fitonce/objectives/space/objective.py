@@ -1,0 +1,292 @@
+"""F(theta, w) of linear-Gaussian state-space models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fitonce.core.arguments import shown
+from fitonce.core.lanes import LANES
+from fitonce.core.parallel import Parallel
+from fitonce.core.parameters import ParameterSpace
+from fitonce.core.thread_pool import THREADS
+from fitonce.core.wording import counted
+from fitonce.data.sequences import Sequences, sequences
+from fitonce.models.space.system import SpaceModel, Steps
+from fitonce.objectives.base import MANY_SEQUENCES, Objective, Program, Traits, ValuesAndSlopes
+from fitonce.objectives.schemes import A, Increments, Scheme, Structures
+from fitonce.objectives.space.densities import log_densities, log_densities_by_precision
+from fitonce.objectives.space.passes import Layout, Pass, Paths
+
+_FAR = 0.02  # of differences, in standard errors of a parameter
+_NEAR = 1e-5  # of differences that tell these
+
+
+def space_objective(model: SpaceModel, data: Any, kernel: None = None) -> SpaceObjective:
+    """F of a state-space model on sequences."""
+    if kernel is not None:
+        raise ValueError(f"a state-space model has one kernel: kernel must be None, got {shown(kernel)}")
+    read = sequences(data)
+    steps = model.prepare(read)
+    program = Program(model, ParameterSpace(model.parameters(steps)), A())
+    made = SpaceObjective(program, read.weights, read, steps)
+    made.require_determined()
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceObjective(Objective):
+    """See `Objective`. `steps`: the data as the filter reads them."""
+
+    program: Program
+    base: np.ndarray
+    data: Sequences
+    steps: Steps
+    parallel: Parallel = None
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout(self.model, self.space, self.steps)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(
+            site="time",
+            resampling=("block", "iid", "structures"),
+            hidden_states=False,
+            linear_in_weights=self._whole,
+            cheap_cross=self._whole,
+            cheap_rows=True,
+            together=LANES,
+            sequences=True,
+            compiles=False,
+        )
+
+    @property
+    def _whole(self) -> bool:
+        return self.scheme.kind == "sequences"
+
+    @property
+    def clusters(self) -> np.ndarray:
+        """(P,) sequences, one observation each, or steps along time where sequences are few."""
+        if self._whole or self.along_time:
+            return np.arange(len(self.base))
+        return np.repeat(np.arange(self.data.n_sequences), self.data.lengths)
+
+    @property
+    def along_time(self) -> bool:
+        lengths = np.asarray(self.data.lengths, float)
+        alike = lengths.sum() ** 2 / np.sum(lengths**2)
+        return not self._whole and bool(alike < MANY_SEQUENCES - 0.5)
+
+    @property
+    def content(self) -> list[Any]:
+        return [self.steps.y, self.steps.seen, self.steps.starts, self.steps.covariates]
+
+    @property
+    def bytes_per_fold(self) -> int:
+        """What the filter keeps of every step."""
+        states, width = self.layout.n_states, self.steps.y.shape[1]
+        columns = 1 + self.layout.diffuse.shape[1]
+        return 8 * len(self.steps.y) * (states * (states + columns) + width * (columns + width + 6) + 6)
+
+    @property
+    def _operations(self) -> float:
+        states = self.layout.n_states
+        columns = 1 + self.layout.diffuse.shape[1]
+        moves = len(self.layout.used["moving"]) + 3 * states
+        return 6.0 * len(self.steps.y) * LANES * moves * (states + columns)
+
+    def start(self, rng: np.random.Generator | None) -> np.ndarray:
+        return self.space.to_free(self.model.start(self.steps, rng))
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Flat: fits are of maximum likelihood."""
+        return 0.0
+
+    def require_determined(self) -> None:
+        """Raise where a sequence does not determine the diffuse part of its first state."""
+        values = self._passes(lambda one: one.values, self.start(None)[None], self.base[None])[0]
+        for number, value in enumerate(values[:, 0]):
+            if np.isnan(value):
+                size = self.layout.diffuse.shape[1]
+                seen = int(self.steps.seen[slice(*self.steps.starts[number : number + 2])].any(1).sum())
+                where = "" if len(values) == 1 else f" in sequence {number}"
+                raise ValueError(
+                    f"{self.model} starts with {counted(size, 'unknown state')}, which the data must "
+                    f"determine: got {counted(seen, 'observed step')}{where}"
+                )
+
+    # --- passes ----------------------------------------------------------------------------------------
+
+    def _paths(self, weights: np.ndarray) -> Paths:
+        """Of weights (F, P)."""
+        folds = len(weights)
+        steps, structures = np.ones((len(self.steps.y), folds)), np.ones((self.data.n_sequences, folds))
+        if self._whole:
+            return Paths(steps, steps, weights.T)
+        if isinstance(self.scheme, Increments):
+            return Paths(steps, weights.T, structures)
+        return Paths(weights.T, steps, structures)
+
+    def _passes(
+        self, work: Callable[[Pass], Any], thetas: np.ndarray, weights: np.ndarray
+    ) -> list[Any]:
+        """work(pass) of folds in groups."""
+        groups = [slice(at, at + LANES) for at in range(0, len(thetas), LANES)]
+
+        def one(part: slice) -> Any:
+            return work(Pass(self.layout, thetas[part], self._paths(weights[part])))
+
+        return THREADS.run(one, groups, self._operations)
+
+    def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
+        def work(one: Pass) -> ValuesAndSlopes:
+            with np.errstate(all="ignore"):
+                slopes = one.slopes(one.back())
+            values = -one.log_likelihoods
+            return np.where(np.isnan(values), np.inf, values), -slopes
+
+        values, slopes = zip(*self._passes(work, thetas, weights), strict=True)
+        return np.concatenate(values), np.concatenate(slopes)
+
+    def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return np.concatenate(
+            self._by_site._passes(lambda one: one.log_likelihoods, thetas, weights)
+            if not self._whole
+            else self._passes(lambda one: one.log_likelihoods, thetas, weights)
+        )
+
+    # --- derivatives by differences --------------------------------------------------------------------
+
+    def _scales(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(F, D) steps of differences, from the curvature along each coordinate."""
+        folds, size = thetas.shape
+        near = _NEAR * np.eye(size)
+        at = np.concatenate([thetas[:, None] + near, thetas[:, None] - near], 1).reshape(-1, size)
+        slopes = self.gradients(at, np.repeat(weights, 2 * size, 0)).reshape(folds, 2, size, size)
+        curvature = np.abs(np.einsum("fdd->fd", slopes[:, 0] - slopes[:, 1])) / (2.0 * _NEAR)
+        return _FAR / np.sqrt(np.maximum(np.nan_to_num(curvature), 1.0))
+
+    def _along_theta(
+        self, work: Callable[[np.ndarray, np.ndarray], np.ndarray], thetas: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
+        """(F, D, ...) derivatives of work(thetas, weights) (F, ...) by theta, from four values each."""
+        folds, size = thetas.shape
+        steps = self._scales(thetas, weights)
+        moves = np.array([-2.0, -1.0, 1.0, 2.0])[:, None, None] * np.eye(size)
+        at = thetas[:, None, None] + moves * steps[:, None, :, None]
+        found = work(at.reshape(-1, size), np.repeat(weights, 4 * size, 0))
+        found = found.reshape(folds, 4, size, *found.shape[1:])
+        slopes = np.einsum("k,fkd...->fd...", np.array([1.0, -8.0, 8.0, -1.0]) / 12.0, found)
+        return slopes / steps.reshape(*steps.shape, *(1,) * (slopes.ndim - 2))
+
+    def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        found = self._along_theta(self.gradients, thetas, weights)
+        return 0.5 * (found + np.swapaxes(found, 1, 2))
+
+    def cross(self, theta: np.ndarray) -> np.ndarray:
+        def by_weights(thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+            def work(one: Pass) -> np.ndarray:
+                if self._whole:
+                    return one.values[:, : one.folds].T
+                back = one.back()
+                found = back.by_shares if isinstance(self.scheme, Increments) else back.by_weights
+                return found[:, : one.folds].T
+
+            return np.concatenate(self._passes(work, thetas, weights))
+
+        return -self._along_theta(by_weights, theta[None], self.base[None])[0]
+
+    # --- losses ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _by_site(self) -> SpaceObjective:
+        """The same with weights of sites."""
+        return self if isinstance(self.scheme, A) else self.with_scheme(A())
+
+    def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        here = self._by_site
+
+        def values(thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+            def work(one: Pass) -> np.ndarray:
+                back = one.back(own=True)
+                return log_densities_by_precision(self.steps.seen, back, one.folds)
+
+            return np.concatenate(here._passes(work, thetas, weights))
+
+        at = (theta[None], here.base[None])
+        return values(*at)[0], here._along_theta(values, *at)[0]
+
+    def pointwise_losses(
+        self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
+    ) -> np.ndarray:
+        if self._whole:
+            return self._sequence_losses(thetas, scored)
+        groups = [slice(at, at + LANES) for at in range(0, len(thetas), LANES)]
+        here = self._by_site
+
+        def work(part: slice) -> np.ndarray:
+            one = Pass(self.layout, thetas[part], here._paths(weights[part]))
+            wanted, places = np.unique(scored[part], return_inverse=True)
+            back = one.back(wanted)
+            found = log_densities(self.layout, one, back, wanted)
+            lost = np.isnan(one.log_likelihoods)
+            rows = np.arange(one.folds)[:, None]
+            losses = -found[places.reshape(scored[part].shape), rows]
+            return np.where(lost[:, None], np.nan, losses)
+
+        return np.concatenate(THREADS.run(work, groups, self._operations))
+
+    def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
+        """(F, M): -log p(y_n)."""
+
+        def work(one: Pass) -> np.ndarray:
+            return one.values[:, : one.folds].T
+
+        ones = np.ones((len(thetas), len(self.base)))
+        values = np.concatenate(self._passes(work, thetas, ones))
+        return -np.take_along_axis(values, scored, 1)
+
+    # --- other schemes and data ------------------------------------------------------------------------
+
+    def with_scheme(self, scheme: Scheme) -> SpaceObjective:
+        if not isinstance(scheme, (A, Structures, Increments)):
+            raise ValueError(
+                f"scheme {scheme.name} would leave out states, which are continuous here: use scheme A, or "
+                "folds of whole sequences"
+            )
+        base = self.data.sequence_weights if scheme.kind == "sequences" else self.data.weights
+        return replace(self, program=replace(self.program, scheme=scheme), base=base)
+
+    def for_prediction(self, data: Any = None) -> SpaceObjective:
+        if data is None:
+            return self
+        other = space_objective(self.model, data)
+        if len(other.data.channels) != len(self.data.channels):
+            channels = counted(len(self.data.channels), "channel")
+            got = counted(len(other.data.channels), "channel")
+            raise ValueError(f"data must have the {channels} of the fit's data, got {got}")
+        return replace(other, program=replace(other.program, space=self.space))
+
+    def shortened(self, sites: int) -> SpaceObjective:
+        data = self.data
+        if data.n_sites <= sites:
+            return self
+        count = max(int(np.searchsorted(np.cumsum(data.lengths), sites)), 1)
+        lengths = np.minimum(data.lengths[:count], sites)
+        part = (slice(count), slice(int(lengths.max())))
+        try:
+            other = space_objective(self.model, data.part(part, data.observed, lengths))
+        except ValueError:
+            return self
+        made = replace(other, program=replace(other.program, space=self.space))
+        return made.with_scheme(self.scheme)
+
+    def run_on(self, parallel: Parallel) -> SpaceObjective:
+        super().run_on(parallel)
+        return replace(self, parallel=parallel)
