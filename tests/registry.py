@@ -347,10 +347,34 @@ def entries() -> list[Entry]:
         Entry("stationary-regression", fo.models.HMM(
             2, "poisson", transition_covariates=["u0"], stationary=True), _switching(), sequences=True,
               slow=True),
+        Entry("local-level", fo.models.Structural(), _level()),
+        Entry("seasons", fo.models.Structural("trend", seasonal=4, exog=["u0"]), _seasons(),
+              sequences=True),
         Entry("neural-autoregression", fo.models.NeuralARHMM(
             2, 1, hidden=2, weight_scale=0.5), walk(60, seed=6), slow=True),
     ]  # fmt: skip
     return made
+
+
+def _level(steps=70, seed=21):
+    """A random walk under noise, with a gap."""
+    rng = np.random.default_rng(seed)
+    x = 40.0 + np.cumsum(rng.normal(size=steps)) + 1.5 * rng.normal(size=steps)
+    x[30:34] = np.nan
+    return x
+
+
+def _seasons(count=9, steps=40, seed=22):
+    """Short series with a trend, four seasons and a covariate."""
+    rng = np.random.default_rng(seed)
+    made, known = [], []
+    for _ in range(count):
+        slope = np.cumsum(0.15 * rng.normal(size=steps))
+        level = np.cumsum(slope + 0.5 * rng.normal(size=steps))
+        season = np.tile(rng.normal(0.0, 0.5, 4), steps // 4) + np.cumsum(0.3 * rng.normal(size=steps))
+        known.append(rng.normal(size=steps))
+        made.append(level + season + 0.5 * known[-1] + rng.normal(size=steps))
+    return fo.sequences(made, covariates=known)
 
 
 def _grid(rows=6, columns=8):

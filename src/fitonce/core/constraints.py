@@ -173,7 +173,7 @@ class Variance(_EachEntry):
     """Numbers that may be zero; free coordinates are their square roots, of either sign, in `unit`.
 
     At zero the objective is even in the root, so that an optimum on the boundary is an ordinary
-    stationary point: its curvature there is twice the slope in the variance, positive where zero is best.
+    stationary point: its curvature there is twice the slope in the variance, positive if zero is best.
     """
 
     unit: float = 1.0

@@ -45,6 +45,7 @@ from fitonce.models.named import (
     PoissonSites,
 )
 from fitonce.models.potts import PottsMixture
+from fitonce.models.space.structural import Structural
 
 __all__ = [
     "ARHMM",
@@ -82,6 +83,7 @@ __all__ = [
     "PoissonSites",
     "PottsMixture",
     "Product",
+    "Structural",
     "StudentT",
     "SwitchingAutoregression",
     "SwitchingRegression",

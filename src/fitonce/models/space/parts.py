@@ -1,4 +1,4 @@
-"""Parts of a structural time series: each has its own states, and the parts add up in the observation."""
+"""Parts of a structural time series: each has states of its own, and they add up in the observation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from fitonce.models.space.system import Values
 
 
-class Part(NamedTuple):
+class Component(NamedTuple):
     """States of a part, for F folds.
 
     Attributes:
@@ -35,7 +35,7 @@ def _same(matrix: np.ndarray, folds: int) -> np.ndarray:
     return np.repeat(matrix[..., None], folds, -1)
 
 
-def level(values: Values, slope: bool, folds: int) -> Part:
+def level(values: Values, slope: bool, folds: int) -> Component:
     """A level, with a slope where asked for; each moves where it has a variance."""
     size = 1 + slope
     moving = np.eye(size)
@@ -44,19 +44,19 @@ def level(values: Values, slope: bool, folds: int) -> Part:
     shaking = _on_diagonal(size, [0], values.get("level", still))
     if "slope" in values:
         shaking = shaking + _on_diagonal(size, [1], values["slope"])
-    return Part(np.eye(size)[0], _same(moving, folds), shaking)
+    return Component(np.eye(size)[0], _same(moving, folds), shaking)
 
 
-def dummies(period: int, variance: np.ndarray) -> Part:
+def dummies(period: int, variance: np.ndarray) -> Component:
     """Seasons whose sum over a period is noise."""
     size = period - 1
     moving = np.eye(size, k=-1)
     moving[0] = -1.0
     folds = variance.shape[-1]
-    return Part(np.eye(size)[0], _same(moving, folds), _on_diagonal(size, [0], variance))
+    return Component(np.eye(size)[0], _same(moving, folds), _on_diagonal(size, [0], variance))
 
 
-def harmonics(period: float, count: int, variance: np.ndarray) -> Part:
+def harmonics(period: float, count: int, variance: np.ndarray) -> Component:
     """Seasons that are sums of waves of period, period / 2, ..., all with one variance."""
     moving, loading = np.zeros((2 * count, 2 * count)), np.zeros(2 * count)
     for number in range(count):
@@ -66,20 +66,20 @@ def harmonics(period: float, count: int, variance: np.ndarray) -> Part:
         loading[2 * number] = 1.0
     folds = variance.shape[-1]
     places = list(range(2 * count))
-    return Part(loading, _same(moving, folds), _on_diagonal(2 * count, places, variance))
+    return Component(loading, _same(moving, folds), _on_diagonal(2 * count, places, variance))
 
 
-def cycle(frequency: np.ndarray, damping: np.ndarray, variance: np.ndarray) -> Part:
+def cycle(frequency: np.ndarray, damping: np.ndarray, variance: np.ndarray) -> Component:
     """A wave of a frequency that is estimated, each turn `damping` times as large as the one before."""
     along, across = damping * np.cos(frequency), damping * np.sin(frequency)
     moving = np.stack([np.stack([along, across]), np.stack([-across, along])])
-    return Part(np.array([1.0, 0.0]), moving, _on_diagonal(2, [0, 1], variance))
+    return Component(np.array([1.0, 0.0]), moving, _on_diagonal(2, [0, 1], variance))
 
 
-def autoregression(coefficients: np.ndarray, variance: np.ndarray) -> Part:
+def autoregression(coefficients: np.ndarray, variance: np.ndarray) -> Component:
     """A stationary autoregression, (p, F) coefficients."""
     size = len(coefficients)
     moving = _same(np.eye(size, k=1), variance.shape[-1]).astype(coefficients.dtype)
     moving[:, 0] = coefficients
     loading = np.eye(size)[0]
-    return Part(loading, moving, _on_diagonal(size, [0], variance), diffuse=False)
+    return Component(loading, moving, _on_diagonal(size, [0], variance), diffuse=False)

@@ -1,4 +1,4 @@
-"""Structural time series: a level, a trend, seasons, a cycle, an autoregression and regressors that add up."""
+"""Structural time series: level, trend, seasons, cycle, autoregression and regressors that add up."""
 
 from __future__ import annotations
 
@@ -7,13 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import read_names, require, require_choice, require_count, require_flag, require_number
+from fitonce.core.arguments import (
+    read_names,
+    require,
+    require_choice,
+    require_count,
+    require_flag,
+    require_number,
+)
 from fitonce.core.constraints import Constraint, Free, Interval, Stationary, Variance
+from fitonce.core.numerics import is_number
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
 from fitonce.models.space import parts
-from fitonce.models.space.parts import Part
-from fitonce.models.space.system import SpaceModel, Steps, System, Values, folds_of, stationary_spread
+from fitonce.models.space.parts import Component
+from fitonce.models.space.system import (
+    Series,
+    SpaceModel,
+    System,
+    Values,
+    folds_of,
+    stationary_spread,
+)
 
 LEVELS = ("fixed", "local", "drift", "trend", "smooth trend", "fixed trend")
 _SLOPES = ("drift", "trend", "smooth trend", "fixed trend")
@@ -23,9 +38,9 @@ _SLOPES = ("drift", "trend", "smooth trend", "fixed trend")
 class Structural(SpaceModel):
     """A structural time series of one channel: y_t = level + seasons + cycle + regression + noise.
 
-    Parameters are variances, which may be zero, coefficients, and the frequency and damping of a cycle, by
-    maximum likelihood (the prior is flat). Nothing is known about the first state: its prior is diffuse,
-    exactly.
+    Parameters are variances, which may be zero, coefficients, and the frequency and damping of a cycle,
+    by maximum likelihood (the prior is flat). Nothing is known about the first state: its prior is
+    diffuse, exactly.
 
     Args:
         level: "local" (a random walk), "trend" (a random walk whose slope is one, too), "smooth trend"
@@ -62,10 +77,15 @@ class Structural(SpaceModel):
             require_flag(name, getattr(self, name))
         require_count("ar", self.ar, least=0)
         if self.harmonics is not None:
-            require(self.seasonal is not None, "harmonics", "None without a period in seasonal", self.harmonics)
+            require(
+                self.seasonal is not None,
+                "harmonics",
+                "None without a period in seasonal",
+                self.harmonics,
+            )
             require_count("harmonics", self.harmonics, least=1)
         if self.seasonal is not None:
-            self._check_seasons()
+            self._check_seasons(self.seasonal)
         pair = isinstance(self.periods, (tuple, list)) and len(self.periods) == 2
         require(pair, "periods", "two numbers, the shortest and the longest period", self.periods)
         require_number("periods", self.periods[0], least=2.0)
@@ -76,16 +96,22 @@ class Structural(SpaceModel):
             known = {k: np.asarray(v, float).tolist() for k, v in self.frozen.items()}
             object.__setattr__(self, "frozen", tuple(sorted(known.items())))
         if not (self.level or self.seasonal or self.cycle or self.ar or self.noise):
-            raise ValueError("a Structural model needs a part: level, seasonal, cycle, ar or noise, got none")
+            raise ValueError(
+                "a Structural model needs a part: level, seasonal, cycle, ar or noise, got none"
+            )
 
-    def _check_seasons(self) -> None:
+    def _check_seasons(self, period: float) -> None:
         if self.harmonics is None:
-            whole = float(self.seasonal).is_integer() if np.isreal(self.seasonal) else False  # type: ignore[arg-type]
-            require(whole and self.seasonal >= 2, "seasonal", "a whole number of steps from 2 (with harmonics, any period)", self.seasonal)  # type: ignore[operator]
+            expected = "a whole number of steps from 2 (any period with harmonics)"
+            require(
+                is_number(period) and period >= 2 and period == int(period), "seasonal", expected, period
+            )
             return
-        require_number("seasonal", self.seasonal, above=1.0)
-        most = int(self.seasonal // 2)  # type: ignore[operator]
-        require(self.harmonics <= most, "harmonics", f"at most {most}, half of the period", self.harmonics)  # type: ignore[operator]
+        require_number("seasonal", period, above=1.0)
+        most = int(period // 2)
+        require(
+            self.harmonics <= most, "harmonics", f"at most {most}, half of the period", self.harmonics
+        )
 
     @property
     def covariates(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -109,14 +135,14 @@ class Structural(SpaceModel):
             found.append(f"exog={list(self.exog)}")
         return found
 
-    def check(self, steps: Steps, data: Sequences) -> None:
+    def check(self, steps: Series, data: Sequences) -> None:
         if len(data.channels) != 1:
             raise ValueError(
-                f"Structural models one channel, got {counted(len(data.channels), 'channel')}; give several "
-                "series as several sequences, or use DynamicFactor"
+                f"Structural models one channel, got {counted(len(data.channels), 'channel')}; "
+                "give several series as several sequences"
             )
 
-    def constraints(self, steps: Steps) -> dict[str, Constraint]:
+    def constraints(self, steps: Series) -> dict[str, Constraint]:
         unit = float(steps.unit[0])
         variance = Variance((), unit)
         found: dict[str, Constraint] = {}
@@ -125,9 +151,9 @@ class Structural(SpaceModel):
         if self.level in ("local", "drift", "trend"):
             found["level"] = variance
         if self.level in ("trend", "smooth trend"):
-            found["slope"] = variance
+            found["slope"] = Variance((), unit / 16.0)
         if self.seasonal is not None and self.moving_seasonal:
-            found["seasonal"] = variance
+            found["seasonal"] = Variance((), unit / 4.0)
         if self.cycle:
             low, high = self.periods
             found["frequency"] = Interval((), 2.0 * np.pi / high, 2.0 * np.pi / low)
@@ -142,9 +168,9 @@ class Structural(SpaceModel):
             found["coefficient"] = Free((len(self.exog),))
         return found
 
-    def _parts(self, values: Values, folds: int) -> dict[str, Part]:
+    def _parts(self, values: Values, folds: int) -> dict[str, Component]:
         still = np.zeros(folds)
-        found: dict[str, Part] = {}
+        found: dict[str, Component] = {}
         if self.level is not None:
             found["level"] = parts.level(values, self.level in _SLOPES, folds)
         if self.seasonal is not None:
@@ -158,9 +184,11 @@ class Structural(SpaceModel):
             found["cycle"] = parts.cycle(values["frequency"], damping, values.get("cycle", still))
         if self.ar:
             found["ar"] = parts.autoregression(values["ar"], values["ar_noise"])
-        return found or {"level": Part(np.zeros(1), np.zeros((1, 1, folds)), np.zeros((1, 1, folds)), False)}
+        return found or {
+            "level": Component(np.zeros(1), np.zeros((1, 1, folds)), np.zeros((1, 1, folds)), False)
+        }
 
-    def system(self, values: Values, steps: Steps) -> System:
+    def system(self, values: Values, steps: Series) -> System:
         folds, kind = folds_of(values)
         made = self._parts(values, folds)
         size = sum(len(part.loading) for part in made.values())
@@ -172,7 +200,7 @@ class Structural(SpaceModel):
             found.loading[0, 0, own] = part.loading[:, None]
             found.moving[0, own, own] = part.moving
             found.shaking[0, own, own] = part.shaking
-            # What is diffuse may have any finite covariance beside that; this one keeps F from vanishing.
+            # A diffuse state may have any finite covariance beside; this one keeps F from vanishing.
             found.spread[own, own] = (
                 unit * np.eye(len(part.loading))[..., None]
                 if part.diffuse
@@ -186,13 +214,12 @@ class Structural(SpaceModel):
             offset = (steps.covariates @ values["coefficient"])[:, None]
         return found._replace(diffuse=np.eye(size)[:, np.array(places, bool)], offset=offset)
 
-    def start(self, steps: Steps, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
-        square = float(steps.unit[0]) ** 2
+    def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         found: dict[str, Any] = {}
         for name, leaf in self.constraints(steps).items():
             if isinstance(leaf, Variance):
-                share = 0.4 if name in ("noise", "ar_noise") else 0.1
-                found[name] = square * share * (1.0 if rng is None else 10.0 ** rng.uniform(-3.0, 1.0))
+                share = 0.4 * leaf.unit**2
+                found[name] = share * (1.0 if rng is None else 10.0 ** rng.uniform(-3.0, 1.0))
             elif name == "frequency":
                 found[name] = self._frequency(steps, leaf, rng)  # type: ignore[arg-type]
             elif name == "damping":
@@ -204,9 +231,11 @@ class Structural(SpaceModel):
             known = steps.seen[:, 0]
             design = np.column_stack([np.ones(known.sum()), steps.covariates[known]])
             found["coefficient"] = np.linalg.lstsq(design, steps.y[known, 0], rcond=None)[0][1:]
-        return {name: np.asarray(dict(self.frozen).get(name, value), float) for name, value in found.items()}
+        return {
+            name: np.asarray(dict(self.frozen).get(name, value), float) for name, value in found.items()
+        }
 
-    def _frequency(self, steps: Steps, leaf: Interval, rng: np.random.Generator | None) -> float:
+    def _frequency(self, steps: Series, leaf: Interval, rng: np.random.Generator | None) -> float:
         """Where the periodogram of the observations is largest, or anywhere."""
         inside = 1e-3 * (leaf.high - leaf.low)
         if rng is not None:
@@ -222,7 +251,7 @@ class Structural(SpaceModel):
         best = frequencies[possible][np.argmax(power[possible])]
         return float(np.clip(best, leaf.low + inside, leaf.high - inside))
 
-    def components(self, steps: Steps) -> dict[str, np.ndarray]:
+    def components(self, steps: Series) -> dict[str, np.ndarray]:
         size = {name: len(part.loading) for name, part in self._dummy_parts().items()}
         found, first = {}, 0
         for name, part in self._dummy_parts().items():
@@ -231,6 +260,6 @@ class Structural(SpaceModel):
             found[name], first = row, first + size[name]
         return found
 
-    def _dummy_parts(self) -> dict[str, Part]:
+    def _dummy_parts(self) -> dict[str, Component]:
         ones = {"frequency": np.ones(1), "ar": np.zeros((self.ar, 1)), "ar_noise": np.ones(1)}
         return self._parts(ones, 1)

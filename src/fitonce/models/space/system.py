@@ -68,7 +68,7 @@ class System(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class Series:
     """Data as a state-space model reads them: the steps of all sequences, one after the other.
 
     Attributes:
@@ -85,13 +85,14 @@ class Steps:
 
     @cached_property
     def unit(self) -> np.ndarray:
-        """(C,) about the size of the change from one observation to the next in each channel."""
+        """(C,) about half of the change from one step to the next in each channel, as a power of 4:
+        coordinates of slightly different data are the same."""
         found = np.ones(self.y.shape[1])
         for channel, (values, seen) in enumerate(zip(self.y.T, self.seen.T, strict=True)):
             changes = np.diff(values[seen])
             size = np.sqrt(np.mean(changes**2)) if len(changes) else 0.0
             found[channel] = size if size > 0 else max(np.abs(values[seen]).max(initial=0.0), 1e-8)
-        return found
+        return 4.0 ** np.round(np.log2(found / 2.0) / 2.0)
 
     @cached_property
     def spread(self) -> np.ndarray:
@@ -106,32 +107,32 @@ class SpaceModel(ABC):
     covariates: tuple[str, ...] = ()
     frozen: tuple[tuple[str, Any], ...] = ()
 
-    def prepare(self, data: Sequences) -> Steps:
+    def prepare(self, data: Sequences) -> Series:
         """The steps of all sequences."""
         known = data.covariates_of(self.covariates)[data.valid]
         starts = np.concatenate([data.offsets, [data.n_sites]]).astype(np.int64)
-        steps = Steps(data.values[data.valid], data.observed[data.valid], starts, known)
+        steps = Series(data.values[data.valid], data.observed[data.valid], starts, known)
         self.check(steps, data)
         return steps
 
-    def check(self, steps: Steps, data: Sequences) -> None:  # noqa: B027
+    def check(self, steps: Series, data: Sequences) -> None:  # noqa: B027
         """Raise where the model cannot be of these data."""
 
-    def parameters(self, steps: Steps) -> dict[str, Constraint]:
+    def parameters(self, steps: Series) -> dict[str, Constraint]:
         return freeze(self.constraints(steps), dict(self.frozen))
 
     @abstractmethod
-    def constraints(self, steps: Steps) -> dict[str, Constraint]: ...
+    def constraints(self, steps: Series) -> dict[str, Constraint]: ...
 
     @abstractmethod
-    def system(self, values: Values, steps: Steps) -> System:
+    def system(self, values: Values, steps: Series) -> System:
         """The matrices at values (*shape, F) of the parameters."""
 
     @abstractmethod
-    def start(self, steps: Steps, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+    def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         """Values to start a fit from; other ones when `rng` is given."""
 
-    def components(self, steps: Steps) -> dict[str, np.ndarray]:
+    def components(self, steps: Series) -> dict[str, np.ndarray]:
         """Names of parts of the state, and their loadings (n,), which add up to Z."""
         return {}
 

@@ -41,7 +41,7 @@ def log_densities_by_precision(seen: np.ndarray, back: Back, folds: int) -> np.n
 
 
 def log_densities(layout: Layout, one: Pass, back: Back, wanted: np.ndarray) -> np.ndarray:
-    """(m, F) log p(y_t | kept data) of the observed channels of steps `wanted` (m,) that are left out."""
+    """(m, F) log p(y_t | kept data) of the observed channels of left-out steps `wanted` (m,)."""
     steps, system = layout.steps, layout.systems(one.thetas)
     errors = steps.y[wanted][..., None] - back.expected[..., : one.folds]
     errors = errors - (system.offset[wanted] if len(system.offset) > 1 else system.offset)

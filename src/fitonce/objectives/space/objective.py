@@ -16,7 +16,7 @@ from fitonce.core.parameters import ParameterSpace
 from fitonce.core.thread_pool import THREADS
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
-from fitonce.models.space.system import SpaceModel, Steps
+from fitonce.models.space.system import Series, SpaceModel
 from fitonce.objectives.base import MANY_SEQUENCES, Objective, Program, Traits, ValuesAndSlopes
 from fitonce.objectives.schemes import A, Increments, Scheme, Structures
 from fitonce.objectives.space.densities import log_densities, log_densities_by_precision
@@ -45,7 +45,7 @@ class SpaceObjective(Objective):
     program: Program
     base: np.ndarray
     data: Sequences
-    steps: Steps
+    steps: Series
     parallel: Parallel = None
 
     @cached_property
@@ -133,9 +133,7 @@ class SpaceObjective(Objective):
             return Paths(steps, weights.T, structures)
         return Paths(weights.T, steps, structures)
 
-    def _passes(
-        self, work: Callable[[Pass], Any], thetas: np.ndarray, weights: np.ndarray
-    ) -> list[Any]:
+    def _passes(self, work: Callable[[Pass], Any], thetas: np.ndarray, weights: np.ndarray) -> list[Any]:
         """work(pass) of folds in groups."""
         groups = [slice(at, at + LANES) for at in range(0, len(thetas), LANES)]
 
@@ -173,7 +171,10 @@ class SpaceObjective(Objective):
         return _FAR / np.sqrt(np.maximum(np.nan_to_num(curvature), 1.0))
 
     def _along_theta(
-        self, work: Callable[[np.ndarray, np.ndarray], np.ndarray], thetas: np.ndarray, weights: np.ndarray
+        self,
+        work: Callable[[np.ndarray, np.ndarray], np.ndarray],
+        thetas: np.ndarray,
+        weights: np.ndarray,
     ) -> np.ndarray:
         """(F, D, ...) derivatives of work(thetas, weights) (F, ...) by theta, from four values each."""
         folds, size = thetas.shape
@@ -257,8 +258,8 @@ class SpaceObjective(Objective):
     def with_scheme(self, scheme: Scheme) -> SpaceObjective:
         if not isinstance(scheme, (A, Structures, Increments)):
             raise ValueError(
-                f"scheme {scheme.name} would leave out states, which are continuous here: use scheme A, or "
-                "folds of whole sequences"
+                f"scheme {scheme.name} would leave out states, which are continuous here: use scheme A, "
+                "or folds of whole sequences"
             )
         base = self.data.sequence_weights if scheme.kind == "sequences" else self.data.weights
         return replace(self, program=replace(self.program, scheme=scheme), base=base)

@@ -1,4 +1,4 @@
-"""Passes of the Kalman filter for groups of folds: log-likelihoods, and derivatives by theta and weights."""
+"""Passes of the Kalman filter for groups of folds: log-likelihoods, derivatives, smoothed states."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import numpy as np
 from fitonce.core.lanes import LANES
 from fitonce.core.parameters import ParameterSpace
 from fitonce.engines import kalman as engine
-from fitonce.models.space.system import SpaceModel, Steps, System
+from fitonce.models.space.system import Series, SpaceModel, System
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 _STEP = 1e-100  # in the imaginary direction
-_UNDETERMINED = 1e-10  # of the information about a diffuse direction, relative to all that there could be
+_UNDETERMINED = (
+    1e-10  # of the information about a diffuse direction, relative to all that there could be
+)
 _PROBES = 3  # parameters that show which entries of matrices are ever used
 
 
@@ -38,11 +40,11 @@ class Paths(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A model on data: which entries of its matrices are used, and which of these depend on parameters."""
+    """A model on data: which entries of its matrices are used, and which depend on parameters."""
 
     model: SpaceModel
     space: ParameterSpace
-    steps: Steps
+    steps: Series
 
     @cached_property
     def _probed(self) -> System:
@@ -185,7 +187,9 @@ class Pass:
 
     def _undetermined(self, inner: np.ndarray) -> np.ndarray:
         """(N, L): whether some diffuse direction has next to no information (q, q)."""
-        unit = np.einsum("ij,ikl,kj->jl", self.layout.diffuse, self._arrays["spread"], self.layout.diffuse)
+        unit = np.einsum(
+            "ij,ikl,kj->jl", self.layout.diffuse, self._arrays["spread"], self.layout.diffuse
+        )
         scale = np.sqrt(np.maximum(unit.T, 0.0))[None]  # (1, L, q)
         scaled = inner * scale[..., :, None] * scale[..., None, :]
         finite = np.isfinite(scaled).all((-1, -2))

@@ -1,0 +1,123 @@
+"""State-space models against one Gaussian of all observations, and against statsmodels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fitonce as fo
+from dense_gaussian import log_likelihood
+from fitonce.objectives.families import objective_of
+
+MODELS = (
+    fo.models.Structural(),
+    fo.models.Structural("trend", seasonal=3),
+    fo.models.Structural("smooth trend", seasonal=5.5, harmonics=2),
+    fo.models.Structural("drift", cycle=True, ar=2),
+    fo.models.Structural(None, cycle=True, damped=False, noise=False, ar=1),
+    fo.models.Structural("fixed", exog=["u0"], noise=True, ar=1),
+)
+
+
+@st.composite
+def cases(draw):
+    """A model, a short series with gaps, and parameters."""
+    model = draw(st.sampled_from(MODELS))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    steps = draw(st.integers(14, 20))
+    values = 3.0 + np.cumsum(rng.normal(size=steps)) + rng.normal(size=steps)
+    values[rng.random(steps) < 0.15] = np.nan
+    data = fo.sequences(values, covariates={"u0": rng.normal(size=steps)})
+    return model, data, rng
+
+
+@settings(max_examples=25, deadline=None)
+@given(cases())
+def test_likelihoods_and_left_out_points_are_those_of_one_gaussian(case):
+    model, data, rng = case
+    objective = objective_of(model, data)
+    theta = objective.start(rng)
+    system, steps = objective.layout.systems(theta[None]), objective.steps
+    full = log_likelihood(system, steps.y, steps.seen)
+    assert -objective(theta) == pytest.approx(full, rel=1e-9, abs=1e-7)
+    values, _ = objective.leave_one_out(theta)
+    for t in np.flatnonzero(steps.seen[:, 0])[::3]:
+        seen = steps.seen.copy()
+        seen[t] = False
+        expected = full - log_likelihood(system, steps.y, seen)
+        assert values[t] == pytest.approx(expected, rel=1e-6, abs=1e-6)
+        weights = objective.base.copy()
+        weights[t] = 0.0
+        (found,) = objective.pointwise_losses(theta[None], weights[None], np.array([[t]]))[0]
+        assert -found == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+PEERS = {
+    "nile": ("local level", fo.models.Structural(), {}, ("noise", "level")),
+    "trend": ("local linear trend", fo.models.Structural("trend"), {}, ("noise", "level", "slope")),
+    "seasons": (
+        "local level",
+        fo.models.Structural(seasonal=4),
+        {"seasonal": 4},
+        ("noise", "level", "seasonal"),
+    ),
+    "cycle": (
+        "deterministic constant",
+        fo.models.Structural("fixed", cycle=True),
+        {"cycle": True, "damped_cycle": True, "stochastic_cycle": True},
+        ("noise", "cycle", "frequency", "damping"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_likelihoods_are_those_of_statsmodels(name):
+    level, model, options, order = PEERS[name]
+    data = sm.datasets.sunspots if name == "cycle" else sm.datasets.nile
+    y = data.load_pandas().data.iloc[:, 1].to_numpy(float).copy()
+    y[[7, 8, 40]] = np.nan
+    peer = sm.tsa.UnobservedComponents(y, level, use_exact_diffuse=True, **options)
+    objective = objective_of(model, y)
+    for rng in (None, np.random.default_rng(3)):
+        values = model.start(objective.steps, rng)
+        given = [float(values[key]) for key in order]
+        expected = peer.loglike(given)
+        assert -objective(objective.space.to_free(values)) == pytest.approx(expected, rel=1e-8)
+
+
+def test_the_nile_is_fitted_as_in_the_literature():
+    """Durbin and Koopman (2012): variances 15,099 and 1,469.1."""
+    fit = fo.fit(fo.models.Structural(), sm.datasets.nile.load_pandas().data["volume"].to_numpy())
+    assert fit.params["noise"] == pytest.approx(15099, rel=1e-3)
+    assert fit.params["level"] == pytest.approx(1469.1, rel=1e-3)
+
+
+def test_a_variance_of_zero_is_an_ordinary_optimum():
+    rng = np.random.default_rng(0)
+    fit = fo.fit(fo.models.Structural("trend"), 5.0 + np.cumsum(rng.normal(size=120)))
+    assert fit.status.ok
+    assert fit.params["slope"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_two_diffuse_states_need_two_observations():
+    with pytest.raises(ValueError, match="2 unknown states"):
+        fo.fit(fo.models.Structural("trend"), np.array([1.0, np.nan, np.nan]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"level": "wiggly"}, "level must be one of"),
+        ({"seasonal": 3.5}, "seasonal must be a whole number"),
+        ({"seasonal": 12, "harmonics": 7}, "harmonics must be at most 6"),
+        ({"harmonics": 2}, "harmonics must be None without a period"),
+        ({"level": None, "noise": False}, "needs a part"),
+        ({"ar": -1}, "ar must be an integer"),
+    ],
+)
+def test_parts_that_do_not_exist_are_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        fo.models.Structural(**arguments)
