@@ -156,6 +156,10 @@ def test_saved_fits_are_cross_validated(folder):
         ("fit counts.csv --model poisson-hmm --save fit.json", "fit.json exists"),
         ("fit counts.csv --model crf", "must have a column of tags, such as"),
         ("fit counts.csv --model poisson", "--model must be one of poisson-hmm"),
+        (
+            "fit counts.csv --model potts",
+            "potts-binomial (counts out of trials on a map or a graph), pott",
+        ),
         ("compare fit.json fit.json", "compare takes different results"),
         ("report fit.json r.html", "is not marked as 'fitonce result' (it is marked as 'fitonce fit')"),
         ("models nothing", "--model must be one of poisson-hmm"),

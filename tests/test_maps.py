@@ -12,6 +12,7 @@ import pytest
 
 import fitonce as fo
 from conftest import shared
+from fitonce.analysis.map_colours import shortened
 from map_cases import wall
 
 mpl.use("Agg")
@@ -149,6 +150,25 @@ def test_infant_deaths():
     assert len(data.table) == data.graph.n_sites == 100
     assert len(data.graph.edges) == 245
     assert data.table["SID74"].sum() == 667
+
+
+def test_long_names_leave_the_map_its_size():
+    assert shortened(["Wake", "Prince George's County, Maryland"]) == ["Wake", "Prince George's County…"]
+    alike = [f"Census Tract of Philadelphia County {number}" for number in (101, 102)]
+    assert [name[-4:] for name in shortened(alike)] == [" 101", " 102"]
+    found = fo.read_map(wall(3, 8), "n")
+    maps = []
+    for names in (
+        [f"a{k}" for k in range(24)],
+        [f"{k} {'of a very long name ' * 9}" for k in range(24)],
+    ):
+        ax = fo.plot_map(np.arange(24.0), found, names=names, mark=5)
+        ax.figure.canvas.draw()
+        maps.append(ax.get_position().bounds)
+        wide, tall = ax.get_position().size
+        assert wide > 0.85  # of the figure
+        assert tall > 0.6
+    assert maps[0] == maps[1]
 
 
 @pytest.mark.parametrize(

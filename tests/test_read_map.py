@@ -237,6 +237,10 @@ def test_a_table_is_joined_by_what_it_shares_with_the_map(tmp_path):
     assert np.flatnonzero(lost.data.weights == 0).tolist() == [3]
     with pytest.raises(ValueError, match="must have a column with the names or codes of the sites"):
         fo.read_map(content, "cases", join=table.assign(unit=-1))
+    with pytest.raises(
+        ValueError, match=r"is 4 of 12 sites \(by 'unit'; not there: 10, 11, 12 and 5 more\)"
+    ):
+        fo.read_map(content, "cases", join=table[table["unit"] < 5], where="year = 1")
 
 
 # --- what is odd in maps that people have ----------------------------------------------------------
@@ -293,6 +297,10 @@ def test_nobody_lives_there():
         ({"neighbours": "distance"}, "need within"),
         ({"neighbours": "nearest", "nearest": 12}, "less than the 12 sites"),
         ({"neighbours": "rook", "within": "3 km"}, "within is for neighbours by distance, got rook"),
+        (
+            {"within": "1 m"},
+            "no two sites are within 0.001 km of each other; the nearest two are 7.11 km",
+        ),
         ({"within": "3 leagues"}, "a distance must be positive, such as '20 km'"),
         ({"within": "3 units"}, "the map is in degrees, so a distance must be in km, m or mi"),
         ({"where": "n > 10000"}, "no row has n > 10000"),

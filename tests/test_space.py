@@ -145,8 +145,15 @@ def test_a_rim_by_distance_needs_places():
         fo.folds.regions(found, labels=True, buffer="500 km")
     with pytest.raises(ValueError, match="buffer must be a number of hops, or a distance"):
         fo.folds.regions(GRID, hops=1, buffer=-1)
-    with pytest.raises(ValueError, match="labels must tell at least two regions apart, got 1"):
+    one = "tell at least two regions apart, but all that was observed is in '0.0'"
+    with pytest.raises(ValueError, match=one):
         fo.folds.regions(GRID, labels=np.zeros(SITES))
+    with pytest.raises(
+        ValueError, match=r"within must be a distance with its unit, .* got '2'; steps are"
+    ):
+        fo.folds.buffered(found, within="2")
+    with pytest.raises(ValueError, match="either hops or within, got hops=1 and within='12 km'"):
+        fo.folds.buffered(found, hops=1, within="12 km")
     with pytest.raises(ValueError, match="labels must have one entry per site"):
         fo.folds.regions(GRID, labels=[1, 2])
     with pytest.raises(ValueError, match="labels=True needs a map that was read with regions="):

@@ -12,6 +12,7 @@ from fitonce.data.geography import Geography
 
 _QUANTILE = 0.95
 _LETTER, _LINE = 0.014, 0.045  # the size of a letter, as a part of the map's width
+_LONGEST = 24  # letters of a name
 _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -118,6 +119,20 @@ def draw_geography(ax: Any, where: Geography, paint: np.ndarray) -> None:
     ax.set_aspect(where.aspect)
 
 
+def shortened(names: Sequence[str]) -> list[str]:
+    """Names of few letters: their beginnings or, where these are the same, without their middles."""
+    begun = [
+        name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1].rstrip(' ,')}…" for name in names
+    ]
+    if len(set(begun)) == len(begun):
+        return begun
+    half = _LONGEST // 2
+    return [
+        name if len(name) <= _LONGEST else f"{name[:half].rstrip(' ,')}…{name[-half:].lstrip()}"
+        for name in names
+    ]
+
+
 def name_largest(
     ax: Any, where: Geography, values: np.ndarray, names: Sequence[str], count: int
 ) -> None:
@@ -133,17 +148,19 @@ def name_largest(
     chosen = chosen[np.argsort(-where.points[chosen, 1], kind="stable")]  # from north to south
     line = _LINE * max(where.proportion, 1.0)
     boxes: list[tuple[float, float, float]] = []  # left, right and height of what is written
-    for site in chosen:
+    for site, name in zip(chosen, shortened([str(names[site]) for site in chosen]), strict=True):
         spot = (where.points[site] - low) / extent
-        text, right, long = spot.copy(), bool(spot[0] > 0.6), _LETTER * len(str(names[site]))
+        text, long = spot.copy(), _LETTER * len(name)
+        right = bool(spot[0] + long > 1.0 and spot[0] > 0.5)
         begin, end = (spot[0] - long, spot[0]) if right else (spot[0], spot[0] + long)
         while any(begin < b and a < end and abs(text[1] - y) < line for a, b, y in boxes):
             text[1] -= 0.01
         boxes.append((begin, end, text[1]))
-        ax.annotate(
-            str(names[site]), where.points[site], xytext=low + extent * text, textcoords="data",
+        written = ax.annotate(
+            name, where.points[site], xytext=low + extent * text, textcoords="data",
             ha="right" if right else "left", va="center", fontsize=8, color="black",
             arrowprops={"arrowstyle": "-", "lw": 0.5} if (text != spot).any() else None,
             path_effects=[withStroke(linewidth=2.2, foreground="white")],
         )  # fmt: skip
+        written.set_in_layout(False)  # a name that is too long would make the map smaller
         ax.plot(*where.points[site], ".", ms=3, color="black", zorder=5)

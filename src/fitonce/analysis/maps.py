@@ -78,7 +78,7 @@ def plot_map(
         shown = shown._replace(text=label)
     where = _where(what, where)
     wide = isinstance(where, Geography) and where.proportion > 1.3
-    ax = axes_on(ax, *((8.0, 2.0 + 7.6 / max(where.proportion, 1.0)) if wide else (6.4, 6.0)))
+    ax = axes_on(ax, *((8.0, 1.2 + 7.6 / max(where.proportion, 1.0)) if wide else (6.4, 6.0)))
     if shown.classes:
         paint = _paint_classes(ax, shown, cmap)
     else:

@@ -37,7 +37,9 @@ class ModelChoice:
     def __post_init__(self) -> None:
         known = named_models()
         if self.name not in known:
-            raise ValueError(f"--model must be one of {', '.join(known)}, got '{self.name}'")
+            alike = [one for name, one in known.items() if self.name in name.split("-")]
+            named = [f"{one.name} ({one.title.split(' (')[0]})" for one in alike]
+            raise ValueError(f"--model must be one of {', '.join(named or known)}, got '{self.name}'")
         taken = {option.name for option in known[self.name].options}
         for name, option in model_options().items():
             # An option that the model does not take is a mistake, so it is not ignored.

@@ -21,6 +21,7 @@ from fitonce.cli.steps import (
     drawn,
     finish_files,
     folds_for,
+    influence_drawn,
     influence_for_report,
     report_extras,
     task_of,
@@ -111,7 +112,7 @@ def run_influence(
     if table is not None:
         files.add(lambda: outputs.write_table(found.to_dataframe(), table, force))
     if picture is not None:
-        files.add(lambda: write_figure(picture, found.plot().figure, force=force))
+        files.add(lambda: write_figure(picture, influence_drawn(found).figure, force=force))
     if request.json:
         document = {"rows": outputs.table_rows(largest(found, top, asked))}
         outputs.print_json({**document, **kinds_document(found), "wrote": files.wrote})

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fitonce.analysis.influence import influence
+from fitonce.analysis.influence import Influence, influence
 from fitonce.analysis.maps import plot_map
 from fitonce.cli.choices import FoldChoice
 from fitonce.cli.errors import complain
@@ -124,6 +124,12 @@ def drawn(result: CVResult) -> Any:
     by_site = (result.pointwise["site"] >= 0).any()
     on_map = by_site and result.summary.geography is not None
     return plot_map(result) if on_map else result.plot()
+
+
+def influence_drawn(found: Any) -> Any:
+    """Matplotlib axes: a map coloured by displacement where it is known where sites lie."""
+    places = found.fit.places if isinstance(found, Influence) else None
+    return found.plot() if places is None or places.geography is None else plot_map(found)
 
 
 def write_outputs(

@@ -128,6 +128,13 @@ class Geography:
         radius = _EARTH / 1000.0
         return float(2.0 * radius * np.sin(min(0.5 * distance / radius, 0.5 * np.pi)))
 
+    def along(self, straight: float) -> float:
+        """Inverse of `reach`."""
+        if not self.degrees:
+            return straight
+        radius = _EARTH / 1000.0
+        return float(2.0 * radius * np.arcsin(min(0.5 * straight / radius, 1.0)))
+
     def distance_of(self, said: str | float) -> float:
         """A distance in `unit` from "20 km", "500 m", "3 mi", "1500 units" or a number of `unit`."""
         number, unit = read_distance(said)

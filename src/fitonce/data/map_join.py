@@ -54,10 +54,8 @@ def key_of(cell: object) -> str:
     return (text.lstrip("0") or "0") if text.isdigit() else text
 
 
-def joined(
-    sites: pd.DataFrame, table: pd.DataFrame, name: str
-) -> tuple[pd.DataFrame, list[str], np.ndarray]:
-    """The sites' columns with those of the table, notes, and which sites have a row.
+def joined(sites: pd.DataFrame, table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
+    """The sites' columns with those of the table, and notes.
 
     Columns to join by are found by their content: distinct in the map, and with the most sites in the
     table.
@@ -87,12 +85,12 @@ def joined(
     if not known.all():
         strange = list(dict.fromkeys(str(cell) for cell in table[theirs][~known]))
         notes.append(f"{listed(strange, 5)} in {name} {_is(len(strange))} not on the map: left out")
-    return pd.concat([sites.drop(columns=both), added], axis=1), notes, found
+    return pd.concat([sites.drop(columns=both), added], axis=1), notes
 
 
 def _best_pair(sites: pd.DataFrame, table: pd.DataFrame, name: str) -> tuple[str, str]:
     """The columns of map and table that have the most in common; of equal ones, those of one name."""
-    best, pair, most = (0.0, False), ("", ""), 0.0
+    best, pair, most, nearest = (0.0, False), ("", ""), 0.0, ""
     theirs = {column: set(keys(table[column])) - {""} for column in _possible(table)}
     for ours in _possible(sites):
         own = keys(sites[ours])
@@ -101,13 +99,16 @@ def _best_pair(sites: pd.DataFrame, table: pd.DataFrame, name: str) -> tuple[str
             continue  # not distinct
         for column, values in theirs.items():
             share, same = len(distinct & values) / len(sites), ours == column
-            most = max(most, share)
+            if share > most:
+                absent = listed((cell for cell in own if cell not in values), 3)
+                most, nearest = share, f" (by '{column}'; not there: {absent})"
             if share >= _ENOUGH[same] and (share, same) > best:
                 best, pair = (share, same), (ours, column)
     if not pair[0]:
         raise ValueError(
-            f"{name} must have a column with the names or codes of the sites; the most that a column of "
-            f"the map finds there is {round(most * len(sites))} of {counted(len(sites), 'site')}"
+            f"{name} must have a column with the names or codes of the sites; the most that a column "
+            f"of the map finds there is {round(most * len(sites))} of {counted(len(sites), 'site')}"
+            f"{nearest}"
         )
     return pair
 

@@ -142,7 +142,9 @@ def read_map(
         with naming(argument):
             require_column(table, column)
     notes = list(found.notes)
-    called, column = site_names(table, names, (counts, exposure, regions), notes)
+    called, column = site_names(
+        table, names if isinstance(names, str) else called_by or None, (counts, exposure, regions), notes
+    )
     data, known = observed_at(table, counts, exposure, missing, called, notes)
     geography = None
     if found.shapes is not None:
@@ -180,7 +182,7 @@ def _chosen_rows(found: Layer, join: Any, where: str | None, decimal: str | None
             shapes = None if shapes is None else [s for s, k in zip(shapes, keep, strict=True) if k]
         notes.append(f"{keep.sum():,} of {counted(len(keep), 'row')} have {column} {sign} {value}")
     if other is not None:
-        table, more, _ = joined(table, other, called)
+        table, more = joined(table, other, called)
         notes += more
     return replace(found, table=table, shapes=shapes, notes=notes)
 
@@ -235,7 +237,11 @@ def _pairs(
         if within is None:
             raise ValueError("neighbours by distance need within (--within), such as '20 km'")
         far = where.distance_of(within)
-        return ways.within(where, far), f"distance up to {far:g} {where.unit}"
+        near = ways.within(where, far)
+        if not len(near):
+            apart = f"the nearest two are {ways.least_distance(where):.3g} {where.unit} apart"
+            raise ValueError(f"no two sites are within {far:g} {where.unit} of each other; {apart}")
+        return near, f"distance up to {far:g} {where.unit}"
     if how == "nearest":
         count = _NEAREST if count is None else count
         if not is_count(count):

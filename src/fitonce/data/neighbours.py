@@ -116,6 +116,13 @@ def within(where: Geography, distance: float) -> np.ndarray:
     return known[tree.query_pairs(reach, output_type="ndarray")]
 
 
+def least_distance(where: Geography) -> float:
+    """Between the two nearest sites, in `where.unit`."""
+    _, tree = _tree(where)
+    straight = float(np.asarray(tree.query(tree.data, 2)[0])[:, 1].min())
+    return where.along(straight)
+
+
 def nearest(where: Geography, count: int) -> np.ndarray:
     """(E, 2) pairs of sites of which one is among the `count` nearest of the other."""
     known, tree = _tree(where)

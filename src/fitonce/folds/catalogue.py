@@ -91,6 +91,15 @@ def _sequences(data: Any, given: FoldOptions) -> Folds:
     return structures(data, k=given.k, n=given.n, blocks=given.contiguous, seed=given.seed)
 
 
+def _near(hops: int | None, buffer: str | None) -> dict[str, Any]:
+    """What is near a site: --buffer has hops, too."""
+    if buffer is None or not buffer.strip().isdigit():
+        return {"hops": hops, "within": buffer}
+    if hops is not None:
+        raise ValueError("--hops and --buffer both say what is left out around a site; give one of them")
+    return {"hops": int(buffer)}
+
+
 def _regions(model: Any, data: Any, given: FoldOptions) -> Folds:
     if given.hops is not None and given.percent is not None:
         raise ValueError("--percent and --hops both set the size of a region; give one of them")
@@ -134,9 +143,7 @@ FOLD_KINDS: dict[str, FoldKind] = {
     ),
     "buffered": FoldKind(
         "a site with its neighbours; only the site is scored",
-        lambda model, data, o: buffered(
-            model, hops=1 if o.hops is None else o.hops, within=o.buffer, data=data
-        ),
+        lambda model, data, o: buffered(model, data=data, **_near(o.hops, o.buffer)),
         ("hops", "buffer"),
     ),
 }

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import generator, naming, require_count, require_text
+from fitonce.core.arguments import generator, naming, require_count, require_text, shown
 from fitonce.core.wording import counted
+from fitonce.data.geography import read_distance
 from fitonce.data.graph import Graph, partition
 from fitonce.data.graph import graph as read_graph
 from fitonce.folds.buffers import geography_of, with_rim
@@ -136,7 +137,10 @@ def _labelled(
     sets = [np.flatnonzero(labels == one) for one in np.unique(labels)]
     sets = [part for part in sets if shape.base[part].any()]
     if len(sets) < 2:
-        raise ValueError(f"labels must tell at least two regions apart, got {len(sets)}")
+        only = (
+            "nothing was observed" if not sets else f"all that was observed is in '{labels[sets[0][0]]}'"
+        )
+        raise ValueError(f"labels (--regions) must tell at least two regions apart, but {only}")
     if n is None:
         return sets, "regions by label"
     if at_least_one(n) > len(sets):
@@ -170,18 +174,34 @@ def spatial_kfold(graph: Any, k: int, *, seed: int = 0, data: Any = None) -> Fol
     return _on_graph("sites", sets, shape, f"spatial {k}-fold (seed {seed})")
 
 
-def buffered(graph: Any, *, hops: int = 1, within: str | None = None, data: Any = None) -> Folds:
+def buffered(
+    graph: Any, *, hops: int | None = None, within: str | None = None, data: Any = None
+) -> Folds:
     """Each observed site scored on its own; all sites near it are left out, too.
 
     Args:
         graph: the graph, or a map, a model or a fit that has one.
-        hops: sites within this many steps are near, unless `within` is given.
-        within: sites within this distance are near, such as "20 km" (between points of sites of a map).
+        hops: sites within this many steps are near; None: 1, unless `within` is given.
+        within: in place of hops, sites within this distance are near, such as "20 km" (between points of
+            sites of a map).
         data: says which sites are missing, and where sites of a map lie.
     """
     found, shape = _read(graph, data)
-    _check_hops(hops)
     require_text("within", within, optional=True)
+    if within is not None:
+        if hops is not None:
+            raise ValueError(
+                f"buffered takes either hops or within, got hops={hops} and within='{within}'"
+            )
+        with naming("within"):
+            _, unit = read_distance(within)
+        if unit == "":
+            raise ValueError(
+                f"within must be a distance with its unit, such as '20 km', got {shown(within)}; "
+                "steps are hops="
+            )
+    hops = 1 if hops is None else hops
+    _check_hops(hops)
     hops = min(hops, found.n_sites)
     centres = [np.array([centre]) for centre in np.flatnonzero(shape.base)]
     buffer = hops if within is None else within
