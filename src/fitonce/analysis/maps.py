@@ -12,7 +12,7 @@ from fitonce.analysis.map_colours import draw_geography, name_largest, paint_num
 from fitonce.core.arguments import naming, require, require_choice, require_count, require_text
 from fitonce.core.deferred import nx
 from fitonce.core.numerics import as_numbers
-from fitonce.data.geography import Geography
+from fitonce.data.geography import Geography, aspect_of
 from fitonce.data.geojson import polygons_of
 from fitonce.data.graph import Graph, of_pairs
 from fitonce.data.graph import graph as read_graph
@@ -237,8 +237,5 @@ def _draw_polygons(ax: Any, polygons: list[list[np.ndarray]], paint: np.ndarray)
 
 
 def _aspect(points: np.ndarray) -> float:
-    """The aspect ratio: away from the equator, a degree of longitude is shorter than one of latitude."""
-    x, y = points.T
-    degrees = np.abs(x).max() <= 180 and np.abs(y).max() <= 90 and np.ptp(y) < 60 and np.ptp(x) > 1e-3
-    is_layout = np.abs(points).max() <= 1.0 + 1e-9  # computed coordinates, not geographic ones
-    return 1.0 / np.cos(np.radians(y.mean())) if degrees and not is_layout else 1.0
+    """The aspect ratio; 1 for computed coordinates, which are not geographic ones."""
+    return 1.0 if np.abs(points).max() <= 1.0 + 1e-9 else aspect_of(points)

@@ -154,6 +154,19 @@ class Geography:
         return number * _METRES[unit] / self.metres
 
 
+def maybe_degrees(points: np.ndarray) -> bool:
+    """Whether points (n, 2), of which there are some, may be longitudes and latitudes."""
+    return bool(len(points) and (np.abs(points).max(0) <= (180.0, 90.0)).all())
+
+
+def aspect_of(points: np.ndarray) -> float:
+    """Of a drawing of points (n, 2) that may be in degrees, by their range: away from the equator, a
+    degree of longitude is shorter than one of latitude."""
+    wide, tall = np.ptp(points, axis=0)
+    degrees = maybe_degrees(points) and tall < 60 and wide > 1e-3
+    return float(1.0 / np.cos(np.radians(points[:, 1].mean()))) if degrees else 1.0
+
+
 def read_distance(said: str | float) -> tuple[float, str]:
     """The number, and "km", "m", "mi", "units" or "" of a distance."""
     found = _DISTANCE.fullmatch(str(said))

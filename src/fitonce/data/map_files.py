@@ -13,7 +13,7 @@ import pandas as pd
 
 from fitonce.core.wording import listed
 from fitonce.core.writing import existing
-from fitonce.data.geography import NOWHERE, SiteShape
+from fitonce.data.geography import NOWHERE, SiteShape, maybe_degrees
 from fitonce.data.geojson import content_of, read_features
 from fitonce.data.table_files import TABLES, read_table
 from fitonce.data.wkb import shape_of_wkb
@@ -84,7 +84,7 @@ def _from_geojson(path: Any) -> Layer:
     if isinstance(content, dict) and str(content.get("format", "")).startswith("fitonce "):
         raise ValueError(f"{Path(path).name} is a saved {content['format'][8:]}, not a map")
     table, shapes, degrees = read_features(content)
-    return _judged(table, shapes, degrees, 1.0 if not degrees else float("nan"), stated=True)
+    return _judged(table, shapes, degrees, 1.0 if not degrees else float("nan"))
 
 
 def _from_frame(frame: Any) -> Layer:
@@ -157,18 +157,18 @@ def _from_table(path: Path, coordinates: tuple[str, str] | None, decimal: str | 
             raise ValueError(f"'{name}' is not a column; columns are {listed(table.columns)}")
     places = table[list(coordinates)].apply(pd.to_numeric, errors="coerce").to_numpy(float)
     shapes = [NOWHERE if np.isnan(point).any() else SiteShape((), point) for point in places]
-    return _judged(table, shapes, None, float("nan"), stated=False)
+    return _judged(table, shapes, None, float("nan"))
 
 
 def _in_system(table: pd.DataFrame, shapes: list[SiteShape], system: str | None) -> Layer:
     """`system`: of coordinates, as WKT or a code; None: not stated."""
     if system is None:
-        return _judged(table, shapes, None, float("nan"), stated=False)
+        return _judged(table, shapes, None, float("nan"))
     if _GEOGRAPHIC.match(system):
-        return _judged(table, shapes, True, float("nan"), stated=True)
+        return _judged(table, shapes, True, float("nan"))
     units = _UNITS.findall(system)
     metres = float(units[-1]) if units else _metres_of(system)
-    return _judged(table, shapes, False, metres, stated=True)
+    return _judged(table, shapes, False, metres)
 
 
 def _metres_of(system: str) -> float:
@@ -180,19 +180,17 @@ def _metres_of(system: str) -> float:
     return float(CRS(system).axis_info[0].unit_conversion_factor)
 
 
-def _judged(
-    table: pd.DataFrame, shapes: list[SiteShape], degrees: bool | None, metres: float, stated: bool
-) -> Layer:
+def _judged(table: pd.DataFrame, shapes: list[SiteShape], degrees: bool | None, metres: float) -> Layer:
     """Coordinates that are not stated, or cannot be what is stated, are told by their range."""
     every = np.array([shape.point for shape in shapes], float).reshape(-1, 2)
-    x, y = every[np.isfinite(every).all(1)].T
-    possible = bool(x.size and np.abs(x).max() <= 180 and np.abs(y).max() <= 90)
+    known = every[np.isfinite(every).all(1)]
+    possible = maybe_degrees(known)
     notes = []
     if degrees is None:
         degrees = possible
         words = "degrees of longitude and latitude" if possible else "lengths on a plane"
         notes.append(f"coordinates are taken as {words}: the file does not say what they are")
-    elif degrees and x.size and not possible:
+    elif degrees and len(known) and not possible:
         degrees = False
         notes.append("coordinates are beyond degrees of longitude and latitude: taken as lengths")
     return Layer(table, shapes, degrees, metres, notes)

@@ -115,23 +115,17 @@ def read_map(
         missing: a number that also means missing.
         decimal: the decimal mark of a text file; None: detected.
     """
-    texts = {"exposure": exposure, "where": where, "layer": layer, "regions": regions}
-    for name, text in {**texts, "decimal": decimal}.items():
-        require_text(name, text, optional=True)
-    require_text("counts", counts)
-    require_count("nearest", nearest, 1, 10**6, optional=True)
-    require(missing is None or is_number(missing), "missing", "a number or None", missing)
-    near = within is None or isinstance(within, str) or is_number(within)
-    require(near, "within", "a distance such as '20 km', a number or None", within)
-    if coordinates is not None and len(read_names("coordinates", coordinates, "two columns")) != 2:
-        raise refusal("coordinates", "a list of two columns", coordinates)
+    texts = {
+        "exposure": exposure,
+        "where": where,
+        "layer": layer,
+        "regions": regions,
+        "decimal": decimal,
+    }
+    _check(path, counts, texts, nearest, within, join, coordinates, missing)
     called_by = (
         () if names is None else (names,) if isinstance(names, str) else read_names("names", names)
     )
-    fine = isinstance(path, (dict, str, os.PathLike)) or hasattr(path, "geometry")
-    require(fine, "path", "a file, a GeoDataFrame or the content of a GeoJSON file", path)
-    tabular = join is None or isinstance(join, (str, os.PathLike, pd.DataFrame, Mapping))
-    require(tabular, "join", "a file, a table or None", join)
     with naming("path"):
         found = read_layer(path, layer, coordinates, decimal)
     with naming("join and where"):
@@ -156,6 +150,32 @@ def read_map(
     labels = None if regions is None else region_labels(table[regions], called)
     data = replace(data, names=Names(("the map",), called, geography, labels))
     return Map(data, links, known, table, geography, notes)
+
+
+def _check(
+    path: Any,
+    counts: Any,
+    texts: dict[str, Any],
+    nearest: Any,
+    within: Any,
+    join: Any,
+    coordinates: Any,
+    missing: Any,
+) -> None:
+    """Arguments of `read_map` that need no file to be judged; `texts`: those that are text or None."""
+    for name, text in texts.items():
+        require_text(name, text, optional=True)
+    require_text("counts", counts)
+    require_count("nearest", nearest, 1, 10**6, optional=True)
+    require(missing is None or is_number(missing), "missing", "a number or None", missing)
+    near = within is None or isinstance(within, str) or is_number(within)
+    require(near, "within", "a distance such as '20 km', a number or None", within)
+    if coordinates is not None and len(read_names("coordinates", coordinates, "two columns")) != 2:
+        raise refusal("coordinates", "a list of two columns", coordinates)
+    fine = isinstance(path, (dict, str, os.PathLike)) or hasattr(path, "geometry")
+    require(fine, "path", "a file, a GeoDataFrame or the content of a GeoJSON file", path)
+    tabular = join is None or isinstance(join, (str, os.PathLike, pd.DataFrame, Mapping))
+    require(tabular, "join", "a file, a table or None", join)
 
 
 def _chosen_rows(found: Layer, join: Any, where: str | None, decimal: str | None) -> Layer:

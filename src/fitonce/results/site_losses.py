@@ -30,9 +30,9 @@ def table_of(cv: CVResult) -> pd.DataFrame:
         sequence=("sequence", "first"), time=("time", "first"), loss=("loss", "mean"),
         control=("control", "mean"), folds=("loss", "size"),
     ).reset_index()  # fmt: skip
-    names, shown = cv.fit.places, cv.summary
+    shown = cv.summary
     where = [found[name].to_numpy() for name in ("sequence", "time", "site")]
-    called = [f"site {site}" for site in found["site"]] if names is None else names.places(*where)
+    called = shown.names.places(*where)
     found.insert(0, "place", called)
     found.insert(4, "value", np.asarray(shown.values)[found["site"].to_numpy()])
     if cv.predicted is not None and len(cv.predicted.rows) == len(cv.pointwise):

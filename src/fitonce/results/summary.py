@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any, Protocol
 
@@ -88,6 +89,22 @@ class FitSummary:
     def geography(self) -> Geography | None:
         """Where sites of a map lie; None: not known."""
         return None if self.places is None else self.places.geography
+
+    @cached_property
+    def names(self) -> Names:
+        """The user's names of sequences and sites, or their numbers."""
+        if self.places is not None:
+            return self.places
+        sequences = tuple(f"sequence {number}" for number in range(len(self.lengths)))
+        sites = range(0 if self.edges is None else self.n_sites)
+        return Names(sequences, tuple(f"site {number}" for number in sites) or None)
+
+    def name_of(self, site: int) -> str:
+        """A site in words: its name or, in a sequence, its time."""
+        ends = np.cumsum(self.lengths)
+        sequence = int(np.searchsorted(ends, site, side="right"))
+        time = site - int(ends[sequence] - self.lengths[sequence])
+        return self.names.places(*(np.array([number]) for number in (sequence, time, site)))[0]
 
     def memory_of(self, terms: Terms) -> float | None:
         """None: a summary has no states."""

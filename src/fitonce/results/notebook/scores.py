@@ -19,7 +19,7 @@ from fitonce.results.notebook.card import (
 )
 from fitonce.results.notebook.picture import bars, future, interval, scale_of
 from fitonce.results.printed import trust
-from fitonce.results.report.along import along, sequence_names
+from fitonce.results.report.along import along
 from fitonce.results.report.markup import join
 
 _LARGEST = 3  # places that are named
@@ -99,17 +99,9 @@ def _largest(found: Any, fitted: Any) -> str:
 
 def _place(found: Any, fitted: Any, number: int) -> str:
     """A site, step, sequence or fold by its name, or its number where it has none."""
-    if found.kind == "sequence":
-        return str(sequence_names(fitted)[number])
-    if found.kind == "fold" or (fitted.places is None and fitted.edges is not None):
-        return f"{found.kind} {number}"
-    sequence = int(np.searchsorted(np.cumsum(fitted.lengths), number, side="right"))
-    time = number - int(fitted.lengths[:sequence].sum())
-    if fitted.places is None:
-        within = f"sequence {sequence}, " if len(fitted.lengths) > 1 else ""
-        return f"{within}step {time}"
-    (place,) = fitted.places.places(*(np.array([value]) for value in (sequence, time, number)))
-    return str(place)
+    if found.kind == "fold":
+        return f"fold {number}"
+    return fitted.names.sequences[number] if found.kind == "sequence" else fitted.name_of(number)
 
 
 def of_comparison(comparison: Any) -> str:

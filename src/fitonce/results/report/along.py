@@ -200,39 +200,18 @@ def _packed_runs(runs: Runs) -> dict[str, Any]:
     }
 
 
-def sequence_names(fitted: FitSummary) -> tuple[str, ...]:
-    """The names of the sequences."""
-    if fitted.places is not None:
-        return fitted.places.sequences
-    return tuple(f"sequence {number}" for number in range(len(fitted.lengths)))
-
-
-def names_of(fitted: FitSummary) -> Names:
-    """The user's names, or numbers."""
-    if fitted.places is not None:
-        return fitted.places
-    numbers = range(0 if fitted.edges is None else fitted.lengths.sum())
-    return Names(sequence_names(fitted), tuple(f"site {number}" for number in numbers) or None)
-
-
 def place_name(found: Along, fitted: FitSummary, spans: pd.Series, place: int) -> str:
     """A place in words: the user's names, where there are any."""
     if found.kind == "fold":
         words = spans.get(place, "")
         return f"fold {place}: {words}" if words else f"fold {place}"
-    names = names_of(fitted)
-    if found.kind == "sequence":
-        return names.sequences[place]
-    ends = np.cumsum(fitted.lengths)
-    sequence = int(np.searchsorted(ends, place, side="right"))
-    time = place - int(ends[sequence] - fitted.lengths[sequence])
-    return names.places(*(np.array([number]) for number in (sequence, time, place)))[0]
+    return fitted.names.sequences[place] if found.kind == "sequence" else fitted.name_of(place)
 
 
 def spans(result: Result, fitted: FitSummary) -> pd.Series:
     """The places that each fold scored, or left out for a joint loss, in words: the first and the last
     in time, or else a few sites or sequences; empty where that is not known."""
-    rows, names = result.pointwise, names_of(fitted)
+    rows, names = result.pointwise, fitted.names
     if (rows["sequence"] < 0).all():
         if result.dropped is None or result.scheme == "structures":
             return pd.Series(dtype=object)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from fitonce.core.deferred import nx
-from fitonce.data.geography import Geography
+from fitonce.data.geography import Geography, aspect_of
 from fitonce.data.geojson import polygons_of
 from fitonce.data.places import Names
 from fitonce.results.report.points import integers
@@ -66,9 +66,7 @@ def _are_points(polygons: dict[str, Any]) -> bool:
 
 def _shrunk(points: np.ndarray) -> np.ndarray:
     """Degrees as on a map: one of longitude is shorter than one of latitude."""
-    x, y = points.T
-    degrees = np.abs(x).max() <= 180 and np.abs(y).max() <= 90 and np.ptp(x) > 1e-3 and np.ptp(y) < 60
-    return np.array([float(np.cos(np.radians(y.mean()))) if degrees else 1.0, 1.0])
+    return np.array([1.0 / aspect_of(points), 1.0])
 
 
 def _on_grid(points: np.ndarray, steps: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pandas as pd
 from fitonce.core.wording import counted
 from fitonce.results.report import along as by_place
 from fitonce.results.report import layout, points
-from fitonce.results.report.along import sequence_names, spans
+from fitonce.results.report.along import spans
 from fitonce.results.report.choice import choice_section
 from fitonce.results.report.facts import (
     asked_section,
@@ -87,7 +87,7 @@ def html_report(
         "estimate": estimate_section(result),
         **({} if result.labels is None else {"labels": labels_section(result)}),
         "largest": largest_section(found, result, called, noun),
-        "along": along_section(found, on_map, sequence_names(fitted), _places(where), len(result.folds)),
+        "along": along_section(found, on_map, fitted.names.sequences, _places(where), len(result.folds)),
         "verdicts": verdicts_section(result, words),
         **({"optima": optima_section(result, valley)} if (result.folds["optimum"] != 0).any() else {}),
         "scatter": scatter_section(pairs),
