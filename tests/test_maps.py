@@ -231,7 +231,7 @@ def test_bad_names_of_maps(tmp_path):
         fo.datasets.load_map("paris")
     with pytest.raises(ValueError, match=r"found no sids2\.csv"):
         fo.datasets.load_map("sids2", tmp_path)
-    with pytest.raises(ValueError, match="year must be between 2006 and 2018, got 1999"):
+    with pytest.raises(ValueError, match="year must be an integer between 2006 and 2018, got 1999"):
         fo.datasets.load_map("philly", shared("data"), year=1999)
 
 
