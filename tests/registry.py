@@ -350,6 +350,10 @@ def entries() -> list[Entry]:
         Entry("local-level", fo.models.Structural(), _level()),
         Entry("seasons", fo.models.Structural("trend", seasonal=4, exog=["u0"]), _seasons(),
               sequences=True),
+        Entry("arima", fo.models.SARIMAX((1, 1, 1)), _level()),
+        Entry("own-state-space", fo.models.StateSpace(
+            _shared, {"phi": [0.5], "loading": [1.0, 0.5], "noise": np.eye(2)},
+            {"phi": "stationary", "noise": "covariance"}, ["u0"]), _pairs()),
         Entry("neural-autoregression", fo.models.NeuralARHMM(
             2, 1, hidden=2, weight_scale=0.5), walk(60, seed=6), slow=True),
     ]  # fmt: skip
@@ -375,6 +379,32 @@ def _seasons(count=9, steps=40, seed=22):
         known.append(rng.normal(size=steps))
         made.append(level + season + 0.5 * known[-1] + rng.normal(size=steps))
     return fo.sequences(made, covariates=known)
+
+
+def _shared(params, covariates):
+    """One autoregression under two channels with correlated noise; its drive depends on a covariate."""
+    drive = 1.0 + 0.5 * covariates[:, :1, None] ** 2
+    return {
+        "design": params["loading"][:, None],
+        "transition": params["phi"][:, None],
+        "state_cov": drive,
+        "obs_cov": params["noise"],
+        "initial_state_cov": np.ones((1, 1)),
+    }
+
+
+def _pairs(steps=200, seed=23):
+    """Two channels that share a state, one of them often missing."""
+    rng = np.random.default_rng(seed)
+    known, state = rng.normal(size=steps), np.zeros(steps)
+    for t in range(1, steps):
+        drive = 1.0 + 0.5 * known[t - 1] ** 2
+        state[t] = 0.7 * state[t - 1] + np.sqrt(drive) * rng.normal()
+    noise = rng.multivariate_normal(np.zeros(2), [[1.0, 0.3], [0.3, 0.8]], size=steps)
+    x = state[:, None] * np.array([1.0, 0.6]) + noise
+    x[rng.random(steps) < 0.2, 1] = np.nan
+    x[25:27] = np.nan
+    return fo.sequences(x, covariates={"u0": known})
 
 
 def _grid(rows=6, columns=8):

@@ -7,6 +7,7 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statsmodels.tsa.statespace.initialization import Initialization
 
 import fitonce as fo
 from dense_gaussian import log_likelihood
@@ -19,6 +20,8 @@ MODELS = (
     fo.models.Structural("drift", cycle=True, ar=2),
     fo.models.Structural(None, cycle=True, damped=False, noise=False, ar=1),
     fo.models.Structural("fixed", exog=["u0"], noise=True, ar=1),
+    fo.models.SARIMAX((1, 1, 1), (0, 1, 1, 3), measurement_error=True),
+    fo.models.SARIMAX((2, 0, 1), trend="c", exog="u0"),
 )
 
 
@@ -71,6 +74,36 @@ PEERS = {
         ("noise", "cycle", "frequency", "damping"),
     ),
 }
+
+
+ORDERS = {
+    "arma": ((1, 0, 2), (1, 0, 0, 4), "c", True),
+    "integrated": ((2, 1, 1), (0, 0, 0, 0), "n", False),
+    "airline": ((0, 1, 1), (0, 1, 1, 4), "n", False),
+    "seasonal": ((1, 1, 1), (1, 1, 1, 4), "n", False),
+    "twice": ((3, 2, 0), (0, 0, 0, 0), "n", False),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_likelihoods_of_sarimax_are_those_of_statsmodels(name):
+    order, seasonal, trend, noisy = ORDERS[name]
+    y = 100.0 * np.log(sm.datasets.macrodata.load_pandas().data["realgdp"].to_numpy())
+    y[[20, 21, 100]] = np.nan
+    model = fo.models.SARIMAX(order, seasonal, trend, measurement_error=noisy)
+    objective = objective_of(model, y)
+    values = model.start(objective.steps, np.random.default_rng(1))
+    peer = sm.tsa.SARIMAX(y, None, order, seasonal, trend, measurement_error=noisy)
+    diffuse = objective.layout.diffuse.shape[1]
+    start = Initialization(peer.k_states)
+    if diffuse:
+        start.set((0, diffuse), "diffuse")
+    start.set((diffuse, peer.k_states), "stationary")
+    peer.ssm.initialization, peer.loglikelihood_burn = start, 0
+    peer.ssm.tolerance = 0.0  # its filter otherwise stops updating, at a variance that is absolute
+    names = ("intercept", "ar", "ma", "seasonal_ar", "seasonal_ma", "noise", "sigma2")
+    given = np.concatenate([np.ravel(values[key]) for key in names if key in values])
+    assert -objective(objective.space.to_free(values)) == pytest.approx(peer.loglike(given), rel=1e-8)
 
 
 @pytest.mark.parametrize("name", PEERS)

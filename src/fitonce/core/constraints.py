@@ -170,22 +170,23 @@ class Positive(_EachEntry):
 
 @dataclass(frozen=True)
 class Variance(_EachEntry):
-    """Numbers that may be zero; free coordinates are their square roots, of either sign, in `unit`.
+    """Numbers that may be zero; free coordinates are their square roots, of either sign, in `unit`, one
+    for all or, as a tuple, one for each.
 
     At zero the objective is even in the root, so that an optimum on the boundary is an ordinary
     stationary point: its curvature there is twice the slope in the variance, positive if zero is best.
     """
 
-    unit: float = 1.0
+    unit: float | tuple[float, ...] = 1.0
 
     def to_free(self, value: np.ndarray) -> np.ndarray:
-        return np.sqrt(np.ravel(value)) / self.unit
+        return np.sqrt(np.ravel(value)) / np.asarray(self.unit)
 
     def to_value(self, free: Array) -> Array:
-        return ((free * self.unit) ** 2).reshape(self.shape)
+        return ((free * np.asarray(self.unit)) ** 2).reshape(self.shape)
 
     def values(self, free: np.ndarray) -> np.ndarray:
-        return ((free * self.unit) ** 2).reshape(*self.shape, -1)
+        return ((free * np.reshape(self.unit, (-1, 1))) ** 2).reshape(*self.shape, -1)
 
     def violation(self, value: np.ndarray) -> str | None:
         return None if np.all(value >= 0) else "numbers that are not negative"
@@ -213,43 +214,57 @@ class Interval(_EachEntry):
         return None if inside else f"numbers between {self.low:g} and {self.high:g}"
 
 
+@dataclass(frozen=True)
 class Stationary(_EachEntry):
-    """Coefficients (p,) of a stationary autoregression x_t = sum_k phi_k x_t-k + noise.
+    """Coefficients of stationary autoregressions x_t = sum_k phi_k x_t-k + noise along the last axis.
 
-    Free coordinates are x / sqrt(1 + x^2) = partial autocorrelations, from which Levinson's recursion
-    makes the coefficients. Of an invertible moving average the coefficients are minus these.
+    Free coordinates x are x / sqrt(1 + x^2) = partial autocorrelations, from which Levinson's recursion
+    makes the coefficients.
+
+    Args:
+        shape: of the coefficients.
+        sign: -1.0 for those of invertible moving averages x_t = noise_t + sum_k theta_k noise_t-k.
     """
 
+    sign: float = 1.0
+
     def to_free(self, value: np.ndarray) -> np.ndarray:
-        partial = _partial(np.ravel(value))
-        return partial / np.sqrt(1.0 - partial**2)
+        partial = _partial(self.sign * value)
+        return np.ravel(partial / np.sqrt(1.0 - partial**2))
 
     def to_value(self, free: Array) -> Array:
-        partial, found = free / jnp.sqrt(1.0 + free**2), free[:0]
-        for order in range(self.shape[0]):
-            last = partial[order]
-            found = jnp.concatenate([found - last * found[::-1], last[None]])
-        return found
+        partial = (free / jnp.sqrt(1.0 + free**2)).reshape(self.shape)
+        found = partial[..., :0]
+        for order in range(self.shape[-1]):
+            last = partial[..., order : order + 1]
+            found = jnp.concatenate([found - last * found[..., ::-1], last], -1)
+        return self.sign * found
 
     def values(self, free: np.ndarray) -> np.ndarray:
-        partial, found = free / np.sqrt(1.0 + free**2), free[:0]
-        for last in partial:
-            found = np.concatenate([found - last * found[::-1], last[None]])
-        return found
+        partial = (free / np.sqrt(1.0 + free**2)).reshape(*self.shape, -1)
+        found = partial[..., :0, :]
+        for order in range(self.shape[-1]):
+            last = partial[..., order : order + 1, :]
+            found = np.concatenate([found - last * found[..., ::-1, :], last], -2)
+        return self.sign * found
 
     def violation(self, value: np.ndarray) -> str | None:
-        inside = np.all(np.abs(_partial(np.ravel(value))) < 1)
-        return None if inside else "coefficients of a stationary autoregression"
+        if np.all(np.abs(_partial(self.sign * value)) < 1):
+            return None
+        what = "a stationary autoregression" if self.sign > 0 else "an invertible moving average"
+        return f"coefficients of {what}"
 
 
 def _partial(coefficients: np.ndarray) -> np.ndarray:
-    """Partial autocorrelations of an autoregression, by Levinson's recursion backwards; nan where there
-    are none."""
-    found, rest = np.empty(len(coefficients)), np.asarray(coefficients, float)
+    """Partial autocorrelations of autoregressions along the last axis, by Levinson's recursion read
+    backwards; nan where there are none."""
+    rest = np.asarray(coefficients, float)
+    found = np.empty(rest.shape)
     with np.errstate(all="ignore"):
-        for order in range(len(coefficients) - 1, -1, -1):
-            found[order] = last = rest[-1]
-            rest = (rest[:-1] + last * rest[:-1][::-1]) / (1.0 - last**2)
+        for order in range(rest.shape[-1] - 1, -1, -1):
+            last = rest[..., -1:]
+            found[..., order] = last[..., 0]
+            rest = (rest[..., :-1] + last * rest[..., :-1][..., ::-1]) / (1.0 - last**2)
     return found
 
 

@@ -45,11 +45,14 @@ from fitonce.models.named import (
     PoissonSites,
 )
 from fitonce.models.potts import PottsMixture
+from fitonce.models.space.own import StateSpace
+from fitonce.models.space.sarimax import SARIMAX
 from fitonce.models.space.structural import Structural
 
 __all__ = [
     "ARHMM",
     "HMM",
+    "SARIMAX",
     "Beta",
     "Binomial",
     "BinomialRegression",
@@ -83,6 +86,7 @@ __all__ = [
     "PoissonSites",
     "PottsMixture",
     "Product",
+    "StateSpace",
     "Structural",
     "StudentT",
     "SwitchingAutoregression",

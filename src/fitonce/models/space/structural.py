@@ -27,6 +27,7 @@ from fitonce.models.space.system import (
     System,
     Values,
     folds_of,
+    frozen_pairs,
     stationary_spread,
 )
 
@@ -92,9 +93,7 @@ class Structural(SpaceModel):
         require_number("periods", self.periods[1], above=self.periods[0])
         exog = (self.exog,) if isinstance(self.exog, str) else self.exog
         object.__setattr__(self, "exog", read_names("exog", exog, "covariates"))
-        if isinstance(self.frozen, dict):
-            known = {k: np.asarray(v, float).tolist() for k, v in self.frozen.items()}
-            object.__setattr__(self, "frozen", tuple(sorted(known.items())))
+        object.__setattr__(self, "frozen", frozen_pairs(self.frozen))
         if not (self.level or self.seasonal or self.cycle or self.ar or self.noise):
             raise ValueError(
                 "a Structural model needs a part: level, seasonal, cycle, ar or noise, got none"
@@ -142,7 +141,7 @@ class Structural(SpaceModel):
                 "give several series as several sequences"
             )
 
-    def constraints(self, steps: Series) -> dict[str, Constraint]:
+    def leaves(self, steps: Series) -> dict[str, Constraint]:
         unit = float(steps.unit[0])
         variance = Variance((), unit)
         found: dict[str, Constraint] = {}
@@ -216,9 +215,9 @@ class Structural(SpaceModel):
 
     def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         found: dict[str, Any] = {}
-        for name, leaf in self.constraints(steps).items():
+        for name, leaf in self.leaves(steps).items():
             if isinstance(leaf, Variance):
-                share = 0.4 * leaf.unit**2
+                share = 0.4 * float(leaf.unit) ** 2  # type: ignore[arg-type]
                 found[name] = share * (1.0 if rng is None else 10.0 ** rng.uniform(-3.0, 1.0))
             elif name == "frequency":
                 found[name] = self._frequency(steps, leaf, rng)  # type: ignore[arg-type]
@@ -228,9 +227,7 @@ class Structural(SpaceModel):
                 size = leaf.shape[0]
                 found[name] = np.zeros(size) if rng is None else rng.uniform(-0.3, 0.3, size) / size
         if self.exog:
-            known = steps.seen[:, 0]
-            design = np.column_stack([np.ones(known.sum()), steps.covariates[known]])
-            found["coefficient"] = np.linalg.lstsq(design, steps.y[known, 0], rcond=None)[0][1:]
+            found["coefficient"] = steps.regressed()
         return {
             name: np.asarray(dict(self.frozen).get(name, value), float) for name, value in found.items()
         }

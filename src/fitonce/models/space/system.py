@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fitonce.core.constraints import Constraint
+from fitonce.core.arguments import require
+from fitonce.core.constraints import Constraint, as_tuples
 from fitonce.core.parameters import freeze
 from fitonce.data.sequences import Sequences
 
@@ -94,11 +95,16 @@ class Series:
             found[channel] = size if size > 0 else max(np.abs(values[seen]).max(initial=0.0), 1e-8)
         return 4.0 ** np.round(np.log2(found / 2.0) / 2.0)
 
-    @cached_property
-    def spread(self) -> np.ndarray:
-        """(C,) standard deviations of the channels."""
-        each = zip(self.y.T, self.seen.T, strict=True)
-        return np.array([max(values[seen].std(), 1e-8) if seen.any() else 1.0 for values, seen in each])
+    @property
+    def level(self) -> float:
+        """The mean of the first channel."""
+        return float(self.y[self.seen[:, 0], 0].mean()) if self.seen[:, 0].any() else 0.0
+
+    def regressed(self) -> np.ndarray:
+        """(Q,) coefficients of the covariates in a regression of the first channel."""
+        known = self.seen[:, 0]
+        design = np.column_stack([np.ones(known.sum()), self.covariates[known]])
+        return np.linalg.lstsq(design, self.y[known, 0], rcond=None)[0][1:]
 
 
 class SpaceModel(ABC):
@@ -119,10 +125,10 @@ class SpaceModel(ABC):
         """Raise where the model cannot be of these data."""
 
     def parameters(self, steps: Series) -> dict[str, Constraint]:
-        return freeze(self.constraints(steps), dict(self.frozen))
+        return freeze(self.leaves(steps), dict(self.frozen))
 
     @abstractmethod
-    def constraints(self, steps: Series) -> dict[str, Constraint]: ...
+    def leaves(self, steps: Series) -> dict[str, Constraint]: ...
 
     @abstractmethod
     def system(self, values: Values, steps: Series) -> System:
@@ -147,6 +153,17 @@ def stationary_spread(moving: np.ndarray, shaking: np.ndarray) -> np.ndarray:
             break
         power = power @ power
     return np.moveaxis(found, 0, -1)
+
+
+def frozen_pairs(frozen: Any) -> tuple[tuple[str, Any], ...]:
+    """A dict of names and known values as a tuple, which is hashable."""
+    if not frozen:
+        return ()
+    require(
+        isinstance(frozen, (dict, tuple)), "frozen", "a dict of names of parameters and values", frozen
+    )
+    pairs = dict(frozen).items()
+    return tuple(sorted((str(k), as_tuples(np.asarray(v, float).tolist())) for k, v in pairs))
 
 
 def folds_of(values: Values) -> tuple[int, Any]:

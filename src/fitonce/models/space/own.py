@@ -1,0 +1,205 @@
+"""A user's own state-space model: a function from parameters to matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fitonce.core.arguments import read_names, require, require_function, shown
+from fitonce.core.constraints import (
+    Constraint,
+    Covariance,
+    Free,
+    Frozen,
+    Positive,
+    Proportion,
+    Stationary,
+    Variance,
+)
+from fitonce.core.numerics import as_numbers
+from fitonce.data.sequences import Sequences
+from fitonce.models.space.system import Series, SpaceModel, System, Values, folds_of, stationary_spread
+
+_KINDS: dict[str, Callable[[tuple[int, ...]], Constraint]] = {
+    "free": Free,
+    "positive": Positive,
+    "variance": Variance,
+    "proportion": Proportion,
+    "covariance": Covariance,
+    "stationary": Stationary,
+}
+_MATRICES = {
+    "design": 2,
+    "obs_intercept": 1,
+    "obs_cov": 2,
+    "transition": 2,
+    "state_intercept": 1,
+    "selection": 2,
+    "state_cov": 2,
+    "initial_state": 1,
+    "initial_state_cov": 2,
+    "diffuse": 1,
+}
+_NEEDED = ("design", "transition", "state_cov")
+_PROBE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class StateSpace(SpaceModel):
+    """A linear-Gaussian state-space model of your own.
+
+    y_t = design a_t + obs_intercept + N(0, obs_cov),
+    a_t+1 = transition a_t + state_intercept + selection N(0, state_cov).
+
+    Args:
+        build: `build(params)`, or `build(params, covariates)` where `covariates` are named, a dict of
+            these matrices under these names (those of statsmodels); `design`, `transition` and
+            `state_cov` are needed. Each has its plain shape, or a first axis of one entry for each step.
+            `initial_state` and `initial_state_cov` are of the first state; `diffuse`, bools, marks the
+            entries of it about which nothing is known. Without all three everything is diffuse;
+            `initial_state_cov="stationary"` takes the distribution that the transition leaves as it is.
+            Written with NumPy and analytic functions only: it is called with complex numbers, too.
+        init: starting values by name, which give the parameters their shapes.
+        constraints: kinds by name: "free" (where none is given), "variance" (may be zero), "positive",
+            "proportion", "covariance", "stationary" (coefficients of an autoregression) or "frozen".
+        covariates: names of covariates of the data that `build` reads, as (T, Q) of all steps.
+    """
+
+    build: Callable[..., Mapping[str, Any]]
+    init: Mapping[str, Any]
+    constraints: Mapping[str, str] = field(default_factory=dict)
+    covariates: Any = ()
+
+    def __post_init__(self) -> None:
+        require_function("build", self.build, "parameters")
+        wanted = "a dict of names and finite numbers"
+        require(isinstance(self.init, Mapping) and self.init, "init", wanted, self.init)
+        values = {str(name): as_numbers(value) for name, value in self.init.items()}
+        require(all(value is not None for value in values.values()), "init", wanted, self.init)
+        object.__setattr__(self, "init", values)
+        kinds = (*_KINDS, "frozen")
+        given = self.constraints
+        fine = isinstance(given, Mapping) and set(given) <= set(values)
+        fine = fine and all(isinstance(kind, str) and kind in kinds for kind in given.values())
+        expected = f"a dict of names in init and kinds among {kinds}"
+        require(fine, "constraints", expected, given)
+        object.__setattr__(self, "covariates", read_names("covariates", self.covariates, "names"))
+
+    def __str__(self) -> str:
+        return f"StateSpace ({getattr(self.build, '__name__', 'own matrices')})"
+
+    def check(self, steps: Series, data: Sequences) -> None:
+        width = self._matrices({k: v[..., None] for k, v in self.init.items()}, 0, steps)[
+            "design"
+        ].shape[1]
+        if width != steps.y.shape[1]:
+            raise ValueError(
+                f"build: design must have a row for each of the {steps.y.shape[1]} channels of the "
+                f"data, got {width}"
+            )
+        self._require_analytic(steps)
+
+    def _require_analytic(self, steps: Series) -> None:
+        """Raise where derivatives along the imaginary axis are not those of differences."""
+        for name, value in self.init.items():
+            if self.constraints.get(name) == "frozen":
+                continue
+            size = _PROBE * max(1.0, float(np.abs(value).max()))
+            at = [dict(self.init) | {name: value + step} for step in (size, -size, 1e-20j)]
+            made = [self._matrices({k: v[..., None] for k, v in one.items()}, 0, steps) for one in at]
+            for key in made[0]:
+                slope = (made[0][key] - made[1][key]) / (2.0 * size)
+                exact = np.imag(made[2][key]) / 1e-20
+                if not np.allclose(slope, exact, rtol=1e-4, atol=1e-4 * (1.0 + np.abs(slope).max())):
+                    raise ValueError(
+                        f"build must use analytic functions only (no abs, no comparisons, no .real): "
+                        f"the derivative of '{key}' by '{name}' is lost for complex parameters"
+                    )
+
+    def leaves(self, steps: Series) -> dict[str, Constraint]:
+        found: dict[str, Constraint] = {}
+        for name, value in self.init.items():
+            kind = self.constraints.get(name, "free")
+            found[name] = Frozen.at(value) if kind == "frozen" else _KINDS[kind](value.shape)
+        return found
+
+    def _matrices(self, values: Values, fold: int, steps: Series) -> dict[str, np.ndarray]:
+        """By name, each with a leading axis of steps."""
+        params = {name: value[..., fold] for name, value in values.items()}
+        given = self.build(params, steps.covariates) if self.covariates else self.build(params)
+        if not isinstance(given, Mapping) or not set(_NEEDED) <= set(given):
+            raise ValueError(f"build must return a dict with {', '.join(_NEEDED)}, got {shown(given)}")
+        unknown = sorted(set(given) - set(_MATRICES))
+        if unknown:
+            raise ValueError(f"build may return {', '.join(_MATRICES)}, got {unknown}")
+        found = {}
+        for name, value in given.items():
+            if isinstance(value, str) and name == "initial_state_cov" and value == "stationary":
+                continue
+            array, axes = np.asarray(value), _MATRICES[name]
+            if array.dtype.kind not in "biufc" or array.ndim not in (axes, axes + 1):
+                raise ValueError(
+                    f"build: '{name}' must be numbers with {axes} axes, or one more for steps, got "
+                    f"shape {array.shape}"
+                )
+            found[name] = array if array.ndim == axes + 1 else array[None]
+            if found[name].shape[0] not in (1, len(steps.y)):
+                raise ValueError(
+                    f"build: '{name}' must have one entry for each of {len(steps.y)} steps, got "
+                    f"{found[name].shape[0]}"
+                )
+        if given.get("initial_state_cov") is not None and "initial_state_cov" not in found:
+            found["stationary"] = np.ones((1, 1))
+        return found
+
+    def system(self, values: Values, steps: Series) -> System:
+        folds, kind = folds_of(values)
+        made = [self._matrices(values, fold, steps) for fold in range(folds)]
+        width, size = made[0]["design"].shape[1:]
+        empty = System.zeros(size, width, 1, kind)
+
+        def stacked(name: str, default: np.ndarray) -> np.ndarray:
+            return np.stack([one.get(name, default[..., 0]) for one in made], -1)
+
+        shaking = stacked("state_cov", empty.shaking)
+        if "selection" in made[0]:
+            selection = stacked("selection", empty.shaking)
+            shaking = np.einsum("tijf,tjkf,tlkf->tilf", selection, shaking, selection)
+        moving, drift = stacked("transition", empty.moving), stacked("state_intercept", empty.drift)
+        mean = stacked("initial_state", empty.mean[None])[0]
+        spread, known = stacked("initial_state_cov", empty.spread[None])[0], True
+        if "stationary" in made[0]:
+            spread = stationary_spread(moving[0], shaking[0])
+            mean = np.linalg.solve(
+                np.moveaxis(np.eye(size)[..., None] - moving[0], -1, 0), drift[0].T[..., None]
+            )[..., 0].T
+        else:
+            known = "initial_state_cov" in made[0] or "initial_state" in made[0]
+        marked = made[0].get("diffuse", np.full((1, size), not known))[0].astype(bool)
+        # A diffuse state may have any finite covariance beside; this one keeps F from vanishing.
+        spread = spread + np.diag(np.where(marked, float(steps.unit.max()) ** 2, 0.0))[..., None]
+        return System(
+            stacked("design", empty.loading),
+            stacked("obs_intercept", empty.offset),
+            stacked("obs_cov", empty.noise),
+            moving,
+            drift,
+            shaking,
+            mean,
+            spread,
+            np.eye(size)[:, marked],
+        )
+
+    def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        if rng is None:
+            return {name: np.array(value) for name, value in self.init.items()}
+        found = {}
+        for name, leaf in self.leaves(steps).items():
+            value = self.init[name]
+            free = leaf.to_free(value)
+            moved = free + rng.normal(0.0, 0.3, free.shape) * np.maximum(np.abs(free), 0.3)
+            found[name] = leaf.values(moved[:, None])[..., 0] if len(free) else np.array(value)
+        return found

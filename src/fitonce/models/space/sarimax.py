@@ -1,0 +1,185 @@
+"""Seasonal autoregressive integrated moving averages with regressors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fitonce.core.arguments import read_names, require, require_flag
+from fitonce.core.constraints import Constraint, Free, Stationary, Variance
+from fitonce.core.numerics import is_count
+from fitonce.core.wording import counted
+from fitonce.data.sequences import Sequences
+from fitonce.models.space.system import (
+    Series,
+    SpaceModel,
+    System,
+    Values,
+    folds_of,
+    frozen_pairs,
+    stationary_spread,
+)
+
+
+@dataclass(frozen=True)
+class SARIMAX(SpaceModel):
+    """Seasonal autoregressive integrated moving averages of one channel, with regressors.
+
+    phi(L) Phi(L^s) (1 - L)^d (1 - L^s)^D (y_t - x_t' coefficient) = intercept + theta(L) Theta(L^s) e_t.
+
+    Autoregressions are stationary and moving averages invertible by construction. What differences leave
+    open about the past has an exactly diffuse prior; the prior of the parameters is flat.
+
+    Args:
+        order: p, d and q.
+        seasonal_order: P, D, Q and the number of steps s in a season.
+        trend: "n" for none, "c" for an intercept.
+        exog: names of covariates of the data, each with a coefficient.
+        measurement_error: whether observations have noise of their own besides.
+        frozen: parameters by name that are known, such as {"ma": [0.0]}.
+    """
+
+    order: tuple[int, int, int] = (1, 0, 0)
+    seasonal_order: tuple[int, int, int, int] = (0, 0, 0, 0)
+    trend: str = "n"
+    exog: Any = ()
+    measurement_error: bool = False
+    frozen: Any = ()
+
+    def __post_init__(self) -> None:
+        for name, count in (("order", 3), ("seasonal_order", 4)):
+            value = getattr(self, name)
+            fine = isinstance(value, (tuple, list)) and len(value) == count
+            fine = fine and all(is_count(one, 0) for one in value)
+            require(fine, name, f"{count} integers that are not negative", value)
+            object.__setattr__(self, name, tuple(map(int, value)))
+        seasonal = self.seasonal_order
+        require(
+            seasonal[3] >= 2 or not any(seasonal[:3]),
+            "seasonal_order",
+            "a season of at least 2 steps",
+            seasonal,
+        )
+        require(self.trend in ("n", "c"), "trend", "'n' or 'c'", self.trend)
+        require_flag("measurement_error", self.measurement_error)
+        exog = (self.exog,) if isinstance(self.exog, str) else self.exog
+        object.__setattr__(self, "exog", read_names("exog", exog, "covariates"))
+        object.__setattr__(self, "frozen", frozen_pairs(self.frozen))
+
+    @property
+    def covariates(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.exog
+
+    def __str__(self) -> str:
+        seasonal = f", {self.seasonal_order}" if self.seasonal_order[3] else ""
+        exog = f", exog={list(self.exog)}" if self.exog else ""
+        trend = "" if self.trend == "n" else f", trend='{self.trend}'"
+        return f"SARIMAX({self.order}{seasonal}{trend}{exog})"
+
+    def check(self, steps: Series, data: Sequences) -> None:
+        if len(data.channels) != 1:
+            got = counted(len(data.channels), "channel")
+            raise ValueError(
+                f"SARIMAX models one channel, got {got}; give several series as several sequences"
+            )
+
+    def leaves(self, steps: Series) -> dict[str, Constraint]:
+        (p, _, q), (seasonal_p, _, seasonal_q, _) = self.order, self.seasonal_order
+        variance = Variance((), float(steps.unit[0]))
+        found: dict[str, Constraint] = {"sigma2": variance}
+        for name, count, sign in (
+            ("ar", p, 1.0),
+            ("ma", q, -1.0),
+            ("seasonal_ar", seasonal_p, 1.0),
+            ("seasonal_ma", seasonal_q, -1.0),
+        ):
+            if count:
+                found[name] = Stationary((count,), sign)
+        if self.trend == "c":
+            found["intercept"] = Free(())
+        if self.exog:
+            found["coefficient"] = Free((len(self.exog),))
+        if self.measurement_error:
+            found["noise"] = variance
+        return found
+
+    @property
+    def _differences(self) -> np.ndarray:
+        """(m,) the coefficients of the past in y_t = sum_j delta_j y_t-j + u_t."""
+        _, d, _ = self.order
+        _, seasonal_d, _, season = self.seasonal_order
+        found = np.ones(1)
+        for _ in range(d):
+            found = np.convolve(found, [1.0, -1.0])
+        for _ in range(seasonal_d):
+            found = np.convolve(found, np.r_[1.0, np.zeros(season - 1), -1.0])
+        return -found[1:]
+
+    def _multiplied(
+        self, plain: np.ndarray | None, seasonal: np.ndarray | None, folds: int
+    ) -> np.ndarray:
+        """(m, F) of a polynomial times a seasonal one, without its leading one."""
+        season = self.seasonal_order[3]
+        first = np.zeros((0, folds)) if plain is None else plain
+        second = np.zeros((0, folds)) if seasonal is None else seasonal
+        found = np.zeros((1 + len(first) + season * len(second), folds), np.result_type(first, second))
+        for lag, factor in [(0, 1.0), *((season * (k + 1), row) for k, row in enumerate(second))]:
+            found[lag] += factor
+            found[lag + 1 : lag + 1 + len(first)] += factor * first
+        return found[1:]
+
+    def system(self, values: Values, steps: Series) -> System:
+        folds, kind = folds_of(values)
+        minus = {name: -values[name] for name in ("ar", "seasonal_ar") if name in values}
+        ar = -self._multiplied(minus.get("ar"), minus.get("seasonal_ar"), folds)
+        ma = self._multiplied(values.get("ma"), values.get("seasonal_ma"), folds)
+        past = self._differences
+        size = max(len(ar), len(ma) + 1)
+        own, lags = slice(len(past), len(past) + size), slice(0, len(past))
+        found = System.zeros(len(past) + size, 1, folds, kind)
+        found.loading[0, 0, lags] = past[:, None]
+        found.loading[0, 0, own.start] = 1.0
+        if len(past):
+            found.moving[0, 0, lags] = past[:, None]
+            found.moving[0, 0, own.start] = 1.0
+            found.moving[0, np.arange(1, len(past)), np.arange(len(past) - 1)] = 1.0
+        first = own.start
+        found.moving[0, first : first + len(ar), first] = ar
+        found.moving[0, np.arange(first, own.stop - 1), np.arange(first + 1, own.stop)] = 1.0
+        load = np.zeros((size, folds), kind)
+        load[0], load[1 : 1 + len(ma)] = 1.0, ma
+        found.shaking[0, own, own] = load[:, None] * load[None] * values["sigma2"]
+        found.spread[own, own] = stationary_spread(found.moving[0, own, own], found.shaking[0, own, own])
+        # A diffuse state may have any finite covariance beside; this one keeps F from vanishing.
+        found.spread[lags, lags] = float(steps.unit[0]) ** 2 * np.eye(len(past))[..., None]
+        if "intercept" in values:
+            found.drift[0, first] = values["intercept"]
+            # The mean of the companion form: that of its first entry, and what of it is still to come.
+            mean = values["intercept"] / (1.0 - ar.sum(0))
+            later = np.concatenate([ar, np.zeros((size - len(ar), folds))])
+            for k in range(size):
+                found.mean[first + k] = mean if k == 0 else mean * later[k:].sum(0)
+        if self.measurement_error:
+            found.noise[0, 0, 0] = values["noise"]
+        offset = found.offset
+        if self.exog:
+            offset = (steps.covariates @ values["coefficient"])[:, None]
+        return found._replace(diffuse=np.eye(len(past) + size)[:, lags], offset=offset)
+
+    def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        found: dict[str, Any] = {}
+        for name, leaf in self.leaves(steps).items():
+            if isinstance(leaf, Variance):
+                share = 1.0 if rng is None else 10.0 ** rng.uniform(-1.0, 0.5)
+                found[name] = share * float(steps.unit[0]) ** 2
+            elif isinstance(leaf, Stationary):
+                free = np.full(leaf.shape, 0.1) if rng is None else rng.normal(0.0, 0.5, leaf.shape)
+                found[name] = leaf.values(free[:, None])[..., 0]
+            elif name == "intercept":
+                found[name] = 0.0 if self.order[1] or self.seasonal_order[1] else steps.level * 0.9
+            else:
+                found[name] = steps.regressed()
+        known = dict(self.frozen)
+        return {name: np.asarray(known.get(name, value), float) for name, value in found.items()}
