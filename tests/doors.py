@@ -325,6 +325,10 @@ OWN: dict[str, dict[str, Callable[[], Any]]] = {
     "folds.structures": {"data": lambda: SEQUENCES},
     "folds.regions": {"n": lambda: 2, "hops": lambda: 1},
     "folds.regions.percent": {"n": lambda: 2},
+    "models.StateSpace": {
+        "build": lambda: lambda params: dict.fromkeys(("design", "transition", "state_cov"), np.eye(1)),
+        "init": lambda: {"level": 1.0},
+    },
     "models.CustomField": {"emission": lambda: lambda params, x: x[:, None] * np.ones(2)},
     "read_map": {"path": _map, "counts": lambda: "n"},
     "folds.future": {"start": lambda: 30},

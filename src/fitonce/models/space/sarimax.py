@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import read_names, require, require_flag
+from fitonce.core.arguments import read_names, require, require_choice, require_flag
 from fitonce.core.constraints import Constraint, Free, Stationary, Variance
 from fitonce.core.numerics import is_count
 from fitonce.core.wording import counted
@@ -62,7 +62,7 @@ class SARIMAX(SpaceModel):
             "a season of at least 2 steps",
             seasonal,
         )
-        require(self.trend in ("n", "c"), "trend", "'n' or 'c'", self.trend)
+        require_choice("trend", self.trend, ("n", "c"))
         require_flag("measurement_error", self.measurement_error)
         exog = (self.exog,) if isinstance(self.exog, str) else self.exog
         object.__setattr__(self, "exog", read_names("exog", exog, "covariates"))

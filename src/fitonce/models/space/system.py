@@ -18,6 +18,7 @@ import numpy as np
 
 from fitonce.core.arguments import require
 from fitonce.core.constraints import Constraint, as_tuples
+from fitonce.core.numerics import as_numbers
 from fitonce.core.parameters import freeze
 from fitonce.data.sequences import Sequences
 
@@ -157,13 +158,13 @@ def stationary_spread(moving: np.ndarray, shaking: np.ndarray) -> np.ndarray:
 
 def frozen_pairs(frozen: Any) -> tuple[tuple[str, Any], ...]:
     """A dict of names and known values as a tuple, which is hashable."""
-    if not frozen:
-        return ()
-    require(
-        isinstance(frozen, (dict, tuple)), "frozen", "a dict of names of parameters and values", frozen
-    )
-    pairs = dict(frozen).items()
-    return tuple(sorted((str(k), as_tuples(np.asarray(v, float).tolist())) for k, v in pairs))
+    expected = "a dict of names of parameters and finite numbers"
+    if isinstance(frozen, tuple) and all(isinstance(one, tuple) and len(one) == 2 for one in frozen):
+        frozen = dict(frozen)  # as it is after this
+    require(isinstance(frozen, Mapping), "frozen", expected, frozen)
+    values = {str(name): as_numbers(value) for name, value in frozen.items()}
+    require(all(value is not None for value in values.values()), "frozen", expected, frozen)
+    return tuple(sorted((name, as_tuples(value.tolist())) for name, value in values.items()))  # type: ignore[union-attr]
 
 
 def folds_of(values: Values) -> tuple[int, Any]:
