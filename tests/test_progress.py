@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import time
 
+import numpy as np
 import pytest
 
-from fitonce.core import progress, progress_lines
+import fitonce as fo
+from fitonce.core import foretelling, progress, progress_lines
+from fitonce.crossval.foretold import rows_of
 
 
 def test_a_stage_that_takes_its_time_is_shown(capsys, monkeypatch):
@@ -68,4 +71,34 @@ def test_lines_end_with_the_command_that_fails(capsys, monkeypatch):
     told = capsys.readouterr().err
     time.sleep(0.05)
     assert capsys.readouterr().err == ""
-    assert told in ("", "fitonce: working: 0.01 s so far\n")
+    assert re.fullmatch(r"(fitonce: working: .* so far\n)*", told)  # how often is the machine's to say
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "said"),
+    [(1.0, 19.0, ""), (4.0, 50.0, "folds will take 4 s to 50 s\n"), (200.0, 205.0, "about 3 min\n")],
+)
+def test_what_takes_long_says_how_long_before_it_starts(capsys, least, most, said):
+    foretelling.foretell("folds", least, most)
+    assert capsys.readouterr().err.endswith(said)
+    assert bool(said) == (most >= foretelling.LONG)
+
+
+def test_fits_and_folds_say_how_long_they_take_where_progress_is_shown(capsys, monkeypatch):
+    data = np.random.default_rng(0).poisson(4.0, 60)
+    monkeypatch.setattr(foretelling, "LONG", 0.0)
+    fit = fo.fit(fo.models.PoissonHMM(2), data, restarts=1, optima=0, progress=False)
+    fo.cross_validate(fit, fo.folds.kfold(data, 3), method="onestep", progress=False)
+    assert "will take" not in capsys.readouterr().err
+    fo.fit(fo.models.PoissonHMM(2), data, restarts=1, optima=0, progress=True)
+    assert "1 start of the fit, and more where they end apart, will take" in capsys.readouterr().err
+    fo.cross_validate(fit, fo.folds.kfold(data, 3), method="onestep", progress=True)
+    assert "fitonce: 3 folds by 'onestep' will take" in capsys.readouterr().err
+
+
+def test_harder_methods_are_foretold_to_take_longer():
+    fit = fo.fit(fo.models.PoissonHMM(2), np.arange(60) % 7, restarts=1, optima=0)
+    ends = {name: rows_of(fit.objective, name, 5, 10) for name in ("none", "onestep", "auto", "exact")}
+    assert all(0 < least < most for least, most in ends.values())
+    assert ends["none"][1] < ends["onestep"][1] < ends["auto"][1] < ends["exact"][1]
+    assert rows_of(fit.objective, "auto", 5, 0)[1] == ends["auto"][1] - 100

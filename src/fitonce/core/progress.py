@@ -13,7 +13,8 @@ from fitonce.core.progress_notebook import in_notebook, line_of_bar, line_of_sta
 _PATIENCE = 1.0  # seconds that a stage may take before it is shown
 
 
-def _is_shown(progress: bool | None) -> bool:
+def is_shown(progress: bool | None) -> bool:
+    """Whether there are bars: None: on a terminal."""
     return sys.stderr.isatty() if progress is None else bool(progress)
 
 
@@ -28,7 +29,7 @@ def stage(what: str, progress: bool | None) -> Iterator[None]:
         with line_of_stage(what, progress):
             yield
         return
-    if not _is_shown(progress):
+    if not is_shown(progress):
         yield
         return
     from rich.console import Console
@@ -67,7 +68,7 @@ def bar(total: int, what: str, progress: bool | None) -> Iterator[Callable[[int]
         with line_of_bar(total, what, progress) as advance:
             yield advance
         return
-    if not _is_shown(progress):
+    if not is_shown(progress):
         yield lambda steps: None
         return
     from rich.console import Console

@@ -24,6 +24,7 @@ from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
 from fitonce.crossval.auto import climb
 from fitonce.crossval.batches import Batches, chunk_size
+from fitonce.crossval.foretold import foretell_folds
 from fitonce.crossval.journal import Journal
 from fitonce.crossval.leaving import leave_boundary
 from fitonce.crossval.losses import Loss, Scoring, resolve_loss
@@ -132,6 +133,7 @@ def cross_validate(
         **budget,
     )
     scoring = Scoring(curve, folds, batches, loss)
+    foretell_folds(fit, objective, method, len(folds), int(optima), progress)
     if method == "auto":
         parameters, evidence = climb(scoring, tolerance, pieces)
     else:

@@ -14,11 +14,13 @@ from fitonce.core.arguments import (
     require_number,
     require_text,
 )
+from fitonce.core.foretelling import foretell, is_told, seconds_of
 from fitonce.core.memory import require_fits
 from fitonce.core.parallel import Parallel
 from fitonce.core.parameters import Params
 from fitonce.core.progress import bar, stage
 from fitonce.core.stopwatch import now
+from fitonce.core.wording import counted
 from fitonce.fitting.descent import Run, descend, ends_in_em, starting_points
 from fitonce.fitting.finish import Finished, by_products, finish
 from fitonce.fitting.footprint import hold_point
@@ -39,6 +41,10 @@ from fitonce.objectives.prepared import require_fit
 DEFAULT_TOLERANCE = 1e-6  # standard errors
 _NEWTON_STEPS = 50
 _FEW_PARAMETERS = 100
+_EM, _SECANTS = 40, 100  # iterations of a start, as they often are
+_FASTEST, _SLOWEST = 0.4, 3.0  # of such a fit
+_MORE = 4  # starts at most for each optimum that is looked for
+_FASTER = "restarts=1 and optima=0 (--restarts 1 --optima 0) take less"
 _HARDER = 1.5  # times the slowest start: a fold may leave out what makes a fit easy
 
 
@@ -101,6 +107,9 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     compiles, early = objective.traits.compiles, how.max_iterations is not None
     with stage("compiling F and its derivatives" if compiles else "loading loops", how.progress):
         _prepare(objective, starts[0])
+    if is_told(how.progress) and not early:
+        said = counted(len(starts), "start") + " of the fit, and more where they end apart,"
+        foretell(said, *_range(objective, starts, how.optima), _FASTER)
     with bar(len(starts), "starts of the fit", how.progress) as advance:
         runs = descend(objective, starts, how.max_iterations, advance)
     if not early and not by_products(objective):  # else every start takes long
@@ -119,6 +128,16 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     pool = distinct(runs if ended else [best])
     pool = pool.at_best(end.theta, objective(end.theta), how.optima)
     return Searched(objective, end, runs, pool, seconds, most)
+
+
+def _range(objective: Objective, starts: list[np.ndarray], optima: int) -> tuple[float, float]:
+    """Seconds of the starts and the steps after them, at least and at most, from one gradient. How many
+    iterations they need only a run shows; where they end in different optima, there are more of them."""
+    theta = starts[0] + 1e-9  # elsewhere: what is known of the last place is kept
+    gradient = seconds_of(lambda: objective.values_and_gradients(theta[None], objective.base[None]))
+    usual = gradient * (_EM if objective.traits.m_steps == "all" else _SECANTS)
+    more = 0 if objective.traits.convex or by_products(objective) else _MORE * optima
+    return _FASTEST * usual * len(starts), _SLOWEST * usual * (len(starts) + more)
 
 
 def _with_zeros(model: Any, params: Params | None) -> tuple[Any, Any]:
