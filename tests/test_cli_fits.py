@@ -216,7 +216,7 @@ def test_tags_and_classes_are_decoded(name, tmp_path, monkeypatch):
         assert "can only be decoded on the data of its fit" in done.stderr
     done = run("sample", "fit.json")
     assert done.exit_code == 2
-    assert "sample needs an HMM, got" in done.stderr
+    assert "sample needs an HMM or a state-space model, got" in done.stderr
 
 
 def test_a_file_with_few_of_the_tags_is_decoded(tmp_path, monkeypatch):

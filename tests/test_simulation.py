@@ -197,5 +197,5 @@ def test_bad_arguments_are_refused(fit, call, sentence):
 def test_other_models_are_refused():
     model = fo.models.PottsMixture([(k, k + 1) for k in range(19)], beta=0.5)
     fitted = fo.fit(model, COUNTS[40:60])
-    with pytest.raises(ValueError, match="forecast needs an HMM, got PottsMixture"):
+    with pytest.raises(ValueError, match="needs an HMM or a state-space model, got PottsMixture"):
         fitted.forecast(2)

@@ -13,8 +13,8 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS = {
     "fit": "Fit a model to the data in a file.",
     "decode": "Decode the most probable hidden states or tags of every step, from a saved fit.",
-    "forecast": "Forecast the steps after the data of a saved fit of an HMM.",
-    "sample": "Draw a random sequence from a saved fit of an HMM.",
+    "forecast": "Forecast the steps after the data of a saved fit.",
+    "sample": "Draw a random sequence from a saved fit.",
     "cv": "Cross-validate a model of the data in a file, from one fit.",
     "loo": "Leave-one-out cross-validation of all points, from one fit.",
     "influence": "Points with the largest influence on the fit.",

@@ -195,7 +195,8 @@ def forecast(
     json: o.JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
-    """Forecast the steps after the data of a saved fit of an HMM. Means, medians and intervals."""
+    """Forecast the steps after the data of a saved fit. Means, medians and intervals, of HMMs and
+    state-space models."""
     fit = _opened(file, [save], force, json and csv, plot)
     known = _covariates(covariates)
     found = fit.forecast(steps, sequence=sequence, n=paths, seed=seed, covariates=known)
@@ -220,12 +221,13 @@ def sample(
     json: o.JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
-    """Draw a random sequence from a saved fit of an HMM. Hidden states and observations."""
+    """Draw a random sequence from a saved fit. Observations, and hidden states of HMMs."""
     fit = _opened(file, [save], force, json and csv)
     drawn = fit.sample(n, seed=seed, covariates=_covariates(covariates))
     drawn_values = drawn.values.T  # noqa: PD011 - not of pandas
     values = dict(zip(fit.objective.collection.channel_names, drawn_values, strict=True))
-    rows = pd.DataFrame({"step": np.arange(1, n + 1), "state": drawn.states, **values})
+    states = {"state": drawn.states} if drawn.states.ndim == 1 else {}  # numbers beside those observed
+    rows = pd.DataFrame({"step": np.arange(1, n + 1), **states, **values})
     _finish(rows, save, force, json, csv)
 
 

@@ -28,9 +28,10 @@ from fitonce.fitting.boundary import settled, with_zeros
 from fitonce.fitting.hessian import HessianOperator
 from fitonce.fitting.optima import DEFAULT_OPTIMA, Optima
 from fitonce.fitting.search import DEFAULT_TOLERANCE, How, Searched, search, stay
-from fitonce.fitting.simulation import Drawn, FittedHMM
 from fitonce.objectives.base import Objective
+from fitonce.objectives.simulation import Drawn
 from fitonce.results.forecast import Forecast
+from fitonce.results.smoothed import Smoothed
 from fitonce.results.standard_errors import Terms, memory_by_states
 from fitonce.results.summary import FitSummary
 
@@ -147,33 +148,44 @@ class Fit:
 
     def sample(self, n: int = 1, *, seed: int = 0, covariates: Any = None) -> Drawn:
         """A random sequence of n steps from an HMM: `states` (n,) and `values` (n, C). Autoregressions
-        go on from the first steps of the data.
+        go on from the first steps of the data. From a state-space model: `states` (n, K); what is not
+        known about the first of them is as in the data.
 
         Args:
             n: number of steps.
             seed: of the draws.
             covariates: of the n steps, as for `fo.sequences`, if the model depends on some.
         """
-        return FittedHMM.of(self, "sample").sample(n, seed, covariates)
+        return inference.simulator(self, "sample").sample(n, seed, covariates)
 
     def simulate(self, seed: int = 0) -> Sequences:
-        """A random data set like that of the fit of an HMM: as many sequences, of the same lengths and
-        covariates, with the same values missing; for a parametric bootstrap."""
-        return FittedHMM.of(self, "simulate").simulate(seed)
+        """A random data set like that of the fit: as many sequences, of the same lengths and covariates,
+        with the same values missing; for a parametric bootstrap."""
+        return inference.simulator(self, "simulate").simulate(seed)
 
     def forecast(
         self, steps: int, *, sequence: int = -1, n: int = 4000, seed: int = 0, covariates: Any = None
     ) -> Forecast:
-        """The steps after a sequence of an HMM, at the parameters of the fit.
+        """The steps after a sequence, at the parameters of the fit of an HMM or a state-space model.
 
         Args:
             steps: how many.
             sequence: which; the last one by default.
-            n: number of random paths, from which means and quantiles come.
+            n: number of random paths, from which means and quantiles come; those of state-space models
+                are exact.
             seed: of the paths.
             covariates: of the steps, as for `fo.sequences`, if the model depends on some.
         """
-        return FittedHMM.of(self, "forecast").forecast(steps, sequence, n, seed, covariates)
+        return inference.simulator(self, "forecast").forecast(steps, sequence, n, seed, covariates)
+
+    def components(self) -> Smoothed:
+        """Level, seasons, cycle and other parts of a structural time series at each step given all data:
+        means and standard deviations, with `to_dataframe()` and `plot()`."""
+        return inference.components(self)
+
+    def smoothed(self) -> Smoothed:
+        """The same of each state of a state-space model."""
+        return inference.smoothed(self)
 
     def states(self) -> pd.DataFrame:
         """One row per hidden state of an HMM, or class of a mixture on a graph: its `share` of the steps

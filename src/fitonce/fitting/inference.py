@@ -14,6 +14,8 @@ from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 from fitonce.objectives.labels.predictions import read_labelled
 from fitonce.objectives.schemes import Structures
+from fitonce.objectives.simulation import Simulator
+from fitonce.results.smoothed import Smoothed
 
 if TYPE_CHECKING:
     from fitonce.fitting.fit import Fit
@@ -74,6 +76,30 @@ def marginals(fit: Fit, data: Any, lengths: Any) -> list[Any]:
     parts = np.split(objective.state_probabilities(fit.theta), collection.offsets[1:])
     indices = indices_of(collection) or (None,) * len(parts)
     return [of_states(part, index) for part, index in zip(parts, indices, strict=True)]
+
+
+def simulator(fit: Fit, verb: str) -> Simulator:
+    """What makes random data and forecasts at the parameters of a fit, for `verb`."""
+    if not fit.objective.traits.simulates:
+        got = type(fit.model).__name__
+        raise ValueError(f"{verb} needs an HMM or a state-space model, got {got}")
+    return fit.objective.simulator(fit.theta)
+
+
+def smoothed(fit: Fit) -> Smoothed:
+    """See `Fit.smoothed`."""
+    return _continuous(fit, "smoothed").smoothed(fit.theta)
+
+
+def components(fit: Fit) -> Smoothed:
+    """See `Fit.components`."""
+    return _continuous(fit, "components").components(fit.theta)
+
+
+def _continuous(fit: Fit, verb: str) -> Objective:
+    if not fit.objective.traits.continuous_states:
+        raise ValueError(f"{verb} needs a state-space model, got {type(fit.model).__name__}")
+    return fit.objective
 
 
 def _given(data: Any, lengths: Any) -> Any:

@@ -23,6 +23,8 @@ from fitonce.data.sequences import Collection
 from fitonce.models.emissions.tails import Tails
 from fitonce.objectives.label_records import HeldoutTags, LabelEvidence
 from fitonce.objectives.schemes import Increments, Scheme, Structures
+from fitonce.objectives.simulation import Simulator
+from fitonce.results.smoothed import Smoothed
 
 CLUSTERS = 32  # parts of a graph that count as one observation each
 MANY_SEQUENCES = 8  # from here on, sequences are the observations, not stretches of time
@@ -70,6 +72,8 @@ class Traits:
             "none" (no EM).
         tails: whether it implements `heldout_tails` and `leave_one_out_tails`.
         sequences: whether whole sequences can be left out and scored.
+        simulates: whether it implements `simulator`: random data and forecasts.
+        continuous_states: whether hidden states are numbers, with `smoothed` and `components`.
         compiles: whether work is compiled by JAX, so that first calls take longer than later ones.
     """
 
@@ -91,6 +95,8 @@ class Traits:
     m_steps: Literal["all", "some", "none"] = "none"
     tails: bool = False
     sequences: bool = False
+    simulates: bool = False
+    continuous_states: bool = False
     compiles: bool = True
 
     @property
@@ -302,6 +308,18 @@ class Objective(ABC):
     def decode(self, theta: np.ndarray) -> list[Any]:
         """The jointly most probable states of each sequence."""
         raise self._lacks("most probable path of states")
+
+    def simulator(self, theta: np.ndarray) -> Simulator:
+        """What makes random data and forecasts."""
+        raise self._lacks("random data")
+
+    def smoothed(self, theta: np.ndarray) -> Smoothed:
+        """Means and standard deviations of continuous states given all data."""
+        raise self._lacks("continuous states")
+
+    def components(self, theta: np.ndarray) -> Smoothed:
+        """The same of the parts that add up to what is observed."""
+        raise self._lacks("continuous states")
 
     def label_evidence(self, theta: np.ndarray, sites: np.ndarray) -> LabelEvidence:
         """Known labels at `sites` (n,), each given all others."""

@@ -1,4 +1,4 @@
-"""Forecast: the future of a sequence, as samples of paths."""
+"""Forecast: the future of a sequence, as samples of paths, or normal distributions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from fitonce.core.arguments import require, shown
 from fitonce.core.numerics import is_number
@@ -20,28 +21,46 @@ class Forecast:
 
     Attributes:
         samples: (n, h, C) random paths of observations.
-        states: (n, h) their hidden states.
-        state_probabilities: (h, K), exact.
+        states: (n, h) their hidden states; None where these are continuous.
+        state_probabilities: (h, K), exact; None where states are continuous.
         channels: C names.
         observed: (T, C) the sequence, nan where missing.
         circular: which channels are angles: their means are directions, and quantiles are around these.
         index: of the steps, where data were tables of pandas whose index goes on regularly; else None.
         past: the index of the sequence, where there is one of the steps.
+        normal: (2, h, C) means and standard deviations, where these are known and distributions are
+            normal: then means and quantiles are exact. None: they are those of the samples.
     """
 
     samples: np.ndarray
-    states: np.ndarray
-    state_probabilities: np.ndarray
+    states: np.ndarray | None
+    state_probabilities: np.ndarray | None
     channels: tuple[str, ...]
     observed: np.ndarray
     circular: tuple[bool, ...]
     index: pd.Index | None = None
     past: pd.Index | None = None
+    normal: np.ndarray | None = None
 
     @property
     def mean(self) -> np.ndarray:
         """(h, C)."""
+        if self.normal is not None:
+            return self.normal[0]
         return np.where(self.circular, self._directions, self.samples.mean(0))
+
+    @property
+    def sd(self) -> np.ndarray:
+        """(h, C) standard deviations; of angles, of their differences from the mean direction."""
+        if self.normal is not None:
+            return self.normal[1]
+        apart = np.angle(np.exp(1j * (self.samples - self._directions)))
+        return np.where(self.circular, np.sqrt((apart**2).mean(0)), self.samples.std(0))
+
+    @property
+    def how(self) -> str:
+        """Where the numbers come from, in words."""
+        return "normal" if self.normal is not None else f"{len(self.samples):,} paths"
 
     @property
     def _directions(self) -> np.ndarray:
@@ -52,6 +71,9 @@ class Forecast:
         """(h, C)."""
         if not (is_number(probability) and 0 < probability < 1):
             raise ValueError(f"a quantile needs a probability between 0 and 1, got {shown(probability)}")
+        if self.normal is not None:
+            mean, sd = self.normal
+            return mean + sd * float(special.ndtri(probability))
         middle = self._directions
         around = middle + np.angle(np.exp(1j * (self.samples - middle)))
         turned = np.where(self.circular, around, self.samples)
@@ -115,7 +137,5 @@ class Forecast:
     def __repr__(self) -> str:
         shown = self.to_dataframe().round(4).head(10).to_string(index=self.index is not None)
         more = "" if len(self.mean) * len(self.channels) <= 10 else "\n..."
-        head = (
-            f"Forecast of {counted(len(self.mean), 'step')}, {len(self.samples):,} paths, 90 % interval"
-        )
+        head = f"Forecast of {counted(len(self.mean), 'step')}, {self.how}, 90 % interval"
         return f"{head}\n{shown}{more}"

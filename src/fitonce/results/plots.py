@@ -13,10 +13,12 @@ _MOST_POINTS = 20_000  # more dots overlap and make the file slow
 _MOST_NUMBERS = 15  # states: with more, cells are too small for numbers
 
 
-def new_axes(width: float, height: float) -> Any:
-    """The matplotlib axes of a new figure."""
+def new_axes(width: float, height: float, rows: int = 0) -> Any:
+    """The matplotlib axes of a new figure; with `rows`, an array of so many below each other."""
     import matplotlib.pyplot as plt
 
+    if rows:
+        return plt.subplots(rows, figsize=(width, height), layout="constrained", squeeze=False)[1][:, 0]
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 

@@ -248,6 +248,15 @@ class Structural(SpaceModel):
         best = frequencies[possible][np.argmax(power[possible])]
         return float(np.clip(best, leaf.low + inside, leaf.high - inside))
 
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        found: list[str] = []
+        for name, part in self._dummy_parts().items():
+            size = len(part.loading)
+            numbered = [name] if size == 1 else [f"{name}[{number}]" for number in range(size)]
+            found += ["level", "slope"][:size] if name == "level" else numbered
+        return tuple(found)
+
     def components(self, steps: Series) -> dict[str, np.ndarray]:
         size = {name: len(part.loading) for name, part in self._dummy_parts().items()}
         found, first = {}, 0

@@ -139,6 +139,11 @@ class SpaceModel(ABC):
     def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         """Values to start a fit from; other ones when `rng` is given."""
 
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Of each state; empty: they are only numbered."""
+        return ()
+
     def components(self, steps: Series) -> dict[str, np.ndarray]:
         """Names of parts of the state, and their loadings (n,), which add up to Z."""
         return {}

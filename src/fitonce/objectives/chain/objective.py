@@ -27,9 +27,11 @@ from fitonce.objectives.chain import observed_information, programs
 from fitonce.objectives.chain.complete_information import preconditioner
 from fitonce.objectives.chain.layout import ChainLayout, chain_layout
 from fitonce.objectives.chain.posteriors import Sample
+from fitonce.objectives.chain.simulation import FittedHMM
 from fitonce.objectives.derivatives import AutodiffObjective
 from fitonce.objectives.prepared import PreparedObjective, require_fit
 from fitonce.objectives.schemes import A, C, ChainScheme, Scheme, Structures
+from fitonce.objectives.simulation import Simulator
 
 _TANGENTS = 100  # parameters: with fewer, tangents are as fast as scores
 _SLOPE_BYTES = 2**30
@@ -94,6 +96,7 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
             blocks=by_state,
             strongly_nonquadratic=model.emission.traits.strongly_nonquadratic,
             sequences=True,
+            simulates=isinstance(model, HMM),
             m_steps="all" if model.starts_with_em else "none",
         )
 
@@ -223,6 +226,13 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         slots = self.layout.to_slots(np.arange(len(self.data.weights))[None])  # type: ignore[arg-type]
         at = (theta[None], self.data.weights[None], slots)
         return np.asarray(programs.posterior(self._with_states, *at, *self.arrays)[1][0])
+
+    @in_float64
+    def simulator(self, theta: np.ndarray) -> Simulator:
+        if not self.traits.simulates:
+            return super().simulator(theta)
+        params = {name: np.asarray(value) for name, value in self.space.params_at(theta).items()}
+        return FittedHMM(self.model, params, self.data, self.hidden_probabilities(theta))
 
     @in_float64
     def decode(self, theta: np.ndarray) -> list[np.ndarray]:

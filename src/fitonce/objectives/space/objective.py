@@ -19,8 +19,12 @@ from fitonce.data.sequences import Sequences, sequences
 from fitonce.models.space.system import Series, SpaceModel
 from fitonce.objectives.base import MANY_SEQUENCES, Objective, Program, Traits, ValuesAndSlopes
 from fitonce.objectives.schemes import A, Increments, Scheme, Structures
+from fitonce.objectives.simulation import Simulator
 from fitonce.objectives.space.densities import log_densities, log_densities_by_precision
 from fitonce.objectives.space.passes import Layout, Pass, Paths
+from fitonce.objectives.space.simulation import FittedSpace
+from fitonce.objectives.space.smoothing import smoothed_parts, smoothed_states
+from fitonce.results.smoothed import Smoothed
 
 _FAR = 0.02  # of differences, in standard errors of a parameter
 _NEAR = 1e-5  # of differences that tell these
@@ -63,6 +67,8 @@ class SpaceObjective(Objective):
             cheap_rows=True,
             together=LANES,
             sequences=True,
+            simulates=True,
+            continuous_states=True,
             compiles=False,
         )
 
@@ -252,6 +258,17 @@ class SpaceObjective(Objective):
         ones = np.ones((len(thetas), len(self.base)))
         values = np.concatenate(self._passes(work, thetas, ones))
         return -np.take_along_axis(values, scored, 1)
+
+    # --- states ----------------------------------------------------------------------------------------
+
+    def simulator(self, theta: np.ndarray) -> Simulator:
+        return FittedSpace(self.layout, theta, self.data)
+
+    def smoothed(self, theta: np.ndarray) -> Smoothed:
+        return smoothed_states(self.layout, theta, self.data)
+
+    def components(self, theta: np.ndarray) -> Smoothed:
+        return smoothed_parts(self.layout, theta, self.data)
 
     # --- other schemes and data ------------------------------------------------------------------------
 

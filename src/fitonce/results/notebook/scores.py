@@ -186,7 +186,7 @@ def of_forecast(forecast: Any) -> str:
     return card(
         "Forecast",
         None,
-        f"{steps}, {len(forecast.samples):,} paths, parameters taken as known",
+        f"{steps}, {forecast.how}, parameters taken as known",
         table=table,
         picture=Picture(
             drawn, f"The last steps{what}, the mean of those ahead, and their 90 % interval."

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fitonce.core.arguments import generator, require, require_count
-from fitonce.core.memory import require_fits
-from fitonce.core.numerics import is_count
 from fitonce.core.parameters import Params
-from fitonce.data.covariates import padded_tables, split_covariates
-from fitonce.data.indices import continued
-from fitonce.data.parts import from_arrow
 from fitonce.data.sequences import Sequences
 from fitonce.models.hmm import HMM
+from fitonce.objectives.simulation import Drawn, Simulator
 from fitonce.results.forecast import Forecast
-
-if TYPE_CHECKING:
-    from fitonce.fitting.fit import Fit
-
-
-class Drawn(NamedTuple):
-    """Random paths: hidden states (..., h), and observations (..., h, C)."""
-
-    states: np.ndarray
-    values: np.ndarray
 
 
 class Ahead(NamedTuple):
@@ -36,40 +21,24 @@ class Ahead(NamedTuple):
     links: np.ndarray
 
 
-class FittedHMM(NamedTuple):
-    """An HMM with the values of its parameters, the data, and p(z_t = k | data) at their steps; where
-    states have durations, also of their stages."""
+@dataclass(frozen=True, eq=False)
+class FittedHMM(Simulator):
+    """An HMM with the values of its parameters, the data, and probabilities (sites, E) of its states at
+    their steps given all data; where states have durations, of their stages."""
 
     model: HMM
     params: Params
     data: Sequences
-    posterior: np.ndarray
     stages: np.ndarray
 
-    @classmethod
-    def of(cls, fit: Fit, verb: str) -> FittedHMM:
-        """Raises unless the model is an HMM."""
-        if not isinstance(fit.model, HMM):
-            raise ValueError(f"{verb} needs an HMM, got {type(fit.model).__name__}")
-        params = {name: np.asarray(value) for name, value in fit.params.items()}
-        posterior = fit.objective.state_probabilities(fit.theta)
-        stages = posterior
-        if fit.model.chain.n_stages > 1:
-            stages = fit.objective.hidden_probabilities(fit.theta)  # type: ignore[attr-defined]
-        return cls(fit.model, params, fit.data, posterior, stages)
-
-    def sample(self, n: int, seed: int, covariates: Any) -> Drawn:
-        _require_count("n", n)
-        _require_seed(seed)
-        self._require_fits("n", n)
+    def drawn(self, n: int, seed: int, covariates: Any) -> Drawn:
         ahead = self._beyond(covariates, n)
         past = self._first_steps(0)
         begin = np.repeat(ahead.links[:1], 1 + len(past), 0)
         drawn = self._paths(1, self._states_after(begin), ahead, past, seed)
         return Drawn(*(part[0] for part in drawn))
 
-    def simulate(self, seed: int) -> Sequences:
-        _require_seed(seed)
+    def simulated(self, seed: int) -> Sequences:
         data, lags = self.data, self.model.emission.lags
         values, known = np.zeros_like(data.values), self._known_to(data)
         for number, length in enumerate(data.lengths):
@@ -84,21 +53,8 @@ class FittedHMM(NamedTuple):
             data, values=np.where(known_values, values, 0.0), observed=known_values, conditioned=None
         )
 
-    def forecast(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
-        _require_count("steps", steps)
-        _require_count("n", n)
-        _require_seed(seed)
-        self._require_fits("steps", steps)
-        paths = int(steps)
-        require_fits("n", n, lambda count: 24 * count * paths, "the paths")
+    def ahead(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
         data = self.data
-        require(
-            is_count(sequence, -data.n_sequences, data.n_sequences - 1),
-            "sequence",
-            f"the number of one of {data.n_sequences}",
-            sequence,
-        )
-        sequence = int(sequence) % data.n_sequences
         end = int(data.lengths[sequence])
         ahead = self._beyond(covariates, steps, end)
         shares = np.empty((steps, self.model.n_hidden))
@@ -109,15 +65,17 @@ class FittedHMM(NamedTuple):
         shares = self.model.by_states(shares)
         observed = np.where(self._known, data.values, np.nan)[sequence, :end]
         circular = self.model.emission.circular(len(data.channels))
-        index = None if data.indices is None else continued(data.indices[sequence], steps)
-        past = None if index is None or data.indices is None else data.indices[sequence]
+        index, past = self.indices_ahead(sequence, steps)
         return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular, index, past)
 
-    def _require_fits(self, name: str, steps: int) -> None:
-        """Refuse more steps than memory has room for."""
+    @property
+    def bytes_per_step(self) -> int:
         states, channels = self.model.n_hidden, len(self.data.channels)
-        each = 8 * (states * states + 4 * channels + 4)
-        require_fits(name, steps, lambda count: each * count, "the steps")
+        return 8 * (states * states + 4 * channels + 4)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.model.reads
 
     @property
     def _known(self) -> np.ndarray:
@@ -156,20 +114,12 @@ class FittedHMM(NamedTuple):
 
     def _beyond(self, given: Any, steps: int, start: int = 0) -> Ahead:
         """The same of the steps (h,) from one on."""
-        data, reads = self.data, self.model.reads
-        if given is not None and not reads:
-            raise ValueError("covariates were given, but the model depends on none")
-        if reads and given is None:
-            raise ValueError(f"the model depends on {list(reads)}: give covariates= for each step")
-        total = start + steps
+        data, total = self.data, start + steps
+        known, names = self.covariates_ahead(given, steps)
         every = np.ones((1, total, len(data.channels)))
         longer = Sequences(every, every > 0, np.array([total]), data.channels)
-        if given is not None:
-            tables = split_covariates([np.zeros(steps)], from_arrow(given))[1] or []
-            known, names = padded_tables(tables, np.array([steps]))
-            if names == tuple(f"u{number}" for number in range(len(data.covariate_names))):
-                names = data.covariate_names  # an array has no names: they are in the order of the data
-            whole = np.concatenate([np.repeat(known[:, :1], start, 1), known], 1)
+        if names:
+            whole = np.concatenate([np.repeat(known[:1], start, 0), known])[None]
             longer = replace(longer, covariates=whole, covariate_names=names)
         return Ahead(*(part[0, start:] for part in self._known_to(longer)))
 
@@ -204,12 +154,3 @@ class FittedHMM(NamedTuple):
             values[:, step] = emission.draw(self.params, emitting[:, step], lagged, rng)
             recent = np.concatenate([values[:, step, None], recent[:, :-1]], 1)
         return Drawn(states, values)
-
-
-def _require_count(name: str, value: Any) -> None:
-    require_count(name, value)
-
-
-def _require_seed(seed: Any) -> None:
-    require(is_count(seed, 0), "seed", "a non-negative integer", seed)
-    generator(seed)  # which has a largest

@@ -1,0 +1,106 @@
+"""Random data at the parameters of a fit, and the future: what families that can make them implement."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fitonce.core.arguments import generator, require, require_count
+from fitonce.core.memory import require_fits
+from fitonce.core.numerics import is_count
+from fitonce.data.covariates import padded_tables, split_covariates
+from fitonce.data.indices import continued
+from fitonce.data.parts import from_arrow
+from fitonce.data.sequences import Sequences
+from fitonce.results.forecast import Forecast
+
+
+class Drawn(NamedTuple):
+    """Random paths: hidden states (..., h), or (..., h, n) where they are continuous, and observations
+    (..., h, C)."""
+
+    states: np.ndarray
+    values: np.ndarray
+
+
+class Simulator(ABC):
+    """A model with the values of its parameters, on its data."""
+
+    data: Sequences
+
+    @property
+    @abstractmethod
+    def bytes_per_step(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def reads(self) -> tuple[str, ...]:
+        """Names of the covariates that the model depends on."""
+
+    @abstractmethod
+    def drawn(self, n: int, seed: int, covariates: Any) -> Drawn:
+        """See `Fit.sample`."""
+
+    @abstractmethod
+    def simulated(self, seed: int) -> Sequences:
+        """See `Fit.simulate`."""
+
+    @abstractmethod
+    def ahead(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
+        """See `Fit.forecast`; `sequence` from 0."""
+
+    def sample(self, n: int, seed: int, covariates: Any) -> Drawn:
+        require_count("n", n)
+        _require_seed(seed)
+        self._require_fits("n", n)
+        return self.drawn(n, seed, covariates)
+
+    def simulate(self, seed: int) -> Sequences:
+        _require_seed(seed)
+        return self.simulated(seed)
+
+    def forecast(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
+        require_count("steps", steps)
+        require_count("n", n)
+        _require_seed(seed)
+        self._require_fits("steps", steps)
+        paths, count = int(steps), self.data.n_sequences
+        require_fits("n", n, lambda number: 24 * number * paths, "the paths")
+        expected = f"the number of one of {count}"
+        require(is_count(sequence, -count, count - 1), "sequence", expected, sequence)
+        return self.ahead(steps, int(sequence) % count, n, seed, covariates)
+
+    def _require_fits(self, name: str, steps: int) -> None:
+        """Refuse more steps than memory has room for."""
+        each = self.bytes_per_step
+        require_fits(name, steps, lambda count: each * count, "the steps")
+
+    def indices_ahead(self, sequence: int, steps: int) -> tuple[pd.Index | None, pd.Index | None]:
+        """The index of the steps after a sequence, and that of the sequence; None: there is none."""
+        if self.data.indices is None:
+            return None, None
+        past = self.data.indices[sequence]
+        index = continued(past, steps)
+        return index, None if index is None else past
+
+    def covariates_ahead(self, given: Any, steps: int) -> tuple[np.ndarray, tuple[str, ...]]:
+        """(steps, Q) covariates of further steps and their names, as `fo.sequences` reads them."""
+        if given is not None and not self.reads:
+            raise ValueError("covariates were given, but the model depends on none")
+        if self.reads and given is None:
+            raise ValueError(f"the model depends on {list(self.reads)}: give covariates= for each step")
+        if given is None:
+            return np.zeros((steps, 0)), ()
+        tables = split_covariates([np.zeros(steps)], from_arrow(given))[1] or []
+        known, names = padded_tables(tables, np.array([steps]))
+        if names == tuple(f"u{number}" for number in range(len(self.data.covariate_names))):
+            names = self.data.covariate_names  # an array has no names: they are in the order of the data
+        return known[0], names
+
+
+def _require_seed(seed: Any) -> None:
+    require(is_count(seed, 0), "seed", "a non-negative integer", seed)
+    generator(seed)  # which has a largest

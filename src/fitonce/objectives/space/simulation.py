@@ -1,0 +1,142 @@
+"""Random data from a fitted state-space model, and the future: exact, and as paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fitonce.core.lanes import LANES
+from fitonce.data.sequences import Sequences
+from fitonce.models.space.system import Series, System
+from fitonce.objectives.simulation import Drawn, Simulator
+from fitonce.objectives.space.passes import Layout
+from fitonce.objectives.space.smoothing import whole_pass
+from fitonce.results.forecast import Forecast
+
+
+@dataclass(frozen=True, eq=False)
+class FittedSpace(Simulator):
+    """A model on its data, and its parameters."""
+
+    layout: Layout
+    theta: np.ndarray
+    data: Sequences
+
+    @property
+    def bytes_per_step(self) -> int:
+        states, width = self.layout.n_states, len(self.data.channels)
+        columns = 1 + self.layout.diffuse.shape[1]
+        return 8 * LANES * (states * (states + columns) + width * (columns + 2 * width + 6))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.layout.model.covariates
+
+    def drawn(self, n: int, seed: int, covariates: Any) -> Drawn:
+        none = np.zeros((n, len(self.data.channels)))
+        steps = Series(none, none > 0, np.array([0, n]), self._known(covariates, n))
+        rng = np.random.default_rng(seed)
+        found = list(_paths(self._system(steps), self._firsts(0, rng), n, 0, rng))
+        return Drawn(*(np.concatenate(part) for part in zip(*found, strict=True)))
+
+    def simulated(self, seed: int) -> Sequences:
+        system, starts = self._system(self.layout.steps), self.layout.steps.starts
+        values = np.zeros_like(self.data.values)
+        for number, length in enumerate(self.data.lengths):
+            rng = np.random.default_rng((seed, number))
+            path = _paths(system, self._firsts(number, rng), int(length), int(starts[number]), rng)
+            values[number, :length] = np.concatenate([value for _, value in path])
+        return replace(self.data, values=np.where(self.data.observed, values, 0.0))
+
+    def ahead(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
+        known, given = self._known(covariates, steps), self.layout.steps
+        own = slice(*given.starts[sequence : sequence + 2])
+        end, more = own.stop - own.start, np.zeros((steps, given.y.shape[1]))
+        longer = Series(
+            np.concatenate([given.y[own], more]),
+            np.concatenate([given.seen[own], more > 0]),
+            np.array([0, end + steps]),
+            np.concatenate([given.covariates[own], known]),
+        )
+        one = whole_pass(replace(self.layout, steps=longer), self.theta)
+        system, wanted = self._system(longer), np.arange(end, end + steps)
+        back = one.back(wanted)
+        mean = back.expected[..., 0] + _at(system.offset, wanted)
+        variances = np.einsum("tcc->tc", back.spreads[..., 0] + _at(system.noise, wanted))
+        first = one.back(wanted[:1], whole=True)
+        rng = np.random.default_rng(seed)
+        firsts = _normal(first.expected[0, :, 0], first.spreads[0, ..., 0], n, rng)
+        index, past = self.indices_ahead(sequence, steps)
+        return Forecast(
+            samples=np.stack([value for _, value in _paths(system, firsts, steps, end, rng)], 1),
+            states=None,
+            state_probabilities=None,
+            channels=self.data.channels,
+            observed=np.where(given.seen[own], given.y[own], np.nan),
+            circular=(False,) * len(self.data.channels),
+            index=index,
+            past=past,
+            normal=np.stack([mean, np.sqrt(np.maximum(variances, 0.0))]),
+        )
+
+    def _known(self, given: Any, steps: int) -> np.ndarray:
+        """(steps, Q) covariates of further steps."""
+        known, names = self.covariates_ahead(given, steps)
+        shape = np.ones((1, steps, 1))
+        longer = Sequences(shape, shape > 0, np.array([steps]), ("",), None, None, known[None], names)
+        return longer.covariates_of(self.reads)[0]
+
+    def _system(self, steps: Series) -> System:
+        return self.layout.model.system(self.layout.space.values(self.theta[None]), steps)
+
+    def _firsts(self, sequence: int, rng: np.random.Generator) -> np.ndarray:
+        """(1, n) a first state: diffuse directions as they are expected given a sequence, the others
+        drawn from what the model says about them."""
+        layout = self.layout
+        system, diffuse = self._system(layout.steps), layout.diffuse
+        drawn = _normal(system.mean[:, 0], system.spread[..., 0], 1, rng)
+        if not diffuse.size:
+            return drawn
+        back = whole_pass(layout, self.theta).back(layout.steps.starts[[sequence]], whole=True)
+        onto = diffuse @ np.linalg.pinv(diffuse)
+        return drawn + (back.expected[0, :, 0] - drawn) @ onto.T
+
+
+def _at(array: np.ndarray, steps: Any) -> np.ndarray:
+    """Matrices of one or some steps, of the one fold."""
+    return array[..., 0][steps if len(array) > 1 else 0]
+
+
+def _normal(mean: np.ndarray, spread: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """(count, n) draws; the covariance may be singular."""
+    return mean + rng.normal(size=(count, len(mean))) @ _root(spread).T
+
+
+def _root(spread: np.ndarray) -> np.ndarray:
+    """(n, n) whose square is a covariance."""
+    values, vectors = np.linalg.eigh(0.5 * (spread + spread.T))
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def _roots(spreads: np.ndarray) -> np.ndarray:
+    """(1 or T, n, n) of covariances (1 or T, n, n, 1)."""
+    return np.stack([_root(one) for one in spreads[..., 0]])
+
+
+def _paths(
+    system: System, firsts: np.ndarray, steps: int, begin: int, rng: np.random.Generator
+) -> Iterator[Drawn]:
+    """Random states (count, n) and observations (count, C) of one step after the other, from the first
+    states, at step `begin`, on."""
+    noises, shakes = _roots(system.noise), _roots(system.shaking)
+    now = firsts
+    for step in range(begin, begin + steps):
+        expected = now @ _at(system.loading, step).T + _at(system.offset, step)
+        noise = noises[step if len(noises) > 1 else 0]
+        yield Drawn(now, expected + rng.normal(size=expected.shape) @ noise.T)
+        shaking = shakes[step if len(shakes) > 1 else 0]
+        now = now @ _at(system.moving, step).T + _at(system.drift, step)
+        now = now + rng.normal(size=now.shape) @ shaking.T
