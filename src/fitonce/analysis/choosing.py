@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,16 +28,51 @@ def simplest_of(table: pd.DataFrame, names: list[str]) -> str:
     return min(names, key=lambda name: tuple(table.loc[name, ["parameters", "estimate"]]))
 
 
-def criteria(fits: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+class Criteria(NamedTuple):
+    """By model: the number of `parameters`, `aic` and `bic`; and `given`, the number of observed steps
+    at the beginning of each sequence that likelihoods are given, as first states are unknown."""
+
+    rows: dict[str, dict[str, Any]]
+    given: int
+
+
+def criteria(fits: Mapping[str, Any]) -> Criteria:
     """The number of parameters, AIC, and BIC with observed sites as observations. They are of the sites
-    for which every model has a density: autoregressions condition on their first steps."""
+    for which every model has a density: autoregressions condition on their first steps. Where nothing is
+    known about first states, likelihoods have no common unit; those of what follows have, given as many
+    steps as determine the first states of every model."""
     common = np.minimum.reduce([fitted.objective.base for fitted in fits.values()])
-    count, rows = float(common.sum()), {}
+    first, given = _determining(fits, common)
+    count, rows = float(common.sum() - first.sum()), {}
     for name, fitted in fits.items():
         deviance, size = -2.0 * fitted.log_likelihood, len(fitted.theta)
-        if not np.array_equal(common, fitted.objective.base):
-            theta = fitted.theta[None]
-            deviance = -2.0 * float(fitted.objective.log_likelihoods(theta, common[None])[0])
-        aic, bic = 2.0 * size + deviance, np.log(count) * size + deviance
-        rows[name] = {"parameters": size, "aic": aic, "bic": bic}
-    return rows
+        if given or not np.array_equal(common, fitted.objective.base):
+            deviance = -2.0 * _log_likelihood(fitted, common)
+        if given:
+            deviance += 2.0 * _log_likelihood(fitted, first)
+        with np.errstate(divide="ignore"):
+            aic, bic = 2.0 * size + deviance, np.log(count) * size + deviance
+        known = {"aic": aic, "bic": bic} if count else {"aic": np.nan, "bic": np.nan}
+        rows[name] = {"parameters": size, **known}
+    return Criteria(rows, given)
+
+
+def _log_likelihood(fitted: Any, weights: np.ndarray) -> float:
+    """Of the observations that have weight 1."""
+    return float(fitted.objective.log_likelihoods(fitted.theta[None], weights[None])[0])
+
+
+def _determining(fits: Mapping[str, Any], common: np.ndarray) -> tuple[np.ndarray, int]:
+    """The observations at the beginning of each sequence (P,) that determine the first states of every
+    model, and how many these are in each."""
+    unknown = [fitted for fitted in fits.values() if fitted.objective.unknown_starts]
+    if not unknown:
+        return np.zeros_like(common), 0
+    sites = unknown[0].objective.collection
+    before = np.concatenate([[0.0], np.cumsum(common)])
+    rank = before[1:] - np.repeat(before[sites.offsets], sites.lengths)
+    for given in range(1, int(rank.max()) + 1):
+        first = common * (rank <= given)
+        if not any(np.isnan(_log_likelihood(fitted, first)) for fitted in unknown):
+            break
+    return first, given

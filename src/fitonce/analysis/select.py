@@ -147,14 +147,14 @@ def _chosen(
         skipped[name] = f"unfinished: {results.pop(name).treatment}"
     skipped = {name: skipped[name] for name in sizes if name in skipped}
     comparison = compare(results)
-    rows = criteria({name: result.fit for name, result in results.items()})
+    rows, given = criteria({name: result.fit for name, result in results.items()})
     beside = comparison.table.drop(columns=["ratio", "p_worse", "weight", "note"])
     table = pd.DataFrame.from_dict(rows, orient="index").join(beside)
     table.index.name = "model"
     best, margin = comparison.best, float(np.log(max(len(table) - 1, 1) / _LEVEL))
     near, as_good = judged(table, best, margin)
     chosen = simplest_of(table, near)
-    return Selection(table, best, chosen, as_good, margin, skipped, comparison, results, sizes)
+    return Selection(table, best, chosen, as_good, margin, skipped, comparison, results, sizes, given)
 
 
 def _clock(max_seconds: float | None) -> Callable[[], bool]:

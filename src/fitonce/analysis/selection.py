@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.wording import counted
 from fitonce.fitting.carriers import about_carriers
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.summarise import free_names
@@ -40,6 +41,9 @@ class Selection:
         results: by model.
         sizes: of every model that was asked for, numbers of which there could be more, such as "number
             of states".
+        given: with models of which first states are unknown: the number of observed steps at the
+            beginning of each sequence that `aic` and `bic` are given, in every model, so that
+            likelihoods can be compared.
     """
 
     table: pd.DataFrame
@@ -51,6 +55,7 @@ class Selection:
     comparison: Comparison = field(repr=False)
     results: dict[str, CVResult] = field(repr=False)
     sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
+    given: int = 0
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table."""
@@ -90,11 +95,16 @@ class Selection:
         """The models that AIC and BIC prefer, and at which parameters these are."""
         usual = {name: self.table[name.lower()].astype(float) for name in ("AIC", "BIC")}
         known = {name: column for name, column in usual.items() if column.notna().any()}
-        if len(self.table) < 2 or not known:
+        if len(self.table) < 2 or (not known and not self.given):
             return []
+        if not known:
+            return ["no AIC and BIC: all data are needed to determine first states"]
         found = [f"lowest {name}: {column.idxmin()}" for name, column in known.items()]
         if any(_has_priors(cv.fit) for cv in self.results.values()):
             found[-1] += " (with the likelihood at fits with priors, not at its maximum)"
+        if self.given:
+            steps = counted(self.given, "observed step")
+            found[-1] += f" (of what follows the first {steps}, which all models are given)"
         return found
 
     @property

@@ -119,6 +119,10 @@ def _fold_table(
     remarks = {fold: one.remark for fold, one in left.items()}
     said = [", ".join(filter(None, (remarks.get(fold), why))) for fold, why in enumerate(missed)]
     per_fold = zip(parameters.status, ok, moves, away, said, strict=True)
+    messages = [_message(*row) for row in per_fold]
+    for fold in np.flatnonzero(~ok).tolist():
+        weights = scoring.folds.weights_of([fold])[0]
+        messages[fold] = curve.objective.why_not_finite(curve.theta, weights) or messages[fold]
     columns: dict[str, Any] = {
         "loss": scoring.means(evidence.losses),
         "control": scoring.means(evidence.control),
@@ -135,7 +139,7 @@ def _fold_table(
         "rung": [rung.value for rung in parameters.rungs],
         "size": scoring.sizes,
         "ok": ok,
-        "status": [_message(*row) for row in per_fold],
+        "status": messages,
     }
     return pd.DataFrame(columns).rename_axis("fold")
 

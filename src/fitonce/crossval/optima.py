@@ -217,7 +217,8 @@ class _Explorer:
         values, thetas = fold_descents(self.batches, begun[source], which, inverses, source)
         np.minimum.at(self.lowest, which, np.nan_to_num(values, nan=np.inf))
         if own:
-            self.ends.append((which, values))
+            known = np.isfinite(values)  # else the fold has no density there
+            self.ends.append((which[known], values[known]))
         order = np.lexsort([source, values, which])  # by fold, the lowest first
         lowest = order[np.unique(which[order], return_index=True)[1]]
         lower = lowest[values[lowest] < (self.values - self.margins)[which[lowest]]]

@@ -42,6 +42,7 @@ def summary_of(fit: Fit) -> FitSummary:
         edges=objective.edges,
         seconds=fit.seconds,
         places=sites.names,
+        unknown_starts=objective.unknown_starts,
     )
 
 

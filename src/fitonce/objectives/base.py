@@ -245,6 +245,12 @@ class Objective(ABC):
         return None
 
     @property
+    def unknown_starts(self) -> str:
+        """First states that nothing is known about, in words, whose likelihoods have units of their own:
+        with other words they cannot be compared. Empty: there are none."""
+        return ""
+
+    @property
     def loss_data(self) -> Any:
         """The argument `data` of a user's own loss: a pytree of arrays."""
         return self.data
@@ -268,6 +274,10 @@ class Objective(ABC):
 
     def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:  # noqa: B027
         """Raise where the weights (P,) of a fold have no effect on F."""
+
+    def why_not_finite(self, theta: np.ndarray, weights: np.ndarray) -> str:
+        """Why a fold with these weights (P,) has no density, in words; empty: not known."""
+        return ""
 
     def for_resampling(self, kind: str) -> Objective:
         """The same with weights that count how often each unit was drawn, see `analysis.bootstrap`."""

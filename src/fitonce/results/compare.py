@@ -177,6 +177,17 @@ class Comparison:
         return found
 
 
+def _require_same_units(first: CVResult, other: CVResult) -> None:
+    """Raise where whole sequences are scored by likelihoods that have no common unit."""
+    starts = [result.summary.unknown_starts for result in (first, other)]
+    if first.scheme == "structures" and starts[0] != starts[1]:
+        named = " and ".join(f"'{words}'" if words else "no such states" for words in starts)
+        raise ValueError(
+            "the likelihoods of whole sequences have a unit in common only where the same first states "
+            f"are unknown, got {named}; leave out blocks or points, which are scored given others"
+        )
+
+
 def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "point") -> Comparison:
     """Compare models that were cross-validated on the same folds.
 
@@ -194,6 +205,7 @@ def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "
             if other.loss != first.loss:
                 raise ValueError(f"both must have the same loss, got '{first.loss}' and '{other.loss}'")
             first.require_same_folds(other)
+            _require_same_units(first, other)
         except ValueError as error:
             raise ValueError(f"{both}: {error}") from None
     used = np.all([result.folds["ok"].to_numpy(bool) for result in named.values()], axis=0)

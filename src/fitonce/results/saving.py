@@ -258,6 +258,7 @@ def _of_summary(shown: FitSummary) -> dict[str, Any]:
         "edges": None if shown.edges is None else pack_array(shown.edges),
         "seconds": pack_number(shown.seconds),
         "places": places,
+        "unknown_starts": shown.unknown_starts,
     }
 
 
@@ -313,4 +314,5 @@ def _to_summary(found: dict[str, Any]) -> FitSummary:
         edges=edges,
         seconds=to_number(found["seconds"]),
         places=_to_names(found["places"], lengths),
+        unknown_starts=to_word(found.get("unknown_starts", "")),
     )

@@ -59,6 +59,7 @@ class FitSummary:
         edges: (E, 2) of a graph; None where there is none.
         seconds: duration of the fit.
         places: the user's names of sequences and sites; None: they are only numbered.
+        unknown_starts: first states that nothing is known about, in words; empty: there are none.
     """
 
     model: str
@@ -72,6 +73,7 @@ class FitSummary:
     edges: np.ndarray | None
     seconds: float
     places: Names | None = None
+    unknown_starts: str = ""
 
     @property
     def ok(self) -> bool:

@@ -257,6 +257,15 @@ class Structural(SpaceModel):
             found += ["level", "slope"][:size] if name == "level" else numbered
         return tuple(found)
 
+    @property
+    def unknown_starts(self) -> tuple[str, ...]:
+        found = ["level"] if self.level is not None else []
+        found += ["slope"] if self.level in _SLOPES else []
+        if self.seasonal is not None:
+            waves = "" if self.harmonics is None else f" by {counted(self.harmonics, 'harmonic')}"
+            found.append(f"seasons of {self.seasonal:g} steps{waves}")
+        return tuple(found + (["cycle"] if self.cycle else []))
+
     def components(self, steps: Series) -> dict[str, np.ndarray]:
         size = {name: len(part.loading) for name, part in self._dummy_parts().items()}
         found, first = {}, 0

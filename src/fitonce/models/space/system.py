@@ -144,6 +144,11 @@ class SpaceModel(ABC):
         """Of each state; empty: they are only numbered."""
         return ()
 
+    @property
+    def unknown_starts(self) -> tuple[str, ...]:
+        """First states that nothing is known about: what identifies them; empty: the whole model."""
+        return ()
+
     def components(self, steps: Series) -> dict[str, np.ndarray]:
         """Names of parts of the state, and their loadings (n,), which add up to Z."""
         return {}

@@ -90,6 +90,13 @@ class SpaceObjective(Objective):
         return not self._whole and bool(alike < MANY_SEQUENCES - 0.5)
 
     @property
+    def unknown_starts(self) -> str:
+        size = self.layout.diffuse.shape[1]
+        if not size:
+            return ""
+        return ", ".join(self.model.unknown_starts) or f"{counted(size, 'state')} of {self.model}"
+
+    @property
     def content(self) -> list[Any]:
         return [self.steps.y, self.steps.seen, self.steps.starts, self.steps.covariates]
 
@@ -126,6 +133,11 @@ class SpaceObjective(Objective):
                     f"{self.model} starts with {counted(size, 'unknown state')}, which the data must "
                     f"determine: got {counted(seen, 'observed step')}{where}"
                 )
+
+    def why_not_finite(self, theta: np.ndarray, weights: np.ndarray) -> str:
+        if not np.isnan(self.log_likelihoods(theta[None], weights[None])[0]):
+            return ""
+        return "the data that this fold keeps do not determine the first state"
 
     # --- passes ----------------------------------------------------------------------------------------
 

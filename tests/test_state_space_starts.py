@@ -1,0 +1,128 @@
+"""Unknown first states: what can be compared, and folds that do not determine them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+import fitonce as fo
+from fitonce.analysis.choosing import criteria
+
+NILE = sm.datasets.nile.load_pandas().data["volume"].to_numpy(float)
+LEVELS = {"local": fo.models.Structural(), "trend": fo.models.Structural("trend")}
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    models = {**LEVELS, "seasons": fo.models.Structural(seasonal=4), "states": fo.models.GaussianHMM(2)}
+    return fo.select(models, NILE[:60], method="none", restarts=1)
+
+
+def test_aic_and_bic_are_of_the_same_steps_in_every_model(chosen):
+    """After their diffuse steps, the likelihoods of statsmodels are of one step given those before."""
+    peers = {
+        "local": ("local level", {}, ("noise", "level")),
+        "trend": ("local linear trend", {}, ("noise", "level", "slope")),
+        "seasons": ("local level", {"seasonal": 4}, ("noise", "level", "seasonal")),
+    }
+    assert chosen.given == 4
+    for name, (level, options, order) in peers.items():
+        params = chosen.results[name].fit.params
+        peer = sm.tsa.UnobservedComponents(NILE[:60], level, use_exact_diffuse=True, **options)
+        after = peer.loglikeobs([float(params[key]) for key in order])[4:].sum()
+        row = chosen.table.loc[name]
+        assert row["aic"] == pytest.approx(2 * len(order) - 2 * after, rel=1e-8)
+        assert row["bic"] == pytest.approx(np.log(56) * len(order) - 2 * after, rel=1e-8)
+
+
+def test_a_model_whose_start_is_known_is_given_the_same_steps(chosen):
+    fit = chosen.results["states"].fit
+    first = fo.fit_at(fit.model, NILE[:4], fit.params)
+    after = fit.log_likelihood - first.log_likelihood
+    aic = chosen.table.loc["states", "aic"]
+    assert aic == pytest.approx(2 * len(fit.theta) - 2 * after, rel=1e-8)
+
+
+def test_the_sentence_says_which_steps(chosen):
+    assert "(of what follows the first 4 observed steps, which all models are given)" in chosen.sentence
+
+
+def test_models_with_known_starts_are_given_nothing():
+    models = {str(k): fo.models.GaussianHMM(k) for k in (1, 2)}
+    found = fo.select(models, NILE[:40], method="none", restarts=1)
+    assert found.given == 0
+    fit = found.results["1"].fit
+    assert found.table.loc["1", "aic"] == pytest.approx(2 * len(fit.theta) - 2 * fit.log_likelihood)
+
+
+def test_series_are_given_their_own_first_steps():
+    """Units of the first states cancel: a series with a gap, and one in which seasons begin later."""
+    rng = np.random.default_rng(0)
+    series = [np.cumsum(rng.normal(size=30)), np.cumsum(rng.normal(size=20))]
+    series[1][1:3] = np.nan
+    found = fo.select(LEVELS, series, method="none", restarts=1)
+    fit = found.results["trend"].fit
+    assert found.given == 2
+    begun = [series[0][:2], series[1][:4]]
+    first = sum(fo.fit_at(fit.model, one, fit.params).log_likelihood for one in begun)
+    aic = 2 * len(fit.theta) - 2 * (fit.log_likelihood - first)
+    assert found.table.loc["trend", "aic"] == pytest.approx(aic, rel=1e-8)
+
+
+def test_data_that_only_determine_first_states_have_no_criteria():
+    y = np.random.default_rng(1).normal(size=6)
+    local = fo.fit_at(fo.models.Structural(), y, {"noise": 1.0, "level": 1.0})
+    seasons = fo.models.Structural("fixed", seasonal=6)
+    found = criteria({"local": local, "seasons": fo.fit_at(seasons, y, {"noise": 1.0, "seasonal": 1.0})})
+    assert found.given == 6
+    assert np.isnan(found.rows["local"]["aic"])
+    assert np.isnan(found.rows["seasons"]["bic"])
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """Left-out sequences."""
+    rng = np.random.default_rng(2)
+    series = [np.cumsum(rng.normal(size=20)) for _ in range(6)]
+    models = {**LEVELS, "drift": fo.models.Structural("drift")}
+    fits = {name: fo.fit(model, series, restarts=1) for name, model in models.items()}
+    folds = fo.folds.structures(fits["local"].data)
+    return {name: fo.cross_validate(fit, folds, method="none") for name, fit in fits.items()}
+
+
+def test_whole_sequences_are_compared_only_with_the_same_unknown_states(whole, tmp_path):
+    words = "same first states are unknown, got 'level' and 'level, slope'; leave out blocks or points"
+    with pytest.raises(ValueError, match=words):
+        fo.compare({name: whole[name] for name in ("local", "trend")})
+    kept = [fo.load(whole[name].save(tmp_path / f"{name}.json")) for name in ("local", "trend")]
+    with pytest.raises(ValueError, match=words):
+        fo.compare(kept)
+    assert len(fo.compare({name: whole[name] for name in ("trend", "drift")}).table) == 2
+
+
+def test_blocks_are_compared_whatever_is_unknown():
+    folds = fo.folds.kfold(fo.sequences(NILE[:60]), 10)
+    results = {name: fo.cross_validate(fo.fit(model, NILE[:60], restarts=1), folds, method="none")
+               for name, model in LEVELS.items()}  # fmt: skip
+    assert np.isfinite(fo.compare(results).table["nats"]).all()
+
+
+def test_seasons_of_other_periods_are_other_states():
+    two = [fo.models.Structural(seasonal=period, harmonics=1).unknown_starts for period in (4, 12.5)]
+    assert two[0] == ("level", "seasons of 4 steps by 1 harmonic")
+    assert two[1] == ("level", "seasons of 12.5 steps by 1 harmonic")
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "newton", "onestep", "ij", "none"])
+def test_a_fold_that_does_not_determine_the_first_state_says_so(method):
+    """Warnings are errors here: nothing is said of what is not finite."""
+    rng = np.random.default_rng(0)
+    data = fo.sequences(np.cumsum(rng.normal(size=30)) + rng.normal(size=30))
+    folds = fo.folds.sites([np.arange(29), np.arange(10, 14)], data)
+    cv = fo.cross_validate(fo.fit(fo.models.Structural("trend"), data, restarts=2), folds, method=method)
+    assert cv.folds["ok"].tolist() == [False, True]
+    said = "the data that this fold keeps do not determine the first state"
+    assert cv.folds["status"][0] == said
+    assert np.isfinite(cv.estimate)
+    assert f"fold 0: {said}" in str(cv)
