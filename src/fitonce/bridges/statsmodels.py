@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.bridges.statsmodels_space import from_state_space
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.emissions.base import Emission
@@ -44,18 +45,29 @@ def from_statsmodels(results: Any) -> Fit:
     After `initialize_known` the data begin with two steps without observations (one for an
     autoregression), as their filter moves known probabilities on before the first observation.
 
+    State-space models (`UnobservedComponents`, `SARIMAX`, `DynamicFactor`, `VARMAX` and others) keep
+    their own functions from parameters to matrices. What is diffuse is exactly so here, whatever it is
+    there, so that log-likelihoods differ; `polish()` goes to the optimum of the exact one. Nothing keeps
+    autoregressions stationary.
+
     Args:
-        results: of a `MarkovRegression` or a `MarkovAutoregression`: trends, regressors, weights and
-            variances that switch or do not, and transition probabilities that depend on `exog_tvtp`.
+        results: of a state-space model, a `MarkovRegression` or a `MarkovAutoregression`. Switching
+            models may have trends, regressors, weights and variances that switch or do not, and
+            transition probabilities that depend on `exog_tvtp`.
             Autoregressions around regressors or trends in time are refused, as their emissions would
             depend on earlier values of these. Their optimiser keeps each state's autoregression
             stationary; `polish()` and folds do not.
     """
     model = getattr(results, "model", None)
     kind = type(results if model is None else model).__name__
+    if model is not None and hasattr(model, "ssm"):
+        return from_state_space(results)
     if model is None or kind not in _KINDS:
         fitted = ", which must be fitted first: model.fit()" if model is None and kind in _KINDS else ""
-        raise ValueError(f"from_statsmodels reads results of {' and '.join(_KINDS)}, got {kind}{fitted}")
+        raise ValueError(
+            f"from_statsmodels reads results of {', '.join(_KINDS)} and of state-space models, got "
+            f"{kind}{fitted}"
+        )
     values = np.asarray(results.params, float)
     lagged = kind == "MarkovAutoregression"
     y = np.asarray(model.orig_endog if lagged else model.endog, float).ravel()

@@ -1,0 +1,169 @@
+"""Fits of statsmodels' state-space models: the same matrices, by their own functions of the parameters.
+
+statsmodels need not be installed: what is read are the attributes of its results.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fitonce.core.constraints import Constraint, Free, Variance
+from fitonce.data.sequences import Sequences, sequences
+from fitonce.fitting.fit import Fit, fit_at
+from fitonce.models.space.system import (
+    Series,
+    SpaceModel,
+    System,
+    Values,
+    folds_of,
+    stationary_spread,
+)
+from fitonce.objectives.space.objective import SpaceObjective
+
+_ONE_AT_A_TIME = Lock()  # their models keep the matrices of the last parameters in themselves
+_APART = 1e-6  # nats for each of the log-likelihood's: how far ours may be from theirs
+_VARIANCES = ("sigma2", "var.")  # how names of variances begin
+_MATRICES = {
+    "design": 2,
+    "obs_intercept": 1,
+    "obs_cov": 2,
+    "transition": 2,
+    "state_intercept": 1,
+    "selection": 2,
+    "state_cov": 2,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class StatsmodelsSpace(SpaceModel):
+    """A state-space model of statsmodels, whose `update` makes the matrices.
+
+    Attributes:
+        peer: their model.
+        names: of its parameters.
+        values: of its parameters, where a fit starts.
+    """
+
+    peer: Any
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+
+    def __str__(self) -> str:
+        return f"{type(self.peer).__name__} of statsmodels"
+
+    def leaves(self, steps: Series) -> dict[str, Constraint]:
+        variance = Variance((), float(steps.unit.min()))
+        return {name: variance if name.startswith(_VARIANCES) else Free(()) for name in self.names}
+
+    def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        found = {name: np.asarray(value) for name, value in zip(self.names, self.values, strict=True)}
+        if rng is None:
+            return found
+        return {
+            name: value * (10.0 ** rng.uniform(-1.0, 1.0) if name.startswith(_VARIANCES) else 1.0)
+            for name, value in found.items()
+        }
+
+    def system(self, values: Values, steps: Series) -> System:
+        folds, _ = folds_of(values)
+        table = np.stack([values[name] for name in self.names])
+        with _ONE_AT_A_TIME:
+            made = [self._matrices(table[:, fold]) for fold in range(folds)]
+
+        def stacked(name: str) -> np.ndarray:
+            longest = max(len(one[name]) for one in made)
+            same = [np.broadcast_to(one[name], (longest, *one[name].shape[1:])) for one in made]
+            return np.stack(same, -1)
+
+        selection = stacked("selection")
+        shaking = np.einsum("tijf,tjkf,tlkf->tilf", selection, stacked("state_cov"), selection)
+        moving, drift = stacked("transition"), stacked("state_intercept")
+        mean, spread, marked = _first_state(
+            self.peer.ssm.initialization, moving[0], drift[0], shaking[0]
+        )
+        # A diffuse state may have any finite covariance beside; this one keeps F from vanishing.
+        spread = spread + np.diag(np.where(marked, float(steps.unit.max()) ** 2, 0.0))[..., None]
+        start = (mean, spread, np.eye(len(marked))[:, marked])
+        observed = (stacked("design"), stacked("obs_intercept"), stacked("obs_cov"))
+        return System(*observed, moving, drift, shaking, *start)
+
+    def _matrices(self, params: np.ndarray) -> dict[str, np.ndarray]:
+        """By name, steps first."""
+        self.peer.update(params, transformed=True, complex_step=np.iscomplexobj(params))
+        found = {}
+        for name, axes in _MATRICES.items():
+            array = np.array(self.peer.ssm[name])
+            array = array if np.iscomplexobj(params) else array.real  # after complex ones they stay so
+            found[name] = np.moveaxis(array, -1, 0) if array.ndim == axes + 1 else array[None]
+        return found
+
+
+def _first_state(
+    initial: Any, moving: np.ndarray, drift: np.ndarray, shaking: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean (n, F), covariance (n, n, F) and which entries are diffuse (n,), from their description."""
+    size = len(moving)
+    kind = np.result_type(moving, drift, shaking)
+    mean, spread, marked = (
+        np.zeros(drift.shape, kind),
+        np.zeros(moving.shape, kind),
+        np.zeros(size, bool),
+    )
+    composed = initial.initialization_type is None
+    blocks = initial.blocks if composed else {(0, size - 1): initial}
+    for place, block in blocks.items():
+        own = slice(place[0], place[-1] + 1)
+        if block.initialization_type is None:
+            parts = _first_state(block, moving[own, own], drift[own], shaking[own, own])
+            mean[own], spread[own, own], marked[own] = parts
+        elif block.initialization_type in ("diffuse", "approximate_diffuse"):
+            marked[own] = True
+        elif block.initialization_type == "stationary":
+            spread[own, own] = stationary_spread(moving[own, own], shaking[own, own])
+            apart = np.moveaxis(np.eye(own.stop - own.start)[..., None] - moving[own, own], -1, 0)
+            mean[own] = np.linalg.solve(apart, np.moveaxis(drift[own], -1, 0)[..., None])[..., 0].T
+        else:
+            mean[own] = np.asarray(block.constant)[:, None]
+            spread[own, own] = np.asarray(
+                block.stationary_cov if block.stationary_cov is not None else 0.0
+            )[..., None]
+    return mean, spread, marked
+
+
+def from_state_space(results: Any) -> Fit:
+    """See `from_statsmodels`."""
+    peer = results.model
+    if getattr(peer.ssm, "filter_concentrated", False):
+        raise ValueError(
+            "from_statsmodels needs every variance as a parameter: fit the model without "
+            "concentrate_scale"
+        )
+    peer, values = deepcopy(peer), np.asarray(results.params, float)  # theirs stays as it is
+    made = StatsmodelsSpace(peer, tuple(map(str, peer.param_names)), tuple(values.tolist()))
+    data = _data(peer)
+    found = fit_at(made, data, {name: np.asarray(v) for name, v in zip(made.names, values, strict=True)})
+    objective = found.objective
+    proper = isinstance(objective, SpaceObjective) and not objective.layout.diffuse.size
+    apart = abs(found.log_likelihood - results.llf) > _APART * (1.0 + abs(results.llf))
+    if proper and apart and not int(results.loglikelihood_burn):
+        raise ValueError(
+            f"the log-likelihood of these parameters is {found.log_likelihood:.6f} here and "
+            f"{results.llf:.6f} there, so that the model was not read as it is meant; please report it"
+        )
+    return found
+
+
+def _data(peer: Any) -> Sequences:
+    """One sequence of all channels, with the index of the user's table, if it was one."""
+    names = peer.endog_names if isinstance(peer.endog_names, list) else [str(peer.endog_names)]
+    table = pd.DataFrame(np.asarray(peer.endog, float), columns=names)
+    index = getattr(getattr(peer, "data", None), "row_labels", None)
+    if isinstance(index, pd.Index) and len(index) == len(table):
+        table.index = index
+    return sequences(table)
