@@ -38,6 +38,9 @@ def _counts(folder: Path) -> None:
     calls = counts.drop(columns="day").rename(columns={"count": "calls"})
     weather = {name: rng.normal(size=len(calls)).round(2) for name in ("heat", "wind", "hour")}
     calls.assign(**weather).to_csv(folder / "calls.csv", index=False)
+    sales = 50.0 + np.cumsum(rng.normal(size=60)) + np.tile(3.0 * np.cos(np.arange(12) / 2), 5)
+    months = pd.date_range("2019-01-01", periods=60, freq="MS")
+    pd.DataFrame({"month": months, "sales": sales}).to_csv(folder / "sales.csv", index=False)
     fit = fo.fit(fo.models.PoissonHMM(2), counts["count"].to_numpy(float), restarts=1)
     fo.loo(fit).save(folder / "saved.json")
 

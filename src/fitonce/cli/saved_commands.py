@@ -33,6 +33,7 @@ from fitonce.fitting.loading import load_fit
 from fitonce.fitting.summarise import free_names
 from fitonce.models.hmm import HMM
 from fitonce.models.prior_words import priors_of
+from fitonce.models.space.system import SpaceModel
 from fitonce.objectives.families import family_of
 from fitonce.results.forecast import Forecast
 
@@ -50,9 +51,10 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
     outputs.check_outputs([request.save, table], request.plot, request.force, (request.file,))
     loaded, model = request.loaded()
     geography = None if loaded.data.names is None else loaded.data.names.geography
-    if request.plot is not None and not isinstance(model, HMM) and geography is None:
+    if request.plot is not None and not isinstance(model, (HMM, SpaceModel)) and geography is None:
         raise ValueError(
-            f"--plot draws transitions of an HMM or classes of a map, got --model {request.model}"
+            "--plot draws transitions of an HMM, parts of a time series or classes of a map, got "
+            f"--model {request.model}"
         )
     fit = fitted(request, model, loaded.data, order_by=order_by)
     if not fit.ok:
@@ -68,8 +70,8 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
     if table is not None:
         files.add(lambda: outputs.write_table(parameters, table, force))
     if picture is not None:
-        axes = fit.plot_transitions() if geography is None else plot_map(fit, show="class")
-        files.add(lambda: write_figure(picture, axes.figure, force=force))
+        figure = _figure(fit, geography is not None)
+        files.add(lambda: write_figure(picture, figure, force=force))
     if request.json:
         document = {
             "model": str(fit.model),
@@ -85,6 +87,15 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
     else:
         show_written(files.wrote, request.quiet)
     files.finish(lambda path: fit.save(path, about=about), "`fitonce cv KEPT` and fo.load read it")
+
+
+def _figure(fit: Fit, on_map: bool) -> Any:
+    """Of what a fit found: classes of a map, parts of a time series, or transitions."""
+    if on_map:
+        return plot_map(fit, show="class").figure
+    if fit.objective.traits.continuous_states:
+        return fit.components().plot()
+    return fit.plot_transitions().figure
 
 
 def _opened(
@@ -114,7 +125,7 @@ def decode(
     csv: CsvOption = False,
 ) -> None:
     """Decode the most probable hidden states or tags of every step, from a saved fit. Jointly along
-    sequences, site by site on a graph."""
+    sequences, site by site on a graph; of a structural time series, its parts given all data."""
     fit = _opened(file, [save], force, json and csv)
     other = None
     if data is not None:
@@ -146,7 +157,12 @@ def _other_data(fit: Fit, path: Path, names: tuple[str, ...] | None, columns: Co
 
 
 def _decoded(fit: Fit, data: Any) -> pd.DataFrame:
-    """One row per site: where it is, its state or tag, and the probability of that."""
+    """One row per site: where it is, its state or tag, and the probability of that; of a time series its
+    parts and their standard deviations."""
+    if fit.objective.traits.continuous_states:
+        series = fit.objective.for_prediction(data)
+        parts = series.components(fit.theta).to_dataframe()
+        return _places(series.collection).join(parts.reset_index(drop=True))
     if not fit.objective.traits.hidden_states and not fit.objective.traits.labels:
         raise ValueError(f"decode needs a model with states or tags, got {fit.model}")
     objective = fit.objective.for_prediction(data)

@@ -77,8 +77,10 @@ def chosen(request: Request) -> dict[str, ModelChoice]:
 
 def _sizes(request: Request, choice: ModelChoice) -> dict[str, int]:
     """The options of a model that are numbers of which there could be more."""
-    taken = named_models()[request.model_name].options
-    known = {one: choice.options[one.name] for one in taken if one.kind is int and one.several}
+    model = named_models()[request.model_name]
+    counts = [one for one in model.options if one.kind is int and one.several]
+    idle = model.idle(choice.options)  # such as harmonics of no seasons: nobody asked for none
+    known = {one: choice.options[one.name] for one in counts if one.name not in idle}
     return {f"number of {one.noun}s" if one.noun else one.name: size for one, size in known.items()}
 
 

@@ -206,7 +206,8 @@ class Interval(_EachEntry):
         return (self.low + (self.high - self.low) * jax.nn.sigmoid(free)).reshape(self.shape)
 
     def values(self, free: np.ndarray) -> np.ndarray:
-        share = 1.0 / (1.0 + np.exp(-free))
+        with np.errstate(over="ignore"):  # the place is then an end
+            share = 1.0 / (1.0 + np.exp(-free))
         return (self.low + (self.high - self.low) * share).reshape(*self.shape, -1)
 
     def violation(self, value: np.ndarray) -> str | None:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fitonce.core.arguments import require_choice
 from fitonce.data.reading import Columns, read_file
+from fitonce.models.space.structural import LEVELS, Structural
 from fitonce.models.space.system import SpaceModel
-from fitonce.objectives.family import Family, Loaded
+from fitonce.objectives.family import Family, Loaded, NamedModel, Option
 from fitonce.objectives.space.objective import space_objective
 
 
@@ -17,9 +19,67 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
     return Loaded(found.data, found.notes, str(found.data))
 
 
+_LEVEL = Option(
+    "level", str, "local", f"Level of a series: none, {', '.join(LEVELS)}",
+    several="Such as none,local,trend",
+)  # fmt: skip
+_SEASONAL = Option(
+    "seasonal", str, "none", "Period of the seasons of a series, in steps",
+    several="Such as none,12",
+)  # fmt: skip
+_HARMONICS = Option(
+    "harmonics", int, 0, "Waves that seasons are made of; 0: a free effect for each season",
+    several="Such as 1..4", noun="harmonic",
+)  # fmt: skip
+_CYCLE = Option(
+    "cycle", str, "no", "Whether a series has a wave of a period that is estimated: yes or no",
+    several="Such as no,yes",
+)  # fmt: skip
+_AR = Option("ar", int, 0, "Order of a stationary autoregression in a series", several="Such as 0..2")
+
+
+def _structural(options: Mapping[str, Any], data: Any) -> Structural:
+    level = options["level"].replace("-", " ")
+    require_choice("cycle", options["cycle"], ("yes", "no"))
+    return Structural(
+        level=None if level == "none" else level,
+        seasonal=_period(options["seasonal"]),
+        harmonics=options["harmonics"] or None,
+        cycle=options["cycle"] == "yes",
+        ar=options["ar"],
+        exog=options.get("covariates", data.covariate_names),
+    )
+
+
+def _period(text: str) -> float | None:
+    """Of seasons."""
+    if text == "none":
+        return None
+    try:
+        found = float(text)
+    except ValueError:
+        raise ValueError(f"seasonal must be a period in steps or none, got '{text}'") from None
+    return int(found) if found.is_integer() else found
+
+
+def _idle(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without seasons there are no waves of them."""
+    return {_HARMONICS.name: 0} if options["seasonal"] == "none" else {}
+
+
 SPACES = Family(
     "state-space",
     lambda model: isinstance(model, SpaceModel),
     space_objective,
+    models=(
+        NamedModel(
+            "structural",
+            "numbers in time: level, seasons, cycle and regression add up",
+            _structural,
+            (_LEVEL, _SEASONAL, _HARMONICS, _CYCLE, _AR),
+            covariates=True,
+            idle=_idle,
+        ),
+    ),
     load=_load,
 )
