@@ -36,6 +36,7 @@ from benchmarks import (
     report,
     scaling,
     start,
+    state_space,
     statsmodels_peers,
 )
 
@@ -45,6 +46,7 @@ NAMES: dict[str, Callable[..., None]] = {
     "dynamax-peers": dynamax_peers.main,
     "hmmlearn-peers": hmmlearn_peers.main,
     "statsmodels-peers": statsmodels_peers.main,
+    "state-space": state_space.main,
     "fails-safely": fails_safely.main,
     "graphs": graphs.main,
     "crf": crf.main,
