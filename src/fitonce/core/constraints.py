@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -178,6 +178,7 @@ class Variance(_EachEntry):
     """
 
     unit: float | tuple[float, ...] = 1.0
+    even: ClassVar[bool] = True  # the objective is, in every free coordinate
 
     def to_free(self, value: np.ndarray) -> np.ndarray:
         return np.sqrt(np.ravel(value)) / np.asarray(self.unit)

@@ -107,6 +107,12 @@ class ParameterSpace:
         places = [np.arange(*span) for span in self._spans]
         return list(zip(self._leaf_names, self._leaves, places, strict=True))
 
+    @property
+    def even(self) -> np.ndarray:
+        """(D,) coordinates in which every objective is even: roots of variances."""
+        parts = [np.full(len(places), getattr(leaf, "even", False)) for _, leaf, places in self.leaves()]
+        return np.concatenate([np.zeros(0, bool), *parts])
+
     def to_free(self, params: Params) -> np.ndarray:
         """The free vector (D,) of a pytree of constrained values, which is checked."""
         try:

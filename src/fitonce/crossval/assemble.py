@@ -44,10 +44,11 @@ def assemble(
     seconds: tuple[float, float],
     search: Search | None = None,
     left: Mapping[int, Left] = MappingProxyType({}),
+    remarks: Mapping[int, str] = MappingProxyType({}),
 ) -> CVResult:
     """Put the parts together; `work` (2, F) counts gradients and Hessians, `seconds` are those of the
     call and of compilation within it; `search` is that for other optima, None where there was none;
-    `left` has the folds that left the boundary."""
+    `left` has the folds that left the boundary, `remarks` what else is said about folds."""
     folds, curve = scoring.folds, scoring.curve
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([status.ok for status in parameters.status]) & np.isfinite(losses)
@@ -60,7 +61,8 @@ def assemble(
     refined = method in ("auto", "exact", "loo")
     several = fit.optima.disagree or bool((optima.optimum != 0).any())
     unsure = refined and kind in ("local", "compared", "partly") and several
-    table = _fold_table(fit, scoring, parameters, evidence, optima, allowed, ok, unsure, left)
+    remarks = {**remarks, **{fold: one.remark for fold, one in left.items()}}
+    table = _fold_table(fit, scoring, parameters, evidence, optima, allowed, ok, unsure, remarks)
     errors = evidence.errors[evidence.checked & ok]
     return CVResult(
         estimate=float(losses[ok].mean()) if ok.any() else float("nan"),
@@ -103,7 +105,7 @@ def _fold_table(
     tolerance: float,
     ok: np.ndarray,
     unsure: bool,
-    left: Mapping[int, Left],
+    remarks: Mapping[int, str],
 ) -> pd.DataFrame:
     """One row per fold: losses, evidence, verdicts; `ok` (F,) says which have a usable number, `unsure`
     whether folds that had no random starts may be in the wrong optimum."""
@@ -116,7 +118,6 @@ def _fold_table(
     missed = [_missed(*row, unsure) for row in found]
     doubtful = away | (ok & (np.array(missed) != ""))
     judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, tolerance, doubtful)
-    remarks = {fold: one.remark for fold, one in left.items()}
     said = [", ".join(filter(None, (remarks.get(fold), why))) for fold, why in enumerate(missed)]
     per_fold = zip(parameters.status, ok, moves, away, said, strict=True)
     messages = [_message(*row) for row in per_fold]

@@ -25,6 +25,7 @@ from fitonce.crossval.assemble import assemble
 from fitonce.crossval.auto import climb
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.foretold import foretell_folds
+from fitonce.crossval.from_zero import leave_zero
 from fitonce.crossval.journal import Journal
 from fitonce.crossval.leaving import leave_boundary
 from fitonce.crossval.losses import Loss, Scoring, resolve_loss
@@ -138,6 +139,7 @@ def cross_validate(
         parameters, evidence = climb(scoring, tolerance, pieces)
     else:
         parameters, evidence = by_method(scoring, method, which, pieces)
+    remarks = leave_zero(scoring, parameters, evidence, method in ("auto", "exact"))
     found = None
     wanted = optima and method in ("auto", "exact") and not batches.spent()
     if wanted and is_searched(fit, curve, batches):
@@ -149,7 +151,9 @@ def cross_validate(
     if method in ("auto", "exact") and not batches.spent():
         left = leave_boundary(fit, scoring, parameters, evidence, found)
     spent = (batches.work, watch.read())
-    result = assemble(fit, scoring, method, parameters, evidence, tolerance, *spent, found, left)
+    result = assemble(
+        fit, scoring, method, parameters, evidence, tolerance, *spent, found, left, remarks
+    )
     if batches.journal is not None:
         result.about["journal"] = str(batches.journal)
     return result

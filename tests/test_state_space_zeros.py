@@ -1,0 +1,60 @@
+"""Variances of zero: folds that leave them, and how fits say so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fitonce as fo
+
+
+@pytest.fixture(scope="module")
+def noise():
+    """A fit whose level does not move, and folds of which some have a level that does."""
+    fit = fo.fit(fo.models.Structural(), np.random.default_rng(10).normal(size=60), restarts=2)
+    assert fit.ok
+    assert fit.params["level"] == pytest.approx(0.0, abs=1e-12)
+    return fit, fo.folds.kfold(fit.data, 12)
+
+
+def _cold(fit, folds, fold):
+    """The refit of a fold, and its mean loss."""
+    y = np.where(np.isin(np.arange(60), folds.dropped[fold]), np.nan, fit.data.values[0, :, 0])
+    theta = fit.objective.space.to_free(fo.fit(fit.model, y, restarts=3).params)
+    scored = np.asarray(folds.scored[fold])[None]
+    losses = fit.objective.pointwise_losses(theta[None], folds.weights_of([fold]), scored)
+    return theta, losses.mean()
+
+
+@pytest.mark.parametrize("method", ["auto", "exact"])
+def test_folds_leave_zero_where_it_is_no_optimum_of_theirs(noise, method):
+    fit, folds = noise
+    cv = fo.cross_validate(fit, folds, method=method, optima=0)
+    left = [fold for fold, text in enumerate(cv.folds["status"]) if "left zero at 'level'" in text]
+    assert bool(left) == (method == "auto")  # refits have Hessians of their own, which show saddles
+    for fold in {1, 11, *left}:
+        theta, loss = _cold(fit, folds, fold)
+        assert fit.params_at(theta)["level"] > 1e-4
+        assert cv.folds["loss"][fold] == pytest.approx(loss, abs=1e-6)
+
+
+def test_a_step_that_stays_at_zero_is_off_by_what_it_says(noise):
+    fit, folds = noise
+    cv = fo.cross_validate(fit, folds, method="onestep")
+    assert cv.folds["status"][1] == (
+        "approximate, but 'level' is held at zero, which is no optimum of this fold"
+    )
+    assert cv.folds["verdict"][1] == "bad"
+    error = abs(cv.folds["loss"][1] - _cold(fit, folds, 1)[1])
+    assert cv.folds["error"][1] == pytest.approx(error, rel=2.0)
+    assert cv.folds["error"][1] > error / 2
+
+
+def test_folds_that_stay_at_zero_are_told_nothing(noise):
+    fit, folds = noise
+    cv = fo.cross_validate(fit, folds, method="auto", optima=0)
+    stayed = [fold for fold, text in enumerate(cv.folds["status"]) if "zero" not in text]
+    fold = next(fold for fold in stayed if abs(cv.theta[fold]).min() < 1e-6)
+    theta, loss = _cold(fit, folds, fold)
+    assert fit.params_at(theta)["level"] == pytest.approx(0.0, abs=1e-8)
+    assert cv.folds["loss"][fold] == pytest.approx(loss, abs=1e-2)
