@@ -58,3 +58,23 @@ def test_folds_that_stay_at_zero_are_told_nothing(noise):
     theta, loss = _cold(fit, folds, fold)
     assert fit.params_at(theta)["level"] == pytest.approx(0.0, abs=1e-8)
     assert cv.folds["loss"][fold] == pytest.approx(loss, abs=1e-2)
+
+
+def test_a_fit_says_which_variances_are_at_zero(noise):
+    fit, _ = noise
+    table = fit.to_dataframe().set_index("name")
+    worse = table.loc["level", "se"]
+    assert table.loc["level", "value"] == 0.0
+    assert f"  level: 0. (at its boundary; half a nat worse at {worse:.4g})" in str(fit)
+    assert "boundary" not in str(fit).split("noise:")[1]
+    # To second order in the root of the variance, other parameters following.
+    objective = fit.objective
+    far = fo.fit(fo.models.Structural(frozen={"level": 0.01 * worse}), fit.data, restarts=1)
+    assert far.value - objective(fit.theta) == pytest.approx(0.5 * 0.01, rel=0.1)
+
+
+def test_a_variance_that_is_known_to_be_zero_is_no_estimate(noise):
+    fit, _ = noise
+    fixed = fo.fit(fo.models.Structural(frozen={"level": 0.0}), fit.data, restarts=1)
+    assert fixed.value == pytest.approx(fit.value, rel=1e-9)
+    assert "boundary" not in str(fixed)

@@ -204,8 +204,9 @@ class Fit:
         return hidden.plot_transitions(self, ax)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row per free coordinate: `name`, `value` and its standard error `se` (delta method), and
-        the same in free coordinates (logarithms, log-ratios): `theta`, `theta_se`."""
+        """One row per free coordinate: `name`, `value` and its standard error `se` (delta method; of a
+        variance that is at zero, the value at which the objective is half a nat higher), and the same in
+        free coordinates (logarithms, log-ratios, roots of variances): `theta`, `theta_se`."""
         return summarise.parameter_table(self)
 
     def save(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_PARAMETERS = 2000  # with more, standard errors take too long: each is a solve with H
 _PER, _SMALL = (1_000, 100_000, 1_000_000, 10**9), 0.1  # units of rates that are smaller than this
+_ZERO = 1e-4  # standard errors: a root of a variance that is closer to zero is zero
 _ROWS = 512  # standard errors computed at a time
 
 
@@ -64,15 +65,41 @@ def _data(fit: Fit) -> str:
 def parameter_table(fit: Fit) -> pd.DataFrame:
     """One row per free coordinate, see `Fit.to_dataframe`."""
     space = fit.objective.space
+    errors = _standard_errors(fit, sparse.eye_array(len(fit.theta)).tocsr())
+    at_zero = _at_zero(fit, errors)
+    values = space.named_values(fit.theta[None])[0]
+    slopes = _standard_errors(fit, space.named_slopes(fit.theta))
+    further = space.named_values(np.where(at_zero, errors, fit.theta)[None])[0]
     return pd.DataFrame(
         {
             "name": fit.names,
-            "value": space.named_values(fit.theta[None])[0],
-            "se": _standard_errors(fit, space.named_slopes(fit.theta)),
+            "value": np.where(at_zero, 0.0, values),
+            "se": np.where(at_zero, further, slopes),
             "theta": fit.theta,
-            "theta_se": _standard_errors(fit, sparse.eye_array(len(fit.theta)).tocsr()),
+            "theta_se": errors,
         }
     )
+
+
+def _at_zero(fit: Fit, errors: np.ndarray) -> np.ndarray:
+    """(D,) variances that are at zero, given the standard errors of their roots."""
+    return fit.objective.space.even & (np.abs(fit.theta) < _ZERO * errors)  # False for nan
+
+
+def _boundary(fit: Fit) -> dict[str, str]:
+    """What is said of parameters that are at zero, by their names without indices."""
+    even = fit.objective.space.even
+    if not even.any() or len(fit.theta) > _MOST_PARAMETERS:
+        return {}
+    errors = _standard_errors(fit, sparse.eye_array(len(fit.theta)).tocsr())
+    at_zero, table, found = _at_zero(fit, errors), parameter_table(fit), {}
+    for name, leaf, places in fit.objective.space.leaves():
+        own = places[at_zero[places]]
+        if own.size:
+            which = "" if not leaf.shape else f": {', '.join(fit.names[place] for place in own)}"
+            worse = ", ".join(f"{table['se'][place]:.4g}" for place in own)
+            found[name] = f" (at its boundary{which}; half a nat worse at {worse})"
+    return found
 
 
 def _standard_errors(fit: Fit, slopes: Any) -> np.ndarray:
@@ -136,11 +163,13 @@ def text_of(fit: Fit) -> str:
     ]
     if fit.optima.disagree:
         lines.append(f"  {fit.optima.sentence}")
+    at_zero = _boundary(fit)
     for name, value in fit.objective.space.named_leaves(fit.params):
+        beside = at_zero.get(name, "")
         if name in fit.objective.per_exposure:
             name, value = _in_units(name, value)
         shown = np.array2string(value, precision=4, suppress_small=True, threshold=20)
-        lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)))
+        lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)) + beside)
     priors = "; ".join(priors_of(fit.model, free_names(fit)))
     return "\n".join([*lines, *([f"  priors: {priors}"] if priors else [])])
 
