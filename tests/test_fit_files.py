@@ -172,6 +172,11 @@ def test_half_a_file_is_refused(saved):
         fo.load(saved.with_name("none.json"))
 
 
+def test_a_byte_order_mark_is_passed_over(fit, saved):
+    saved.write_bytes(b"\xef\xbb\xbf" + saved.read_bytes())
+    np.testing.assert_array_equal(fo.load(saved).theta, fit.theta)
+
+
 def test_a_file_that_is_there_stays(fit, saved):
     with pytest.raises(ValueError, match="exists; pass force=True"):
         fit.save(saved)

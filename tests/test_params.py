@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from scipy.special import expit
 
 from fitonce.core.constraints import Covariance, Free, Frozen, Ordered, Positive, Proportion, Simplex
 from fitonce.core.parameters import ParameterSpace, freeze, leaf_name
@@ -56,6 +57,16 @@ def test_free_to_value_and_back_with_a_finite_jacobian_of_full_rank(case, seed):
 )
 def test_free_coordinates_are_what_the_docstrings_say(constraint, value, free):
     np.testing.assert_allclose(ParameterSpace(constraint).to_free(value), free, rtol=1e-14, atol=1e-15)
+
+
+def test_shares_of_extreme_odds_have_logarithms():
+    odds = np.array([-1e300, -1000.0, -40.0, 0.3, 36.0, 1000.0])
+    share = Proportion((6,)).values(odds[:, None])[:, 0]
+    assert np.isfinite(np.log(share)).all()
+    assert np.isfinite(np.log1p(-share)).all()
+    np.testing.assert_array_equal(share[2:5], expit(odds[2:5]))
+    step = Proportion((6,)).values(odds[:, None] + 1e-30j)[:, 0]
+    np.testing.assert_allclose(step.imag[2:5] / 1e-30, (share * expit(-odds))[2:5], rtol=1e-12)
 
 
 NESTED = {

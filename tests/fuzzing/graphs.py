@@ -39,6 +39,8 @@ def as_graph(recipe: dict[str, Any]) -> Any:
 
 def _own(recipe: dict[str, Any]) -> tuple[np.ndarray, list[tuple[int, int]]] | None:
     """Values (V,) and edges, each once; None: there are none, or they do not belong together."""
+    if recipe["sites"] == 1 and recipe["edges"] == [(0,)]:  # a matrix
+        recipe = recipe | {"edges": []}
     try:
         pairs = sorted({(min(i, j), max(i, j)) for i, j in recipe["edges"]})
         x = np.array([math.nan if one is None else float(one) for one in recipe["data"]])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 import enumeration
 
@@ -37,7 +37,9 @@ def _binomial(p, x):
 
 
 def _negative_binomial(p, x):
-    return stats.nbinom.logpmf(x, p["size"], p["size"] / (p["size"] + p["mean"]))
+    size, odds = p["size"], np.log(p["mean"]) - np.log(p["size"])  # SciPy loses means of nearly zero
+    ways = gammaln(x + size) - gammaln(size) - gammaln(x + 1.0)
+    return ways + x * odds - (x + size) * np.logaddexp(0.0, odds)
 
 
 def _zero_inflated(p, x):

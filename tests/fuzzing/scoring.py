@@ -42,12 +42,13 @@ def check_losses(
     losses = cv.pointwise["loss"].to_numpy()
     number = cv.pointwise["fold"].to_numpy()
     for fold, (out, scored) in enumerate(zip(folds.dropped, folds.scored, strict=True)):
-        if not np.isfinite(cv.theta[fold]).all():  # no parameters, which must be said
+        own = cv.params(fold)  # theta is nan of a fold with other zeros than the fit
+        if not all(np.isfinite(value).all() for value in own.values()):  # which must be said
             said, mean = cv.folds["status"].iloc[fold], cv.folds["loss"].to_numpy()[fold]
             assert "not" in said, f"fold {fold}: no parameters, but {said}"
             assert not np.isfinite(mean), f"fold {fold}: a loss without parameters"
             continue
-        parts = at(cv.params(fold))
+        parts = at(own)
         size = sum(_size(part) for part in parts)
         if folds.kind == "sequences":
             each = [-parts[n].log_likelihood(seen[n]) for n in scored]

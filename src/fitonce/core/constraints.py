@@ -280,7 +280,9 @@ class Proportion(_EachEntry):
         return jax.nn.sigmoid(free).reshape(self.shape)
 
     def values(self, free: np.ndarray) -> np.ndarray:
-        return (1.0 / (1.0 + np.exp(-free))).reshape(*self.shape, -1)
+        within: np.ndarray = np.clip(free.real, -708.0, 36.7)  # no value is 0 or 1, which have no odds
+        odds = within + 1j * free.imag if np.iscomplexobj(free) else within
+        return (1.0 / (1.0 + np.exp(-odds))).reshape(*self.shape, -1)
 
     def violation(self, value: np.ndarray) -> str | None:
         return None if np.all((value > 0) & (value < 1)) else "numbers between 0 and 1"

@@ -158,7 +158,7 @@ def read_document(path: str | os.PathLike[str], readable: Mapping[str, Sequence[
     if not is_file(path):
         raise ValueError(f"path: expected {wanted}, got no file at {path!s:.200}")
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8-sig"))  # editors may add a mark
     except (ValueError, RecursionError):  # not JSON, not UTF-8, or a number of 6,000 digits
         raise ValueError(f"{path.name} must be {wanted}, but is not JSON, or was cut short") from None
     found = document.get("format") if isinstance(document, dict) else None

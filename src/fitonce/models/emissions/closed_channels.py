@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from scipy import special
 
 from fitonce.core.constraints import Constraint, Free, Positive, Proportion
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values, diagonal
@@ -66,10 +67,10 @@ class BetaPrior(Prior):
         return (self.a - 1.0) * at - (self.a + self.b - 2.0) * maths.np.logaddexp(0.0, at)
 
     def slope(self, at: np.ndarray) -> np.ndarray:
-        return self.a - 1.0 - (self.a + self.b - 2.0) / (1.0 + np.exp(-at))
+        return self.a - 1.0 - (self.a + self.b - 2.0) * special.expit(at)
 
     def second(self, at: np.ndarray) -> np.ndarray:
-        rate = 1.0 / (1.0 + np.exp(-at))
+        rate = special.expit(at)
         return -(self.a + self.b - 2.0) * rate * (1.0 - rate)
 
 

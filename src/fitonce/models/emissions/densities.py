@@ -311,7 +311,7 @@ class StudentTDensity(Density):
         z, df, weight = self._parts(x, at)
         inverse, total = np.exp(-at[1]), df + z**2
         bend = -2.0 * z * weight / total  # of the weight, by z
-        slack = df * (z**2 - 1.0) / total**2  # of the weight, by the log of df
+        slack = df * ((z**2 - 1.0) / total) / total  # of the weight, by the log of df
         change = special.digamma(0.5 * (df + 1.0)) - special.digamma(0.5 * df)
         curve = special.polygamma(1, 0.5 * (df + 1.0)) - special.polygamma(1, 0.5 * df)
         by_df = df * (change - np.log1p(z**2 / df)) + 0.5 * df**2 * curve + df * z**2 / total
@@ -319,7 +319,7 @@ class StudentTDensity(Density):
             (0, 0): -(weight + z * bend) * inverse**2,
             (0, 1): -(2.0 * weight * z + z**2 * bend) * inverse,
             (0, 2): z * slack * inverse,
-            (1, 1): -(z**3 * bend + 2.0 * weight * z**2),
+            (1, 1): -(z**2 * (z * bend) + 2.0 * weight * z**2),
             (1, 2): z**2 * slack,
             (2, 2): 0.5 * (by_df + z**2 * slack),
         }
