@@ -13,7 +13,8 @@ import fitonce as fo
 from fitonce.fitting.encoding import decoded, encoded
 from registry import entries
 
-OWN = ("custom-mixture", "custom-field", "iid-mixture")  # whose models are code of the user's own
+# Whose models are code of the user's own.
+OWN = ("custom-mixture", "custom-field", "iid-mixture", "own-state-space")
 ENTRIES = [
     pytest.param(entry, id=entry.name, marks=[pytest.mark.slow] if entry.slow else [])
     for entry in entries()
