@@ -226,7 +226,7 @@ MODELS = [
         "frozen must be a dict of names of parameters and values",
     ),
     (lambda: fo.models.EventCounts(288, first_day=9), "first_day must be an integer from 0 to 6, got 9"),
-    (lambda: fo.models.GaussianHMM(2, transition_concentration=np.inf), r"shape \(2, 2\), got inf"),
+    (lambda: fo.models.GaussianHMM(2, transition_concentration=np.inf), r"at most 1e\+06, got inf"),
     (
         lambda: fo.models.GaussianHMM(2, covariance="fixed", variance="a"),
         "must be a positive number or one per channel, got 'a'",
