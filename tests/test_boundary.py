@@ -180,6 +180,24 @@ def test_probabilities_that_went_too_far_come_back(seed, of_starts):
     assert fo.zero_probabilities(fit)["optimum"].all()
 
 
+def test_zeros_that_were_given_stay_where_others_vanish():
+    """The series starts in the first state, which was said to be impossible: other probabilities that
+    vanish are judged without it."""
+    model = fo.models.HMM(3, "gaussian", **FLAT)
+    free = fo.fit(model, _cycle()).ordered("mean")
+    start = {name: np.array(value) for name, value in free.params.items()}
+    start["initial"] = np.array([0.0, 0.5, 0.5])
+    start["transition"] = np.full((3, 3), 0.05) + 0.85 * np.eye(3)
+    fit = fo.fit_at(model, _cycle(), start).polish()
+    assert fit.ok, fit.status
+    assert fit.params["initial"][0] == 0
+    zeros = fo.zero_probabilities(fit).set_index("name")["optimum"]
+    assert not zeros["initial[0]"]
+    assert zeros.drop("initial[0]").all()
+    assert len(zeros) > 3
+    assert "held at zero: 1 probability, as 'initial[0]'" in str(fit.status)
+
+
 def test_a_transition_vanishes_with_its_coefficients():
     rng = np.random.default_rng(0)
     xs = [rng.normal(np.repeat([0.0, 5.0], [a, 40 - a])) for a in (15, 20, 25)]

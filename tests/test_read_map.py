@@ -274,6 +274,22 @@ def test_sites_with_one_shape_are_named():
     assert not any("shape" in note for note in fo.read_map(wall(), "n").notes)
 
 
+def test_a_model_of_a_map_has_the_exposure_of_the_map():
+    found = fo.read_map(wall(), "n", exposure="births")
+    explicit = fo.models.PottsMixture(found.graph, beta=0.5, exposure=found.exposure)
+    model = fo.models.PottsMixture(found, beta=0.5)
+    fit = fo.fit(model, found.data)
+    assert fit.value == fo.fit(explicit, found.data).value
+    assert "of exposure" in str(fit)
+    np.testing.assert_array_equal(model.exposure, found.exposure)
+    assert fo.models.PottsMixture(model, 3).exposure == fo.models.PottsMixture(fit, 3).exposure
+    assert fo.models.PottsMixture(found, exposure=2.0).exposure == (2.0,) * len(found.exposure)
+    assert fo.models.PottsMixture(found, emission=fo.models.Binomial(trials=99)).exposure is None
+    assert fo.models.PottsMixture(found.graph).exposure is None
+    with pytest.raises(ValueError, match=r"no exposure, but the sites have one; .* \(map.graph\)"):
+        fo.models.PottsMixture(found, emission="gaussian")
+
+
 def test_nobody_lives_there():
     content = wall()
     content["features"][2]["properties"] |= {"births": 0, "n": 0}

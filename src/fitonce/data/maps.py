@@ -37,7 +37,7 @@ _NEAREST = 4
 @dataclass(frozen=True, eq=False)
 class Map:
     """Sites on a map. `fo.models.PottsMixture(map)` and `fo.folds.regions(map, ...)` take it as their
-    graph, `fo.fit(model, map.data)` has its data.
+    graph, `PottsMixture` with its exposure; `fo.fit(model, map.data)` has its data.
 
     Attributes:
         data: what was observed at each site, with names.

@@ -195,7 +195,7 @@ def _no_optimum(wrong: pd.DataFrame) -> Status:
 def settled(found: Fit, refit: Callable[[HMM, Params], Fit], attempts: int = 2) -> Fit:
     """A fit of which some probabilities with a flat prior go to zero, at zero: the minimum of the model
     in which these are impossible, if it is one on the boundary of the other. Where it is none, some of
-    them went too far: they begin anew.
+    them went too far: they begin anew. Zeros that the fit was given stay.
 
     Args:
         found: the fit.
@@ -210,8 +210,8 @@ def settled(found: Fit, refit: Callable[[HMM, Params], Fit], attempts: int = 2) 
         tried = refit(tried.model, params)
     if tried is found or not tried.ok:
         return found
-    judged, known = judged_zeros(tried), zeros.vanished(tried.model)
-    wrong = {name: mask & judged[name].zero & ~judged[name].optimum for name, mask in known.items()}
+    judged, gone = judged_zeros(tried), _gone_since(found.model, tried.model)
+    wrong = {name: mask & judged[name].zero & ~judged[name].optimum for name, mask in gone.items()}
     if not any(mask.any() for mask in wrong.values()):
         at_best: dict[str, Any] = {"thetas": tried.theta[None], "values": np.array([tried.value])}
         best = replace(found.optima, found=found.optima.found[:1], **at_best)
@@ -219,9 +219,16 @@ def settled(found: Fit, refit: Callable[[HMM, Params], Fit], attempts: int = 2) 
     if not attempts:
         return found
     params = {name: np.asarray(value) for name, value in tried.params.items()}
-    for name in known:
-        value = np.where(known[name], _AGAIN, params[name])
+    for name, mask in gone.items():
+        value = np.where(mask, _AGAIN, params[name])
         params[name] = value / value.sum(-1, keepdims=True)
     again = settled(refit(found.model, params), refit, attempts - 1)
     lower = again.value < found.value or (again.ok and not found.ok)
     return replace(again, values_of_starts=found.values_of_starts) if lower else found
+
+
+def _gone_since(before: HMM, after: HMM) -> dict[str, np.ndarray]:
+    """Masks of the probabilities that one model remembers at zero and the one before it does not."""
+    known = zeros.vanished(before)
+    masks = {name: mask & ~known.get(name, False) for name, mask in zeros.vanished(after).items()}
+    return {name: mask for name, mask in masks.items() if mask.any()}

@@ -48,14 +48,15 @@ class PottsMixture:
 
     Args:
         adjacency: anything `fo.graph` reads: an edge list, a dense or sparse matrix, a networkx graph,
-            libpysal weights.
+            libpysal weights, or a map of `fo.read_map`.
         n_classes: K.
         emission: "poisson", "gaussian", "binomial" or another name that `HMM` takes, or any emission
             that does not depend on time, such as `fo.models.Categorical(3)` or
             `fo.models.Poisson(shape=2.0, rate=0.1)`.
         beta: the coupling, a number, or "learned" with the other parameters.
         exposure: (sites,) or one number; Poisson rates are per unit of exposure, and binomial counts are
-            out of it ("binomial" requires it).
+            out of it ("binomial" requires it). None: that of the map, if there is one and the emission
+            has none of its own.
         beta_scale: scale of a Normal(0, beta_scale^2) prior on a learned beta, weak by default; it
             matters where classes hardly differ, or all sites are in one. None: flat.
         memory_limit: bytes that exact inference may take for one fold.
@@ -74,7 +75,8 @@ class PottsMixture:
     memory_limit: float = field(default=MEMORY_LIMIT, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", read_graph(self.adjacency))
+        sites = self.adjacency
+        object.__setattr__(self, "adjacency", read_graph(sites))
         require(is_count(self.n_classes), "n_classes", "a positive integer", self.n_classes)
         object.__setattr__(self, "emission", _read_emission(self.emission))
         learned = isinstance(self.beta, str) and self.beta == LEARNED
@@ -86,8 +88,9 @@ class PottsMixture:
             raise ValueError("one class has no coupling to learn; give beta a number, or n_classes=2")
         require_number("beta_scale", self.beta_scale, above=0, optional=True)
         require_number("memory_limit", self.memory_limit, above=0)
-        if self.exposure is not None:
-            object.__setattr__(self, "exposure", self._exposure(self.exposure))
+        exposure = _exposure_of(sites, self._emission) if self.exposure is None else self.exposure
+        if exposure is not None:
+            object.__setattr__(self, "exposure", self._exposure(exposure))
 
     def _exposure(self, given: Any) -> tuple[float, ...]:
         if not self._emission.traits.exposure:
@@ -213,6 +216,22 @@ def _read_emission(given: Any) -> Emission:
         raise ValueError(f"a {found.name} emission needs steps in time, which a graph does not have")
     if isinstance(found, Product):
         raise ValueError("a product of emissions needs several channels, and a graph has one")
+    return found
+
+
+def _exposure_of(sites: Any, emission: Emission) -> Any:
+    """The exposure of a map, or of another model, which the emission must have a use for."""
+    owner = getattr(sites, "model", sites)
+    of_sites = isinstance(getattr(owner, "graph", None), Graph)
+    found = getattr(owner, "exposure", None) if of_sites else None
+    own = [getattr(emission, name, None) for name in ("exposure", "trials")]
+    if found is None or any(one is not None for one in own):
+        return None
+    if not emission.traits.exposure:
+        raise ValueError(
+            f"a {emission.name} emission has no exposure, but the sites have one; read the map without "
+            "exposure=, or give its graph alone (map.graph)"
+        )
     return found
 
 
