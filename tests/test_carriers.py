@@ -44,6 +44,8 @@ def test_influence_and_select_say_so_as_cross_validation_does(fit):
     chosen = fo.select(models, fit.data, fo.folds.kfold(fit.data, 6), restarts=1, optima=0)
     assert f"in 2 {said}" in chosen.doubts
     assert f"in 2 {said}" in chosen.sentence
+    assert f"in 2 {said}" in repr(chosen).splitlines()
+    assert said not in chosen.choice
 
 
 def test_states_of_many_points_are_not_mentioned():

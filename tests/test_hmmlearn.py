@@ -278,5 +278,9 @@ def test_a_state_of_one_point_is_named():
     model.means_ = np.array([[0.0, 0.0], X[30]])
     model._covars_ = np.array([np.eye(2), np.full((2, 2), 0.01)])
     model.n_features = 2
-    with pytest.raises(ValueError, match=r"state 1 of the model holds [01]\.\d observations.*singular"):
+    with pytest.raises(ValueError, match=r"state 1 of the model holds [01]\.\d observations,.*singular"):
         fo.from_hmmlearn(model, X)
+    with pytest.raises(ValueError, match=r"most of all row 30 of X.* covars_prior=0.1 \* np.eye\(2\)"):
+        fo.from_hmmlearn(model, X, [25, 35])
+    model.covars_prior, model.init_params = 0.1 * np.eye(2), ""  # what the refusal advises
+    assert fo.from_hmmlearn(model.fit(X), X).polish().ok

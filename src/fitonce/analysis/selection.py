@@ -64,6 +64,11 @@ class Selection:
     @property
     def sentence(self) -> str:
         """The choice and its reasons, with caveats."""
+        return "; ".join([self.choice, *self.doubts])
+
+    @property
+    def choice(self) -> str:
+        """The choice and its reasons, without `doubts`."""
         if len(self.table) == 1:
             parts = [f"{self.best} is the only model" + (" that was compared" if self.skipped else "")]
         elif self.simplest == self.best:
@@ -81,7 +86,7 @@ class Selection:
             parts.append(f"{self._rule}: " + ", ".join(self._by_how_much(name) for name in worse))
         parts += self._criteria
         parts += [f"not compared: {', '.join(self.skipped)}"] if self.skipped else []
-        return "; ".join([*parts, *self.at_the_end, *self.doubts])
+        return "; ".join([*parts, *self.at_the_end])
 
     @property
     def _rule(self) -> str:
@@ -174,7 +179,7 @@ class Selection:
 
     def __repr__(self) -> str:
         text = self.table.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
-        lines = [f"Selection on {self.comparison.left_out}", text, self.sentence]
+        lines = [f"Selection on {self.comparison.left_out}", text, self.choice, *self.doubts]
         lines += [f"{name} was skipped: {why}" for name, why in self.skipped.items()]
         return "\n".join(lines)
 

@@ -134,11 +134,13 @@ def _require_spread(covariances: np.ndarray, model: Any, data: Sequences) -> Non
     found = np.linalg.eigvalsh(covariances)
     flat = np.flatnonzero(found[:, 0] <= 1e-12 * found[:, -1])
     if flat.size:
-        held = model.predict_proba(data.values[data.observed.all(-1)])[:, flat[0]].sum()
+        shares = model.predict_proba(data.values[data.observed.all(-1)])[:, flat[0]]
+        row, size = int(shares.argmax()), len(data.channels)  # hmmlearn has no missing rows
         raise ValueError(
-            f"state {flat[0]} of the model holds {held:.1f} observations, with a singular covariance:"
-            " the likelihood has no maximum there; fit fewer states, a larger covars_prior, or "
-            "covariance_type='diag'"
+            f"state {flat[0]} of the model holds {shares.sum():.1f} observations, most of all row {row} "
+            "of X, with a singular covariance: the likelihood has no maximum there; fit fewer states, "
+            f"covars_prior=0.1 * np.eye({size}) (a number is added to every entry, which does not "
+            "help), or covariance_type='diag' or 'tied'"
         )
 
 

@@ -148,6 +148,7 @@ def _show(found: Selection, quiet: bool) -> None:
     print(f"\n{found.comparison.left_out}")
     show_models(found.table, ["parameters", "nats", "p", "aic", "bic", "worst"])
     print(found.results[found.best].about_se)
-    print(found.sentence)
+    for line in (found.choice, *found.doubts):
+        print(line)
     for name, why in found.skipped.items():
         print(f"{name} was skipped: {why}")

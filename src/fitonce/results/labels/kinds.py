@@ -84,7 +84,7 @@ def lines_of(kinds: pd.DataFrame, more: str) -> list[str]:
         for pair, count, words in zip(pairs, kinds["count"], kinds["words"], strict=True)
     ]
     rest = len(lines) - _PRINTED
-    return lines[:_PRINTED] + ([f"  and {rest} more kinds: {more}"] if rest > 0 else [])
+    return lines[:_PRINTED] + ([f"  and {rest} more kinds: {more}, or --json"] if rest > 0 else [])
 
 
 def _cut(words: str) -> str:
