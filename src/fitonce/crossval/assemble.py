@@ -16,6 +16,7 @@ from fitonce.crossval.heldout_labels import heldout_labels
 from fitonce.crossval.heldout_values import heldout_values
 from fitonce.crossval.leaving import Left
 from fitonce.crossval.losses import LOSSES, Loss, Scoring
+from fitonce.crossval.lost_states import score_by_others
 from fitonce.crossval.optima import WAYS
 from fitonce.crossval.search_record import Search
 from fitonce.fitting.curvature import Curvature
@@ -50,6 +51,7 @@ def assemble(
     call and of compilation within it; `search` is that for other optima, None where there was none;
     `left` has the folds that left the boundary, `remarks` what else is said about folds."""
     folds, curve = scoring.folds, scoring.curve
+    score_by_others(scoring, parameters, evidence)
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([status.ok for status in parameters.status]) & np.isfinite(losses)
     places = scoring.placed(evidence.losses, ok)

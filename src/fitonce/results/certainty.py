@@ -1,4 +1,4 @@
-"""How sure a result is: other optima of its folds, and what its standard error rests on."""
+"""How sure a result is: folds that it leaves out, other optima, and what its standard error rests on."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from fitonce.results.standard_errors import FEW
 if TYPE_CHECKING:
     from fitonce.results.result import CVResult
 
+_SEEN = 0.1  # standard errors: a smaller change of the estimate is not said
+
 
 def about_optima(cv: CVResult) -> str:
     """See `CVResult.about_optima`."""
     if cv.optima_search == "convex":
         return ""
     if cv.optima_search == "local":
-        return "local: other optima of the folds were not looked for"
+        return f"local: other optima of the folds were not looked for{_of_fit(cv)}"
     moved, used = cv.folds["optimum"] != 0, cv.folds["ok"]
     some = {
         "partly": " (random starts in some of the folds only)",
@@ -30,7 +32,46 @@ def about_optima(cv: CVResult) -> str:
         return f"other optima: none better was found in any fold{some}{more}"
     shift = float(cv.folds.loc[used, "shift"].mean())
     text = f"other optima: {moved.sum():,} of {counted(len(moved), 'fold')} moved"
-    return f"{text}, estimate {shift:+.4f}, included{some}{more}"
+    against = " against staying with the fit's" if moved.all() else ""
+    return f"{text}, estimate {shift:+.4f}{against}, included{some}{more}"
+
+
+def _of_fit(cv: CVResult) -> str:
+    """A fit that was brought from elsewhere, or had one start, may be in a poor optimum itself."""
+    pool = getattr(cv.fit, "optima", None)  # a saved result does not know the starts
+    if pool is None or pool.starts > 1:
+        return ""
+    look = ": fo.cross_validate(fit, folds) looks for both" if cv.method == "loo" else ""
+    return f", nor better ones of the fit, which had no other starts{look}"
+
+
+def treatment(cv: CVResult) -> str:
+    """See `CVResult.treatment`."""
+    ok, bad = cv.folds["ok"], cv.folds["verdict"] == "bad"
+    failed, n_bad, all_folds = cv.n_failed, int((ok & bad).sum()), counted(len(ok), "fold")
+    parts = []
+    if failed:
+        parts.append(f"{failed:,} of {all_folds} without a usable number, left out{_with_failed(cv)}")
+    if n_bad:
+        parts.append(f"{n_bad:,} of {all_folds} with a bad verdict, included")
+    if 0 < n_bad <= 0.1 * len(ok):
+        parts[-1] += f" (estimate without: {cv.folds.loc[ok & ~bad, 'loss'].mean():.4f})"
+    if cv.n_unfinished:
+        ended = "an interruption" if cv.about.get("interrupted") else "the budget"
+        parts.append(f"{ended} left {cv.n_unfinished:,} of {all_folds} unfinished")
+    return "; ".join(parts) or f"all {all_folds} included"
+
+
+def _with_failed(cv: CVResult) -> str:
+    """What the estimate would be with the losses that folds without a certificate have; empty where they
+    have none, or these would hardly change it."""
+    losses, ok = cv.folds["loss"], cv.folds["ok"]
+    known = ok | np.isfinite(losses)
+    changed = float(losses[known].mean()) - cv.estimate
+    if known.equals(ok) or not abs(changed) > _SEEN * (cv.se if np.isfinite(cv.se) else 0.0):
+        return ""
+    size = f", {abs(changed) / cv.se:.1f} se {'higher' if changed > 0 else 'lower'}" if cv.se > 0 else ""
+    return f" (estimate with what is known of their losses: {cv.estimate + changed:.4f}{size})"
 
 
 def about_se(cv: CVResult) -> str:

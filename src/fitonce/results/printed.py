@@ -9,12 +9,14 @@ import pandas as pd
 
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted, duration
-from fitonce.results.site_losses import odd_sentence, sentence_of, table_of
+from fitonce.results.site_losses import largest_of, odd_sentence, sentence_of, table_of
 from fitonce.results.summary import loss_in_words
 from fitonce.results.verdicts import sound
 
 if TYPE_CHECKING:
     from fitonce.results.result import CVResult
+
+_ALONE, _MANY = 0.1, 30  # a share of the loss that is much for one point, of at least so many
 
 
 def lines_of(cv: CVResult) -> list[str]:
@@ -62,15 +64,20 @@ def _first_of(folds: pd.DataFrame) -> list[str]:
     """The first five folds with their status."""
     lines = []
     for fold, row in folds.iloc[:5].iterrows():
-        error = f"; estimated loss error {row['error']:.2g}" if np.isfinite(row["error"]) else ""
-        lines.append(f"            fold {fold}: {row['status']}{error}")
+        known = f"; estimated loss error {row['error']:.2g}" if np.isfinite(row["error"]) else ""
+        if not row["ok"]:
+            known = f"; loss {row['loss']:.4g}" if np.isfinite(row["loss"]) else ""
+        lines.append(f"            fold {fold}: {row['status']}{known}")
     return lines
 
 
 def _sites(cv: CVResult) -> list[str]:
-    """The sites of a map that are predicted worst, by name."""
-    named = cv.fit.places is not None and cv.fit.places.sites is not None
-    if cv.fit.edges is None or not named or not (cv.pointwise["site"] >= 0).any():
+    """The sites of a map that are predicted worst, by name; points of time where one carries much."""
+    if not (cv.pointwise["site"] >= 0).any() or not cv.folds["ok"].any():
+        return []
+    if cv.fit.edges is None:
+        return _points(cv)
+    if cv.fit.places is None or cv.fit.places.sites is None:
         return []
     table = table_of(cv)
     odd = odd_sentence(table)
@@ -78,6 +85,17 @@ def _sites(cv: CVResult) -> list[str]:
         f"  sites     largest losses: {sentence_of(table)}",
         *([f"  odd       {odd}"] if odd else []),
     ]
+
+
+def _points(cv: CVResult) -> list[str]:
+    """The largest losses, where one of them is a large part of all."""
+    rows = cv.pointwise[cv.folds["ok"].to_numpy(bool)[cv.pointwise["fold"].to_numpy()]]
+    losses = rows.groupby("site")["loss"].mean().to_numpy()
+    if len(losses) < _MANY or not losses.max() - losses.mean() > _ALONE * np.abs(losses).sum():
+        return []
+    table = table_of(cv)
+    share = 100 * float(table["loss"][0] / np.abs(losses).sum())
+    return [f"  points    largest losses: {largest_of(table)}; the first is {share:.0f} % of the loss"]
 
 
 def refits_in_words(cv: CVResult) -> str:

@@ -14,7 +14,6 @@ import pandas as pd
 from fitonce.core.arguments import require, require_choice, require_count
 from fitonce.core.numerics import is_number
 from fitonce.core.parameters import Params
-from fitonce.core.wording import counted
 from fitonce.core.writing import check_free, write_text
 from fitonce.results import certainty, exports, plots, saving, site_losses
 from fitonce.results.heldout_values import HeldoutValues
@@ -137,19 +136,7 @@ class CVResult:
     @property
     def treatment(self) -> str:
         """How the estimate treats folds that failed, are unreliable or unfinished."""
-        ok, bad = self.folds["ok"], self.folds["verdict"] == "bad"
-        failed, n_bad, all_folds = self.n_failed, int((ok & bad).sum()), counted(len(ok), "fold")
-        parts = []
-        if failed:
-            parts.append(f"{failed:,} of {all_folds} without a usable number, left out")
-        if n_bad:
-            parts.append(f"{n_bad:,} of {all_folds} with a bad verdict, included")
-        if 0 < n_bad <= 0.1 * len(ok):
-            parts[-1] += f" (estimate without: {self.folds.loc[ok & ~bad, 'loss'].mean():.4f})"
-        if self.n_unfinished:
-            ended = "an interruption" if self.about.get("interrupted") else "the budget"
-            parts.append(f"{ended} left {self.n_unfinished:,} of {all_folds} unfinished")
-        return "; ".join(parts) or f"all {all_folds} included"
+        return certainty.treatment(self)
 
     @property
     def stretches(self) -> float:

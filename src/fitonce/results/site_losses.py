@@ -86,9 +86,14 @@ def tiny(p: float) -> str:
     return "< 1e-300" if p < 1e-300 else f"{p:.2g}"
 
 
+def largest_of(table: pd.DataFrame) -> str:
+    """Which sites have the largest losses."""
+    return ", ".join(f"{row.place} ({row.loss:.3g})" for row in table.head(_NAMED).itertuples())
+
+
 def sentence_of(table: pd.DataFrame) -> str:
     """Which sites have the largest losses, and how few of them carry half of all losses."""
-    top = ", ".join(f"{row.place} ({row.loss:.3g})" for row in table.head(_NAMED).itertuples())
+    top = largest_of(table)
     parts = table["share"].to_numpy()
     if not (np.isfinite(parts).all() and (parts >= 0).all()):
         return top
