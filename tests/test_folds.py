@@ -345,3 +345,14 @@ def test_runs_of_sequences_are_left_out_together():
         fo.folds.structures(7, blocks=True)
     with pytest.raises(ValueError, match="blocks must be true or false, got 'yes'"):
         fo.folds.structures(7, k=3, blocks="yes")
+
+
+def test_points_in_no_fold_are_counted():
+    few = fo.folds.blocks(np.arange(300.0), percent=10, n=10, seed=0)
+    never = 300 - len(np.unique(np.concatenate(few.scored)))
+    assert f"scored in each, {never} in none" in few.describe()
+    for all_of_them in (
+        fo.folds.kfold(np.arange(300.0), 5),
+        fo.folds.future(np.arange(300.0), start=[200, 250]),
+    ):
+        assert "in none" not in all_of_them.describe()

@@ -19,6 +19,7 @@ from fitonce.data.graph import Graph
 from fitonce.data.sequences import Collection, sequences, with_lengths
 
 Kind = Literal["sites", "sequences"]
+_FEW = 0.02  # of the sites: that fewer are in no fold is not worth a word
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +112,19 @@ class Folds:
         """One line: how many folds, of what, how large."""
         sizes = span(np.array([len(indices) for indices in self.scored]))
         total = counted(self.size, "point" if self.kind == "sites" else "sequence")
-        return f"{counted(len(self), 'fold')}, {self.label}: {sizes} of {total} scored in each"
+        never = self._never_drawn
+        none = f", {never:,} in none" if never > _FEW * self.base.sum() else ""
+        return f"{counted(len(self), 'fold')}, {self.label}: {sizes} of {total} scored in each{none}"
+
+    @property
+    def _never_drawn(self) -> int:
+        """Observed sites that chance left in no fold, of folds that are drawn at random; the point that
+        matters most may be one of them."""
+        if self.kind != "sites" or "(seed" not in self.label or "-fold" in self.label:
+            return 0
+        left = self.base > 0
+        left[np.concatenate(self.scored)] = False
+        return int(left.sum())
 
     def __repr__(self) -> str:
         return f"Folds({self.describe()})"
