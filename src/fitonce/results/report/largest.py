@@ -42,6 +42,15 @@ class Shares:
         return float((self.parts.sum() - self.parts[place]) / rest) if rest > 1e-12 else float("nan")
 
 
+def _distrusted(result: Result, place: np.ndarray, count: int) -> list[str]:
+    """For each place how many of the folds that score it are bad, as in "1 of 3"; empty: none."""
+    fold = result.pointwise["fold"].to_numpy()
+    used = result.folds["ok"].to_numpy(bool)[fold]
+    bad = used & (result.folds["verdict"] == "bad").to_numpy()[fold]
+    number, of = (np.bincount(place[which], minlength=count) for which in (bad, used))
+    return [f"{a:,} of {b:,}" if a else "" for a, b in zip(number, of, strict=True)]
+
+
 def _of_folds(result: Result) -> tuple[np.ndarray, np.ndarray]:
     """(folds,) losses and controls per point, as the estimate averages them; nan without a number."""
     ok = result.folds["ok"].to_numpy(bool)
@@ -80,6 +89,9 @@ def largest_section(found: Along, result: Result, name: Callable[[int], str], no
         columns["share of the total"] = [_percent(total[place]) for place in top]
         columns["together"] = [_percent(share) for share in np.cumsum(total[top])]
     columns["estimate without it"] = [shares.without(place) for place in top]
+    distrusted = _distrusted(result, found.place, len(losses))
+    if any(distrusted[place] for place in top):
+        columns["bad folds"] = [distrusted[place] for place in top]
     rows = list(zip(*columns.values(), strict=True))
     every = "cv.site_losses()" if odd.expected else 'cv.to_dataframe("pointwise")'
     more = join(["All of them, in Python: ", advice(every), "."])
