@@ -81,7 +81,7 @@ def test_lines_end_with_the_command_that_fails(capsys, monkeypatch):
 def test_what_takes_long_says_how_long_before_it_starts(capsys, least, most, said):
     foretelling.foretell("folds", least, most)
     assert capsys.readouterr().err.endswith(said)
-    assert bool(said) == (most >= foretelling.LONG)
+    assert bool(said) == (least * most >= foretelling.LONG**2)
 
 
 def test_fits_and_folds_say_how_long_they_take_where_progress_is_shown(capsys, monkeypatch):

@@ -1,7 +1,7 @@
 """What will take long says how long before it starts: one line with a range.
 
-The range comes from a gradient that is timed and from counts of work, so that it is wide; where it
-ends below `LONG` seconds nothing is said. A notebook has a line of its own, which says what is left.
+The range comes from a gradient that is timed and from counts of work, so that it is wide; where its
+middle, on a scale of logarithms, is below `LONG` seconds nothing is said. A notebook has a line of its own, which says what is left.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fitonce.core.progress_lines import told_in_lines
 from fitonce.core.progress_notebook import in_notebook
 from fitonce.core.wording import duration
 
-LONG = 20.0  # seconds, at most
+LONG = 10.0  # seconds
 
 
 def is_told(progress: bool | None) -> bool:
@@ -28,7 +28,7 @@ def is_told(progress: bool | None) -> bool:
 
 def foretell(what: str, least: float, most: float, how_to_stop: str = "") -> None:
     """Say how long work will take, where that is long: between so many seconds."""
-    if most < LONG:
+    if least * most < LONG**2:
         return
     low, high = duration(least), duration(most)
     time_said = f"about {low}" if low == high else f"{low} to {high}"
