@@ -1,8 +1,8 @@
 """What will take long says how long before it starts: one line with a range.
 
 The range comes from a gradient that is timed and from counts of work, so that it is wide; where its
-middle, on a scale of logarithms, is below `LONG` seconds nothing is said. A notebook has a line of its own,
-which says what is left.
+middle, on a scale of logarithms, is below `LONG` seconds nothing is said. A notebook has a line of its
+own, which says what is left.
 """
 
 from __future__ import annotations
