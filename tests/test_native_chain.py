@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from scipy.special import logsumexp
 from scipy.stats import poisson
 
 import enumeration
@@ -517,11 +518,32 @@ def test_losses_of_impossible_and_unknown_densities():
     nodes = np.array([[[0.0], [1.0]], [[0.5], [0.5]], [[0.5], [0.5]], [[1e-320], [1.0]]])
     rows = np.array([[[5.0], [-3.0]], [[-np.inf], [-np.inf]], [[np.nan], [1.0]], [[0.0], [-900.0]]])
     losses = np.empty((1, 4))
-    native_chain.held_out_losses(nodes, rows, np.arange(4), np.arange(4)[None], losses)
+    assert native_chain.held_out_losses(nodes, rows, np.arange(4), np.arange(4)[None], losses).all()
     assert losses[0, 0] == 3.0
     assert losses[0, 1] == np.inf
     assert np.isnan(losses[0, 2])
     assert losses[0, 3] == pytest.approx(-np.log(1e-320), rel=1e-12)  # 1e-320 has few digits of its own
+
+
+def test_losses_count_states_whose_posterior_underflows():
+    """A step is 1800 nats likelier in a state that the next step makes 1800 nats improbable."""
+    x, mean = np.array([0.0, 60.0, 59.9, 0.0, 60.2, 59.9, 0.0]), np.array([[0.0], [60.0]])
+    moves, steps = np.array([[0.9, 0.1], [1.0, 0.0]]), np.arange(7)
+    params = {"initial": np.array([0.5, 0.5]), "transition": moves, "mean": mean}
+    fit = fo.fit_at(fo.models.HMM(2, fo.models.Gaussian("fixed")), x, params)
+    sets = [[t] for t in steps] + [[1, 5]]
+    cv = fo.cross_validate(fit, fo.folds.sites(sets, x), method="none", check=False, optima=0)
+    table = -0.5 * (x[:, None] - mean[:, 0]) ** 2 - 0.5 * np.log(2 * np.pi)
+    routes = enumeration.paths(*table.shape)
+    with np.errstate(divide="ignore"):
+        chain = np.log(0.5) + np.log(moves)[routes[:, :-1], routes[:, 1:]].sum(1)
+    losses = iter(cv.pointwise["loss"])
+    for out in sets:
+        kept = np.setdiff1d(steps, out)
+        paths = chain + table[kept, routes[:, kept]].sum(1)
+        for t in out:
+            expected = logsumexp(paths) - logsumexp(paths + table[t, routes[:, t]])
+            assert next(losses) == pytest.approx(expected, abs=1e-9)
 
 
 def test_counts_that_all_differ_have_the_hessian_of_the_scan():

@@ -126,8 +126,11 @@ def weights_of_steps(weights, seen, found):  # type: ignore[no-untyped-def]
 @compiled
 def held_out_losses(nodes, rows, index, scored, losses):  # type: ignore[no-untyped-def]
     """Into losses (F, M): -log sum_k p(z_t = k) p(x_t | k) at the steps t of scored (F, M), from nodes
-    (T, K, F) and log densities (R, K, F), of which `index` (T,) is the row of each step."""
+    (T, K, F) and log densities (R, K, F), of which `index` (T,) is the row of each step. Returns (F,)
+    where nodes that are zero, or nearly, may have mattered: their states are far more likely at a step
+    than all others."""
     states = nodes.shape[1]
+    unsure = np.zeros(scored.shape[0], np.bool_)
     for fold in range(scored.shape[0]):
         for place in range(scored.shape[1]):
             step = scored[fold, place]
@@ -142,6 +145,8 @@ def held_out_losses(nodes, rows, index, scored, losses):  # type: ignore[no-unty
                 losses[fold, place] = -(np.log(total) + peak)
             else:
                 losses[fold, place] = _loss_by_logarithms(states, nodes, rows, step, row, fold)
+                unsure[fold] = True
+    return unsure
 
 
 @inlined

@@ -40,7 +40,7 @@ def newton(
 
 def _value(chain: Any, space: Any, theta: np.ndarray, firsts: np.ndarray, pairs: np.ndarray) -> float:
     values = space.values(theta[None])
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         first, moves = (part[..., 0] for part in chain.logs(values))
         total = np.sum(np.where(firsts > 0, firsts * first, 0.0))
         total += np.sum(np.where(pairs > 0, pairs * moves, 0.0)) + np.sum(chain.log_prior(values))

@@ -30,7 +30,7 @@ from fitonce.objectives.chain.costs import Costs
 from fitonce.objectives.chain.fold_groups import group_size, in_groups
 from fitonce.objectives.chain.native_parts import Parts, closed_forms, has_closed_forms
 from fitonce.objectives.chain.objective import ChainObjective, unplaced
-from fitonce.objectives.chain.passes import conditionals, posterior
+from fitonce.objectives.chain.passes import conditionals, losses_by_logarithms, posterior
 from fitonce.objectives.chain.posteriors import Split
 from fitonce.objectives.chain.steps import Steps
 from fitonce.objectives.schemes import A, B, Increments, Scheme, Structures
@@ -294,7 +294,9 @@ class NativeChainObjective(ChainObjective):
             nodes = np.ascontiguousarray(posterior(self.steps, given, values=False).nodes)
             found = np.empty(scored[some].shape)
             rows = np.ascontiguousarray(given.rows)
-            engine.held_out_losses(nodes, rows, self.steps.index, scored[some], found)
+            unsure = engine.held_out_losses(nodes, rows, self.steps.index, scored[some], found)
+            for fold in map(int, np.flatnonzero(unsure)):
+                found[fold] = losses_by_logarithms(self.steps, given, fold, scored[some][fold])
             return found
 
         parts = self._by_site.parts

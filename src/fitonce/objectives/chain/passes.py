@@ -267,3 +267,13 @@ def conditionals(steps: Steps, given: Potentials, fold: int) -> Conditionals:
     chain = (moves, links, steps.starts)
     logs_engine.conditionals(*emission, *chain, ahead, behind, nodes, back, onward, values)
     return Conditionals(ahead, behind, nodes, back, onward, values)
+
+
+def losses_by_logarithms(steps: Steps, given: Potentials, fold: int, scored: np.ndarray) -> np.ndarray:
+    """(M,) -log p(x_t | kept data) of steps `scored` (M,) that one fold does not keep; states count
+    however improbable they are. Infinite where the kept data are impossible."""
+    one = conditionals(steps, given, fold)
+    states = one.ahead[scored] + one.behind[scored]
+    kept = np.logaddexp.reduce(states, -1)
+    both = np.logaddexp.reduce(states + given.rows[steps.index[scored], :, fold], -1)
+    return np.where(kept > -np.inf, kept, 0.0) - both
