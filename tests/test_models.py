@@ -12,7 +12,7 @@ from scipy import optimize
 
 import fitonce as fo
 from fitonce import schemes
-from fitonce.core.constraints import Variance
+from fitonce.core.series_constraints import Variance
 from fitonce.crossval.loo import sweep
 from fitonce.fitting.newton import minimise
 from fitonce.objectives.families import family_of

@@ -135,6 +135,12 @@ def test_a_variance_of_zero_is_an_ordinary_optimum():
     assert fit.params["slope"] == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("model", [fo.models.Structural(), fo.models.SARIMAX((1, 1, 0))])
+def test_constant_data_have_no_fit(model):
+    with pytest.raises(ValueError, match=r"data must vary to be fitted by .*, got only 3 in channel"):
+        fo.fit(model, np.array([3.0] * 12 + [np.nan]))
+
+
 def test_two_diffuse_states_need_two_observations():
     with pytest.raises(ValueError, match="2 unknown states"):
         fo.fit(fo.models.Structural("trend"), np.array([1.0, np.nan, np.nan]))

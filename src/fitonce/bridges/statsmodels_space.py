@@ -13,14 +13,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.core.constraints import Constraint, Free, Variance
+from fitonce.core.constraints import Constraint, Free
+from fitonce.core.series_constraints import Variance
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.space.system import (
+    PEER_MATRICES,
     Series,
     SpaceModel,
     System,
     Values,
+    beside_diffuse,
     folds_of,
     stationary_spread,
 )
@@ -29,15 +32,6 @@ from fitonce.objectives.space.objective import SpaceObjective
 _ONE_AT_A_TIME = Lock()  # their models keep the matrices of the last parameters in themselves
 _APART = 1e-6  # nats for each of the log-likelihood's: how far ours may be from theirs
 _VARIANCES = ("sigma2", "var.")  # how names of variances begin
-_MATRICES = {
-    "design": 2,
-    "obs_intercept": 1,
-    "obs_cov": 2,
-    "transition": 2,
-    "state_intercept": 1,
-    "selection": 2,
-    "state_cov": 2,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +81,7 @@ class StatsmodelsSpace(SpaceModel):
         mean, spread, marked = _first_state(
             self.peer.ssm.initialization, moving[0], drift[0], shaking[0]
         )
-        # A diffuse state may have any finite covariance beside; this one keeps F from vanishing.
-        spread = spread + np.diag(np.where(marked, float(steps.unit.max()) ** 2, 0.0))[..., None]
+        spread = spread + beside_diffuse(marked, float(steps.unit.max()))
         start = (mean, spread, np.eye(len(marked))[:, marked])
         observed = (stacked("design"), stacked("obs_intercept"), stacked("obs_cov"))
         return System(*observed, moving, drift, shaking, *start)
@@ -97,7 +90,7 @@ class StatsmodelsSpace(SpaceModel):
         """By name, steps first."""
         self.peer.update(params, transformed=True, complex_step=np.iscomplexobj(params))
         found = {}
-        for name, axes in _MATRICES.items():
+        for name, axes in PEER_MATRICES.items():
             array = np.array(self.peer.ssm[name])
             array = array if np.iscomplexobj(params) else array.real  # after complex ones they stay so
             found[name] = np.moveaxis(array, -1, 0) if array.ndim == axes + 1 else array[None]

@@ -16,12 +16,20 @@ from fitonce.core.constraints import (
     Frozen,
     Positive,
     Proportion,
-    Stationary,
-    Variance,
 )
 from fitonce.core.numerics import as_numbers
+from fitonce.core.series_constraints import Stationary, Variance
 from fitonce.data.sequences import Sequences
-from fitonce.models.space.system import Series, SpaceModel, System, Values, folds_of, stationary_spread
+from fitonce.models.space.system import (
+    PEER_MATRICES,
+    Series,
+    SpaceModel,
+    System,
+    Values,
+    beside_diffuse,
+    folds_of,
+    stationary_spread,
+)
 
 _KINDS: dict[str, Callable[[tuple[int, ...]], Constraint]] = {
     "free": Free,
@@ -31,18 +39,7 @@ _KINDS: dict[str, Callable[[tuple[int, ...]], Constraint]] = {
     "covariance": Covariance,
     "stationary": Stationary,
 }
-_MATRICES = {
-    "design": 2,
-    "obs_intercept": 1,
-    "obs_cov": 2,
-    "transition": 2,
-    "state_intercept": 1,
-    "selection": 2,
-    "state_cov": 2,
-    "initial_state": 1,
-    "initial_state_cov": 2,
-    "diffuse": 1,
-}
+_MATRICES = PEER_MATRICES | {"initial_state": 1, "initial_state_cov": 2, "diffuse": 1}
 _NEEDED = ("design", "transition", "state_cov")
 _PROBE = 1e-6
 
@@ -179,8 +176,7 @@ class StateSpace(SpaceModel):
         else:
             known = "initial_state_cov" in made[0] or "initial_state" in made[0]
         marked = made[0].get("diffuse", np.full((1, size), not known))[0].astype(bool)
-        # A diffuse state may have any finite covariance beside; this one keeps F from vanishing.
-        spread = spread + np.diag(np.where(marked, float(steps.unit.max()) ** 2, 0.0))[..., None]
+        spread = spread + beside_diffuse(marked, float(steps.unit.max()))
         return System(
             stacked("design", empty.loading),
             stacked("obs_intercept", empty.offset),

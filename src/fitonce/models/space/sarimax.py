@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from fitonce.core.arguments import read_names, require, require_choice, require_flag
-from fitonce.core.constraints import Constraint, Free, Stationary, Variance
+from fitonce.core.constraints import Constraint, Free
 from fitonce.core.numerics import is_count
+from fitonce.core.series_constraints import Stationary, Variance
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
 from fitonce.models.space.system import (
@@ -17,6 +18,7 @@ from fitonce.models.space.system import (
     SpaceModel,
     System,
     Values,
+    beside_diffuse,
     folds_of,
     frozen_pairs,
     stationary_spread,
@@ -152,8 +154,7 @@ class SARIMAX(SpaceModel):
         load[0], load[1 : 1 + len(ma)] = 1.0, ma
         found.shaking[0, own, own] = load[:, None] * load[None] * values["sigma2"]
         found.spread[own, own] = stationary_spread(found.moving[0, own, own], found.shaking[0, own, own])
-        # A diffuse state may have any finite covariance beside; this one keeps F from vanishing.
-        found.spread[lags, lags] = float(steps.unit[0]) ** 2 * np.eye(len(past))[..., None]
+        found.spread[lags, lags] = beside_diffuse(np.ones(len(past), bool), float(steps.unit[0]))
         if "intercept" in values:
             found.drift[0, first] = values["intercept"]
             # The mean of the companion form: that of its first entry, and what of it is still to come.

@@ -15,8 +15,9 @@ from fitonce.core.arguments import (
     require_flag,
     require_number,
 )
-from fitonce.core.constraints import Constraint, Free, Interval, Stationary, Variance
+from fitonce.core.constraints import Constraint, Free
 from fitonce.core.numerics import is_number
+from fitonce.core.series_constraints import Interval, Stationary, Variance
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
 from fitonce.models.space import parts
@@ -26,6 +27,7 @@ from fitonce.models.space.system import (
     SpaceModel,
     System,
     Values,
+    beside_diffuse,
     folds_of,
     frozen_pairs,
     stationary_spread,
@@ -193,15 +195,14 @@ class Structural(SpaceModel):
         size = sum(len(part.loading) for part in made.values())
         places = [part.diffuse for part in made.values() for _ in part.loading]
         found = System.zeros(size, 1, folds, kind)
-        first, unit = 0, float(steps.unit[0]) ** 2
+        first = 0
         for part in made.values():
             own = slice(first, first + len(part.loading))
             found.loading[0, 0, own] = part.loading[:, None]
             found.moving[0, own, own] = part.moving
             found.shaking[0, own, own] = part.shaking
-            # A diffuse state may have any finite covariance beside; this one keeps F from vanishing.
             found.spread[own, own] = (
-                unit * np.eye(len(part.loading))[..., None]
+                beside_diffuse(np.ones(len(part.loading), bool), float(steps.unit[0]))
                 if part.diffuse
                 else stationary_spread(part.moving, part.shaking)
             )

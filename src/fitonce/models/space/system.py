@@ -26,6 +26,17 @@ Values = Mapping[str, np.ndarray]  # constrained values by name, (*shape, F)
 _DOUBLINGS = 60  # of a sum over powers: beyond, a root is within rounding of the unit circle
 
 
+PEER_MATRICES = {
+    "design": 2,
+    "obs_intercept": 1,
+    "obs_cov": 2,
+    "transition": 2,
+    "state_intercept": 1,
+    "selection": 2,
+    "state_cov": 2,
+}  # statsmodels' names, and their axes without that of steps
+
+
 class System(NamedTuple):
     """Matrices with a leading axis of one entry, or of one for each step, and a last one of folds.
 
@@ -122,6 +133,13 @@ class SpaceModel(ABC):
         self.check(steps, data)
         return steps
 
+    def check_to_fit(self, data: Sequences, steps: Series) -> None:
+        """Raise where a channel is constant: without noise the likelihood has no maximum."""
+        for name, values, seen in zip(data.channels, steps.y.T, steps.seen.T, strict=True):
+            if seen.any() and np.ptp(values[seen]) == 0:
+                only = f"only {values[seen][0]:g} in channel '{name}'"
+                raise ValueError(f"data must vary to be fitted by {self}, got {only}")
+
     def check(self, steps: Series, data: Sequences) -> None:  # noqa: B027
         """Raise where the model cannot be of these data."""
 
@@ -164,6 +182,12 @@ def stationary_spread(moving: np.ndarray, shaking: np.ndarray) -> np.ndarray:
             break
         power = power @ power
     return np.moveaxis(found, 0, -1)
+
+
+def beside_diffuse(marked: np.ndarray, unit: float) -> np.ndarray:
+    """(n, n, 1) a covariance of diffuse states. They may have any finite one beside what is not known;
+    this keeps the variance of the first observations from vanishing."""
+    return np.diag(np.where(marked, unit**2, 0.0))[..., None]
 
 
 def frozen_pairs(frozen: Any) -> tuple[tuple[str, Any], ...]:

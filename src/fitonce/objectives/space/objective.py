@@ -57,6 +57,11 @@ class SpaceObjective(Objective):
         return Layout(self.model, self.space, self.steps)
 
     @property
+    def prepared(self) -> Series:
+        """The data as the model checks them before a fit."""
+        return self.steps
+
+    @property
     def traits(self) -> Traits:
         return Traits(
             site="time",
