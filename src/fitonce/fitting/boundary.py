@@ -230,5 +230,8 @@ def settled(found: Fit, refit: Callable[[HMM, Params], Fit], attempts: int = 2) 
 def _gone_since(before: HMM, after: HMM) -> dict[str, np.ndarray]:
     """Masks of the probabilities that one model remembers at zero and the one before it does not."""
     known = zeros.vanished(before)
-    masks = {name: mask & ~known.get(name, False) for name, mask in zeros.vanished(after).items()}
+    masks = {
+        name: mask & ~known.get(name, np.zeros_like(mask))
+        for name, mask in zeros.vanished(after).items()
+    }
     return {name: mask for name, mask in masks.items() if mask.any()}
