@@ -90,6 +90,14 @@ def test_fit_ends_at_a_certified_minimum(name):
 
 
 @every_model
+def test_log_likelihood_is_the_objective_without_the_prior(name):
+    fit = fitted(name)
+    prior = fit.objective.log_prior(fit.theta)
+    assert fit.objective.log_likelihood(fit.theta) == pytest.approx(-fit.value - prior, abs=1e-8)
+    assert fit.log_likelihood == pytest.approx(-fit.value - prior, abs=1e-8)
+
+
+@every_model
 def test_hessian_matches_finite_differences_of_the_gradient(name):
     fit = fitted(name)
     objective = fit.objective

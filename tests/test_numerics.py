@@ -104,3 +104,12 @@ def test_in_float64_computes_in_float64_and_restores_the_flag(enabled):
             dtype(True)
         assert jax.config.jax_enable_x64 is enabled
     assert (dtype.__name__, dtype.__doc__) == ("dtype", "Say which.")
+
+
+def test_lengths_of_vectors_do_not_overflow():
+    vectors = np.array([[3.0, -4.0], [3e250, 4e250], [3e-250, 4e-250], [0.0, 0.0], [INF, 1.0]])
+    with np.errstate(all="raise"):
+        found = numerics.lengths_of(vectors)
+    np.testing.assert_allclose(found, [5.0, 5e250, 5e-250, 0.0, INF], rtol=1e-15)
+    assert found[0] == numerics.lengths_of(vectors[0]) == np.linalg.norm(vectors[0])
+    assert np.isnan(numerics.lengths_of(np.array([1.0, np.nan])))

@@ -66,6 +66,13 @@ def squares_overflow(values: np.ndarray) -> bool:
     return size > 0 and not 1e-100 <= size <= 1e100
 
 
+def lengths_of(vectors: np.ndarray) -> np.ndarray:
+    """(...) Euclidean lengths of vectors (..., D), also where squares overflow or underflow."""
+    size = np.abs(vectors).max(-1, initial=0.0)
+    unit = np.ldexp(1.0, np.frexp(size)[1] - 1)  # a power of two: nothing is rounded
+    return np.asarray(unit * np.linalg.norm(vectors / unit[..., None], axis=-1))
+
+
 def safe_log(x: Array) -> Array:
     """log x, with log 0 = -inf and a derivative of zero there.
 

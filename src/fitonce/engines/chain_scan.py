@@ -14,7 +14,7 @@ from functools import partial, reduce
 from typing import Any
 
 from fitonce.core.deferred import jnp, lax
-from fitonce.core.numerics import Array, logsumexp
+from fitonce.core.numerics import Array, logsumexp, safe_log
 
 # exp(-600) is far above the smallest normal double, exp(-708): the margin absorbs factors of K.
 _SAFE_RANGE = 600.0
@@ -182,20 +182,29 @@ def log_posterior(unary: Array, pairwise: Array, lengths: Array | None) -> tuple
     return value, nodes, jnp.sum(edges, 0, keepdims=True) if pairwise.shape[0] == 1 else edges
 
 
-def nodes_at(unary: Array, pairwise: Array, lengths: Array | None, places: tuple[Array, Array]) -> Array:
-    """Node marginals (*S, K) at the given times and lanes, arrays of any shape S."""
+def nodes_at(
+    unary: Array,
+    pairwise: Array,
+    lengths: Array | None,
+    places: tuple[Array, Array],
+    logarithms: bool = False,
+) -> Array:
+    """Node marginals (*S, K) at the given times and lanes, arrays of any shape S, or their logarithms,
+    which do not underflow."""
     time, lane = places
 
     def scaled(*chain: Array) -> Array:
         _, _, ahead, behind = _scaled_messages(*chain)
         weight = ahead[time, :, lane] * behind[time, :, lane]
-        return weight / jnp.sum(weight, -1, keepdims=True)
+        shares = weight / jnp.sum(weight, -1, keepdims=True)
+        return safe_log(shares) if logarithms else shares
 
     def logs(*chain: Array) -> Array:
         ahead, behind = log_messages(*chain)
         weight = ahead[time, :, lane] + behind[time, :, lane]
         norm = logsumexp(weight, -1)[..., None]
-        return jnp.exp(weight - jnp.where(norm > -jnp.inf, norm, 0.0))
+        found = weight - jnp.where(norm > -jnp.inf, norm, 0.0)
+        return found if logarithms else jnp.exp(found)
 
     safe = partial(cannot_underflow, unary, pairwise)
     return fastest(safe, scaled, logs, unary, pairwise, lengths)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
+from fitonce.core.numerics import lengths_of
 from fitonce.core.status import Outcome, Status
 from fitonce.fitting.factor import Factor
 
@@ -86,7 +87,7 @@ def judged(
     gradient: np.ndarray, distance: float, done: bool, evidence: str, names: list[str] | None = None
 ) -> Status:
     """Whether a point is stationary, given `evidence` of positive curvature."""
-    size = f"gradient norm {np.linalg.norm(gradient):.1e}"
+    size = f"gradient norm {lengths_of(gradient):.1e}"
     away = f"{distance:.1e} standard errors from stationary"
     if done:
         return Status(Outcome.STATIONARY, f"{size}, {away}, {evidence}")

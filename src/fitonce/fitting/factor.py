@@ -15,6 +15,8 @@ from scipy import linalg
 from scipy.linalg import lapack
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from fitonce.core.numerics import lengths_of
+
 _DIGITS, _FEW_DIGITS, _LARGE = 1e-8, 1e-2, 2000  # of eigenvalues, by the number of parameters
 
 
@@ -42,7 +44,7 @@ class Factor:
         whitened = linalg.solve_triangular(
             self.lower, gradient / self.scale, lower=True, check_finite=False
         )
-        return float(np.linalg.norm(whitened))
+        return float(lengths_of(whitened))
 
     @cached_property
     def lowest(self) -> float:

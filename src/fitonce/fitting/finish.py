@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from fitonce.core import memory
+from fitonce.core.numerics import lengths_of
 from fitonce.core.status import Outcome, Status
 from fitonce.core.wording import counted
 from fitonce.fitting.certificate import (
@@ -123,7 +124,7 @@ def _by_bound(
     if least is None:
         return None
     gradient = objective.gradients(theta[None], objective.base[None])[0]
-    distance = float(np.linalg.norm(gradient) / np.sqrt(least))
+    distance = float(lengths_of(gradient) / np.sqrt(least))
     if not distance <= tolerance:
         return None
     hessian: HessianOperator

@@ -15,7 +15,7 @@ import pandas as pd
 
 from fitonce.core.arguments import require_text
 from fitonce.core.memory import limits_memory
-from fitonce.core.numerics import in_float64
+from fitonce.core.numerics import in_float64, lengths_of
 from fitonce.core.parallel import resolve_parallel
 from fitonce.core.parameters import Params
 from fitonce.core.renamed import deprecated
@@ -34,6 +34,8 @@ from fitonce.results.forecast import Forecast
 from fitonce.results.smoothed import Smoothed
 from fitonce.results.standard_errors import Terms, memory_by_states
 from fitonce.results.summary import FitSummary
+
+_MUCH = 1e4  # a prior so many times the likelihood leaves it no more than twelve digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +94,10 @@ class Fit:
     @property
     def log_likelihood(self) -> float:
         """Of all data, without the prior."""
-        return -self.value - self.objective.log_prior(self.theta)
+        prior = self.objective.log_prior(self.theta)
+        found = -self.value - prior
+        lost = abs(prior) > _MUCH * abs(found)  # their sum has lost digits of the smaller
+        return self.objective.log_likelihood(self.theta) if lost else found
 
     @cached_property
     def summary(self) -> FitSummary:
@@ -344,7 +349,7 @@ def _result(found: Searched, started: float) -> Fit:
         theta=end.theta,
         names=list(objective.space.names),
         status=end.status,
-        gradient_norm=float(np.linalg.norm(end.gradient)),
+        gradient_norm=float(lengths_of(end.gradient)),
         distance=end.distance,
         smallest_eigenvalue=end.lowest,
         value=objective(end.theta),

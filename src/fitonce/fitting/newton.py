@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from fitonce.core.chunks import stretches
+from fitonce.core.numerics import lengths_of
 from fitonce.core.status import Status
 from fitonce.fitting import tails
 from fitonce.fitting.certificate import certify, spectrum
@@ -155,8 +156,8 @@ def _is_good(
 ) -> np.ndarray:
     """(m,) whether steps lower the value or, near the minimum, halve the gradient."""
     with np.errstate(over="ignore"):  # of gradients whose squares are no numbers: not halved
-        old = np.linalg.norm(before.gradients[rows], axis=1)
-        halved = np.linalg.norm(there.gradients, axis=1) < 0.5 * old
+        old = lengths_of(before.gradients[rows])
+        halved = lengths_of(there.gradients) < 0.5 * old
     lower = (there.values < before.values[rows]) & ~(distance[rows] <= tolerance)
     return lower | ((distance[rows] < NEAR) & (share == 1.0) & halved)
 
@@ -239,7 +240,7 @@ class _Points:
                 continue
             with suppress(np.linalg.LinAlgError):
                 lower = np.linalg.cholesky(hessian)
-                found[row] = np.linalg.norm(np.linalg.solve(lower, gradient))
+                found[row] = lengths_of(np.linalg.solve(lower, gradient))
         return found
 
     def descent(self, place: Position, fold: int) -> np.ndarray:
@@ -248,7 +249,7 @@ class _Points:
         theta, gradient, hessian = place.thetas[fold], place.gradients[fold], self.hessians[fold]
         factor = self.factors[fold]
         if not np.isfinite(hessian).all():
-            return -gradient / max(float(np.linalg.norm(gradient)), 1.0)
+            return -gradient / max(float(lengths_of(gradient)), 1.0)
         if factor is not None and factor.sharpness > _FLOOR:
             step = -factor.solve(gradient)
         else:

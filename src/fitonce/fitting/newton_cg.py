@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fitonce.core.numerics import lengths_of
 from fitonce.fitting.conjugate_gradients import Map, Solution, conjugate_gradients, dots
 from fitonce.fitting.line_search import Evaluate, Position, search, start_at
 from fitonce.fitting.newton import ASIDE, MAX_STEP, NEAR
@@ -191,8 +192,8 @@ def _is_good(
     """(m,) whether steps lower the value or, near the minimum, halve the gradient."""
     rise = there.values - before.values[rows]
     same = _ROUNDING * np.abs(before.values[rows])
-    old = np.linalg.norm(before.gradients[rows], axis=1)
-    halved = np.linalg.norm(there.gradients, axis=1) < 0.5 * old
+    old = lengths_of(before.gradients[rows])
+    halved = lengths_of(there.gradients) < 0.5 * old
     return (rise < -same) | (near[rows] & halved & (rise <= same))
 
 

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from fitonce.core.arguments import require, require_choice, require_flag, shown
 from fitonce.core.constraints import Simplex, as_tuples
-from fitonce.core.numerics import in_float64, is_count
+from fitonce.core.numerics import in_float64, is_count, lengths_of
 from fitonce.core.status import Outcome, Status
 from fitonce.fitting.boundary import with_zeros
 from fitonce.fitting.certificate import judged, refusal
@@ -112,7 +112,7 @@ def relabelled(fit: Fit, given: Any) -> Fit:
         theta=theta,
         names=names,
         status=status,
-        gradient_norm=float(np.linalg.norm(gradient)),
+        gradient_norm=float(lengths_of(gradient)),
         smallest_eigenvalue=lowest,
         optima=replace(fit.optima, thetas=fit.optima.thetas @ moved.T),
         objective=objective,

@@ -255,6 +255,10 @@ class Objective(ABC):
         """The argument `data` of a user's own loss: a pytree of arrays."""
         return self.data
 
+    def log_likelihood(self, theta: np.ndarray) -> float:
+        """log p(all data), without the prior, which may be so large that F has no digits of the rest."""
+        return float(self.log_likelihoods(theta[None], self.base[None])[0])
+
     def coordinates(self, weights: np.ndarray) -> np.ndarray:
         """Path coordinates of weights (..., P): for most schemes the weights themselves."""
         return np.asarray(weights, float)

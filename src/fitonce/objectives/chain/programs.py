@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from fitonce.core.deferred import jax, jit, jnp
-from fitonce.core.numerics import Array, logsumexp, safe_log, scale_log
+from fitonce.core.numerics import Array, scale_log
 from fitonce.engines import chain as chain_engine
 from fitonce.engines import chain_groups as grouped
 from fitonce.models.base import ChainModel
@@ -68,12 +68,19 @@ def posterior(
 ) -> tuple[Array, Array]:
     """Emission log densities and p(z | kept data), (F, M, K) each, at places `slots` (F, M) of the
     flattened grid, with weights (F, sites)."""
+    emission, kept = _held_out(program, thetas, weights, slots, prepared, layout)
+    return emission, chain_engine.marginals(*kept, layout.lengths, program.kernel, at=slots)
+
+
+def _held_out(
+    program: Program, thetas: Array, weights: Array, slots: Array, prepared: Any, layout: ChainLayout
+) -> tuple[Array, tuple[Array, Array]]:
+    """Emission log densities (F, M, K) at `slots`, and the potentials of what is kept."""
     chain = chain_potentials(program, thetas, prepared)
     ((_, unary, pairwise),) = jax.vmap(lambda c, w: A().terms(c, w, layout))(chain, weights)
     pairwise = pairwise[:, None] if pairwise.ndim == 3 else pairwise
-    states = chain_engine.marginals(unary, pairwise, layout.lengths, program.kernel, at=slots)
-    flat = chain.emission.reshape(len(thetas), -1, states.shape[-1])
-    return jnp.take_along_axis(flat, slots[..., None], 1), states
+    flat = chain.emission.reshape(len(thetas), -1, unary.shape[-1])
+    return jnp.take_along_axis(flat, slots[..., None], 1), (unary, pairwise)
 
 
 def _single(program: Program, theta: Array, prepared: Any, layout: ChainLayout) -> Array:
@@ -103,8 +110,8 @@ def pointwise_losses(
 ) -> Array:
     """(F, M): -log p(x_t | kept data) of sites `scored` (F, M)."""
     slots = layout.to_slots(scored)
-    emission, states = posterior(program, thetas, weights, slots, prepared, layout)
-    return -logsumexp(safe_log(states) + emission, -1)
+    emission, kept = _held_out(program, thetas, weights, slots, prepared, layout)
+    return chain_engine.held_out_losses(*kept, layout.lengths, program.kernel, emission, slots)
 
 
 @partial(jit, static_argnums=0)

@@ -179,6 +179,11 @@ class FieldObjective(PreparedObjective):
         (unary, factors), _ = self.with_scheme(A())._potentials(thetas, weights)
         return junction.collect(self.tree, unary, factors).log_partition
 
+    def log_likelihood(self, theta: np.ndarray) -> float:
+        both = np.stack([self.base, np.zeros_like(self.base)])
+        with_data, without = self.log_likelihoods(np.stack([theta, theta]), both)
+        return float(with_data - without)
+
     def pointwise_losses(
         self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
     ) -> np.ndarray:

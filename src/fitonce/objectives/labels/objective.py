@@ -323,6 +323,11 @@ class LabelObjective(Objective):
         values, _ = evaluate(self.layout, np.asarray(thetas)[changed.fold], *changed[2:])
         return -np.bincount(changed.fold, changed.coefficient * values, len(thetas))
 
+    def log_likelihood(self, theta: np.ndarray) -> float:
+        both = np.stack([self.base, np.zeros_like(self.base)])
+        with_data, without = self.log_likelihoods(np.stack([theta, theta]), both)
+        return float(with_data - without)
+
     @in_float64
     def pointwise_losses(
         self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
