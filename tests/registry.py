@@ -354,6 +354,9 @@ def entries() -> list[Entry]:
         Entry("own-state-space", fo.models.StateSpace(
             _shared, {"phi": [0.5], "loading": [1.0, 0.5], "noise": np.eye(2)},
             {"phi": "stationary", "noise": "covariance"}, ["u0"]), _pairs()),
+        Entry("dynamic-factor", fo.models.DynamicFactor(1), _followers()),
+        Entry("dynamic-factors", fo.models.DynamicFactor(
+            2, exog=["u0"], anchors=[1, 3]), _followers(2), sequences=True, slow=True),
         Entry("neural-autoregression", fo.models.NeuralARHMM(
             2, 1, hidden=2, weight_scale=0.5), walk(60, seed=6), slow=True),
     ]  # fmt: skip
@@ -405,6 +408,22 @@ def _pairs(steps=200, seed=23):
     x[rng.random(steps) < 0.2, 1] = np.nan
     x[25:27] = np.nan
     return fo.sequences(x, covariates={"u0": known})
+
+
+def _followers(factors=1, seed=24):
+    """Series that follow common factors, with gaps."""
+    rng, parts, known = np.random.default_rng(seed), [], []
+    loading = np.array([[1.2, 0.3], [1.3, 0.0], [0.9, -0.8], [-0.2, 1.3], [0.4, 1.0]])[:, :factors]
+    loading = loading[: 2 * factors + 1]
+    for steps in (90,) if factors == 1 else (80, 70, 60, 75):
+        f = np.zeros((steps, factors))
+        for t in range(1, steps):
+            f[t] = np.linspace(0.8, -0.5, factors) * f[t - 1] + rng.normal(size=factors)
+        known.append(rng.normal(size=(steps, 1)))
+        x = 2.0 + f @ loading.T + known[-1] + 0.8 * rng.normal(size=(steps, len(loading)))
+        x[rng.random(steps) < 0.1, 0], x[20:22] = np.nan, np.nan
+        parts.append(x)
+    return fo.sequences(parts, covariates=known) if factors > 1 else parts[0] - known[0]
 
 
 def _grid(rows=6, columns=8):

@@ -62,6 +62,7 @@ _USUAL = {
     "gamma-hmm": "amounts", "exponential-hmm": "amounts", "log-normal-hmm": "amounts",
     "beta-hmm": "shares", "von-mises-hmm": "turns",
 }  # fmt: skip
+_SHOPS = {"north": 1.0, "south": 1.5, "east": 0.6}
 _OF_SITES = {"potts-gaussian": "changes", "potts-categorical": "kinds", "potts-binomial": "counts"}
 _TAGGED = [
     [("Ada", "B-PER"), ("met", "O"), ("Mr", "B-PER"), ("Babbage", "I-PER"), (".", "O")],
@@ -87,6 +88,12 @@ def example_of(name: str) -> Example:
         votes = np.array([rng.multinomial(12, share) for share in shares])
         table = {"day": _DAY, "yes": votes[:, 0], "unsure": votes[:, 1], "no": votes[:, 2]}
         return Example({"votes.csv": _csv(table)}, options)
+    if "factors" in taken:
+        rng = np.random.default_rng(0)
+        common = rng.normal(size=_STEPS) + _pick(-1.0, 1.0)
+        shops = {shop: share * common + rng.normal(0.0, 0.7, _STEPS) for shop, share in _SHOPS.items()}
+        table = {"day": _DAY} | {shop: sales.round(3) for shop, sales in shops.items()}
+        return Example({"shops.csv": _csv(table)}, options)
     wanted = [_USUAL[name]] if name in _USUAL else list(_COLUMNS)
     for column in wanted:  # a model that was registered elsewhere gets the first that it takes
         example = Example({f"{column}.csv": _csv({"day": _DAY, column: _drawn(column)})}, options)

@@ -94,7 +94,7 @@ def _figure(fit: Fit, on_map: bool) -> Any:
     if on_map:
         return plot_map(fit, show="class").figure
     if fit.objective.traits.continuous_states:
-        return fit.components().plot()
+        return (fit.components() if fit.objective.traits.parts else fit.smoothed()).plot()
     return fit.plot_transitions().figure
 
 
@@ -125,7 +125,7 @@ def decode(
     csv: CsvOption = False,
 ) -> None:
     """Decode the most probable hidden states or tags of every step, from a saved fit. Jointly along
-    sequences, site by site on a graph; of a structural time series, its parts given all data."""
+    sequences, site by site on a graph; of a time series, its parts or states given all data."""
     fit = _opened(file, [save], force, json and csv)
     other = None
     if data is not None:
@@ -158,10 +158,11 @@ def _other_data(fit: Fit, path: Path, names: tuple[str, ...] | None, columns: Co
 
 def _decoded(fit: Fit, data: Any) -> pd.DataFrame:
     """One row per site: where it is, its state or tag, and the probability of that; of a time series its
-    parts and their standard deviations."""
+    parts, or states, and their standard deviations."""
     if fit.objective.traits.continuous_states:
         series = fit.objective.for_prediction(data)
-        parts = series.components(fit.theta).to_dataframe()
+        found = series.components if series.traits.parts else series.smoothed
+        parts = found(fit.theta).to_dataframe()
         return _places(series.collection).join(parts.reset_index(drop=True))
     if not fit.objective.traits.hidden_states and not fit.objective.traits.labels:
         raise ValueError(f"decode needs a model with states or tags, got {fit.model}")

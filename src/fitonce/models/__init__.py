@@ -45,6 +45,7 @@ from fitonce.models.named import (
     PoissonSites,
 )
 from fitonce.models.potts import PottsMixture
+from fitonce.models.space.factors import DynamicFactor
 from fitonce.models.space.own import StateSpace
 from fitonce.models.space.sarimax import SARIMAX
 from fitonce.models.space.structural import Structural
@@ -62,6 +63,7 @@ __all__ = [
     "CategoricalRegression",
     "Custom",
     "CustomField",
+    "DynamicFactor",
     "Emission",
     "EmissionTraits",
     "EventCounts",

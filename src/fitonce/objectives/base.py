@@ -73,7 +73,8 @@ class Traits:
         tails: whether it implements `heldout_tails` and `leave_one_out_tails`.
         sequences: whether whole sequences can be left out and scored.
         simulates: whether it implements `simulator`: random data and forecasts.
-        continuous_states: whether hidden states are numbers, with `smoothed` and `components`.
+        continuous_states: whether hidden states are numbers, with `smoothed`.
+        parts: whether these have `components`, which add up to what is observed.
         compiles: whether work is compiled by JAX, so that first calls take longer than later ones.
     """
 
@@ -97,6 +98,7 @@ class Traits:
     sequences: bool = False
     simulates: bool = False
     continuous_states: bool = False
+    parts: bool = False
     compiles: bool = True
 
     @property

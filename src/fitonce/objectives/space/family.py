@@ -8,6 +8,7 @@ from typing import Any
 
 from fitonce.core.arguments import require_choice
 from fitonce.data.reading import Columns, read_file
+from fitonce.models.space.factors import DynamicFactor
 from fitonce.models.space.structural import LEVELS, Structural
 from fitonce.models.space.system import SpaceModel
 from fitonce.objectives.family import Family, Loaded, NamedModel, Option
@@ -37,6 +38,17 @@ _CYCLE = Option(
 )  # fmt: skip
 _AR = Option("ar", int, 0, "Order of a stationary autoregression in a series", several="Such as 0..2")
 
+_FACTORS = Option(
+    "factors", int, 1, "Factors that several series follow", several="Such as 1..3",
+    least=1, noun="factor",
+)  # fmt: skip
+_FACTOR_ORDER = Option(
+    "factor_order", int, 1, "Steps that factors look back", several="Such as 1..2", least=1
+)
+_ERROR_ORDER = Option(
+    "error_order", int, 0, "Steps that the error of each series looks back", several="Such as 0..1"
+)
+
 
 def _structural(options: Mapping[str, Any], data: Any) -> Structural:
     level = options["level"].replace("-", " ")
@@ -47,6 +59,15 @@ def _structural(options: Mapping[str, Any], data: Any) -> Structural:
         harmonics=options["harmonics"] or None,
         cycle=options["cycle"] == "yes",
         ar=options["ar"],
+        exog=options.get("covariates", data.covariate_names),
+    )
+
+
+def _factor(options: Mapping[str, Any], data: Any) -> DynamicFactor:
+    return DynamicFactor(
+        options["factors"],
+        options["factor_order"],
+        options["error_order"],
         exog=options.get("covariates", data.covariate_names),
     )
 
@@ -79,6 +100,13 @@ SPACES = Family(
             (_LEVEL, _SEASONAL, _HARMONICS, _CYCLE, _AR),
             covariates=True,
             idle=_idle,
+        ),
+        NamedModel(
+            "dynamic-factor",
+            "several series in time that follow a few common factors",
+            _factor,
+            (_FACTORS, _FACTOR_ORDER, _ERROR_ORDER),
+            covariates=True,
         ),
     ),
     load=_load,

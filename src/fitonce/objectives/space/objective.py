@@ -74,6 +74,7 @@ class SpaceObjective(Objective):
             sequences=True,
             simulates=True,
             continuous_states=True,
+            parts=bool(self.model.components(self.steps)),
             compiles=False,
         )
 

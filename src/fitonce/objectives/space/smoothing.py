@@ -41,7 +41,8 @@ def _made(
 def smoothed_states(layout: Layout, theta: np.ndarray, data: Sequences) -> Smoothed:
     """Each state given all data."""
     size = layout.n_states
-    names = layout.model.state_names or tuple(f"state[{number}]" for number in range(size))
+    named = layout.model.state_names
+    names = named + tuple(f"state[{number}]" for number in range(len(named), size))
     return _made(names, *_moments(layout, theta, np.eye(size)), layout, data, False)
 
 
