@@ -20,7 +20,11 @@ function of these.
 
 Folds lie in the last axis of every array. Transitions and loadings are sparse: entries (K, 2) of rows
 and columns, values (1 or T, K, L). Matrices have one entry in their first axis, or one for each step.
-The steps of all sequences follow each other.
+Covariances of states are kept as lower triangles, row by row: R = n (n + 1) / 2 numbers.
+
+The steps of all sequences follow each other. A call does a span of each sequence: spans (N, 3) are its
+first step, its end, and its place in what is kept of steps. If `onward`, the state after the span has a
+place there, too.
 """
 
 from __future__ import annotations
@@ -31,30 +35,35 @@ from fitonce.core.lanes import LANES, load, same, store
 from fitonce.core.native import compiled
 from fitonce.engines.kalman_steps import (
     add,
+    apply,
     by_precision,
+    by_rows,
+    by_transition,
     clear,
     copy,
+    cover,
     dot,
     find_channels,
     find_errors,
     given_all,
+    half,
     increase,
     invert,
     move_on,
     multiply,
     observe,
     ref,
+    sandwich,
     through_loading,
-    through_transition,
     update,
 )
 
 
 @compiled
 def filtered(  # type: ignore[no-untyped-def]
-    y, seen, weights, shares, floor, starts,
-    loads, loading, offset, noise, moves, moving, drift, shakes, shaking, mean, spread,
-    means, spreads, errors, precisions, pivots, held_pivots, products,
+    y, seen, weights, shares, floor, spans, onward,
+    loads, loading, offset, noise, moves, moving, known, drift, shakes, shaking, mean, spread,
+    means, spreads, crosses, errors, precisions, pivots, held_pivots, products,
 ):  # fmt: skip
     """One pass forward over all sequences.
 
@@ -62,32 +71,40 @@ def filtered(  # type: ignore[no-untyped-def]
         y, seen: (T, C), and which of them are observed.
         weights, shares: (T, L) see above.
         floor: (C,) of S.
-        starts: (N + 1,).
+        spans, onward: see above. S: places.
         loads, loading: Z.  offset: d (1 or T, C, L).  noise: H (1 or T, C, C, L).
-        moves, moving: T.  drift: c (1 or T, n, L).  shakes, shaking: W.
-        mean, spread: A_1 (n, M, L) and P_1 (n, n, L).
-        means, spreads: out, (T, n, M, L) and (T, n, n, L), of a_t given y_<t.
-        errors, precisions: out, V (T, C, M, L) and G^-1 (T, C, C, L), of the channels that are observed.
+        moves, moving: T.  known: P to T P T', or P_bar to T' P_bar T, as `apply` reads it; or empty.
+        drift: c (1 or T, n, L).  shakes, shaking: W.
+        mean, spread: of first states, A (1 or N, n, M, L) and P (1 or N, R, L).
+        means, spreads: out, (S, n, M, L) and (S or 2, R, L), of a_t given y_<t; two where only the last
+            ones are wanted.
+        crosses, errors, precisions: out, Z P (S, C, n, L), V (S, C, M, L) and G^-1 (S, C, C, L) of the
+            channels that are observed.
         pivots, held_pivots: out, (T, C, L) of G and of S; ones where nothing is observed.
         products: out, (N, M, M, L) sums of shares times w V' G^-1 V.
     """
-    size, columns, width = mean.shape[0], mean.shape[1], y.shape[1]
-    state, square, wide = size * columns * LANES, size * size * LANES, columns * LANES
+    size, columns, width = mean.shape[1], mean.shape[2], y.shape[1]
+    state, square, wide = size * columns * LANES, spread.shape[1] * LANES, columns * LANES
     table, block, error = width * width * LANES, width * LANES, width * columns * LANES
-    cross, gains = np.empty((width, size, LANES)), np.empty((width, size, LANES))
+    gains, places = np.empty((width, size, LANES)), len(spreads)
     total, held = np.empty((width, width, LANES)), np.empty((width, width, LANES))
     spare = np.empty((width, width, LANES))
     pulls = np.empty((width, columns, LANES))
-    af, pf = np.empty((size, columns, LANES)), np.empty((size, size, LANES))
-    work = np.empty((size, size, LANES))
+    af, pf = np.empty((size, columns, LANES)), np.empty((spread.shape[1], LANES))
+    row = np.empty((size, LANES))
     channels, position = np.empty(width, np.int64), np.empty(width, np.int64)
-    for n in range(len(starts) - 1):
-        copy(ref(means), starts[n] * state, ref(mean), 0, size * columns)
-        copy(ref(spreads), starts[n] * square, ref(spread), 0, size * size)
+    firsts, order = np.empty(size + 1, np.int64), np.empty(len(moves), np.int64)
+    by_rows(moves, 0, firsts, order)
+    for n in range(len(spans)):
+        begin, end, at = spans[n]
+        own = n if len(mean) > 1 else 0
+        copy(ref(means), at * state, ref(mean), own * state, size * columns)
+        copy(ref(spreads), at % places * square, ref(spread), own * square, spread.shape[1])
         own = n * columns * wide
         clear(ref(products), own, columns * columns)
-        for t in range(starts[n], starts[n + 1]):
-            a, p = ref(means) + 8 * t * state, ref(spreads) + 8 * t * square
+        for t in range(begin, end):
+            a, p = ref(means) + 8 * at * state, ref(spreads) + 8 * (at % places) * square
+            cross = ref(crosses) + 8 * at * width * size * LANES
             weight, share = load(ref(weights), t * LANES), load(ref(shares), t * LANES)
             count = find_channels(seen[t], channels, position)
             for i in range(count, width):
@@ -97,55 +114,58 @@ def filtered(  # type: ignore[no-untyped-def]
                 here = ref(loading) + 8 * (t * len(loads) * LANES if len(loading) > 1 else 0)
                 shift = ref(offset) + 8 * (t * block if len(offset) > 1 else 0)
                 noisy = ref(noise) + 8 * (t * table if len(noise) > 1 else 0)
-                error_at, precision = (
-                    ref(errors) + 8 * t * error,
-                    ref(precisions) + 8 * t * table,
-                )
+                error_at, precision = ref(errors) + 8 * at * error, ref(precisions) + 8 * at * table
                 find_errors(
                     count, channels, position, loads, here, y[t], shift, size, columns, a, error_at
                 )
+                cover(count, position, loads, here, size, p, cross)
                 observe(
-                    count, channels, position, loads, here, noisy, weight, floor, width, size, p,
-                    ref(cross), ref(total), ref(held), ref(spare),
+                    count, channels, position, loads, here, noisy, weight, floor, width, size, cross,
+                    ref(total), ref(held), ref(spare),
                 )  # fmt: skip
                 invert(count, width, ref(held), precision, ref(held_pivots) + 8 * t * block)
                 invert(count, width, ref(spare), precision, ref(pivots) + 8 * t * block)
-                multiply(count, width, precision, ref(cross), size, ref(gains))
+                multiply(count, width, precision, cross, size, ref(gains))
                 multiply(count, width, precision, error_at, columns, ref(pulls))
                 for k in range(count):
                     for i in range(columns):
                         factor = share * weight * load(error_at, k * wide + i * LANES)
                         add(ref(products), own + i * wide, factor, ref(pulls), k * wide, columns)
-            if t + 1 < starts[n + 1]:
+            if onward or t + 1 < end:
                 update(
-                    count, weight, ref(cross), ref(gains), ref(pulls), size, columns,
-                    a, p, ref(af), ref(pf),
-                )  # fmt: skip
+                    count, weight, cross, ref(gains), ref(pulls), size, columns, a, p, ref(af), ref(pf)
+                )
                 move_on(
-                    moves, ref(moving) + 8 * (t * len(moves) * LANES if len(moving) > 1 else 0),
+                    moves, firsts, order, known,
+                    ref(moving) + 8 * (t * len(moves) * LANES if len(moving) > 1 else 0),
                     ref(drift) + 8 * (t * size * LANES if len(drift) > 1 else 0),
                     shakes, ref(shaking) + 8 * (t * len(shakes) * LANES if len(shaking) > 1 else 0),
-                    size, columns, ref(af), ref(pf), ref(work), a + 8 * state, p + 8 * square,
+                    size, columns, ref(af), ref(pf), ref(row), a + 8 * state,
+                    ref(spreads) + 8 * ((at + 1) % places) * square,
                 )  # fmt: skip
+            at += 1
 
 
 @compiled
 def adjoint(  # type: ignore[no-untyped-def]
-    y, seen, weights, shares, floor, starts, coefficients,
-    loads, loading, offset, noise, moves, moving, drift, shakes, shaking,
-    means, spreads, errors, precisions, centres, inverses, learned,
+    y, seen, weights, shares, floor, spans, onward, coefficients,
+    loads, loading, offset, noise, moves, moving, known, drift, shakes, shaking,
+    means, spreads, crosses, errors, precisions, tables, centres, inverses, learned,
     by_loading, by_offset, by_noise, by_moving, by_drift, by_shaking, by_mean, by_spread,
     by_weights, by_shares, by_y, own_precisions, wanted, expected, expected_spreads, whole,
 ):  # fmt: skip
     """One pass backward: derivatives of the sum of coefficients (N, L) times log p of sequences.
 
     Args:
-        means .. precisions: of `filtered`; other arguments as there.
+        means .. precisions: of `filtered`; other arguments as there. All spreads must have been kept if
+            transitions or loadings are learned, or expectations are wanted.
+        tables: (N, M, M, L) -2 times derivatives by `products`.
         centres, inverses: (N, M, L), (N, M, M, L): the coefficients of the columns given all data, 1 and
             their mean, and their covariance, zero in its first row and column.
         learned: (2,) bools: whether by_loading, by_moving are wanted.
         by_loading .. by_shaking: out, zero before, like the arrays themselves.
-        by_mean, by_spread: out, zero before, by A_1 (n, M, L) and P_1 (n, n, L).
+        by_mean, by_spread: by A (N, n, M, L) and P (N, R, L) of first states: out, and, if `onward`, by
+            the states after the spans: in. Other entries than diagonal ones are half of the derivative.
         by_weights, by_shares: out, (T, L), without what logarithms of determinants and of 2 pi add.
         by_y: out, (T, C, L) of the channels that are observed, first in order.
         own_precisions: out, (T, C, C, L) or (0, C, C, L): of the channels of a step given all other
@@ -154,15 +174,15 @@ def adjoint(  # type: ignore[no-untyped-def]
         expected, expected_spreads: out, (m, C, L) and (m, C, C, L): of Z a_t given all data; or
         whole: (m, n, L) and (m, n, n, L), of a_t itself.
     """
-    size, columns, width = means.shape[1], means.shape[2], y.shape[1]
+    size, columns, width, triangle = means.shape[1], means.shape[2], y.shape[1], spreads.shape[1]
     state, square, wide, line = (
         size * columns * LANES,
-        size * size * LANES,
+        triangle * LANES,
         columns * LANES,
         size * LANES,
     )
     table_size, block, error = width * width * LANES, width * LANES, width * columns * LANES
-    cross, gains = np.empty((width, size, LANES)), np.empty((width, size, LANES))
+    gains, places = np.empty((width, size, LANES)), len(spreads)
     by_cross = np.empty((width, size, LANES))
     total, held = np.empty((width, width, LANES)), np.empty((width, width, LANES))
     by_total, spare = np.empty((width, width, LANES)), np.empty((width, width, LANES))
@@ -170,83 +190,91 @@ def adjoint(  # type: ignore[no-untyped-def]
     mixed, direct = np.empty((width, columns, LANES)), np.empty((width, columns, LANES))
     ignored = np.empty((width, LANES))
     af, a_bar = np.empty((size, columns, LANES)), np.empty((size, columns, LANES))
-    af_bar, pf = np.empty((size, columns, LANES)), np.empty((size, size, LANES))
-    p_bar, pf_bar = np.empty((size, size, LANES)), np.empty((size, size, LANES))
-    work, table = np.empty((size, size, LANES)), np.empty((columns, columns, LANES))
+    af_bar, pf = np.empty((size, columns, LANES)), np.empty((triangle, LANES))
+    p_bar, pf_bar = np.empty((triangle, LANES)), np.empty((triangle, LANES))
+    row, by_weight = np.empty((size, LANES)), np.empty((1, LANES))
+    firsts, order = np.empty(size + 1, np.int64), np.empty(len(moves), np.int64)
+    by_rows(moves, 1, firsts, order)
     rows = size if whole else width
     chosen = np.empty((rows, size, LANES))
     loaded, inner = np.empty((rows, size, LANES)), np.empty((rows, size, LANES))
     channels, position = np.empty(width, np.int64), np.empty(width, np.int64)
-    for n in range(len(starts) - 1):
+    for n in range(len(spans)):
+        begin, end, at = spans[n]
         coefficient = load(ref(coefficients), n * LANES)
+        table = ref(tables) + 8 * n * columns * wide
         centre, inverse = ref(centres) + 8 * n * wide, ref(inverses) + 8 * n * columns * wide
-        for i in range(columns):
-            for j in range(columns):
-                both = load(centre, i * LANES) * load(centre, j * LANES)
-                both = both + load(inverse, i * wide + j * LANES)
-                store(ref(table), i * wide + j * LANES, coefficient * both)
-        clear(ref(a_bar), 0, size * columns)
-        clear(ref(p_bar), 0, size * size)
-        for t in range(starts[n + 1] - 1, starts[n] - 1, -1):
-            a, p = ref(means) + 8 * t * state, ref(spreads) + 8 * t * square
+        if onward:
+            copy(ref(a_bar), 0, ref(by_mean), n * state, size * columns)
+            copy(ref(p_bar), 0, ref(by_spread), n * square, triangle)
+        else:
+            clear(ref(a_bar), 0, size * columns)
+            clear(ref(p_bar), 0, triangle)
+        at += end - begin
+        for t in range(end - 1, begin - 1, -1):
+            at -= 1
+            a, p = ref(means) + 8 * at * state, ref(spreads) + 8 * (at % places) * square
+            cross = ref(crosses) + 8 * at * width * size * LANES
             weight, share = load(ref(weights), t * LANES), load(ref(shares), t * LANES)
             count = find_channels(seen[t], channels, position)
             here = ref(loading) + 8 * (t * len(loads) * LANES if len(loading) > 1 else 0)
             noisy = ref(noise) + 8 * (t * table_size if len(noise) > 1 else 0)
-            error_at, precision = (
-                ref(errors) + 8 * t * error,
-                ref(precisions) + 8 * t * table_size,
-            )
+            error_at, precision = ref(errors) + 8 * at * error, ref(precisions) + 8 * at * table_size
             if count > 0:
                 observe(
-                    count, channels, position, loads, here, noisy, weight, floor, width, size, p,
-                    ref(cross), ref(total), ref(held), ref(spare),
+                    count, channels, position, loads, here, noisy, weight, floor, width, size, cross,
+                    ref(total), ref(held), ref(spare),
                 )  # fmt: skip
-                multiply(count, width, precision, ref(cross), size, ref(gains))
+                multiply(count, width, precision, cross, size, ref(gains))
                 multiply(count, width, precision, error_at, columns, ref(pulls))
-            if t + 1 < starts[n + 1]:
-                if learned[1]:
-                    update(
-                        count, weight, ref(cross), ref(gains), ref(pulls), size, columns,
-                        a, p, ref(af), ref(pf),
-                    )  # fmt: skip
+            if onward or t + 1 < end:
                 place = 8 * (t * len(shakes) * LANES if len(shaking) > 1 else 0)
                 for k in range(len(shakes)):
-                    found = load(ref(p_bar), (shakes[k, 0] * size + shakes[k, 1]) * LANES)
+                    found = load(ref(p_bar), half(shakes[k, 0], shakes[k, 1]))
                     increase(ref(by_shaking) + place, k * LANES, found)
                 place = 8 * (t * line if len(drift) > 1 else 0)
                 for i in range(size):
                     increase(ref(by_drift) + place, i * LANES, load(ref(a_bar), i * wide))
                 place = 8 * (t * len(moves) * LANES if len(moving) > 1 else 0)
-                through_transition(
-                    moves, ref(moving) + place, learned[1], size, columns, ref(af), ref(pf),
-                    ref(a_bar), ref(p_bar), ref(work), ref(af_bar), ref(pf_bar), ref(by_moving) + place,
-                )  # fmt: skip
+                moved = ref(moving) + place
+                if learned[1]:
+                    update(
+                        count, weight, cross, ref(gains), ref(pulls), size, columns,
+                        a, p, ref(af), ref(pf),
+                    )  # fmt: skip
+                    by_transition(
+                        moves, moved, size, columns, ref(af), ref(pf), ref(a_bar), ref(p_bar), ref(row),
+                        ref(by_moving) + place,
+                    )  # fmt: skip
+                clear(ref(af_bar), 0, size * columns)
+                for k in range(len(moves)):
+                    to, value = moves[k, 0] * wide, load(moved, k * LANES)
+                    add(ref(af_bar), moves[k, 1] * wide, value, ref(a_bar), to, columns)
+                if len(known[0]):
+                    apply(known[0], known[1], known[2], ref(p_bar), ref(pf_bar))
+                else:
+                    sandwich(moves, 1, firsts, order, moved, size, ref(p_bar), ref(row), ref(pf_bar))
                 copy(ref(a_bar), 0, ref(af_bar), 0, size * columns)
-                copy(ref(p_bar), 0, ref(pf_bar), 0, size * size)
+                copy(ref(p_bar), 0, ref(pf_bar), 0, triangle)
             else:
                 clear(ref(af_bar), 0, size * columns)
-                clear(ref(pf_bar), 0, size * size)
+                clear(ref(pf_bar), 0, triangle)
             slope = same(0.0)
             shared = same(0.0)
             if count > 0:
                 by_precision(
-                    count, width, size, columns, weight, share, coefficient, ref(cross), ref(gains),
-                    ref(pulls), precision, ref(table), ref(af_bar), ref(pf_bar),
-                    ref(by_errors), ref(by_cross), ref(by_total), ref(mixed), ref(direct),
+                    count, width, size, columns, weight, share, coefficient, cross, ref(gains),
+                    ref(pulls), precision, table, ref(af_bar), ref(pf_bar), ref(by_errors),
+                    ref(by_cross), ref(by_total), ref(mixed), ref(direct), ref(by_weight),
                 )  # fmt: skip
+                slope = load(ref(by_weight), 0)
                 invert(count, width, ref(held), ref(spare), ref(ignored))
                 for i in range(count):
                     shared = shared + dot(error_at, i * wide, ref(mixed), i * wide, columns)
-                    # By w through A_f and P_f: by_cross is w (U A_bar' - 2 G^-1 Z P P_bar).
-                    for j in range(size):
-                        pulled = dot(ref(pulls), i * wide, ref(af_bar), j * wide, columns)
-                        pulled = pulled - dot(ref(gains), i * line, ref(pf_bar), j * line, size)
-                        slope = slope + load(ref(cross), i * line + j * LANES) * pulled
                     for j in range(count):
-                        at = (i * width + j) * LANES
-                        apart = load(ref(total), at) - load(ref(held), at)
-                        slope = slope + load(ref(by_total), at) * apart
+                        entry = (i * width + j) * LANES
+                        apart = load(ref(total), entry) - load(ref(held), entry)
+                        slope = slope + load(ref(by_total), entry) * apart
                 slope = slope - same(0.5) * share * shared
                 shared = same(-0.5) * weight * shared
                 place = 8 * (t * table_size if len(noise) > 1 else 0)
@@ -254,10 +282,10 @@ def adjoint(  # type: ignore[no-untyped-def]
                 for i in range(count):
                     store(ref(by_y), t * block + i * LANES, load(ref(by_errors), i * wide))
                     for j in range(count):
-                        at = (i * width + j) * LANES
-                        by_held = load(ref(by_total), at)
-                        inverse_of = same(0.5) * coefficient * share * load(ref(spare), at)
-                        store(ref(by_total), at, weight * by_held)
+                        entry = (i * width + j) * LANES
+                        by_held = load(ref(by_total), entry)
+                        inverse_of = same(0.5) * coefficient * share * load(ref(spare), entry)
+                        store(ref(by_total), entry, weight * by_held)
                         increase(
                             ref(by_noise) + place,
                             (channels[i] * width + channels[j]) * LANES,
@@ -265,15 +293,15 @@ def adjoint(  # type: ignore[no-untyped-def]
                         )
                         if len(own_precisions) > 0:
                             both = load(ref(by_errors), i * wide) * load(ref(by_errors), j * wide)
-                            both = both - same(2.0) * load(ref(by_total), at)
-                            store(ref(own_precisions), t * table_size + at, both)
+                            both = both - same(2.0) * load(ref(by_total), entry)
+                            store(ref(own_precisions), t * table_size + entry, both)
                 place = 8 * (t * block if len(offset) > 1 else 0)
                 for i in range(count):
                     less = same(-1.0) * load(ref(by_errors), i * wide)
                     increase(ref(by_offset) + place, channels[i] * LANES, less)
                 place = 8 * (t * len(loads) * LANES if len(loading) > 1 else 0)
                 through_loading(
-                    count, position, loads, here, learned[0], width, size, columns, ref(cross), a, p,
+                    count, position, loads, here, learned[0], width, size, columns, cross, a, p,
                     ref(by_cross), ref(by_errors), ref(by_total), ref(a_bar), ref(p_bar),
                     ref(by_loading) + place,
                 )  # fmt: skip
@@ -295,5 +323,5 @@ def adjoint(  # type: ignore[no-untyped-def]
                     ref(loaded), ref(inner), ref(expected) + 8 * wanted[t] * rows * LANES,
                     ref(expected_spreads) + 8 * wanted[t] * rows * rows * LANES,
                 )  # fmt: skip
-        add(ref(by_mean), 0, same(1.0), ref(a_bar), 0, size * columns)
-        add(ref(by_spread), 0, same(1.0), ref(p_bar), 0, size * size)
+        copy(ref(by_mean), n * state, ref(a_bar), 0, size * columns)
+        copy(ref(by_spread), n * square, ref(p_bar), 0, triangle)

@@ -1,6 +1,7 @@
 """What a Kalman filter and its adjoint do at one step, for sixteen folds side by side: see `kalman`.
 
-Arrays are given by addresses, folds lie in their last axis.
+Arrays are given by addresses, folds lie in their last axis. Of symmetric matrices of states the lower
+triangle is kept, row by row.
 """
 
 from __future__ import annotations
@@ -52,15 +53,86 @@ def increase(into, place, value):  # type: ignore[no-untyped-def]
     store(into, place, load(into, place) + value)
 
 
+@inlined
+def half(i, j):  # type: ignore[no-untyped-def]
+    """The place of an entry of a symmetric matrix, of which the lower triangle is kept, row by row."""
+    if i < j:
+        i, j = j, i
+    return (i * (i + 1) // 2 + j) * LANES
+
+
+@inlined
+def dot_row(matrix, j, vector, there, size):  # type: ignore[no-untyped-def]
+    """The product of row j of a symmetric matrix and a row of numbers."""
+    total = same(0.0)
+    place = j * (j + 1) // 2
+    for k in range(j):
+        total = total + load(vector, there + k * LANES) * load(matrix, (place + k) * LANES)
+    place += j
+    for k in range(j, size):
+        total = total + load(vector, there + k * LANES) * load(matrix, place * LANES)
+        place += k + 1
+    return total
+
+
+@inlined
+def add_row(into, there, factor, matrix, j, size):  # type: ignore[no-untyped-def]
+    """A row of numbers plus a factor times row j of a symmetric matrix."""
+    place = j * (j + 1) // 2
+    add(into, there, factor, matrix, place * LANES, j)
+    place += j
+    for k in range(j, size):
+        increase(into, there + k * LANES, factor * load(matrix, place * LANES))
+        place += k + 1
+
+
 @compiled
-def symmetrise(matrix, size):  # type: ignore[no-untyped-def]
-    """Rounding would grow where it differs between the triangles."""
+def apply(firsts, sources, factors, matrix, out):  # type: ignore[no-untyped-def]
+    """Into out: a known linear map of a matrix, whose entry r is the sum of factors times entries."""
+    for r in range(len(firsts) - 1):
+        total = same(0.0)
+        for q in range(firsts[r], firsts[r + 1]):
+            total = total + same(factors[q]) * load(matrix, sources[q] * LANES)
+        store(out, r * LANES, total)
+
+
+@compiled
+def by_rows(entries, axis, firsts, order):  # type: ignore[no-untyped-def]
+    """Into order (K,): places of entries (K, 2) sorted by one of their columns; into firsts (n + 1,):
+    where those of each row begin."""
+    firsts[:] = 0
+    for k in range(len(entries)):
+        firsts[entries[k, axis] + 1] += 1
+    for i in range(len(firsts) - 1):
+        firsts[i + 1] += firsts[i]
+    at = firsts.copy()
+    for k in range(len(entries)):
+        row = entries[k, axis]
+        order[at[row]] = k
+        at[row] += 1
+
+
+@compiled
+def sandwich(entries, axis, firsts, order, values, size, matrix, row, out):  # type: ignore[no-untyped-def]
+    """Into out: B S B' of a symmetric S.
+
+    B has `values` at `entries`, its rows are numbered by their column `axis`; order and firsts are of
+    `by_rows`. row: room for (n,).
+    """
+    other = 1 - axis
     for i in range(size):
-        for j in range(i):
-            upper, lower = (j * size + i) * LANES, (i * size + j) * LANES
-            both = same(0.5) * (load(matrix, upper) + load(matrix, lower))
-            store(matrix, upper, both)
-            store(matrix, lower, both)
+        for j in range(size):
+            total = same(0.0)
+            for q in range(firsts[i], firsts[i + 1]):
+                k = order[q]
+                total = total + load(values, k * LANES) * load(matrix, half(entries[k, other], j))
+            store(row, j * LANES, total)
+        for j in range(i + 1):
+            total = same(0.0)
+            for q in range(firsts[j], firsts[j + 1]):
+                k = order[q]
+                total = total + load(values, k * LANES) * load(row, entries[k, other] * LANES)
+            store(out, half(i, j), total)
 
 
 @compiled
@@ -85,24 +157,29 @@ def invert(count, width, matrix, out, pivots):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def cover(count, position, loads, loading, size, p, cross):  # type: ignore[no-untyped-def]
+    """Into cross: Z P of the observed channels."""
+    clear(cross, 0, count * size)
+    for k in range(len(loads)):
+        i = position[loads[k, 0]]
+        if i >= 0:
+            add_row(cross, i * size * LANES, load(loading, k * LANES), p, loads[k, 1], size)
+
+
+@compiled
 def observe(  # type: ignore[no-untyped-def]
-    count, channels, position, loads, loading, noise, weight, floor, width, size, p,
-    cross, total, held, precision,
+    count, channels, position, loads, loading, noise, weight, floor, width, size, cross,
+    total, held, mixed,
 ):  # fmt: skip
-    """Into cross Z P, total F, held S (both of the observed channels) and precision G^-1."""
+    """Into total F, held S and mixed G, of the observed channels, from cross Z P."""
     row, line = width * LANES, size * LANES
     for i in range(count):
-        clear(cross, i * line, size)
         for j in range(count):
             own = load(noise, (channels[i] * width + channels[j]) * LANES)
             store(total, i * row + j * LANES, own)
             if i == j:
                 own = own + same(floor[channels[i]])
             store(held, i * row + j * LANES, own)
-    for k in range(len(loads)):
-        i = position[loads[k, 0]]
-        if i >= 0:
-            add(cross, i * line, load(loading, k * LANES), p, loads[k, 1] * line, size)
     for k in range(len(loads)):
         i = position[loads[k, 0]]
         if i >= 0:
@@ -113,7 +190,7 @@ def observe(  # type: ignore[no-untyped-def]
     for i in range(count):
         for j in range(count):
             at = i * row + j * LANES
-            store(precision, at, weight * load(total, at) + other * load(held, at))
+            store(mixed, at, weight * load(total, at) + other * load(held, at))
 
 
 @compiled
@@ -147,36 +224,38 @@ def update(count, weight, cross, gains, pulls, size, columns, a, p, af, pf):  # 
     gains are G^-1 Z P, pulls G^-1 V.
     """
     line, wide = size * LANES, columns * LANES
-    for i in range(size):
-        copy(af, i * wide, a, i * wide, columns)
-        copy(pf, i * line, p, i * line, size)
-        for k in range(count):
+    copy(af, 0, a, 0, size * columns)
+    if count == 0:
+        copy(pf, 0, p, 0, size * (size + 1) // 2)
+    for k in range(count):
+        before = p if k == 0 else pf
+        for i in range(size):
             factor = weight * load(cross, k * line + i * LANES)
             add(af, i * wide, factor, pulls, k * wide, columns)
-            add(pf, i * line, same(-1.0) * factor, gains, k * line, size)
+            for j in range(i + 1):
+                at = half(i, j)
+                store(pf, at, load(before, at) - factor * load(gains, k * line + j * LANES))
 
 
 @compiled
-def move_on(moves, moving, drift, shakes, shaking, size, columns, af, pf, work, after, late):  # type: ignore[no-untyped-def]
+def move_on(  # type: ignore[no-untyped-def]
+    moves, firsts, order, known, moving, drift, shakes, shaking, size, columns, af, pf, row,
+    after, late,
+):  # fmt: skip
     """Into after, late: T A + c and T P T' + W."""
-    line, wide = size * LANES, columns * LANES
+    wide = columns * LANES
     clear(after, 0, size * columns)
-    clear(work, 0, size * size)
-    clear(late, 0, size * size)
     for i in range(size):
         store(after, i * wide, load(drift, i * LANES))
     for k in range(len(moves)):
-        value = load(moving, k * LANES)
-        add(after, moves[k, 0] * wide, value, af, moves[k, 1] * wide, columns)
-        add(work, moves[k, 0] * line, value, pf, moves[k, 1] * line, size)
-    for k in range(len(moves)):
-        value = load(moving, k * LANES)
-        for i in range(size):
-            moved = value * load(work, i * line + moves[k, 1] * LANES)
-            increase(late, moves[k, 0] * line + i * LANES, moved)
+        add(after, moves[k, 0] * wide, load(moving, k * LANES), af, moves[k, 1] * wide, columns)
+    if len(known[0]):
+        apply(known[0], known[1], known[2], pf, late)
+    else:
+        sandwich(moves, 0, firsts, order, moving, size, pf, row, late)
     for k in range(len(shakes)):
-        increase(late, (shakes[k, 0] * size + shakes[k, 1]) * LANES, load(shaking, k * LANES))
-    symmetrise(late, size)
+        if shakes[k, 0] >= shakes[k, 1]:
+            increase(late, half(shakes[k, 0], shakes[k, 1]), load(shaking, k * LANES))
 
 
 @compiled
@@ -193,72 +272,63 @@ def find_channels(seen, channels, position):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def through_transition(  # type: ignore[no-untyped-def]
-    moves, moving, learned, size, columns, af, pf, a_bar, p_bar, work, af_bar, pf_bar, by_moving,
-):  # fmt: skip
-    """Into af_bar, pf_bar: T' A_bar and T' P_bar T; adds to by_moving where it is `learned`."""
-    line, wide = size * LANES, columns * LANES
-    clear(af_bar, 0, size * columns)
-    clear(pf_bar, 0, size * size)
-    clear(work, 0, size * size)
-    for k in range(len(moves)):
-        to, source, value = moves[k, 0], moves[k, 1], load(moving, k * LANES)
-        add(af_bar, source * wide, value, a_bar, to * wide, columns)
-        add(work, source * line, value, p_bar, to * line, size)
-        if learned:
-            found = dot(a_bar, to * wide, af, source * wide, columns)
-            increase(by_moving, k * LANES, found)
-    for k in range(len(moves)):
-        to, source, value = moves[k, 0], moves[k, 1], load(moving, k * LANES)
-        found = same(0.0)
-        for i in range(size):
-            moved = load(work, i * line + to * LANES)
-            increase(pf_bar, i * line + source * LANES, value * moved)
-            if learned:
-                found = found + moved * load(pf, i * line + source * LANES)
-        if learned:
-            increase(by_moving, k * LANES, same(2.0) * found)
-    symmetrise(pf_bar, size)
+def by_transition(moves, moving, size, columns, af, pf, a_bar, p_bar, row, by_moving):  # type: ignore[no-untyped-def]
+    """Adds to by_moving the derivatives by entries of T: of A_bar A_f' + 2 P_bar T P_f."""
+    wide = columns * LANES
+    for i in range(size):
+        clear(row, 0, size)  # of P_bar T
+        for k in range(len(moves)):
+            at = moves[k, 1] * LANES
+            increase(row, at, load(moving, k * LANES) * load(p_bar, half(i, moves[k, 0])))
+        for k in range(len(moves)):
+            if moves[k, 0] == i:
+                found = same(2.0) * dot_row(pf, moves[k, 1], row, 0, size)
+                found = found + dot(a_bar, i * wide, af, moves[k, 1] * wide, columns)
+                increase(by_moving, k * LANES, found)
 
 
 @compiled
 def by_precision(  # type: ignore[no-untyped-def]
     count, width, size, columns, weight, share, coefficient, cross, gains, pulls, precision, table,
-    af_bar, pf_bar, by_errors, by_cross, by_total, mixed, direct,
+    af_bar, pf_bar, by_errors, by_cross, by_total, mixed, direct, slope,
 ):  # fmt: skip
     """The derivatives by V, Z P (so far without that through F) and G of one step.
 
-    direct: G^-1 times the derivative by G^-1 V; mixed: G^-1 V times the table of coefficients.
+    direct: G^-1 times the derivative by G^-1 V; mixed: G^-1 V times the table of coefficients; slope:
+    the derivative by w through A_f and P_f.
     """
     line, wide, row = size * LANES, columns * LANES, width * LANES
     for i in range(count):
         clear(by_errors, i * wide, columns)  # so far the derivative by G^-1 V
         clear(mixed, i * wide, columns)
-        clear(by_cross, i * line, size)
         for j in range(size):
             factor = weight * load(cross, i * line + j * LANES)
             add(by_errors, i * wide, factor, af_bar, j * wide, columns)
-            add(by_cross, i * line, load(gains, i * line + j * LANES), pf_bar, j * line, size)
+            store(by_cross, i * line + j * LANES, dot_row(pf_bar, j, gains, i * line, size))
         for k in range(columns):
             add(mixed, i * wide, load(pulls, i * wide + k * LANES), table, k * wide, columns)
     multiply(count, width, precision, by_errors, columns, direct)
-    half = same(0.5)
     for i in range(count):
         for j in range(count):
             at = i * row + j * LANES
-            found = same(-0.5) * coefficient * share * load(precision, at)
-            found = found + half * weight * share * dot(pulls, i * wide, mixed, j * wide, columns)
-            found = found - half * dot(direct, i * wide, pulls, j * wide, columns)
-            found = found - half * dot(direct, j * wide, pulls, i * wide, columns)
+            found = share * (weight * dot(pulls, i * wide, mixed, j * wide, columns))
+            found = found - coefficient * share * load(precision, at)
+            found = found - dot(direct, i * wide, pulls, j * wide, columns)
+            found = found - dot(direct, j * wide, pulls, i * wide, columns)
+            found = same(0.5) * found
             found = found + weight * dot(by_cross, i * line, gains, j * line, size)
             store(by_total, at, found)
+    total = same(0.0)
     for i in range(count):
         copy(by_errors, i * wide, direct, i * wide, columns)
         add(by_errors, i * wide, same(-1.0) * weight * share, mixed, i * wide, columns)
         for j in range(size):
             at = i * line + j * LANES
-            pulled = dot(pulls, i * wide, af_bar, j * wide, columns)
-            store(by_cross, at, weight * (pulled - same(2.0) * load(by_cross, at)))
+            own = load(by_cross, at)
+            pulled = dot(pulls, i * wide, af_bar, j * wide, columns) - own
+            total = total + load(cross, at) * pulled
+            store(by_cross, at, weight * (pulled - own))
+    store(slope, 0, total)
 
 
 @compiled
@@ -283,13 +353,12 @@ def through_loading(  # type: ignore[no-untyped-def]
         if i >= 0:
             value = load(loading, k * LANES)
             if learned:
-                found = dot(by_cross, i * line, p, at * line, size)
+                found = dot_row(p, at, by_cross, i * line, size)
                 found = found - dot(by_errors, i * wide, a, at * wide, columns)
                 increase(by_loading, k * LANES, found)
-            half = same(0.5) * value
-            add(p_bar, at * line, half, by_cross, i * line, size)
             for j in range(size):
-                increase(p_bar, j * line + at * LANES, half * load(by_cross, i * line + j * LANES))
+                slope = same(1.0 if j == at else 0.5) * value * load(by_cross, i * line + j * LANES)
+                increase(p_bar, half(at, j), slope)
             add(a_bar, at * wide, same(-1.0) * value, by_errors, i * wide, columns)
 
 
@@ -310,14 +379,15 @@ def given_all(  # type: ignore[no-untyped-def]
         pulled = same(0.0)
         for k in range(size):
             factor = load(rows, i * line + k * LANES)
-            add(loaded, i * line, factor, p, k * line, size)
+            add_row(loaded, i * line, factor, p, k, size)
             found = found + factor * dot(a, k * wide, centre, 0, columns)
         for k in range(size):
             pulled = pulled + load(loaded, i * line + k * LANES) * load(a_bar, k * wide)
         store(state, i * LANES, found + pulled)
         for k in range(size):
-            twice = same(2.0) * dot(loaded, i * line, p_bar, k * line, size)
-            whole = load(rows, i * line + k * LANES) + twice - pulled * load(a_bar, k * wide)
+            twice = same(2.0) * dot_row(p_bar, k, loaded, i * line, size)
+            whole = load(rows, i * line + k * LANES) + twice
+            whole = whole - pulled * load(a_bar, k * wide)
             store(inner, i * line + k * LANES, whole)
     for i in range(count):
         for j in range(count):

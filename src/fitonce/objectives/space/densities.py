@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fitonce.objectives.space.passes import LOG_2PI, Back, Layout, Pass
+from fitonce.objectives.space.layout import Layout
+from fitonce.objectives.space.passes import LOG_2PI, Back, Pass
 
 
 def _normal(errors: np.ndarray, spreads: np.ndarray) -> np.ndarray:

@@ -21,9 +21,11 @@ from fitonce.objectives.base import MANY_SEQUENCES, Objective, Program, Traits, 
 from fitonce.objectives.schemes import A, Increments, Scheme, Structures
 from fitonce.objectives.simulation import Simulator
 from fitonce.objectives.space.densities import log_densities, log_densities_by_precision
-from fitonce.objectives.space.passes import Layout, Pass, Paths
+from fitonce.objectives.space.layout import Layout, Paths
+from fitonce.objectives.space.passes import Pass
 from fitonce.objectives.space.simulation import FittedSpace
 from fitonce.objectives.space.smoothing import smoothed_parts, smoothed_states
+from fitonce.objectives.space.splits import Splits
 from fitonce.results.smoothed import Smoothed
 
 _FAR = 0.02  # of differences, in standard errors of a parameter
@@ -55,6 +57,10 @@ class SpaceObjective(Objective):
     @cached_property
     def layout(self) -> Layout:
         return Layout(self.model, self.space, self.steps)
+
+    @cached_property
+    def _splits(self) -> Splits:
+        return Splits(self.layout)
 
     @property
     def prepared(self) -> Series:
@@ -110,8 +116,8 @@ class SpaceObjective(Objective):
     def bytes_per_fold(self) -> int:
         """What the filter keeps of every step."""
         states, width = self.layout.n_states, self.steps.y.shape[1]
-        columns = 1 + self.layout.diffuse.shape[1]
-        return 8 * len(self.steps.y) * (states * (states + columns) + width * (columns + width + 6) + 6)
+        triangle, columns = states * (states + 1) // 2, 1 + self.layout.diffuse.shape[1]
+        return 8 * len(self.steps.y) * (triangle + states * columns + width * (columns + width + 6) + 6)
 
     @property
     def _operations(self) -> float:
@@ -129,8 +135,10 @@ class SpaceObjective(Objective):
 
     def require_determined(self) -> None:
         """Raise where a sequence does not determine the diffuse part of its first state."""
-        values = self._passes(lambda one: one.values, self.start(None)[None], self.base[None])[0]
-        for number, value in enumerate(values[:, 0]):
+
+        start = (self.start(None)[None], self.base[None])
+        values = self._passes(lambda one, _: (one.of_sequences,), *start)[0][0]
+        for number, value in enumerate(values):
             if np.isnan(value):
                 size = self.layout.diffuse.shape[1]
                 seen = int(self.steps.seen[slice(*self.steps.starts[number : number + 2])].any(1).sum())
@@ -157,31 +165,40 @@ class SpaceObjective(Objective):
             return Paths(steps, weights.T, structures)
         return Paths(weights.T, steps, structures)
 
-    def _passes(self, work: Callable[[Pass], Any], thetas: np.ndarray, weights: np.ndarray) -> list[Any]:
-        """work(pass) of folds in groups."""
-        groups = [slice(at, at + LANES) for at in range(0, len(thetas), LANES)]
+    def _passes(
+        self,
+        work: Callable[[Pass, np.ndarray], tuple[np.ndarray, ...]],
+        thetas: np.ndarray,
+        weights: np.ndarray,
+        *,
+        states: bool = False,
+    ) -> tuple[np.ndarray, ...]:
+        """work(pass, folds) of folds in groups: arrays with folds in their first axis, joined."""
+        paths = self._paths(weights)
+        groups = self._splits.groups(paths)
 
-        def one(part: slice) -> Any:
-            return work(Pass(self.layout, thetas[part], self._paths(weights[part])))
+        def one(group: tuple[np.ndarray, int | None]) -> tuple[np.ndarray, ...]:
+            folds, end = group
+            one = Pass(self.layout, thetas[folds], paths.some(folds), end, states=states)
+            return work(one, folds)
 
-        return THREADS.run(one, groups, self._operations)
+        order = np.argsort(np.concatenate([folds for folds, _ in groups]))
+        found = THREADS.run(one, groups, self._operations)
+        return tuple(np.concatenate(parts)[order] for parts in zip(*found, strict=True))
 
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
-        def work(one: Pass) -> ValuesAndSlopes:
+        def work(one: Pass, folds: np.ndarray) -> ValuesAndSlopes:
             with np.errstate(all="ignore"):
                 slopes = one.slopes(one.back())
             values = -one.log_likelihoods
             return np.where(np.isnan(values), np.inf, values), -slopes
 
-        values, slopes = zip(*self._passes(work, thetas, weights), strict=True)
-        return np.concatenate(values), np.concatenate(slopes)
+        values, slopes = self._passes(work, thetas, weights)
+        return values, slopes
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return np.concatenate(
-            self._by_site._passes(lambda one: one.log_likelihoods, thetas, weights)
-            if not self._whole
-            else self._passes(lambda one: one.log_likelihoods, thetas, weights)
-        )
+        here = self if self._whole else self._by_site
+        return here._passes(lambda one, _: (one.log_likelihoods,), thetas, weights)[0]
 
     # --- derivatives by differences --------------------------------------------------------------------
 
@@ -216,14 +233,14 @@ class SpaceObjective(Objective):
 
     def cross(self, theta: np.ndarray) -> np.ndarray:
         def by_weights(thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-            def work(one: Pass) -> np.ndarray:
+            def work(one: Pass, folds: np.ndarray) -> tuple[np.ndarray]:
                 if self._whole:
-                    return one.values[:, : one.folds].T
+                    return (one.of_sequences,)
                 back = one.back()
                 found = back.by_shares if isinstance(self.scheme, Increments) else back.by_weights
-                return found[:, : one.folds].T
+                return (found[:, : one.folds].T,)
 
-            return np.concatenate(self._passes(work, thetas, weights))
+            return self._passes(work, thetas, weights)[0]
 
         return -self._along_theta(by_weights, theta[None], self.base[None])[0]
 
@@ -238,11 +255,11 @@ class SpaceObjective(Objective):
         here = self._by_site
 
         def values(thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-            def work(one: Pass) -> np.ndarray:
+            def work(one: Pass, folds: np.ndarray) -> tuple[np.ndarray]:
                 back = one.back(own=True)
-                return log_densities_by_precision(self.steps.seen, back, one.folds)
+                return (log_densities_by_precision(self.steps.seen, back, one.folds),)
 
-            return np.concatenate(here._passes(work, thetas, weights))
+            return here._passes(work, thetas, weights)[0]
 
         at = (theta[None], here.base[None])
         return values(*at)[0], here._along_theta(values, *at)[0]
@@ -252,29 +269,21 @@ class SpaceObjective(Objective):
     ) -> np.ndarray:
         if self._whole:
             return self._sequence_losses(thetas, scored)
-        groups = [slice(at, at + LANES) for at in range(0, len(thetas), LANES)]
-        here = self._by_site
 
-        def work(part: slice) -> np.ndarray:
-            one = Pass(self.layout, thetas[part], here._paths(weights[part]))
-            wanted, places = np.unique(scored[part], return_inverse=True)
-            back = one.back(wanted)
-            found = log_densities(self.layout, one, back, wanted)
-            lost = np.isnan(one.log_likelihoods)
+        def work(one: Pass, folds: np.ndarray) -> tuple[np.ndarray]:
+            wanted, places = np.unique(scored[folds], return_inverse=True)
+            found = log_densities(self.layout, one, one.back(wanted), wanted)
             rows = np.arange(one.folds)[:, None]
-            losses = -found[places.reshape(scored[part].shape), rows]
-            return np.where(lost[:, None], np.nan, losses)
+            losses = -found[places.reshape(scored[folds].shape), rows]
+            return (np.where(np.isnan(one.log_likelihoods)[:, None], np.nan, losses),)
 
-        return np.concatenate(THREADS.run(work, groups, self._operations))
+        return self._by_site._passes(work, thetas, weights, states=True)[0]
 
     def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
         """(F, M): -log p(y_n)."""
 
-        def work(one: Pass) -> np.ndarray:
-            return one.values[:, : one.folds].T
-
         ones = np.ones((len(thetas), len(self.base)))
-        values = np.concatenate(self._passes(work, thetas, ones))
+        (values,) = self._passes(lambda one, _: (one.of_sequences,), thetas, ones)
         return -np.take_along_axis(values, scored, 1)
 
     # --- states ----------------------------------------------------------------------------------------

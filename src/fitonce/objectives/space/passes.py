@@ -2,119 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fitonce.core.lanes import LANES
-from fitonce.core.parameters import ParameterSpace
 from fitonce.engines import kalman as engine
-from fitonce.models.space.system import Series, SpaceModel, System
+from fitonce.objectives.space.diffuse import State, full, integral, triangle
+from fitonce.objectives.space.layout import Layout, Paths
 
 LOG_2PI = float(np.log(2.0 * np.pi))
-_STEP = 1e-100  # in the imaginary direction
-_UNDETERMINED = (
-    1e-10  # of the information about a diffuse direction, relative to all that there could be
-)
-_PROBES = 3  # parameters that show which entries of matrices are ever used
-
-
-class Paths(NamedTuple):
-    """Where folds are on their paths.
-
-    Attributes:
-        weights: (T, F) of the information of steps.
-        shares: (T, F) of the terms of steps in the log-likelihood.
-        coefficients: (N, F) of sequences.
-    """
-
-    weights: np.ndarray
-    shares: np.ndarray
-    coefficients: np.ndarray
-
-    def some(self, part: slice) -> Paths:
-        return Paths(*(array[:, part] for array in self))
-
-
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """A model on data: which entries of its matrices are used, and which depend on parameters."""
-
-    model: SpaceModel
-    space: ParameterSpace
-    steps: Series
-
-    @cached_property
-    def _probed(self) -> System:
-        rng = np.random.default_rng(0)
-        first = self.space.to_free(self.model.start(self.steps, None))
-        return self.systems(first + 0.1 * rng.normal(size=(_PROBES, self.space.size)))
-
-    def systems(self, thetas: np.ndarray) -> System:
-        return self.model.system(self.space.values(thetas), self.steps)
-
-    @cached_property
-    def used(self) -> dict[str, np.ndarray]:
-        """(K, 2) rows and columns of entries that are not always zero."""
-        found = self._probed
-        return {
-            name: np.argwhere((getattr(found, name) != 0).any((0, -1)))
-            for name in ("loading", "moving", "shaking")
-        }
-
-    @cached_property
-    def learned(self) -> np.ndarray:
-        """(2,) bools: whether loadings, and whether transitions, depend on parameters."""
-        each = (self._probed.loading, self._probed.moving)
-        return np.array([bool((array != array[..., :1]).any()) for array in each])
-
-    @property
-    def diffuse(self) -> np.ndarray:
-        """(n, q)."""
-        return self._probed.diffuse
-
-    @property
-    def n_states(self) -> int:
-        return len(self._probed.mean)
-
-    @cached_property
-    def floor(self) -> np.ndarray:
-        """(C,) what S is above H: nearly nothing, or a constant for channels that have no noise."""
-        diagonal = np.einsum("tccf->cf", np.abs(self._probed.noise))
-        return np.where((diagonal > 0).all(1), 1e-8, 1.0) * self.steps.unit**2
-
-    def entries(self, system: System, name: str) -> np.ndarray:
-        """(1 or T, K, F) of the entries that are used."""
-        rows, columns = self.used[name].T
-        return getattr(system, name)[:, rows, columns]
-
-    def arrays(self, system: System) -> dict[str, np.ndarray]:
-        """Matrices as the engine reads them; `mean` has a column for each diffuse direction."""
-        folds = system.mean.shape[-1]
-        directions = np.repeat(self.diffuse[..., None], folds, -1)
-        found = {
-            "loading": self.entries(system, "loading"),
-            "offset": system.offset,
-            "noise": system.noise,
-            "moving": self.entries(system, "moving"),
-            "drift": system.drift,
-            "shaking": self.entries(system, "shaking"),
-            "mean": np.concatenate([system.mean[:, None], directions], 1),
-            "spread": system.spread,
-        }
-        return found
-
-    def slopes(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
-        """Derivatives of `arrays` by theta: (..., F, D)."""
-        folds, size = thetas.shape
-        moved = np.repeat(thetas, size, 0) + _STEP * 1j * np.tile(np.eye(size), (folds, 1))
-        found = self.arrays(self.systems(moved))
-        return {
-            name: array.imag.reshape(*array.shape[:-1], folds, size) / _STEP
-            for name, array in found.items()
-        }
+_ENOUGH = 1e-6  # of the information about a diffuse direction, where it is integrated over early
 
 
 def _in_lanes(array: np.ndarray) -> np.ndarray:
@@ -123,35 +22,130 @@ def _in_lanes(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array[..., lanes], float)
 
 
-class Pass:
-    """One pass forward, and backward where it is asked for, of at most LANES folds."""
+class _Stretch:
+    """A part of each sequence, and what the filter keeps of its steps."""
 
-    def __init__(self, layout: Layout, thetas: np.ndarray, paths: Paths) -> None:
+    def __init__(
+        self,
+        begin: np.ndarray,
+        end: np.ndarray,
+        width: int,
+        first: State,
+        *,
+        onward: bool,
+        spreads: bool,
+    ) -> None:
+        counts = end - begin + onward
+        self.spans = np.stack([begin, end, np.cumsum(counts) - counts], 1)
+        self.first, self.onward = first, onward
+        self.size, self.columns = first.mean.shape[1:3]
+        places = int(counts.sum())
+
+        def made(count: int, *shape: int) -> np.ndarray:
+            return np.empty((count, *shape, LANES))
+
+        self.kept = (
+            made(places, self.size, self.columns),
+            made(places if spreads else 2, first.spread.shape[1]),
+            made(places, width, self.size),
+            made(places, width, self.columns),
+            made(places, width, width),
+        )
+        self.products = np.empty((len(begin), self.columns, self.columns, LANES))
+
+    @property
+    def after(self) -> State:
+        """The states after the stretch."""
+        places = self.spans[:, 2] + self.spans[:, 1] - self.spans[:, 0]
+        return State(self.kept[0][places], self.kept[1][places])
+
+
+class Pass:
+    """One pass forward, and backward where it is asked for, of at most LANES folds.
+
+    After `end` steps of each sequence the diffuse directions are integrated over: what is then known of
+    the state is an ordinary start for the rest. Any end gives the same numbers, an early one sooner.
+    Without `states` nothing is kept that only expectations need.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        thetas: np.ndarray,
+        paths: Paths,
+        end: int | None = None,
+        *,
+        states: bool = True,
+    ) -> None:
+        self._prepare(layout, thetas, paths)
+        self._spreads = states or bool(layout.learned.any())
+        self._begin(end)
+        if end is not None:
+            self._go_on()
+        self._sum()
+
+    def _prepare(self, layout: Layout, thetas: np.ndarray, paths: Paths) -> None:
         self.layout, self.thetas, self.folds = layout, thetas, len(thetas)
-        steps = layout.steps
         with np.errstate(all="ignore"):  # far from any optimum matrices may overflow
             arrays = layout.arrays(layout.systems(thetas))
         self._arrays = {name: _in_lanes(array) for name, array in arrays.items()}
         self._paths = Paths(*map(_in_lanes, paths))
         self._entries = {name: np.ascontiguousarray(layout.used[name]) for name in layout.used}
-        count, width = steps.y.shape
-        size, columns = self._arrays["mean"].shape[:2]
-        shapes = (size, columns), (size, size), (width, columns), (width, width), (width,), (width,)
-        self._kept = [np.empty((count, *shape, LANES)) for shape in shapes]
-        self._products = np.empty((len(steps.starts) - 1, columns, columns, LANES))
-        given, matrices = self._given(), self._matrices()
-        start = (self._arrays["mean"], self._arrays["spread"])
-        engine.filtered(*given, *matrices, *start, *self._kept, self._products)
-        self._integrate()
+        self._pivots = [np.empty((*layout.steps.y.shape, LANES)) for _ in range(2)]
 
-    def _given(self) -> tuple[Any, ...]:
-        steps, layout = self.layout.steps, self.layout
-        return steps.y, steps.seen, self._paths.weights, self._paths.shares, layout.floor, steps.starts
+    def _begin(self, end: int | None) -> None:
+        """The first steps of all sequences, or all steps."""
+        starts, width = self.layout.steps.starts, self.layout.steps.y.shape[1]
+        spread = self._arrays["spread"][triangle(self.layout.n_states)]
+        first = State(self._arrays["mean"][None], spread[None])
+        stop = starts[1:] if end is None else np.minimum(starts[:-1] + end, starts[1:])
+        onward = end is not None
+        spreads = onward or self._spreads
+        self._stretches = [_Stretch(starts[:-1], stop, width, first, onward=onward, spreads=spreads)]
+        self._filter(self._stretches[0])
+        self._integral = integral(self._stretches[0].products, self._scale())
 
-    def _matrices(self) -> tuple[Any, ...]:
+    def _go_on(self) -> None:
+        """The other steps, or all again where too little is known so far."""
+        steps, begun = self.layout.steps, self._stretches[0]
+        stop = begun.spans[:, 1]
+        if not (self._integral.least[stop < steps.starts[1:]] > _ENOUGH).all():
+            return self._begin(None)
+        known = self._integral.known(begun.after)
+        rest = _Stretch(
+            stop, steps.starts[1:], steps.y.shape[1], known, onward=False, spreads=self._spreads
+        )
+        self._stretches.append(rest)
+        return self._filter(rest)
+
+    def _sum(self) -> None:
+        """values: (N, L), nan where kept data do not determine the first state."""
+        with np.errstate(all="ignore"):
+            terms = self._paths.shares * self._logs[0]
+            terms = np.add.reduceat(terms, self.layout.steps.starts[:-1])
+            squares = sum(stretch.products[:, 0, 0] for stretch in self._stretches)
+            self.values = self._integral.values - 0.5 * (terms + squares)
+
+    def _filter(self, stretch: _Stretch) -> None:
+        into = (*stretch.kept, *self._pivots, stretch.products)
+        engine.filtered(*self._given(stretch), *self._matrices(0), *stretch.first, *into)
+
+    def _given(self, stretch: _Stretch) -> tuple[Any, ...]:
+        steps, paths = self.layout.steps, self._paths
+        weights = (paths.weights, paths.shares, self.layout.floor)
+        return steps.y, steps.seen, *weights, stretch.spans, stretch.onward
+
+    def _matrices(self, direction: int) -> tuple[Any, ...]:
         a, e = self._arrays, self._entries
         loading = (e["loading"], a["loading"], a["offset"], a["noise"])
-        return (*loading, e["moving"], a["moving"], a["drift"], e["shaking"], a["shaking"])
+        moving = (e["moving"], a["moving"], self.layout.known[direction])
+        return (*loading, *moving, a["drift"], e["shaking"], a["shaking"])
+
+    def _scale(self) -> np.ndarray:
+        """(L, q): what is known of diffuse directions of the first state, beside a flat prior."""
+        diffuse = self.layout.diffuse
+        unit = np.einsum("ij,ikl,kj->jl", diffuse, self._arrays["spread"], diffuse)
+        return np.sqrt(np.maximum(unit.T, 0.0))
 
     @cached_property
     def _logs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -159,42 +153,23 @@ class Pass:
         derivative by weights."""
         counts = self.layout.steps.seen.sum(1)[:, None]
         with np.errstate(all="ignore"):
-            total, held = (np.log(pivots).sum(1) for pivots in self._kept[4:])
+            total, held = (np.log(pivots).sum(1) for pivots in self._pivots)
         weights = self._paths.weights
         slope = np.where(counts > 0, counts * LOG_2PI + held, 0.0)
         return weights * counts * LOG_2PI + total - (1.0 - weights) * held, slope
 
-    def _integrate(self) -> None:
-        """Over diffuse directions: values (N, L), centres (N, M, L), inverses (N, M, M, L)."""
-        terms = np.add.reduceat(self._paths.shares * self._logs[0], self.layout.steps.starts[:-1])
-        products = np.moveaxis(self._products, -1, 1)  # (N, L, M, M)
-        values = -0.5 * (terms + products[..., 0, 0])
-        centres, inverses = np.zeros(products.shape[:-1]), np.zeros(products.shape)
-        centres[..., 0] = 1.0
-        rest = products.shape[-1] - 1
-        if rest:
-            with np.errstate(all="ignore"):
-                inner, outer = products[..., 1:, 1:], products[..., 0, 1:]
-                lost = self._undetermined(inner)
-                inverse = np.linalg.inv(np.where(lost[..., None, None], np.eye(rest), inner))
-                centres[..., 1:] = -np.einsum("nlij,nlj->nli", inverse, outer)
-                inverses[..., 1:, 1:] = inverse
-                values = values - 0.5 * np.einsum("nli,nli->nl", outer, centres[..., 1:])
-                values = np.where(lost, np.nan, values + 0.5 * np.linalg.slogdet(inverse)[1])
-        self.values = values  # (N, L), nan where kept data do not determine the first state
-        self._centres = np.ascontiguousarray(np.moveaxis(centres, 1, -1))
-        self._inverses = np.ascontiguousarray(np.moveaxis(inverses, 1, -1))
+    @classmethod
+    def least_known(cls, layout: Layout, thetas: np.ndarray, paths: Paths, end: int) -> float:
+        """The least information about a diffuse direction after some steps: see `Integral`."""
+        begun = cls.__new__(cls)
+        begun._prepare(layout, thetas, paths)
+        begun._begin(end)
+        return float(begun._integral.least.min())
 
-    def _undetermined(self, inner: np.ndarray) -> np.ndarray:
-        """(N, L): whether some diffuse direction has next to no information (q, q)."""
-        unit = np.einsum(
-            "ij,ikl,kj->jl", self.layout.diffuse, self._arrays["spread"], self.layout.diffuse
-        )
-        scale = np.sqrt(np.maximum(unit.T, 0.0))[None]  # (1, L, q)
-        scaled = inner * scale[..., :, None] * scale[..., None, :]
-        finite = np.isfinite(scaled).all((-1, -2))
-        least = np.linalg.eigvalsh(np.where(finite[..., None, None], scaled, np.eye(inner.shape[-1])))
-        return ~finite | ~(least[..., 0] > _UNDETERMINED)
+    @property
+    def of_sequences(self) -> np.ndarray:
+        """(F, N) log-likelihoods."""
+        return self.values[:, : self.folds].T
 
     @property
     def log_likelihoods(self) -> np.ndarray:
@@ -215,10 +190,9 @@ class Pass:
         wanted = np.zeros(0, int) if wanted is None else wanted
         places = np.full(count, -1)
         places[wanted] = np.arange(len(wanted))
-        names = ("loading", "offset", "noise", "moving", "drift", "shaking", "mean", "spread")
-        bars = {name: np.zeros(arrays[name].shape) for name in names}
+        names = ("loading", "offset", "noise", "moving", "drift", "shaking")
         found = Back(
-            bars,
+            {name: np.zeros(arrays[name].shape) for name in names},
             np.empty((count, LANES)),
             np.empty((count, LANES)),
             np.zeros((count, width, LANES)),
@@ -226,16 +200,38 @@ class Pass:
             np.empty((len(wanted), rows, LANES)),
             np.empty((len(wanted), rows, rows, LANES)),
         )
-        given, kept = self._given(), self._kept[:4]
-        engine.adjoint(
-            *given, self._paths.coefficients, *self._matrices(), *kept, self._centres, self._inverses,
-            self.layout.learned, *bars.values(), *found[1:4], found.own, places, *found[5:], whole,
-        )  # fmt: skip
+        self._adjoint(found, places, whole)
         terms, slope = self._logs
         each = np.repeat(self._paths.coefficients, np.diff(steps.starts), 0)
         by_weights = found.by_weights - 0.5 * each * self._paths.shares * slope
         by_shares = found.by_shares - 0.5 * each * terms
         return found._replace(by_weights=by_weights, by_shares=by_shares)
+
+    def _adjoint(self, found: Back, places: np.ndarray, whole: bool) -> None:
+        """Stretch by stretch, from the last one."""
+        coefficients = self._paths.coefficients
+        first = self._stretches[0]
+        for stretch in self._stretches[::-1]:
+            if stretch is self._stretches[-1]:
+                bars = State(
+                    np.empty((len(coefficients), stretch.size, stretch.columns, LANES)),
+                    np.empty((len(coefficients), stretch.first.spread.shape[1], LANES)),
+                )
+                ends = (
+                    self._integral
+                    if stretch is first
+                    else integral(stretch.products, np.ones((LANES, 0)))
+                )
+                begin = ends.at_the_end(coefficients)
+            else:
+                bars, begin = self._integral.through(stretch.after, bars, coefficients)
+            engine.adjoint(
+                *self._given(stretch), coefficients, *self._matrices(1), *stretch.kept, *begin,
+                self.layout.learned, *found.bars.values(), *bars, *found[1:4], found.own, places,
+                *found[5:], whole,
+            )  # fmt: skip
+        found.bars["mean"] = bars.mean.sum(0)
+        found.bars["spread"] = full(bars.spread.sum(0)[None], first.size)[0]
 
     def slopes(self, back: Back) -> np.ndarray:
         """(F, D) derivatives of the log-likelihoods by theta."""

@@ -12,7 +12,7 @@ from fitonce.core.lanes import LANES
 from fitonce.data.sequences import Sequences
 from fitonce.models.space.system import Series, System
 from fitonce.objectives.simulation import Drawn, Simulator
-from fitonce.objectives.space.passes import Layout
+from fitonce.objectives.space.layout import Layout
 from fitonce.objectives.space.smoothing import whole_pass
 from fitonce.results.forecast import Forecast
 

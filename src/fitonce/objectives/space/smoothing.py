@@ -8,7 +8,8 @@ from fitonce.core.chunks import pieces
 from fitonce.core.lanes import LANES
 from fitonce.data.indices import site_index
 from fitonce.data.sequences import Sequences
-from fitonce.objectives.space.passes import Layout, Pass, Paths
+from fitonce.objectives.space.layout import Layout, Paths
+from fitonce.objectives.space.passes import Pass
 from fitonce.results.smoothed import Smoothed
 
 _BYTES = 2**28  # of covariances of states at a time: each further part takes a pass backward
