@@ -351,6 +351,10 @@ def entries() -> list[Entry]:
         Entry("seasons", fo.models.Structural("trend", seasonal=4, exog=["u0"]), _seasons(),
               sequences=True),
         Entry("arima", fo.models.SARIMAX((1, 1, 1)), _level()),
+        Entry("poisson-level", fo.models.Structural(observations="poisson"), _rates()),
+        Entry("binomial-seasons", fo.models.Structural(
+            seasonal=4, exog=["u0"], moving_seasonal=False, observations="binomial", trials="n"),
+              _shares(), sequences=True),
         Entry("own-state-space", fo.models.StateSpace(
             _shared, {"phi": [0.5], "loading": [1.0, 0.5], "noise": np.eye(2)},
             {"phi": "stationary", "noise": "covariance"}, ["u0"]), _pairs()),
@@ -369,6 +373,28 @@ def _level(steps=70, seed=21):
     x = 40.0 + np.cumsum(rng.normal(size=steps)) + 1.5 * rng.normal(size=steps)
     x[30:34] = np.nan
     return x
+
+
+def _rates(steps=70, seed=23):
+    """Counts whose rate is a random walk, with a gap."""
+    rng = np.random.default_rng(seed)
+    x = rng.poisson(np.exp(1.5 + np.cumsum(0.35 * rng.normal(size=steps)))).astype(float)
+    x[30:34] = np.nan
+    return x
+
+
+def _shares(count=6, steps=40, seed=24):
+    """Short series of successes among a few trials, with seasons and a covariate."""
+    rng = np.random.default_rng(seed)
+    made, known = [], []
+    for _ in range(count):
+        level = np.cumsum(0.3 * rng.normal(size=steps))
+        season = np.tile([0.6, -0.2, -0.7, 0.3], steps // 4)
+        u0, trials = rng.normal(size=steps), rng.integers(3, 12, steps)
+        odds = level + season + 0.4 * u0
+        made.append(rng.binomial(trials, 1.0 / (1.0 + np.exp(-odds))).astype(float))
+        known.append({"u0": u0, "n": trials.astype(float)})
+    return fo.sequences(made, covariates=known)
 
 
 def _seasons(count=9, steps=40, seed=22):

@@ -31,6 +31,7 @@ from fitonce.fitting.search import DEFAULT_TOLERANCE, How, Searched, search, sta
 from fitonce.objectives.base import Objective
 from fitonce.objectives.simulation import Drawn
 from fitonce.results.forecast import Forecast
+from fitonce.results.laplace_error import LaplaceError
 from fitonce.results.smoothed import Smoothed
 from fitonce.results.standard_errors import Terms, memory_by_states
 from fitonce.results.summary import FitSummary
@@ -191,6 +192,16 @@ class Fit:
     def smoothed(self) -> Smoothed:
         """The same of each state of a state-space model."""
         return inference.smoothed(self)
+
+    def laplace_error(self, draws: int = 1000, *, seed: int = 0) -> LaplaceError:
+        """How far the log-likelihood of counts, a Laplace approximation, is off: the same by importance
+        sampling, with its random error.
+
+        Args:
+            draws: how many random paths of the states.
+            seed: of these.
+        """
+        return inference.laplace_error(self, draws, seed)
 
     def states(self) -> pd.DataFrame:
         """One row per hidden state of an HMM, or class of a mixture on a graph: its `share` of the steps

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import require_count
 from fitonce.core.numerics import in_float64
 from fitonce.data.indices import indices_of, of_states, site_index
 from fitonce.data.sequences import with_lengths
@@ -14,7 +15,8 @@ from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 from fitonce.objectives.labels.predictions import read_labelled
 from fitonce.objectives.schemes import Structures
-from fitonce.objectives.simulation import Simulator
+from fitonce.objectives.simulation import Simulator, require_seed
+from fitonce.results.laplace_error import LaplaceError
 from fitonce.results.smoothed import Smoothed
 
 if TYPE_CHECKING:
@@ -94,6 +96,15 @@ def smoothed(fit: Fit) -> Smoothed:
 def components(fit: Fit) -> Smoothed:
     """See `Fit.components`."""
     return _continuous(fit, "components").components(fit.theta)
+
+
+def laplace_error(fit: Fit, draws: int, seed: int) -> LaplaceError:
+    """See `Fit.laplace_error`."""
+    if not fit.objective.approximation:
+        raise ValueError(f"laplace_error needs a state-space model of counts, got {fit.model}")
+    require_count("draws", draws, least=4)
+    require_seed(seed)
+    return fit.objective.laplace_error(fit.theta, int(draws), int(seed))
 
 
 def _continuous(fit: Fit, verb: str) -> Objective:

@@ -170,6 +170,8 @@ def text_of(fit: Fit) -> str:
             name, value = _in_units(name, value)
         shown = np.array2string(value, precision=4, suppress_small=True, threshold=20)
         lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)) + beside)
+    if fit.objective.approximation:
+        lines.append(f"  {fit.objective.approximation}")
     priors = "; ".join(priors_of(fit.model, free_names(fit)))
     return "\n".join([*lines, *([f"  priors: {priors}"] if priors else [])])
 

@@ -24,6 +24,7 @@ from fitonce.models.emissions.tails import Tails
 from fitonce.objectives.label_records import HeldoutTags, LabelEvidence
 from fitonce.objectives.schemes import Increments, Scheme, Structures
 from fitonce.objectives.simulation import Simulator
+from fitonce.results.laplace_error import LaplaceError
 from fitonce.results.smoothed import Smoothed
 
 CLUSTERS = 32  # parts of a graph that count as one observation each
@@ -253,6 +254,11 @@ class Objective(ABC):
         return ""
 
     @property
+    def approximation(self) -> str:
+        """What kind of approximation its likelihoods are, in words; empty: they are exact."""
+        return ""
+
+    @property
     def loss_data(self) -> Any:
         """The argument `data` of a user's own loss: a pytree of arrays."""
         return self.data
@@ -328,6 +334,10 @@ class Objective(ABC):
     def simulator(self, theta: np.ndarray) -> Simulator:
         """What makes random data and forecasts."""
         raise self._lacks("random data")
+
+    def laplace_error(self, theta: np.ndarray, draws: int, seed: int) -> LaplaceError:
+        """The approximate log-likelihood beside the same by importance sampling."""
+        raise self._lacks("approximate likelihoods")
 
     def smoothed(self, theta: np.ndarray) -> Smoothed:
         """Means and standard deviations of continuous states given all data."""

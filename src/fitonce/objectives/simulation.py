@@ -54,18 +54,18 @@ class Simulator(ABC):
 
     def sample(self, n: int, seed: int, covariates: Any) -> Drawn:
         require_count("n", n)
-        _require_seed(seed)
+        require_seed(seed)
         self._require_fits("n", n)
         return self.drawn(n, seed, covariates)
 
     def simulate(self, seed: int) -> Sequences:
-        _require_seed(seed)
+        require_seed(seed)
         return self.simulated(seed)
 
     def forecast(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
         require_count("steps", steps)
         require_count("n", n)
-        _require_seed(seed)
+        require_seed(seed)
         self._require_fits("steps", steps)
         paths, count = int(steps), self.data.n_sequences
         require_fits("n", n, lambda number: 24 * number * paths, "the paths")
@@ -101,6 +101,7 @@ class Simulator(ABC):
         return known[0], names
 
 
-def _require_seed(seed: Any) -> None:
+def require_seed(seed: Any) -> None:
+    """Raise where it is no seed of random numbers."""
     require(is_count(seed, 0), "seed", "a non-negative integer", seed)
     generator(seed)  # which has a largest

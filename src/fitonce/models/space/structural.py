@@ -14,6 +14,7 @@ from fitonce.core.arguments import (
     require_count,
     require_flag,
     require_number,
+    require_text,
 )
 from fitonce.core.constraints import Constraint, Free
 from fitonce.core.numerics import is_number
@@ -21,6 +22,7 @@ from fitonce.core.series_constraints import Interval, Stationary, Variance
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
 from fitonce.models.space import parts
+from fitonce.models.space.counts import DENSITIES, CountDensity
 from fitonce.models.space.parts import Component
 from fitonce.models.space.system import (
     Series,
@@ -54,11 +56,17 @@ class Structural(SpaceModel):
         cycle: whether there is a wave of a period that is estimated.
         damped: whether the cycle fades, so that it is renewed by its noise.
         ar: the order of a stationary autoregression.
-        noise: whether observations have noise of their own.
+        noise: whether observations have noise of their own; None: unless they are counts, which vary by
+            themselves. Of counts, it is on the scale of the states: they vary more than others would.
         exog: names of covariates of the data, each with a coefficient.
         moving_seasonal, moving_cycle: whether seasons and the cycle change with time.
         periods: the shortest and longest period of the cycle, in steps.
         frozen: parameters by name that are known, such as {"slope": 0.0}.
+        observations: "gaussian", "poisson" counts, whose mean has the sum of the parts as its logarithm,
+            or "binomial" counts, whose probability has it as its log-odds. Likelihoods of counts are
+            Laplace approximations.
+        exposure: the name of a covariate, the exposure: means of Poisson counts are per unit of it.
+        trials: of binomial counts: their number, or the name of a covariate that has it.
     """
 
     level: str | None = "local"
@@ -67,14 +75,18 @@ class Structural(SpaceModel):
     cycle: bool = False
     damped: bool = True
     ar: int = 0
-    noise: bool = True
+    noise: bool | None = None
     exog: Any = ()
     moving_seasonal: bool = True
     moving_cycle: bool = True
     periods: tuple[float, float] = (2.0, 100.0)
     frozen: Any = ()
+    observations: str = "gaussian"
+    exposure: str | None = None
+    trials: int | str = 1
 
     def __post_init__(self) -> None:
+        self._check_observations()
         require_choice("level", self.level, LEVELS, optional=True)
         for name in ("cycle", "damped", "noise", "moving_seasonal", "moving_cycle"):
             require_flag(name, getattr(self, name))
@@ -114,9 +126,45 @@ class Structural(SpaceModel):
             self.harmonics <= most, "harmonics", f"at most {most}, half of the period", self.harmonics
         )
 
+    def _check_observations(self) -> None:
+        require_choice("observations", self.observations, ("gaussian", *DENSITIES))
+        if self.noise is None:
+            object.__setattr__(self, "noise", self.observations == "gaussian")
+        require_text("exposure", self.exposure, optional=True)
+        poisson, binomial = self.observations == "poisson", self.observations == "binomial"
+        expected = "None unless observations are 'poisson'"
+        require(self.exposure is None or poisson, "exposure", expected, self.exposure)
+        trials: Any = self.trials
+        fine = isinstance(trials, str) or (is_number(trials) and trials >= 1 and trials == int(trials))
+        require(fine, "trials", "an integer of at least 1 or the name of a covariate", trials)
+        require(trials == 1 or binomial, "trials", "1 unless observations are 'binomial'", trials)
+
+    @property
+    def density(self) -> CountDensity | None:
+        return DENSITIES.get(self.observations)
+
+    @property
+    def _size(self) -> str | None:
+        """The covariate that has exposures or trials."""
+        return self.trials if isinstance(self.trials, str) else self.exposure
+
     @property
     def covariates(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self.exog
+        return self.exog if self._size is None else (*self.exog, self._size)
+
+    def read(self, steps: Series) -> Series:
+        if self.density is None:
+            return steps
+        counts, exog = steps.y[:, 0], steps.covariates[:, : len(self.exog)]
+        sizes = self._sizes(steps.covariates)
+        near = np.where(steps.seen, self.density.nearest(counts, sizes)[:, None], 0.0)
+        return Series(near, steps.seen, steps.starts, exog, counts, sizes)
+
+    def _sizes(self, covariates: np.ndarray) -> np.ndarray:
+        """(...,) exposures or trials, the last of covariates (..., Q)."""
+        if self._size is not None:
+            return covariates[..., -1]
+        return np.full(covariates.shape[:-1], float(self.trials))
 
     def __str__(self) -> str:
         return f"Structural({', '.join(self._named) or 'noise'})"
@@ -134,6 +182,9 @@ class Structural(SpaceModel):
             found.append(f"ar={self.ar}")
         if self.exog:
             found.append(f"exog={list(self.exog)}")
+        if self.density is not None:
+            found += ["noise=True"] if self.noise else []
+            found.append(f"observations='{self.observations}'")
         return found
 
     def check(self, steps: Series, data: Sequences) -> None:
@@ -142,6 +193,9 @@ class Structural(SpaceModel):
                 f"Structural models one channel, got {counted(len(data.channels), 'channel')}; "
                 "give several series as several sequences"
             )
+        if self.density is not None:
+            sizes = self._sizes(data.covariates_of(self.covariates))
+            self.density.check(data, sizes[..., None], self._size)
 
     def leaves(self, steps: Series) -> dict[str, Constraint]:
         unit = float(steps.unit[0])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from fitonce.core.constraints import Constraint, as_tuples
 from fitonce.core.numerics import as_numbers
 from fitonce.core.parameters import freeze
 from fitonce.data.sequences import Sequences
+from fitonce.models.space.counts import CountDensity
 
 Values = Mapping[str, np.ndarray]  # constrained values by name, (*shape, F)
 _DOUBLINGS = 60  # of a sum over powers: beyond, a root is within rounding of the unit circle
@@ -85,16 +86,19 @@ class Series:
     """Data as a state-space model reads them: the steps of all sequences, one after the other.
 
     Attributes:
-        y: (T, C), zero where nothing is observed.
+        y: (T, C), zero where nothing is observed; of counts, about what they are on the scale of states.
         seen: (T, C) bools.
         starts: (N + 1,) the first steps of sequences, and the number of steps.
         covariates: (T, Q) those that the model uses.
+        counts, sizes: (T,) each, counts and their exposures or trials, or both empty.
     """
 
     y: np.ndarray
     seen: np.ndarray
     starts: np.ndarray
     covariates: np.ndarray
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    sizes: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @cached_property
     def unit(self) -> np.ndarray:
@@ -106,6 +110,19 @@ class Series:
             size = np.sqrt(np.mean(changes**2)) if len(changes) else 0.0
             found[channel] = size if size > 0 else max(np.abs(values[seen]).max(initial=0.0), 1e-8)
         return 4.0 ** np.round(np.log2(found / 2.0) / 2.0)
+
+    def sequence(self, number: int) -> Series:
+        """One of the sequences."""
+        own = slice(*self.starts[number : number + 2])
+        rows = (self.y, self.seen, self.covariates, self.counts, self.sizes)
+        y, seen, covariates, counts, sizes = (array[own] for array in rows)
+        return Series(y, seen, np.array([0, len(y)]), covariates, counts, sizes)
+
+    def followed_by(self, other: Series) -> Series:
+        """One sequence, and another one that goes on from it."""
+        names = ("y", "seen", "covariates", "counts", "sizes")
+        joined = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in names}
+        return Series(starts=np.array([0, len(joined["y"])]), **joined)
 
     @property
     def level(self) -> float:
@@ -125,16 +142,31 @@ class SpaceModel(ABC):
     covariates: tuple[str, ...] = ()
     frozen: tuple[tuple[str, Any], ...] = ()
 
+    @property
+    def density(self) -> CountDensity | None:
+        """Of observed counts given Z a_t + d + e_t; None: observations are this itself."""
+        return None
+
     def prepare(self, data: Sequences) -> Series:
         """The steps of all sequences."""
         known = data.covariates_of(self.covariates)[data.valid]
         starts = np.concatenate([data.offsets, [data.n_sites]]).astype(np.int64)
         steps = Series(data.values[data.valid], data.observed[data.valid], starts, known)
         self.check(steps, data)
+        return self.read(steps)
+
+    def read(self, steps: Series) -> Series:
+        """Steps as the model sees them, given observations and all covariates: counts apart."""
         return steps
 
     def check_to_fit(self, data: Sequences, steps: Series) -> None:
         """Raise where a channel is constant: without noise the likelihood has no maximum."""
+        if self.density is not None:
+            seen = steps.seen[:, 0]
+            found = self.density.bounds(steps.counts[seen], steps.sizes[seen]) if seen.any() else ""
+            if found:
+                raise ValueError(f"data must vary to be fitted by {self}, got {found}")
+            return
         for name, values, seen in zip(data.channels, steps.y.T, steps.seen.T, strict=True):
             if seen.any() and np.ptp(values[seen]) == 0:
                 only = f"only {values[seen][0]:g} in channel '{name}'"

@@ -20,15 +20,17 @@ from fitonce.models.space.system import Series, SpaceModel
 from fitonce.objectives.base import MANY_SEQUENCES, Objective, Program, Traits, ValuesAndSlopes
 from fitonce.objectives.schemes import A, Increments, Scheme, Structures
 from fitonce.objectives.simulation import Simulator
-from fitonce.objectives.space.densities import log_densities, log_densities_by_precision
+from fitonce.objectives.space.evaluated import Evaluated, evaluated
+from fitonce.objectives.space.importance import laplace_error
 from fitonce.objectives.space.layout import Layout, Paths
-from fitonce.objectives.space.passes import Pass
 from fitonce.objectives.space.simulation import FittedSpace
 from fitonce.objectives.space.smoothing import smoothed_parts, smoothed_states
 from fitonce.objectives.space.splits import Splits
+from fitonce.results.laplace_error import LaplaceError
 from fitonce.results.smoothed import Smoothed
 
 _FAR = 0.02  # of differences, in standard errors of a parameter
+_FAR_OF_COUNTS = 0.004  # whose likelihoods are less like parabolas, and vary little by rounding
 _NEAR = 1e-5  # of differences that tell these
 
 
@@ -71,7 +73,7 @@ class SpaceObjective(Objective):
     def traits(self) -> Traits:
         return Traits(
             site="time",
-            resampling=("block", "iid", "structures"),
+            resampling=("structures",) if self.model.density else ("block", "iid", "structures"),
             hidden_states=False,
             linear_in_weights=self._whole,
             cheap_cross=self._whole,
@@ -109,8 +111,18 @@ class SpaceObjective(Objective):
         return ", ".join(self.model.unknown_starts) or f"{counted(size, 'state')} of {self.model}"
 
     @property
+    def approximation(self) -> str:
+        if self.model.density is None:
+            return ""
+        return "the likelihood is a Laplace approximation; fit.laplace_error() says how far it is off"
+
+    def laplace_error(self, theta: np.ndarray, draws: int, seed: int) -> LaplaceError:
+        return laplace_error(self.layout, theta, draws, seed)
+
+    @property
     def content(self) -> list[Any]:
-        return [self.steps.y, self.steps.seen, self.steps.starts, self.steps.covariates]
+        steps = self.steps
+        return [steps.y, steps.seen, steps.starts, steps.covariates, steps.counts, steps.sizes]
 
     @property
     def bytes_per_fold(self) -> int:
@@ -167,7 +179,7 @@ class SpaceObjective(Objective):
 
     def _passes(
         self,
-        work: Callable[[Pass, np.ndarray], tuple[np.ndarray, ...]],
+        work: Callable[[Evaluated, np.ndarray], tuple[np.ndarray, ...]],
         thetas: np.ndarray,
         weights: np.ndarray,
         *,
@@ -179,7 +191,7 @@ class SpaceObjective(Objective):
 
         def one(group: tuple[np.ndarray, int | None]) -> tuple[np.ndarray, ...]:
             folds, end = group
-            one = Pass(self.layout, thetas[folds], paths.some(folds), end, states=states)
+            one = evaluated(self.layout, thetas[folds], paths.some(folds), end, states=states)
             return work(one, folds)
 
         order = np.argsort(np.concatenate([folds for folds, _ in groups]))
@@ -187,9 +199,9 @@ class SpaceObjective(Objective):
         return tuple(np.concatenate(parts)[order] for parts in zip(*found, strict=True))
 
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
-        def work(one: Pass, folds: np.ndarray) -> ValuesAndSlopes:
+        def work(one: Evaluated, folds: np.ndarray) -> ValuesAndSlopes:
             with np.errstate(all="ignore"):
-                slopes = one.slopes(one.back())
+                slopes = one.slopes()
             values = -one.log_likelihoods
             return np.where(np.isnan(values), np.inf, values), -slopes
 
@@ -209,7 +221,8 @@ class SpaceObjective(Objective):
         at = np.concatenate([thetas[:, None] + near, thetas[:, None] - near], 1).reshape(-1, size)
         slopes = self.gradients(at, np.repeat(weights, 2 * size, 0)).reshape(folds, 2, size, size)
         curvature = np.abs(np.einsum("fdd->fd", slopes[:, 0] - slopes[:, 1])) / (2.0 * _NEAR)
-        return _FAR / np.sqrt(np.maximum(np.nan_to_num(curvature), 1.0))
+        far = _FAR if self.model.density is None else _FAR_OF_COUNTS
+        return far / np.sqrt(np.maximum(np.nan_to_num(curvature), 1.0))
 
     def _along_theta(
         self,
@@ -233,12 +246,10 @@ class SpaceObjective(Objective):
 
     def cross(self, theta: np.ndarray) -> np.ndarray:
         def by_weights(thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-            def work(one: Pass, folds: np.ndarray) -> tuple[np.ndarray]:
+            def work(one: Evaluated, folds: np.ndarray) -> tuple[np.ndarray]:
                 if self._whole:
                     return (one.of_sequences,)
-                back = one.back()
-                found = back.by_shares if isinstance(self.scheme, Increments) else back.by_weights
-                return (found[:, : one.folds].T,)
+                return (one.by_units(isinstance(self.scheme, Increments)),)
 
             return self._passes(work, thetas, weights)[0]
 
@@ -255,11 +266,7 @@ class SpaceObjective(Objective):
         here = self._by_site
 
         def values(thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-            def work(one: Pass, folds: np.ndarray) -> tuple[np.ndarray]:
-                back = one.back(own=True)
-                return (log_densities_by_precision(self.steps.seen, back, one.folds),)
-
-            return here._passes(work, thetas, weights)[0]
+            return here._passes(lambda one, _: (one.left_out(),), thetas, weights)[0]
 
         at = (theta[None], here.base[None])
         return values(*at)[0], here._along_theta(values, *at)[0]
@@ -270,9 +277,9 @@ class SpaceObjective(Objective):
         if self._whole:
             return self._sequence_losses(thetas, scored)
 
-        def work(one: Pass, folds: np.ndarray) -> tuple[np.ndarray]:
+        def work(one: Evaluated, folds: np.ndarray) -> tuple[np.ndarray]:
             wanted, places = np.unique(scored[folds], return_inverse=True)
-            found = log_densities(self.layout, one, one.back(wanted), wanted)
+            found = one.heldout(wanted)
             rows = np.arange(one.folds)[:, None]
             losses = -found[places.reshape(scored[folds].shape), rows]
             return (np.where(np.isnan(one.log_likelihoods)[:, None], np.nan, losses),)
@@ -300,6 +307,11 @@ class SpaceObjective(Objective):
     # --- other schemes and data ------------------------------------------------------------------------
 
     def with_scheme(self, scheme: Scheme) -> SpaceObjective:
+        if isinstance(scheme, Increments) and self.model.density is not None:
+            raise ValueError(
+                "a Laplace approximation has no terms of single counts given those before them: "
+                "resample whole sequences"
+            )
         if not isinstance(scheme, (A, Structures, Increments)):
             raise ValueError(
                 f"scheme {scheme.name} would leave out states, which are continuous here: use scheme A, "

@@ -9,6 +9,7 @@ import numpy as np
 
 from fitonce.core.lanes import LANES
 from fitonce.engines import kalman as engine
+from fitonce.models.space.system import System
 from fitonce.objectives.space.diffuse import State, full, integral, triangle
 from fitonce.objectives.space.layout import Layout, Paths
 
@@ -65,7 +66,8 @@ class Pass:
 
     After `end` steps of each sequence the diffuse directions are integrated over: what is then known of
     the state is an ordinary start for the rest. Any end gives the same numbers, an early one sooner.
-    Without `states` nothing is kept that only expectations need.
+    Without `states` nothing is kept that only expectations need. `system`: the matrices, where they are
+    not those at thetas (F, D).
     """
 
     def __init__(
@@ -76,18 +78,21 @@ class Pass:
         end: int | None = None,
         *,
         states: bool = True,
+        system: System | None = None,
     ) -> None:
-        self._prepare(layout, thetas, paths)
+        self._prepare(layout, thetas, paths, system)
         self._spreads = states or bool(layout.learned.any())
         self._begin(end)
         if end is not None:
             self._go_on()
         self._sum()
 
-    def _prepare(self, layout: Layout, thetas: np.ndarray, paths: Paths) -> None:
+    def _prepare(
+        self, layout: Layout, thetas: np.ndarray, paths: Paths, system: System | None = None
+    ) -> None:
         self.layout, self.thetas, self.folds = layout, thetas, len(thetas)
         with np.errstate(all="ignore"):  # far from any optimum matrices may overflow
-            arrays = layout.arrays(layout.systems(thetas))
+            arrays = layout.arrays(layout.systems(thetas) if system is None else system)
         self._arrays = {name: _in_lanes(array) for name, array in arrays.items()}
         self._paths = Paths(*map(_in_lanes, paths))
         self._entries = {name: np.ascontiguousarray(layout.used[name]) for name in layout.used}
@@ -233,16 +238,21 @@ class Pass:
         found.bars["mean"] = bars.mean.sum(0)
         found.bars["spread"] = full(bars.spread.sum(0)[None], first.size)[0]
 
-    def slopes(self, back: Back) -> np.ndarray:
-        """(F, D) derivatives of the log-likelihoods by theta."""
-        found = np.zeros((self.folds, self.layout.space.size))
-        if not found.size:
-            return found
-        for name, slope in self.layout.slopes(self.thetas).items():
-            if slope.any():
-                bar = back.bars[name][..., : self.folds].reshape(-1, self.folds)
-                found += np.einsum("kf,kfd->fd", bar, slope.reshape(*bar.shape, -1))
+
+def contracted(layout: Layout, thetas: np.ndarray, bars: dict[str, np.ndarray]) -> np.ndarray:
+    """(F, D) derivatives of log-likelihoods by theta, from those by the matrices."""
+    folds = len(thetas)
+    found = np.zeros((folds, layout.space.size))
+    if not found.size:
         return found
+    for name, slope in layout.slopes(thetas).items():
+        if slope.any():
+            bar = bars[name][..., :folds]
+            if len(bar) > len(slope):  # one matrix for all steps
+                bar = bar.sum(0, keepdims=True)
+            bar = bar.reshape(-1, folds)
+            found += np.einsum("kf,kfd->fd", bar, slope.reshape(*bar.shape, -1))
+    return found
 
 
 class Back(NamedTuple):

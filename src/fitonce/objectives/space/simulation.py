@@ -36,51 +36,60 @@ class FittedSpace(Simulator):
         return self.layout.model.covariates
 
     def drawn(self, n: int, seed: int, covariates: Any) -> Drawn:
-        none = np.zeros((n, len(self.data.channels)))
-        steps = Series(none, none > 0, np.array([0, n]), self._known(covariates, n))
-        rng = np.random.default_rng(seed)
-        found = list(_paths(self._system(steps), self._firsts(0, rng), n, 0, rng))
-        return Drawn(*(np.concatenate(part) for part in zip(*found, strict=True)))
+        steps, rng = self._steps(n, covariates), np.random.default_rng(seed)
+        found = list(paths(self._system(steps), self._firsts(0, rng), n, 0, rng))
+        states, values = (np.concatenate(part) for part in zip(*found, strict=True))
+        return Drawn(states, self._observed(values, steps.sizes, rng))
 
     def simulated(self, seed: int) -> Sequences:
         system, starts = self._system(self.layout.steps), self.layout.steps.starts
         values = np.zeros_like(self.data.values)
         for number, length in enumerate(self.data.lengths):
             rng = np.random.default_rng((seed, number))
-            path = _paths(system, self._firsts(number, rng), int(length), int(starts[number]), rng)
-            values[number, :length] = np.concatenate([value for _, value in path])
+            path = paths(system, self._firsts(number, rng), int(length), int(starts[number]), rng)
+            found = np.concatenate([value for _, value in path])
+            sizes = self.layout.steps.sequence(number).sizes
+            values[number, :length] = self._observed(found, sizes, rng)
         return replace(self.data, values=np.where(self.data.observed, values, 0.0))
 
     def ahead(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
-        known, given = self._known(covariates, steps), self.layout.steps
-        own = slice(*given.starts[sequence : sequence + 2])
-        end, more = own.stop - own.start, np.zeros((steps, given.y.shape[1]))
-        longer = Series(
-            np.concatenate([given.y[own], more]),
-            np.concatenate([given.seen[own], more > 0]),
-            np.array([0, end + steps]),
-            np.concatenate([given.covariates[own], known]),
-        )
+        given, more = self.layout.steps.sequence(sequence), self._steps(steps, covariates)
+        end, longer = len(given.y), given.followed_by(more)
         one = whole_pass(replace(self.layout, steps=longer), self.theta)
         system, wanted = self._system(longer), np.arange(end, end + steps)
-        back = one.back(wanted)
-        mean = back.expected[..., 0] + _at(system.offset, wanted)
-        variances = np.einsum("tcc->tc", back.spreads[..., 0] + _at(system.noise, wanted))
         first = one.back(wanted[:1], whole=True)
         rng = np.random.default_rng(seed)
-        firsts = _normal(first.expected[0, :, 0], first.spreads[0, ..., 0], n, rng)
+        firsts = drawn_normal(first.expected[0, :, 0], first.spreads[0, ..., 0], n, rng)
         index, past = self.indices_ahead(sequence, steps)
+        samples = np.stack([value for _, value in paths(system, firsts, steps, end, rng)], 1)
+        normal = None
+        if self.layout.model.density is None:
+            back = one.back(wanted)
+            mean = back.expected[..., 0] + _at(system.offset, wanted)
+            variances = np.einsum("tcc->tc", back.spreads[..., 0] + _at(system.noise, wanted))
+            normal = np.stack([mean, np.sqrt(np.maximum(variances, 0.0))])
         return Forecast(
-            samples=np.stack([value for _, value in _paths(system, firsts, steps, end, rng)], 1),
+            samples=self._observed(samples, more.sizes, rng),
             states=None,
             state_probabilities=None,
             channels=self.data.channels,
-            observed=np.where(given.seen[own], given.y[own], np.nan),
+            observed=np.where(given.seen, given.counts[:, None] if normal is None else given.y, np.nan),
             circular=(False,) * len(self.data.channels),
             index=index,
             past=past,
-            normal=np.stack([mean, np.sqrt(np.maximum(variances, 0.0))]),
+            normal=normal,
         )
+
+    def _observed(self, signals: np.ndarray, sizes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """(..., T, C) what is observed of signals (..., T, C): themselves, or random counts."""
+        density = self.layout.model.density
+        return signals if density is None else density.drawn(signals, sizes[:, None], rng)
+
+    def _steps(self, count: int, covariates: Any) -> Series:
+        """Further steps, of which nothing is observed."""
+        none = np.zeros((count, len(self.data.channels)))
+        known = self._known(covariates, count)
+        return self.layout.model.read(Series(none, none > 0, np.array([0, count]), known))
 
     def _known(self, given: Any, steps: int) -> np.ndarray:
         """(steps, Q) covariates of further steps."""
@@ -97,7 +106,7 @@ class FittedSpace(Simulator):
         drawn from what the model says about them."""
         layout = self.layout
         system, diffuse = self._system(layout.steps), layout.diffuse
-        drawn = _normal(system.mean[:, 0], system.spread[..., 0], 1, rng)
+        drawn = drawn_normal(system.mean[:, 0], system.spread[..., 0], 1, rng)
         if not diffuse.size:
             return drawn
         back = whole_pass(layout, self.theta).back(layout.steps.starts[[sequence]], whole=True)
@@ -110,7 +119,9 @@ def _at(array: np.ndarray, steps: Any) -> np.ndarray:
     return array[..., 0][steps if len(array) > 1 else 0]
 
 
-def _normal(mean: np.ndarray, spread: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+def drawn_normal(
+    mean: np.ndarray, spread: np.ndarray, count: int, rng: np.random.Generator
+) -> np.ndarray:
     """(count, n) draws; the covariance may be singular."""
     return mean + rng.normal(size=(count, len(mean))) @ _root(spread).T
 
@@ -126,7 +137,7 @@ def _roots(spreads: np.ndarray) -> np.ndarray:
     return np.stack([_root(one) for one in spreads[..., 0]])
 
 
-def _paths(
+def paths(
     system: System, firsts: np.ndarray, steps: int, begin: int, rng: np.random.Generator
 ) -> Iterator[Drawn]:
     """Random states (count, n) and observations (count, C) of one step after the other, from the first

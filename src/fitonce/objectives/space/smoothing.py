@@ -8,17 +8,18 @@ from fitonce.core.chunks import pieces
 from fitonce.core.lanes import LANES
 from fitonce.data.indices import site_index
 from fitonce.data.sequences import Sequences
+from fitonce.objectives.space.evaluated import Evaluated, evaluated
 from fitonce.objectives.space.layout import Layout, Paths
-from fitonce.objectives.space.passes import Pass
 from fitonce.results.smoothed import Smoothed
 
 _BYTES = 2**28  # of covariances of states at a time: each further part takes a pass backward
 
 
-def whole_pass(layout: Layout, theta: np.ndarray) -> Pass:
+def whole_pass(layout: Layout, theta: np.ndarray) -> Evaluated:
     """The filter on all data, at one theta (D,)."""
     ones = np.ones((len(layout.steps.y), 1))
-    return Pass(layout, theta[None], Paths(ones, ones, np.ones((len(layout.steps.starts) - 1, 1))))
+    paths = Paths(ones, ones, np.ones((len(layout.steps.starts) - 1, 1)))
+    return evaluated(layout, theta[None], paths)
 
 
 def _moments(layout: Layout, theta: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -36,7 +37,10 @@ def _made(
     names: tuple[str, ...], mean: np.ndarray, sd: np.ndarray, layout: Layout, data: Sequences, add: bool
 ) -> Smoothed:
     observed = np.where(layout.steps.seen, layout.steps.y, np.nan)
-    return Smoothed(names, mean, sd, data.lengths, observed, data.channels, add, site_index(data))
+    density, channels = layout.model.density, data.channels
+    if density is not None:  # what is observed, on the scale of the states
+        channels = tuple(f"{density.scale} of {name}" for name in channels)
+    return Smoothed(names, mean, sd, data.lengths, observed, channels, add, site_index(data))
 
 
 def smoothed_states(layout: Layout, theta: np.ndarray, data: Sequences) -> Smoothed:

@@ -29,7 +29,7 @@ class Splits:
     @cached_property
     def settled(self) -> int | None:
         """Steps after which all data determine first states, at the parameters that fits start from."""
-        if not self.layout.diffuse.shape[1]:
+        if not self.layout.diffuse.shape[1] or self.layout.model.density is not None:
             return None
         steps, ones = self.layout.steps, np.ones((len(self.layout.steps.y), 1))
         paths = Paths(ones, ones, np.ones((len(self._lengths), 1)))
