@@ -8,16 +8,18 @@ here: `jit` compiles at the first call, `pytree` registers a class once JAX is t
 A compiled program takes some 3 MB and a few of the memory maps that a process may have, and JAX keeps
 it for ever, with the model that it was made for. After `MOST_PROGRAMS` of ours it is told to forget all:
 a process that meets ever new shapes compiles some again, or reads them from disk, and does not grow.
+What is freed goes back to the system, where the C library can be told to: by itself it keeps the holes.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -121,6 +123,13 @@ def _bound(program: Any) -> None:
         if sum(_programs.values()) > MOST_PROGRAMS:
             _programs.clear()
             jax.clear_caches()  # what was traced on the way as well, which no function knows of
+            _release()
+
+
+def _release() -> None:
+    """Give free memory back to the system."""
+    with suppress(AttributeError, OSError, TypeError):  # of other C libraries than glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class custom_jvp:  # noqa: N801 - named after what it stands for

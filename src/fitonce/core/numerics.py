@@ -59,6 +59,12 @@ def as_numbers(value: Any, finite: bool = True) -> np.ndarray | None:
     return found if not finite or np.isfinite(found).all() else None
 
 
+def is_nan(value: Any, shape: tuple[int, ...]) -> bool:
+    """Whether an argument is an array of this shape with nothing but nan."""
+    found = as_numbers(value, finite=False)
+    return found is not None and found.shape == shape and bool(np.isnan(found).all())
+
+
 def squares_overflow(values: np.ndarray) -> bool:
     """Whether the largest of some finite numbers (not all zero) is too large or too small to be squared
     and summed in floats."""
@@ -68,9 +74,15 @@ def squares_overflow(values: np.ndarray) -> bool:
 
 def lengths_of(vectors: np.ndarray) -> np.ndarray:
     """(...) Euclidean lengths of vectors (..., D), also where squares overflow or underflow."""
-    size = np.abs(vectors).max(-1, initial=0.0)
-    unit = np.ldexp(1.0, np.frexp(size)[1] - 1)  # a power of two: nothing is rounded
+    unit = unit_of(vectors)
     return np.asarray(unit * np.linalg.norm(vectors / unit[..., None], axis=-1))
+
+
+def unit_of(vectors: np.ndarray) -> np.ndarray:
+    """(...) powers of two near the largest entries of vectors (..., D), which divided by them can be
+    squared, and nothing is rounded."""
+    size = np.abs(vectors).max(-1, initial=0.0)
+    return np.asarray(np.ldexp(1.0, np.frexp(size)[1] - 1))
 
 
 def safe_log(x: Array) -> Array:

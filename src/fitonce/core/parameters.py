@@ -14,7 +14,7 @@ from fitonce.core.arguments import naming, read_array, shown
 from fitonce.core.chunks import unit_rows
 from fitonce.core.constraints import Constraint, Frozen, Scores, Simplex, as_tuples
 from fitonce.core.deferred import jax, jit
-from fitonce.core.numerics import Array, in_float64
+from fitonce.core.numerics import Array, in_float64, is_nan
 
 Params = Any  # a pytree of arrays
 _STEPS = 256  # directions of derivatives at a time
@@ -145,7 +145,10 @@ class ParameterSpace:
         }
 
     def params_at(self, theta: np.ndarray) -> Params:
-        """The pytree of constrained values at a free vector (D,), in NumPy."""
+        """The pytree of constrained values at a free vector (D,), in NumPy; all nan at one that is, like
+        that of a fold without parameters."""
+        if self.size and is_nan(theta, (self.size,)):
+            return self._tree.unflatten([np.full(leaf.shape, np.nan) for leaf in self._leaves])
         theta = read_array("theta", theta, f"{self.size} finite numbers")
         if theta.shape != (self.size,):
             raise ValueError(f"theta must have shape ({self.size},), got {theta.shape}")

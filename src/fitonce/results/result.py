@@ -169,7 +169,7 @@ class CVResult:
         return certainty.about_se(self)
 
     def params(self, fold: int) -> Any:
-        """The fold's parameters, as a pytree of constrained values."""
+        """The fold's parameters, as a pytree of constrained values; nan where it has none."""
         require_count("fold", fold, 0, len(self.theta) - 1)
         return self.left[fold] if fold in self.left else self.fit.params_at(self.theta[fold])
 

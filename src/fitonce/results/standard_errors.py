@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
+from fitonce.core.numerics import lengths_of, unit_of
+
 if TYPE_CHECKING:
     from fitonce.objectives.base import Objective
 
@@ -97,7 +99,7 @@ def by_cluster(terms: Terms) -> Spread:
         return Spread(float("nan"), 0.0)
     sums, weight = np.bincount(place, terms.residuals), np.bincount(place, terms.shares)
     count = float(weight.sum() ** 2 / np.sum(weight**2))  # as many of equal size have as little noise
-    return Spread(float(np.sqrt(count / (count - 1.0) * np.sum(sums**2))), count - 1.0)
+    return Spread(float(np.sqrt(count / (count - 1.0)) * lengths_of(sums)), count - 1.0)
 
 
 def along_time(terms: Terms, memory: float) -> Spread:
@@ -112,7 +114,8 @@ def along_time(terms: Terms, memory: float) -> Spread:
     # Over the scored sites only: residuals sum to zero there, as all waves over them do.
     middle = (np.arange(count) + 0.5) / count
     along = np.array([np.cos(np.pi * wave * middle) @ sums for wave in chosen])
-    return Spread(float(np.sqrt(2.0 * np.mean(along**2))), min(float(len(chosen)), waves))
+    size = float(np.sqrt(2.0 / len(along)) * lengths_of(along))
+    return Spread(size, min(float(len(chosen)), waves))
 
 
 def waves_for(steps: int, memory: float) -> float:
@@ -140,6 +143,7 @@ def memory_of(terms: Terms, shares: np.ndarray, transition: np.ndarray) -> float
     """
     sites, place = np.unique(terms.places, return_inverse=True)
     sums, states = np.bincount(place, terms.residuals), shares[sites]
+    sums = sums / unit_of(sums)  # its result has no unit
     variance, count = float(np.mean(sums**2)), len(sites)
     weight = states.sum(0)
     usual = weight / max(weight.sum(), np.finfo(float).tiny)

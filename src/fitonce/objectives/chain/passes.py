@@ -274,6 +274,7 @@ def losses_by_logarithms(steps: Steps, given: Potentials, fold: int, scored: np.
     however improbable they are. Infinite where the kept data are impossible."""
     one = conditionals(steps, given, fold)
     states = one.ahead[scored] + one.behind[scored]
-    kept = np.logaddexp.reduce(states, -1)
-    both = np.logaddexp.reduce(states + given.rows[steps.index[scored], :, fold], -1)
+    with np.errstate(invalid="ignore"):  # of a fold without parameters
+        kept = np.logaddexp.reduce(states, -1)
+        both = np.logaddexp.reduce(states + given.rows[steps.index[scored], :, fold], -1)
     return np.where(kept > -np.inf, kept, 0.0) - both

@@ -1,0 +1,24 @@
+"""Found by `make fuzz`; it was: warning: RuntimeWarning: invalid value encountered in reduce."""
+
+from math import inf, nan  # noqa: F401
+
+from fuzzing.kinds import require_sound
+
+RECIPE = {
+    "emission": "binomial",
+    "states": 2,
+    "options": {},
+    "data": [[[0.0], [0.0], [0.0], [0.0], [0.0], [0.0], [0.0], [1.0]]],
+    "form": "arrays",
+    "folds": {"kind": "points", "options": {}},
+    "fit": "newton",
+    "loss": "pointwise",
+    "seed": 0,
+    "far": 1.0,
+    "zeros": 0.0,
+    "plain": False,
+}
+
+
+def test_chains_fe19d79d():
+    require_sound("chains", RECIPE)
