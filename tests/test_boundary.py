@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -81,6 +83,21 @@ def test_a_fold_that_would_leave_zero_does():
         assert "left zero at 'initial[" in cv.folds["status"][0]
     kept = fo.cross_validate(fit, folds, method="none", loss="joint").folds["loss"][0]
     assert abs(kept - expected) > 0.05  # the control: it would have mattered
+
+
+def test_other_starts_are_free_to_leave_the_zeros_of_an_optimum():
+    """Zeros belong to the optimum that was found or given, unless the model is told that they are meant."""
+    x = _series(0, [0, 1])
+    model = fo.models.HMM(2, fo.models.Gaussian(scale=0.5), **FLAT)
+    once = {"initial": [1.0, 0.0], "transition": [[0.9, 0.1], [0.0, 1.0]]}
+    poor = fo.fit(model, x, init={**fo.fit(model, x).params, **once})
+    assert poor.params["transition"][1, 0] == 0
+    free, again = fo.fit(model, x), fo.fit(poor.model, x)
+    assert again.value == pytest.approx(free.value, abs=1e-6)
+    assert again.value < poor.value - 5
+    meant = fo.fit(replace(poor.model, vanished=()), x)
+    assert meant.params["transition"][1, 0] == 0
+    assert meant.value >= again.value + 5
 
 
 @pytest.mark.parametrize("flat", [{}, FLAT], ids=["default", "flat"])

@@ -236,6 +236,26 @@ def test_a_fold_may_leave_one_zero_and_reach_another():
     assert cv.folds["loss"][5] == pytest.approx(-refit.score([parts[5]]), abs=1e-6)
 
 
+def test_other_starts_of_a_fit_with_zeros_are_no_worse():
+    """Three states of which theirs never leaves one: starts that kept its zeros could not either."""
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    rng, z = np.random.default_rng(3), np.tile(np.repeat([0, 1, 2, 1], 12), 5)
+    x = rng.normal(4.0 * z[:, None], 1.0)
+    theirs = hmm.GaussianHMM(3, "diag", n_iter=60, random_state=0, init_params="mc")
+    theirs.startprob_ = np.array([0.9, 0.1, 0.0])
+    theirs.transmat_ = np.array([[0.8, 0.2, 0.0], [0.1, 0.8, 0.1], [0.0, 0.0, 1.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = fo.from_hmmlearn(theirs.fit(x), x).polish()
+    others = fo.fit(fit.model, fit.data, restarts=3, optima=1)
+    assert others.ok, others.status
+    assert others.value < fit.value - 10
+    best = hmm.GaussianHMM(3, "diag", n_iter=500, tol=1e-9, init_params="", random_state=0)
+    best.startprob_, best.transmat_ = others.params["initial"], others.params["transition"]
+    best.means_, best.covars_ = others.params["mean"], others.params["variance"]
+    assert others.log_likelihood == pytest.approx(best.score(x), abs=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_folds_are_those_of_their_refits(name):

@@ -33,7 +33,7 @@ from fitonce.fitting.optima import (
     first_of_best,
     usual_starts,
 )
-from fitonce.models.hidden.zeros import compared
+from fitonce.models.hidden.zeros import compared, freed
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 from fitonce.objectives.prepared import require_fit
@@ -142,10 +142,13 @@ def _range(objective: Objective, starts: list[np.ndarray], optima: int) -> tuple
 
 def _with_zeros(model: Any, params: Params | None) -> tuple[Any, Any]:
     """The model in which what has probability zero in given parameters is impossible, where it can tell
-    (logarithms of zeros are no coordinates), and the parameters for it."""
+    (logarithms of zeros are no coordinates), and the parameters for it. Without parameters, zeros that
+    the model remembers of another fit are possible again: they belong to one optimum of many."""
     tell = getattr(model, "with_zeros_of", None)
-    if tell is None or params is None:
+    if tell is None:
         return model, params
+    if params is None:
+        return freed(model), params
     found = tell(params)
     return found, params if found is model else compared(found, params)
 
