@@ -86,7 +86,7 @@ def test_a_fold_that_would_leave_zero_does():
 
 
 def test_other_starts_are_free_to_leave_the_zeros_of_an_optimum():
-    """Zeros belong to the optimum that was found or given, unless the model is told that they are meant."""
+    """Zeros belong to one optimum, unless the model is told that they are meant."""
     x = _series(0, [0, 1])
     model = fo.models.HMM(2, fo.models.Gaussian(scale=0.5), **FLAT)
     once = {"initial": [1.0, 0.0], "transition": [[0.9, 0.1], [0.0, 1.0]]}
