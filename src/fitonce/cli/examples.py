@@ -61,6 +61,7 @@ _USUAL = {
     "event-counts": "counts", "bernoulli-hmm": "yes", "categorical-hmm": "kinds",
     "gamma-hmm": "amounts", "exponential-hmm": "amounts", "log-normal-hmm": "amounts",
     "beta-hmm": "shares", "von-mises-hmm": "turns",
+    "structural-poisson": "counts", "structural-binomial": "yes",
 }  # fmt: skip
 _SHOPS = {"north": 1.0, "south": 1.5, "east": 0.6}
 _OF_SITES = {"potts-gaussian": "changes", "potts-categorical": "kinds", "potts-binomial": "counts"}

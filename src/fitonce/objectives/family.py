@@ -52,6 +52,9 @@ STATES = Option(
 )
 
 
+EXPOSURE = Option("exposure", str, None, "Column of exposures or trials", of_data=True)
+
+
 @dataclass(frozen=True)
 class NamedModel:
     """A model of the command line.

@@ -24,7 +24,7 @@ from fitonce.models.emissions.categories import Categorical, n_categories
 from fitonce.models.emissions.counts import Binomial, Poisson
 from fitonce.models.emissions.gaussian import Gaussian
 from fitonce.models.potts import PottsMixture
-from fitonce.objectives.family import STATES, Family, Loaded, NamedModel, Option
+from fitonce.objectives.family import EXPOSURE, STATES, Family, Loaded, NamedModel, Option
 from fitonce.objectives.graph.map_options import load_map
 from fitonce.objectives.graph.objective import field_objective, junction_tree_of
 
@@ -33,7 +33,6 @@ _BETA = Option(
     several="Couplings, such as 0,0.5,1,learned",
 )  # fmt: skip
 _EDGES = Option("edges", Path, None, "File with two columns of neighbouring sites", of_data=True)
-_EXPOSURE = Option("exposure", str, None, "Column of exposures or trials", of_data=True)
 _MAP = (
     Option("names", str, None, "Column that names sites, or several, with commas", of_data=True),
     Option("neighbours", str, None, f"{', '.join(WAYS)}, or a file of pairs (maps)", of_data=True),
@@ -138,9 +137,9 @@ GRAPHS = Family(
     n_states=lambda model: getattr(model, "n_classes", None),
     plan=junction_tree_of,
     models=(
-        _potts("poisson", "counts", lambda _: Poisson(), _EXPOSURE),
+        _potts("poisson", "counts", lambda _: Poisson(), EXPOSURE),
         _potts("gaussian", "numbers", lambda _: Gaussian()),
-        _potts("binomial", "counts out of trials", lambda _: Binomial(), _EXPOSURE),
+        _potts("binomial", "counts out of trials", lambda _: Binomial(), EXPOSURE),
         _potts("categorical", "categories 0, 1, 2, ...", lambda data: Categorical(n_categories(data))),
     ),
     load=_load,

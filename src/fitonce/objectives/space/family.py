@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,16 @@ from fitonce.data.reading import Columns, read_file
 from fitonce.models.space.factors import DynamicFactor
 from fitonce.models.space.structural import LEVELS, Structural
 from fitonce.models.space.system import SpaceModel
-from fitonce.objectives.family import Family, Loaded, NamedModel, Option
+from fitonce.objectives.family import EXPOSURE, Family, Loaded, NamedModel, Option
 from fitonce.objectives.space.objective import space_objective
 
 
 def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
-    found = read_file(path, columns)
-    return Loaded(found.data, found.notes, str(found.data))
+    size = options.get(EXPOSURE.name)
+    beside = (*columns.covariates, *(() if size is None or size in columns.covariates else (size,)))
+    found = read_file(path, replace(columns, covariates=beside))
+    exog = tuple(name for name in columns.covariates if name != size)
+    return Loaded(found.data, found.notes, str(found.data), {"covariates": exog})
 
 
 _LEVEL = Option(
@@ -38,6 +43,11 @@ _CYCLE = Option(
 )  # fmt: skip
 _AR = Option("ar", int, 0, "Order of a stationary autoregression in a series", several="Such as 0..2")
 
+_NOISE = Option(
+    "noise", str, "no", "Whether counts vary more than their kind does by itself: yes or no",
+    several="Such as no,yes",
+)  # fmt: skip
+_PARTS = (_LEVEL, _SEASONAL, _HARMONICS, _CYCLE, _AR)
 _FACTORS = Option(
     "factors", int, 1, "Factors that several series follow", several="Such as 1..3",
     least=1, noun="factor",
@@ -50,16 +60,35 @@ _ERROR_ORDER = Option(
 )
 
 
-def _structural(options: Mapping[str, Any], data: Any) -> Structural:
+def _structural(options: Mapping[str, Any], data: Any, observations: str = "gaussian") -> Structural:
     level = options["level"].replace("-", " ")
-    require_choice("cycle", options["cycle"], ("yes", "no"))
+    words = [name for name in (_CYCLE.name, _NOISE.name) if name in options]
+    for name in words:
+        require_choice(name, options[name], ("yes", "no"))
+    size = options.get(EXPOSURE.name)
     return Structural(
         level=None if level == "none" else level,
         seasonal=_period(options["seasonal"]),
         harmonics=options["harmonics"] or None,
         cycle=options["cycle"] == "yes",
         ar=options["ar"],
+        noise=options[_NOISE.name] == "yes" if observations != "gaussian" else None,
         exog=options.get("covariates", data.covariate_names),
+        observations=observations,
+        exposure=size if observations == "poisson" else None,
+        trials=size if observations == "binomial" and size is not None else 1,
+    )
+
+
+def _counts(observations: str, title: str) -> NamedModel:
+    """A structural time series of counts."""
+    return NamedModel(
+        f"structural-{observations}",
+        title,
+        partial(_structural, observations=observations),
+        (*_PARTS, _NOISE, EXPOSURE),
+        covariates=True,
+        idle=_idle,
     )
 
 
@@ -97,10 +126,12 @@ SPACES = Family(
             "structural",
             "numbers in time: level, seasons, cycle and regression add up",
             _structural,
-            (_LEVEL, _SEASONAL, _HARMONICS, _CYCLE, _AR),
+            _PARTS,
             covariates=True,
             idle=_idle,
         ),
+        _counts("poisson", "counts in time: level, seasons and others add up to the log rate"),
+        _counts("binomial", "successes in time: level, seasons and others add up to the log-odds"),
         NamedModel(
             "dynamic-factor",
             "several series in time that follow a few common factors",
