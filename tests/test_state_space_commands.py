@@ -115,4 +115,7 @@ def test_options_that_make_no_model_are_refused(folder, options, words):
 
 def test_options_of_series_are_for_series(folder):
     done = run("cv", folder / "sales.csv", "--model", "gaussian-hmm", "--seasonal", "12", *QUICK)
-    assert "--seasonal is for structural, got --model gaussian-hmm" in done.stderr
+    assert (
+        "--seasonal is for structural, structural-poisson, structural-binomial, got --model gaussian-hmm"
+        in done.stderr
+    )

@@ -116,6 +116,11 @@ class Fit:
         return self.objective.edges
 
     @property
+    def approximation(self) -> str:
+        """What the likelihood is, such as "Laplace approximation"; empty: it is exact."""
+        return self.objective.approximation
+
+    @property
     def n_sites(self) -> int:
         return self.objective.collection.n_sites
 

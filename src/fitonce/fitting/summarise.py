@@ -44,6 +44,7 @@ def summary_of(fit: Fit) -> FitSummary:
         seconds=fit.seconds,
         places=sites.names,
         unknown_starts=objective.unknown_starts,
+        approximation=objective.approximation,
     )
 
 
@@ -171,7 +172,8 @@ def text_of(fit: Fit) -> str:
         shown = np.array2string(value, precision=4, suppress_small=True, threshold=20)
         lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)) + beside)
     if fit.objective.approximation:
-        lines.append(f"  {fit.objective.approximation}")
+        how = fit.objective.approximation
+        lines.append(f"  likelihood: {how}; fit.laplace_error() says how far it is off")
     priors = "; ".join(priors_of(fit.model, free_names(fit)))
     return "\n".join([*lines, *([f"  priors: {priors}"] if priors else [])])
 

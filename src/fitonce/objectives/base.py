@@ -255,7 +255,7 @@ class Objective(ABC):
 
     @property
     def approximation(self) -> str:
-        """What kind of approximation its likelihoods are, in words; empty: they are exact."""
+        """What its likelihoods are, such as "Laplace approximation"; empty: they are exact."""
         return ""
 
     @property

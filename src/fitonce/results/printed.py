@@ -23,6 +23,7 @@ def lines_of(cv: CVResult) -> list[str]:
     """Of the printed result."""
     spread = f"+- {cv.se:.4f}" if np.isfinite(cv.se) else "(no se)  "
     damped = f", H damped by {cv.damping:g}" if cv.damping else ""
+    damped += f", likelihoods by {about}" if (about := cv.fit.approximation) else ""
     averaged = loss_in_words(cv.scheme, cv.loss)
     lines = [
         f"Cross-validation: {cv.left_out}",

@@ -259,6 +259,7 @@ def _of_summary(shown: FitSummary) -> dict[str, Any]:
         "seconds": pack_number(shown.seconds),
         "places": places,
         "unknown_starts": shown.unknown_starts,
+        "approximation": shown.approximation,
     }
 
 
@@ -315,4 +316,5 @@ def _to_summary(found: dict[str, Any]) -> FitSummary:
         seconds=to_number(found["seconds"]),
         places=_to_names(found["places"], lengths),
         unknown_starts=to_word(found.get("unknown_starts", "")),
+        approximation=to_word(found.get("approximation", "")),
     )

@@ -38,6 +38,9 @@ class Fitted(Protocol):
     @property
     def n_sites(self) -> int: ...
 
+    @property
+    def approximation(self) -> str: ...
+
     def params_at(self, theta: np.ndarray) -> Any: ...
 
     def memory_of(self, terms: Terms) -> float | None: ...
@@ -60,6 +63,7 @@ class FitSummary:
         seconds: duration of the fit.
         places: the user's names of sequences and sites; None: they are only numbered.
         unknown_starts: first states that nothing is known about, in words; empty: there are none.
+        approximation: what the likelihood is, where it is not exact.
     """
 
     model: str
@@ -74,6 +78,7 @@ class FitSummary:
     seconds: float
     places: Names | None = None
     unknown_starts: str = ""
+    approximation: str = ""
 
     @property
     def ok(self) -> bool:

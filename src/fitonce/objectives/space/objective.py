@@ -112,9 +112,7 @@ class SpaceObjective(Objective):
 
     @property
     def approximation(self) -> str:
-        if self.model.density is None:
-            return ""
-        return "the likelihood is a Laplace approximation; fit.laplace_error() says how far it is off"
+        return "" if self.model.density is None else "Laplace approximation"
 
     def laplace_error(self, theta: np.ndarray, draws: int, seed: int) -> LaplaceError:
         return laplace_error(self.layout, theta, draws, seed)
@@ -232,6 +230,8 @@ class SpaceObjective(Objective):
     ) -> np.ndarray:
         """(F, D, ...) derivatives of work(thetas, weights) (F, ...) by theta, from four values each."""
         folds, size = thetas.shape
+        if not size:  # all is known
+            return np.zeros((folds, 0, *work(thetas, weights).shape[1:]))
         steps = self._scales(thetas, weights)
         moves = np.array([-2.0, -1.0, 1.0, 2.0])[:, None, None] * np.eye(size)
         at = thetas[:, None, None] + moves * steps[:, None, :, None]

@@ -38,6 +38,7 @@ def asked_section(result: Result, fitted: FitSummary, asked: Mapping[str, str] |
         "folds": result.left_out,
         "method": result.method,
         "scheme": result.scheme,
+        **({"likelihood": fitted.approximation} if fitted.approximation else {}),
         "loss": loss_in_words(result.scheme, result.loss),
         "tolerance for a fold's loss": number(result.tolerance, 3),
         **({"damping": number(result.damping, 3)} if result.damping else {}),
