@@ -59,4 +59,4 @@ def evaluated(
     """At most LANES folds at thetas (F, D); see `Pass`."""
     if layout.model.density is None:
         return GaussianPass(Pass(layout, thetas, paths, end, states=states))
-    return LaplacePass(layout, thetas, paths)
+    return LaplacePass(layout, thetas, paths, end)

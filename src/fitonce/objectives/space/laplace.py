@@ -55,9 +55,11 @@ class Touching(NamedTuple):
 class StandIns:
     """Filters of at most LANES folds on Gaussian observations that stand in for counts."""
 
-    def __init__(self, layout: Layout, thetas: np.ndarray, kept: np.ndarray) -> None:
-        """Of the steps that are `kept` (T, F)."""
-        self._layout, self._thetas, self.kept = layout, thetas, kept
+    def __init__(
+        self, layout: Layout, thetas: np.ndarray, kept: np.ndarray, end: int | None = None
+    ) -> None:
+        """Of the steps that are `kept` (T, F); `end`: see `Pass`."""
+        self._layout, self._thetas, self.kept, self._end = layout, thetas, kept, end
         self.system = layout.systems(thetas)
         self.every = np.arange(len(kept))
 
@@ -73,7 +75,7 @@ class StandIns:
         if coefficients is None:
             coefficients = np.ones((len(layout.steps.starts) - 1, len(self._thetas)))
         paths = Paths(self.kept.astype(float), np.ones(self.kept.shape), coefficients)
-        return Pass(layout, self._thetas, paths, system=stand_in)
+        return Pass(layout, self._thetas, paths, self._end, system=stand_in)
 
     def signals(self, back: Back, z: np.ndarray, spread: np.ndarray) -> Signals:
         """From a pass backward over all steps, which knows Z a_t; e_t has the variance `noise`."""
@@ -90,7 +92,7 @@ class StandIns:
 class LaplacePass:
     """The mode of at most LANES folds, and what follows from it."""
 
-    def __init__(self, layout: Layout, thetas: np.ndarray, paths: Paths) -> None:
+    def __init__(self, layout: Layout, thetas: np.ndarray, paths: Paths, end: int | None = None) -> None:
         assert layout.model.density is not None
         self._density: CountDensity = layout.model.density
         self.layout, self.thetas, self.folds = layout, thetas, len(thetas)
@@ -100,7 +102,7 @@ class LaplacePass:
         self._weights = np.where(steps.seen, paths.weights, 0.0)
         self.kept = self._weights > 0
         with np.errstate(all="ignore"):  # far from any optimum matrices may overflow
-            self._stand_ins = StandIns(layout, thetas, self.kept)
+            self._stand_ins = StandIns(layout, thetas, self.kept, end)
             self._find_mode()
 
     # --- the mode --------------------------------------------------------------------------------------
@@ -126,7 +128,8 @@ class LaplacePass:
             shares = self._shares(touching, pull, found)
             at = touching.at + shares * (found.mean - touching.at)
             pull = found.pull if pull is None else pull + shares * (found.pull - pull)
-            last, touching = move, self._touching(np.where(lost, touching.at, at))
+            # Folds that are done stay as they are, however long those beside them take.
+            last, touching = move, self._touching(np.where(lost | done, touching.at, at))
         self.touching, self._one, self._back, self.signals = touching, one, back, found
         self._failed = lost | ~done
 

@@ -164,10 +164,12 @@ class Pass:
         return weights * counts * LOG_2PI + total - (1.0 - weights) * held, slope
 
     @classmethod
-    def least_known(cls, layout: Layout, thetas: np.ndarray, paths: Paths, end: int) -> float:
+    def least_known(
+        cls, layout: Layout, thetas: np.ndarray, paths: Paths, end: int, system: System | None = None
+    ) -> float:
         """The least information about a diffuse direction after some steps: see `Integral`."""
         begun = cls.__new__(cls)
-        begun._prepare(layout, thetas, paths)
+        begun._prepare(layout, thetas, paths, system)
         begun._begin(end)
         return float(begun._integral.least.min())
 

@@ -29,14 +29,17 @@ class Splits:
     @cached_property
     def settled(self) -> int | None:
         """Steps after which all data determine first states, at the parameters that fits start from."""
-        if not self.layout.diffuse.shape[1] or self.layout.model.density is not None:
+        if not self.layout.diffuse.shape[1]:
             return None
         steps, ones = self.layout.steps, np.ones((len(self.layout.steps.y), 1))
         paths = Paths(ones, ones, np.ones((len(self._lengths), 1)))
         theta = self.layout.space.to_free(self.layout.model.start(steps, None))[None]
+        system = self.layout.systems(theta)
+        if self.layout.model.density is not None:  # counts have noise of their own
+            system = system._replace(noise=system.noise + steps.unit[:, None, None] ** 2)
         ends = _FEWEST
         while ends < self._lengths.max():
-            if Pass.least_known(self.layout, theta, paths, ends) > _SETTLED:
+            if Pass.least_known(self.layout, theta, paths, ends, system) > _SETTLED:
                 return ends
             ends *= 2
         return None
