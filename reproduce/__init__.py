@@ -33,6 +33,7 @@ BEYOND = {
     "coverage": "coverage:main",
     "selection": "selection:main",
     "glm-hmm": "glm_hmm:main",
+    "state-space": "state_space:main",
 }
 """What the paper does not have."""
 

@@ -7,13 +7,12 @@ correct the factor of H, so that a fold needs no Hessian of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from fitonce.fitting.conjugate_gradients import Map, dots
-from fitonce.fitting.line_search import Evaluate, Position, search, start_at
+from fitonce.fitting.line_search import Evaluate, Position, start_at
 
 _MEMORY = 30
 _MOST_HALVINGS = 15
@@ -34,61 +33,77 @@ def batched_lbfgs(
     preconditioner, or its line search fails. Steps are at most `longest` in the largest coordinate,
     relative for values above 1."""
     place, active = start_at(evaluate, thetas)
-    memory: list[_Pair] = []
-    for _ in range(most):
-        if active.size == 0 or spent():
-            break
-        moves, squares = _directions(precondition, place.gradients, memory, active)
-        sizes = np.max(np.abs(moves) / np.maximum(np.abs(place.thetas[active]), 1.0), 1)
-        moves *= np.minimum(1.0, longest / np.maximum(sizes, 1e-300))[:, None]
-        slopes = dots(moves, place.gradients[active])
-        going = (squares > tolerance**2) & (slopes < 0)
-        active, moves, slopes = active[going], moves[going], slopes[going]
-        before = place.some(active)
-        good = partial(_decreases, before.values, slopes)
-        moved = search(evaluate, place, active, moves, good, _MOST_HALVINGS) > 0
-        pair = _Pair.of(place.some(active), before)
-        memory = [*(kept.some(going) for kept in memory[1 - _MEMORY :]), pair]
-        memory = [kept.some(moved) for kept in memory]
-        active = active[moved]
+    moves, slopes = np.zeros(thetas.shape), np.zeros(len(thetas))
+    shares, trials, taken = np.ones(len(thetas)), np.zeros(len(thetas), int), np.zeros(len(thetas), int)
+    memory = _Memory.empty(*thetas.shape)
+    fresh = active
+    while active.size and not spent():
+        # A fold whose step is halved does not hold up the others: they take their next one beside it.
+        if fresh.size:
+            found, squares = memory.directions(precondition, place.gradients[fresh], fresh)
+            sizes = np.max(np.abs(found) / np.maximum(np.abs(place.thetas[fresh]), 1.0), 1)
+            moves[fresh] = found * np.minimum(1.0, longest / np.maximum(sizes, 1e-300))[:, None]
+            slopes[fresh] = dots(moves[fresh], place.gradients[fresh])
+            shares[fresh], trials[fresh] = 1.0, 0
+            done = ~((squares > tolerance**2) & (slopes[fresh] < 0))
+            active = np.setdiff1d(active, fresh[done], assume_unique=True)
+            if active.size == 0:
+                break
+        trial = place.thetas[active] + shares[active, None] * moves[active]
+        there = Position(trial, *evaluate(trial, active))
+        with np.errstate(invalid="ignore"):  # values that are not finite compare false
+            good = there.values <= place.values[active] + _ENOUGH * shares[active] * slopes[active]
+        good &= np.isfinite(there.gradients).all(1)
+        fresh, there = active[good], there.some(good)
+        memory.add(fresh, there.thetas - place.thetas[fresh], there.gradients - place.gradients[fresh])
+        place.move(fresh, there)
+        taken[fresh] += 1
+        shares[active[~good]] *= 0.5
+        trials[active[~good]] += 1
+        active = active[(trials[active] < _MOST_HALVINGS) & (taken[active] < most)]
+        fresh = fresh[taken[fresh] < most]
     return place
 
 
-class _Pair(NamedTuple):
-    """A step of each active fold and how its gradient changed: `steps` and `changes` (n, D), `inverses`
-    (n,) 1 / (s' y), zero where the pair does not count."""
+class _Memory(NamedTuple):
+    """The last steps of each fold and how its gradient changed: `steps` and `changes` (F, M, D),
+    `inverses` (F, M) 1 / (s' y), zero where there is none or it does not count, `counts` (F,) of all."""
 
     steps: np.ndarray
     changes: np.ndarray
     inverses: np.ndarray
+    counts: np.ndarray
 
     @classmethod
-    def of(cls, here: Position, before: Position) -> _Pair:
-        steps, changes = here.thetas - before.thetas, here.gradients - before.gradients
+    def empty(cls, folds: int, size: int) -> _Memory:
+        shape = (folds, _MEMORY)
+        return cls(
+            np.zeros((*shape, size)), np.zeros((*shape, size)), np.zeros(shape), np.zeros(folds, int)
+        )
+
+    def add(self, folds: np.ndarray, steps: np.ndarray, changes: np.ndarray) -> None:
         products = dots(steps, changes)
         curved = products > 1e-10 * np.sqrt(dots(steps, steps) * dots(changes, changes))
-        return cls(steps, changes, np.where(curved, 1.0 / np.where(curved, products, 1.0), 0.0))
+        at = folds, self.counts[folds] % _MEMORY
+        self.steps[at], self.changes[at] = steps, changes
+        self.inverses[at] = np.where(curved, 1.0 / np.where(curved, products, 1.0), 0.0)
+        self.counts[folds] += 1
 
-    def some(self, rows: np.ndarray) -> _Pair:
-        return self if rows.all() else _Pair(*(part[rows] for part in self))
-
-
-def _decreases(
-    values: np.ndarray, slopes: np.ndarray, rows: np.ndarray, share: np.ndarray, there: Position
-) -> np.ndarray:
-    """Armijo's condition."""
-    return there.values <= values[rows] + _ENOUGH * share * slopes[rows]
-
-
-def _directions(
-    precondition: Map, gradients: np.ndarray, memory: list[_Pair], active: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Steps (n, D) by the two-loop recursion, and squared lengths (n,) of the gradients."""
-    rest, shares = gradients[active].copy(), []
-    for pair in reversed(memory):
-        shares.append(pair.inverses * dots(pair.steps, rest))
-        rest -= shares[-1][:, None] * pair.changes
-    found = precondition(rest, active)
-    for pair, share in zip(memory, reversed(shares), strict=True):
-        found += (share - pair.inverses * dots(pair.changes, found))[:, None] * pair.steps
-    return -found, dots(gradients[active], found)
+    def directions(
+        self, precondition: Map, gradients: np.ndarray, folds: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Steps (n, D) by the two-loop recursion, and squared lengths (n,) of the gradients (n, D)."""
+        rest, shares = gradients.copy(), []
+        newest_first = [
+            (folds, (self.counts[folds] - back) % _MEMORY)
+            for back in range(1, 1 + min(int(self.counts[folds].max()), _MEMORY))
+        ]
+        for at in newest_first:
+            shares.append(self.inverses[at] * dots(self.steps[at], rest))
+            rest -= shares[-1][:, None] * self.changes[at]
+        found = precondition(rest, folds)
+        for at, share in zip(reversed(newest_first), reversed(shares), strict=True):
+            found += (share - self.inverses[at] * dots(self.changes[at], found))[:, None] * self.steps[
+                at
+            ]
+        return -found, dots(gradients, found)

@@ -37,6 +37,7 @@ from fitonce.models.space.system import (
 
 LEVELS = ("fixed", "local", "drift", "trend", "smooth trend", "fixed trend")
 _SLOPES = ("drift", "trend", "smooth trend", "fixed trend")
+_SHARES = {"slope": 0.01, "seasonal": 0.01}  # of a unit's square, at the start of fits; others 0.4
 
 
 @dataclass(frozen=True)
@@ -270,10 +271,14 @@ class Structural(SpaceModel):
 
     def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         found: dict[str, Any] = {}
-        for name, leaf in self.leaves(steps).items():
-            if isinstance(leaf, Variance):
-                share = 0.4 * float(leaf.unit) ** 2  # type: ignore[arg-type]
-                found[name] = share * (1.0 if rng is None else 10.0 ** rng.uniform(-3.0, 1.0))
+        leaves = self.leaves(steps)
+        variances = [name for name, leaf in leaves.items() if isinstance(leaf, Variance)]
+        drawn = np.zeros(len(variances)) if rng is None else rng.uniform(-3.0, 0.0, len(variances))
+        shares = dict(zip(variances, 10.0 ** (drawn - drawn.max(initial=-3.0)), strict=True))
+        for name, leaf in leaves.items():
+            if isinstance(leaf, Variance):  # one at least is as large as the changes of the data are
+                share = shares[name] * (_SHARES.get(name, 0.4) if rng is None else 0.4)
+                found[name] = share * float(leaf.unit) ** 2  # type: ignore[arg-type]
             elif name == "frequency":
                 found[name] = self._frequency(steps, leaf, rng)  # type: ignore[arg-type]
             elif name == "damping":

@@ -33,8 +33,8 @@ class GaussianPass:
 
     def by_units(self, increments: bool) -> np.ndarray:
         """(F, T) derivatives by weights of information or, for increments, of terms."""
-        back = self._one.back()
-        return (back.by_shares if increments else back.by_weights)[:, : self.folds].T
+        by_weights, by_shares = self._one.by_steps(self._one.back())
+        return (by_shares if increments else by_weights).T
 
     def left_out(self) -> np.ndarray:
         """(F, T) log p(y_t | all other steps)."""

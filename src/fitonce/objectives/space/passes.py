@@ -124,12 +124,13 @@ class Pass:
         return self._filter(rest)
 
     def _sum(self) -> None:
-        """values: (N, L), nan where kept data do not determine the first state."""
+        """values: (N, F), nan where kept data do not determine the first state."""
+        some = slice(self.folds)
         with np.errstate(all="ignore"):
-            terms = self._paths.shares * self._logs[0]
+            terms = self._paths.shares[:, some] * self._logs[0]
             terms = np.add.reduceat(terms, self.layout.steps.starts[:-1])
-            squares = sum(stretch.products[:, 0, 0] for stretch in self._stretches)
-            self.values = self._integral.values - 0.5 * (terms + squares)
+            squares = sum(stretch.products[:, 0, 0, some] for stretch in self._stretches)
+            self.values = self._integral.values[:, some] - 0.5 * (terms + squares)
 
     def _filter(self, stretch: _Stretch) -> None:
         into = (*stretch.kept, *self._pivots, stretch.products)
@@ -154,12 +155,12 @@ class Pass:
 
     @cached_property
     def _logs(self) -> tuple[np.ndarray, np.ndarray]:
-        """(T, L) each: the logarithms of |G|, |S| and powers of 2 pi in terms of steps, and their
+        """(T, F) each: the logarithms of |G|, |S| and powers of 2 pi in terms of steps, and their
         derivative by weights."""
         counts = self.layout.steps.seen.sum(1)[:, None]
         with np.errstate(all="ignore"):
-            total, held = (np.log(pivots).sum(1) for pivots in self._pivots)
-        weights = self._paths.weights
+            total, held = (np.log(pivots[..., : self.folds]).sum(1) for pivots in self._pivots)
+        weights = self._paths.weights[:, : self.folds]
         slope = np.where(counts > 0, counts * LOG_2PI + held, 0.0)
         return weights * counts * LOG_2PI + total - (1.0 - weights) * held, slope
 
@@ -176,12 +177,12 @@ class Pass:
     @property
     def of_sequences(self) -> np.ndarray:
         """(F, N) log-likelihoods."""
-        return self.values[:, : self.folds].T
+        return self.values.T
 
     @property
     def log_likelihoods(self) -> np.ndarray:
         """(F,) sums over sequences, times their coefficients."""
-        return (self._paths.coefficients * self.values).sum(0)[: self.folds]
+        return (self._paths.coefficients[:, : self.folds] * self.values).sum(0)
 
     def back(self, wanted: np.ndarray | None = None, *, own: bool = False, whole: bool = False) -> Back:
         """The pass backward.
@@ -208,11 +209,15 @@ class Pass:
             np.empty((len(wanted), rows, rows, LANES)),
         )
         self._adjoint(found, places, whole)
+        return found
+
+    def by_steps(self, back: Back) -> tuple[np.ndarray, np.ndarray]:
+        """(T, F) each: derivatives by weights, and by shares."""
+        some = slice(self.folds)
         terms, slope = self._logs
-        each = np.repeat(self._paths.coefficients, np.diff(steps.starts), 0)
-        by_weights = found.by_weights - 0.5 * each * self._paths.shares * slope
-        by_shares = found.by_shares - 0.5 * each * terms
-        return found._replace(by_weights=by_weights, by_shares=by_shares)
+        each = np.repeat(self._paths.coefficients[:, some], np.diff(self.layout.steps.starts), 0)
+        by_weights = back.by_weights[:, some] - 0.5 * each * self._paths.shares[:, some] * slope
+        return by_weights, back.by_shares[:, some] - 0.5 * each * terms
 
     def _adjoint(self, found: Back, places: np.ndarray, whole: bool) -> None:
         """Stretch by stretch, from the last one."""
@@ -262,7 +267,7 @@ class Back(NamedTuple):
 
     Attributes:
         bars: derivatives by the matrices, by name.
-        by_weights, by_shares: (T, L).
+        by_weights, by_shares: (T, L), without what logarithms add: see `by_steps`.
         by_y: (T, C, L) of the channels that are observed, first in order.
         own: (T, C, C, L) or (0, C, C, L) precisions of steps given all others.
         expected: (m, C or n, L), and
