@@ -13,6 +13,7 @@ import numpy as np
 
 from fitonce.bridges.classes import kind_of, require_inherited
 from fitonce.bridges.dynamax_emissions import READERS, REFUSED
+from fitonce.bridges.dynamax_space import KIND, from_linear_gaussian
 from fitonce.bridges.hmmlearn import without_dust
 from fitonce.core.arguments import require
 from fitonce.core.numerics import as_numbers
@@ -22,20 +23,26 @@ from fitonce.models.hmm import HMM
 
 
 def from_dynamax(model: Any, params: Any, props: Any, emissions: Any, inputs: Any = None) -> Fit:
-    """A `Fit` at the parameters of a dynamax HMM, whose objective is that model's own:
-    -log p(emissions) - log_prior, in float64.
+    """A `Fit` at the parameters of an HMM or a linear-Gaussian state-space model of dynamax, whose
+    objective is that model's own: -log p(emissions) - log_prior, in float64.
 
     The status says how far the parameters are from a minimum of it, in standard errors; `fit.polish()`
     goes on to it. Parameters that `props` does not train are frozen.
 
     Args:
-        model: an HMM of dynamax, all but `LowRankGaussianHMM`, or of a subclass that changes neither
-            distributions nor the prior nor EM.
+        model: an HMM of dynamax, all but `LowRankGaussianHMM`, a `LinearGaussianSSM`, or of a subclass
+            that changes neither distributions nor the prior nor EM.
         params, props: its parameters and their properties, as `initialize` and `fit_em` return them.
         emissions: one sequence (T, ...), a batch (N, T, ...), or a list of sequences.
-        inputs: of regressions, shaped as the emissions; None for a `LinearAutoregressiveHMM`: its
-            lagged emissions, zeros before the first.
+        inputs: of regressions and of state-space models, shaped as the emissions; None for a
+            `LinearAutoregressiveHMM`: its lagged emissions, zeros before the first.
     """
+    names = [one.__name__ for one in type(model).__mro__]
+    if KIND in names and hasattr(model, "state_dim"):
+        known = None if inputs is None else _split(inputs, 1, "inputs")
+        _require_groups(params, props, "dynamics")
+        data = _sequences(_split(emissions, 1, "emissions"), known)
+        return from_linear_gaussian(model, params, props, data)
     kind = _kind_of(model)
     width = len(tuple(model.emission_shape))
     parts = _split(emissions, width, "emissions")
@@ -46,9 +53,7 @@ def from_dynamax(model: Any, params: Any, props: Any, emissions: Any, inputs: An
         needs = "needs" if kind in _WITH_INPUTS else "has no"
         raise ValueError(f"a {kind} {needs} inputs, got {'none' if known is None else 'some'}")
     data = _sequences(parts, known)
-    for name, value in (("params", params), ("props", props)):
-        fine = all(hasattr(value, part) for part in ("initial", "transitions", "emissions"))
-        require(fine, name, "those of a model of dynamax", value)
+    _require_groups(params, props, "transitions")
     read = READERS[kind](model.emission_component, _Given(params.emissions, props.emissions), data)
     chain = {
         "initial": (params.initial, props.initial, "probs"),
@@ -66,6 +71,12 @@ def from_dynamax(model: Any, params: Any, props: Any, emissions: Any, inputs: An
         frozen={name: values[name] for name in frozen},
     )
     return fit_at(made, data, values)
+
+
+def _require_groups(params: Any, props: Any, moves: str) -> None:
+    for name, value in (("params", params), ("props", props)):
+        fine = all(hasattr(value, part) for part in ("initial", moves, "emissions"))
+        require(fine, name, "those of a model of dynamax", value)
 
 
 _WITH_INPUTS = (

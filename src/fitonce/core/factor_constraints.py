@@ -50,21 +50,31 @@ class Loadings:
     """Loadings (C, k) of channels on factors whose noise has the covariance I: those of the channels
     `anchors` are lower triangular with a positive diagonal, which leaves no rotation and no sign open.
 
-    Free coordinates are the entries in `unit`, one for each channel, and logarithms on that diagonal.
+    Free coordinates are the entries in `unit`, one for each channel, and logarithms on that diagonal,
+    which may be `shift` columns further to the right.
     """
 
     shape: tuple[int, ...]
     anchors: tuple[int, ...]
     unit: tuple[float, ...]
+    shift: int = 0
 
     @cached_property
     def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows and columns of the entries that are not zero, and which of them are positive."""
-        order = {channel: place for place, channel in enumerate(self.anchors)}
+        order = {channel: place + self.shift for place, channel in enumerate(self.anchors)}
         pairs = itertools.product(range(self.shape[0]), range(self.shape[1]))
         kept = np.array([pair for pair in pairs if pair[1] <= order.get(pair[0], self.shape[1])])
         positive = np.array([order.get(row) == column for row, column in kept.tolist()])
         return kept[:, 0], kept[:, 1], positive
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Bools of this shape: entries that are not always zero."""
+        found = np.zeros(self.shape, bool)
+        rows, columns, _ = self._places
+        found[rows, columns] = True
+        return found
 
     def coordinates(self) -> list[tuple[int, ...]]:
         rows, columns, _ = self._places
@@ -93,9 +103,7 @@ class Loadings:
 
     def violation(self, value: np.ndarray) -> str | None:
         rows, columns, positive = self._places
-        rest = np.ones(self.shape, bool)
-        rest[rows, columns] = False
-        if not np.any(value[rest]) and np.all(value[rows, columns][positive] > 0):
+        if not np.any(value[~self.kept]) and np.all(value[rows, columns][positive] > 0):
             return None
         return (
             f"lower triangular with a positive diagonal in the rows {list(self.anchors)} of the anchors"
