@@ -37,6 +37,7 @@ from benchmarks import (
     scaling,
     start,
     state_space,
+    state_space_device,
     statsmodels_peers,
 )
 
@@ -47,6 +48,7 @@ NAMES: dict[str, Callable[..., None]] = {
     "hmmlearn-peers": hmmlearn_peers.main,
     "statsmodels-peers": statsmodels_peers.main,
     "state-space": state_space.main,
+    "state-space-device": state_space_device.main,
     "fails-safely": fails_safely.main,
     "graphs": graphs.main,
     "crf": crf.main,

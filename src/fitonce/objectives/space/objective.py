@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import shown
+from fitonce.core.arguments import require_choice, shown
 from fitonce.core.lanes import LANES
 from fitonce.core.parallel import Parallel
 from fitonce.core.parameters import ParameterSpace
@@ -20,6 +20,7 @@ from fitonce.models.space.system import Series, SpaceModel
 from fitonce.objectives.base import MANY_SEQUENCES, Objective, Program, Traits, ValuesAndSlopes
 from fitonce.objectives.schemes import A, Increments, Scheme, Structures
 from fitonce.objectives.simulation import Simulator
+from fitonce.objectives.space.compiled import KERNELS, Compiled, chosen
 from fitonce.objectives.space.evaluated import Evaluated, evaluated
 from fitonce.objectives.space.importance import laplace_error
 from fitonce.objectives.space.layout import Layout, Paths
@@ -34,13 +35,16 @@ _FAR_OF_COUNTS = 0.004  # whose likelihoods are less like parabolas, and vary li
 _NEAR = 1e-5  # of differences that tell these
 
 
-def space_objective(model: SpaceModel, data: Any, kernel: None = None) -> SpaceObjective:
-    """F of a state-space model on sequences."""
-    if kernel is not None:
-        raise ValueError(f"a state-space model has one kernel: kernel must be None, got {shown(kernel)}")
+def space_objective(model: SpaceModel, data: Any, kernel: str | None = None) -> SpaceObjective:
+    """F of a state-space model on sequences; kernel: "native", one of JAX ("scan", "tree"), or None for
+    the best."""
+    require_choice("kernel", kernel, KERNELS, optional=True)
+    if kernel not in (None, "native") and model.density is not None:
+        raise ValueError(f"{model} has one kernel, 'native', got {shown(kernel)}")
     read = sequences(data)
     steps = model.prepare(read)
-    program = Program(model, ParameterSpace(model.parameters(steps)), A())
+    space = ParameterSpace(model.parameters(steps))
+    program = Program(model, space, A(), chosen(kernel, Layout(model, space, steps)))
     made = SpaceObjective(program, read.weights, read, steps)
     made.require_determined()
     return made
@@ -59,6 +63,11 @@ class SpaceObjective(Objective):
     @cached_property
     def layout(self) -> Layout:
         return Layout(self.model, self.space, self.steps)
+
+    @cached_property
+    def _compiled(self) -> Compiled | None:
+        kernel = self.program.kernel
+        return None if kernel == "native" else Compiled(self.layout, kernel)
 
     @cached_property
     def _splits(self) -> Splits:
@@ -83,7 +92,7 @@ class SpaceObjective(Objective):
             simulates=True,
             continuous_states=True,
             parts=bool(self.model.components(self.steps)),
-            compiles=False,
+            compiles=self.program.kernel != "native",
         )
 
     @property
@@ -197,6 +206,10 @@ class SpaceObjective(Objective):
         return tuple(np.concatenate(parts)[order] for parts in zip(*found, strict=True))
 
     def values_and_gradients(self, thetas: np.ndarray, weights: np.ndarray) -> ValuesAndSlopes:
+        if self._compiled is not None:
+            values, slopes = self._compiled.with_slopes(thetas, self._paths(weights))
+            return np.where(np.isnan(values), np.inf, -values), -slopes
+
         def work(one: Evaluated, folds: np.ndarray) -> ValuesAndSlopes:
             with np.errstate(all="ignore"):
                 slopes = one.slopes()
@@ -208,6 +221,9 @@ class SpaceObjective(Objective):
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         here = self if self._whole else self._by_site
+        if self._compiled is not None:
+            paths = here._paths(weights)
+            return (paths.coefficients.T * self._compiled.of_sequences(thetas, paths)).sum(1)
         return here._passes(lambda one, _: (one.log_likelihoods,), thetas, weights)[0]
 
     # --- derivatives by differences --------------------------------------------------------------------

@@ -40,7 +40,7 @@ class _Stretch:
         self.spans = np.stack([begin, end, np.cumsum(counts) - counts], 1)
         self.first, self.onward = first, onward
         self.size, self.columns = first.mean.shape[1:3]
-        places = int(counts.sum())
+        places = int(counts.sum()) + 1  # a sequence without steps here has a first state, too
 
         def made(count: int, *shape: int) -> np.ndarray:
             return np.empty((count, *shape, LANES))
