@@ -159,7 +159,7 @@ def test_what_is_wrong_is_said_first(cv):
     fair = dataclasses.replace(cv, folds=cv.folds.assign(verdict=["fair"] + ["good"] * 11))
     assert words(fair._repr_html_()).startswith("fair")
     better = dataclasses.replace(cv, better_theta=cv.theta[0])
-    assert "fo.fit(model, data, init=cv.better)" in words(better._repr_html_())
+    assert "fo.fit(fit.model, fit.data, init=cv.better)" in words(better._repr_html_())
     without = dataclasses.replace(cv, se=np.nan, dof=0.0)
     assert "(no standard error)" in words(without._repr_html_())
 

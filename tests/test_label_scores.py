@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import lru_cache
 
 import matplotlib as mpl
@@ -15,6 +16,7 @@ from sklearn import metrics as sklearn
 
 import fitonce as fo
 from fitonce.results.labels.entities import are_chunks, entities
+from fitonce.results.labels.kinds import GROUPS
 from fitonce.results.labels.ratios import ratios
 from fuzzing.engine_strategies import chunk_tags
 
@@ -237,6 +239,31 @@ def test_kinds_of_error_count_all_suspects_and_choose_among_them():
     assert len(of_type) == wrong["label"].isin(["B-LOC", "I-LOC"]).sum()
     with pytest.raises(ValueError, match=r"label must be one of the tags .* or a type: .*; got 'X'"):
         cv.suspects(label="X")
+
+
+def test_entities_that_were_dropped_have_a_place_of_their_own():
+    """Tokens labelled O that the model is sure of, before entities that it missed; the share of these
+    against pandas."""
+    _, cv = validated()
+    found = cv.suspects(5)
+    groups = found.kinds["group"].tolist()
+    assert list(dict.fromkeys(groups)) == [name for name in GROUPS if name in groups]
+    dropped = found.kinds[found.kinds["group"] == "entity dropped"]
+    assert (dropped["label"] == "O").all()
+    assert dropped["loss"].is_monotonic_decreasing
+    text = repr(found)
+    assert text.index("perhaps dropped") < text.index("no entity where one was given")
+    rows = cv.heldout_labels()
+    inside = rows[~rows["label"].isin(["", "O"])]
+    assert found.missed == (inside["predicted"] == "O").mean()
+    assert "% of the tokens labelled as entities" not in text  # few are
+    assert "45 % of the tokens labelled as entities" in repr(replace(found, missed=0.45))
+    assert "--label O" in text
+    again = found.by_sentence()
+    assert again.sort_values("loss", ascending=False)["site"].tolist() == found.table["site"].tolist()
+    assert again["sequence"].drop_duplicates().tolist() == found.table["sequence"].unique().tolist()
+    only = cv.suspects(5, label="O")
+    assert not any("--label" in note for note in only.notes)
 
 
 def test_a_saved_result_has_the_same_labels(tmp_path):

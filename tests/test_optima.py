@@ -173,12 +173,18 @@ def test_a_worse_fit_is_told_and_the_better_one_offered(four, tmp_path):
     assert worse.value > four.value + 0.5
     cv = fo.cross_validate(worse, FOLDS)
     assert "not the best optimum" in repr(cv).splitlines()[1]
-    assert "folds led to a better fit: worse" in fo.compare({"worse": cv}).doubts
+    doubts = "; ".join(fo.compare({"worse": cv}).doubts)
+    assert cv.better_by == pytest.approx(worse.value - four.value, abs=1e-5)
+    by = f"a fold led to one that is {worse.value - four.value:.2g} nats better"
+    assert by in repr(cv).splitlines()[1]
+    assert f"worse, {by}" in doubts
+    assert "optima=50" in doubts
     again = fo.fit(four.model, COUNTS, init=cv.better)
     assert again.value == pytest.approx(four.value, abs=1e-6)
     back = fo.load(cv.save(tmp_path / "cv.json"))
     np.testing.assert_array_equal(back.better_theta, cv.better_theta)
     assert repr(back) == repr(cv)
+    assert back.better_by == cv.better_by
     assert "not at its best optimum" in back.to_html(tmp_path / "cv.html").read_text(encoding="utf-8")
 
 

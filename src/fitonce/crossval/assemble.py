@@ -91,6 +91,8 @@ def assemble(
         optima_search=kind,
         n_scored=len(np.unique(np.concatenate(folds.scored))),
         better_theta=optima.better,
+        better_by=optima.better_by,
+        starts=optima.starts,
         left={fold: one.params for fold, one in left.items()},
         labels=heldout_labels(curve, folds, parameters.thetas, ok),
         predicted=heldout_values(scoring, method, parameters.thetas, parameters.rungs),

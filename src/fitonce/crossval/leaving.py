@@ -82,6 +82,7 @@ def _elsewhere(
             search.optimum[fold], search.gain[fold] = -1, search.gain[fold] + value - end.value
             remark = "in an optimum with other zeros"
             found[fold] = _taken(fold, end, remark, scoring, parameters, evidence, search)
+            parameters.rungs[fold] = Rung.OTHER
     return found
 
 

@@ -37,7 +37,7 @@ from fitonce.fitting.factor import factor_of
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.newton import minimise
 from fitonce.fitting.newton_cg import FLOOR
-from fitonce.fitting.optima import ROUNDING, cheap_gradients
+from fitonce.fitting.optima import DEFAULT_OPTIMA, ROUNDING, cheap_gradients
 
 LOWER = 1e-3  # nats: a fold moves for no less
 REACH = 2.0  # times the gain that a Newton step promises
@@ -69,7 +69,7 @@ def search(
         others: (M, D) other optima of the full fit, the best first.
         starts: how many random starts a fold has, and how many optima it is offered at a time.
     """
-    explorer = _Explorer(scoring, parameters, evidence)
+    explorer = _Explorer(scoring, parameters, evidence, starts)
     explorer.offer_optima_of_all_data(others[:starts])
     explorer.start_at_random(starts)
     for _ in range(_ROUNDS):
@@ -99,10 +99,12 @@ class _Offer(NamedTuple):
 class _Explorer:
     """A search under way. `values` (F,) are the folds' objectives at their best optima so far."""
 
-    def __init__(self, scoring: Scoring, parameters: FoldParameters, evidence: Evidence) -> None:
+    def __init__(
+        self, scoring: Scoring, parameters: FoldParameters, evidence: Evidence, starts: int
+    ) -> None:
         self.scoring, self.parameters, self.evidence = scoring, parameters, evidence
         self.batches, self.objective = scoring.batches, scoring.batches.objective
-        self.found = Search.of(len(scoring.folds))
+        self.found = replace(Search.of(len(scoring.folds)), starts=starts)
         self.values = self._objectives()
         self.before = self.values.copy()
         self.losses_before = scoring.means(evidence.losses)
@@ -166,10 +168,10 @@ class _Explorer:
     def start_at_random(self, starts: int) -> None:
         """Random starts with the folds' own weights, some at a time, until they find nothing new and
         every optimum was found often enough. All folds have them as long as that is cheap, or less work
-        than was done so far; then only those whose optima were found more seldom, as many as that
-        allows."""
+        than was done so far (more work where more starts are asked for than usual); then only those
+        whose optima were found more seldom, as many as that allows."""
         cheap = cheap_gradients(self.objective)
-        left = max(cheap, self.batches.work_in_gradients)
+        left = max(cheap, self.batches.work_in_gradients) * max(starts / DEFAULT_OPTIMA, 1.0)
         each = float(min(_AT_A_TIME, starts) * USUAL_GRADIENTS)
         folds = self._spread_out(self.batches.every_fold, max(left / each, 1.0))
         # EM and a metric for each start are a small part of the work if all sets are still cheap.
@@ -281,8 +283,8 @@ class _Explorer:
             evidence.errors[moved] = arrived_errors(scoring, evidence, thetas, moved)
             found.gain[moved] = (self.before - self.values)[moved]
             found.shift[moved] = (scoring.means(evidence.losses) - self.losses_before)[moved]
-        better = self._better_fit(moved)
-        return replace(found, ways=self._ways(), unseen=self._unseen(), better=better)
+        better, by = self._better_fit(moved)
+        return replace(found, ways=self._ways(), unseen=self._unseen(), better=better, better_by=by)
 
     def _ways(self) -> np.ndarray:
         """(F,) how often each fold's optimum was found; from the full fit, unless that led elsewhere,
@@ -306,17 +308,18 @@ class _Explorer:
         counts = np.bincount(folds, minlength=len(shares))
         return np.bincount(folds, alone, minlength=len(shares)) / np.maximum(counts, 1)
 
-    def _better_fit(self, moved: np.ndarray) -> np.ndarray | None:
-        """(D,) the lowest optimum of all data that folds which moved lead to, if below the fit's."""
+    def _better_fit(self, moved: np.ndarray) -> tuple[np.ndarray | None, float]:
+        """(D,) the lowest optimum of all data that folds which moved lead to, if below the fit's, and by
+        how much."""
         objective, own = self.objective, moved[self.found.optimum[moved] < 0]
         chosen = own[np.argsort(-self.found.gain[own], kind="stable")][:_CONTINUED]
         if chosen.size == 0 or self.batches.spent():
-            return None
+            return None, np.nan
         begun = self.parameters.thetas[chosen]
         inverses, rows = np.stack([metric(objective, theta) for theta in begun]), np.arange(len(begun))
         everything = self.batches.of_all_data()
         values, thetas = fold_descents(everything, begun, np.zeros_like(rows), inverses, rows)
         lowest = thetas[np.argmin(values)][None]
         end = minimise(objective, lowest, objective.base[None], tolerance=FLOOR)
-        below = end.values[0] < objective(self.scoring.curve.theta) - LOWER
-        return end.thetas[0] if below and end.factors[0] is not None else None
+        below = float(objective(self.scoring.curve.theta) - end.values[0])
+        return (end.thetas[0], below) if below > LOWER and end.factors[0] is not None else (None, np.nan)

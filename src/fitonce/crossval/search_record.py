@@ -23,6 +23,8 @@ class Search:
         unseen: the estimated chance that another start ends in an optimum that none has met, by Good and
             Turing: the share of descents that alone ended where they did; 0 without descents.
         better: (D,) an optimum of all data that is better than the fit, if one was found.
+        better_by: by how much, in nats.
+        starts: how many random starts a fold could have.
     """
 
     optimum: np.ndarray
@@ -32,6 +34,8 @@ class Search:
     searched: np.ndarray
     unseen: np.ndarray
     better: np.ndarray | None = None
+    better_by: float = float("nan")
+    starts: int = 0
 
     @classmethod
     def of(cls, n_folds: int) -> Search:

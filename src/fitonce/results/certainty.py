@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from fitonce.results.result import CVResult
 
 _SEEN = 0.1  # standard errors: a smaller change of the estimate is not said
+_DOUBT = "there may be a better optimum"  # in the status of a fold
+_REASONS = {
+    "not searched": "had no random starts, and starts of the fit or other folds disagree",
+    "found (?:once|twice) only": "found theirs once or twice only",
+    "a descent went lower": "went lower where no optimum could be certified",
+    "most starts ended": "ended most starts in optima of their own",
+}  # why, by what the status says
+_LONGER = 5  # times as long, that a search is advised to take
+BEGIN_THERE = "fo.fit(fit.model, fit.data, init=cv.better)"
 
 
 def about_optima(cv: CVResult) -> str:
@@ -26,14 +35,48 @@ def about_optima(cv: CVResult) -> str:
         "partly": " (random starts in some of the folds only)",
         "compared": " (compared with those of the fit only)",
     }.get(cv.optima_search, "")
-    doubtful = int(cv.folds["status"].str.contains("there may be a better optimum").sum())
-    more = f"; {counted(doubtful, 'fold')} may have a better one" if doubtful else ""
+    more = _may_be_better(cv)
     if not moved.any():
         return f"other optima: none better was found in any fold{some}{more}"
     shift = float(cv.folds.loc[used, "shift"].mean())
     text = f"other optima: {moved.sum():,} of {counted(len(moved), 'fold')} moved"
     against = " against staying with the fit's" if moved.all() else ""
     return f"{text}, estimate {shift:+.4f}{against}, included{some}{more}"
+
+
+def _may_be_better(cv: CVResult) -> str:
+    """How many folds may have a better optimum, why, and what to do about it; empty where none may."""
+    said = cv.folds["status"]
+    doubtful = said.str.contains(_DOUBT, regex=False)
+    if not doubtful.any():
+        return ""
+    counts = {why: int((doubtful & said.str.contains(mark)).sum()) for mark, why in _REASONS.items()}
+    some = {why: number for why, number in counts.items() if number}
+    alone = set(some.values()) == {int(doubtful.sum())} and len(some) == 1
+    reasons = [f"{'these' if alone else f'{number:,}'} {why}" for why, number in some.items()]
+    text = f"; {counted(int(doubtful.sum()), 'fold')} may have a better one that was not met"
+    return f"{text}: {', '.join(reasons)}{_remedy(cv, next(iter(counts.values())))}"
+
+
+def _remedy(cv: CVResult, unsearched: int) -> str:
+    """What looks further, and what it costs; `unsearched` folds had no random starts."""
+    if cv.method == "loo":
+        return "; fo.cross_validate(fit, folds) has random starts"
+    if not cv.starts:  # a file that does not say how many there could be
+        return ""
+    searched = len(cv.folds) - unsearched
+    times = -(-len(cv.folds) // searched) if unsearched and searched else _LONGER
+    fewer = ", or leave out fewer folds" if times > _LONGER else ""
+    asked = cv.starts * max(min(times, _LONGER), 2)
+    return f"; optima={asked} (--optima {asked}) looks up to {asked // cv.starts} times as long{fewer}"
+
+
+def better_fit(cv: CVResult) -> str:
+    """That folds led to a better optimum of all data, and how to start there; empty if none did."""
+    if cv.better_theta is None:
+        return ""
+    by = f" {cv.better_by:.2g} nats" if np.isfinite(cv.better_by) else ""
+    return f"a fold led to one that is{by} better"
 
 
 def _of_fit(cv: CVResult) -> str:

@@ -16,6 +16,7 @@ from fitonce.core.arguments import shown
 from fitonce.core.status import Outcome
 from fitonce.core.writing import check_free, write_text
 from fitonce.results.cautions import EXPLAINED, MANY, Lead, lead_by_chance, notes
+from fitonce.results.certainty import better_fit
 from fitonce.results.plots import axes_on
 from fitonce.results.result import CVResult
 from fitonce.results.stacking import stacking_weights
@@ -156,18 +157,22 @@ class Comparison:
     def doubts(self) -> list[str]:
         """Reasons to doubt the numbers, each with the models concerned."""
         rows = self.table
-        better = [name for name, cv in self.results.items() if cv.better_theta is not None]
         reasons: dict[str, Any] = {
             "unreliable folds in": (rows["worst"] == "bad") | (rows["failed"] > 0),
             "unfinished folds in": rows["unfinished"] > 0,
             "fit not at a certified minimum": rows["fit"] != Outcome.STATIONARY.value,
-            "folds led to a better fit": rows.index.isin(better),
         }
         found = [
             f"{reason}: {', '.join(map(str, rows.index[models]))}"
             for reason, models in reasons.items()
             if models.any()
         ]
+        for name, cv in self.results.items():
+            if cv.better_theta is not None:
+                found.append(
+                    f"fit not at its best optimum: {name}, {better_fit(cv)}; fit it with optima=50 "
+                    "(--optima 50), or from there, init=cv.better"
+                )
         if self.lead is not None and self.lead.size <= self.lead.by_chance:
             found.append(
                 f"the best of {len(rows)} models may be best by chance: it leads the middle one, "

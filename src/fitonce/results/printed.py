@@ -9,6 +9,7 @@ import pandas as pd
 
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted, duration
+from fitonce.results.certainty import BEGIN_THERE, better_fit
 from fitonce.results.site_losses import largest_of, odd_sentence, sentence_of, table_of
 from fitonce.results.summary import loss_in_words
 from fitonce.results.verdicts import sound
@@ -35,7 +36,7 @@ def lines_of(cv: CVResult) -> list[str]:
         *([f"            {cv.about_optima}"] if cv.about_optima else []),
     ]
     if cv.better_theta is not None:
-        better = "not the best optimum: a fold led to a better one, fo.fit(model, data, init=cv.better)"
+        better = f"not the best optimum: {better_fit(cv)}, {BEGIN_THERE}; --optima 50 looks for more"
         lines.insert(1, f"  FIT       {better}")
     wrong = ~cv.folds["ok"] | (cv.folds["verdict"] == "bad")
     if wrong.any() or cv.n_unfinished:

@@ -81,6 +81,9 @@ class CVResult:
         n_scored: how many different points, or sequences, the folds score.
         better_theta: (D,) free parameters of an optimum of all data that is better than the fit, where
             folds led to one; see `better`.
+        better_by: how far its objective is below that of the fit, in nats; nan where there is none.
+        starts: how many random starts the search for other optima could give to a fold (`optima=`); 0
+            where there was none.
         dropped: what each fold leaves out, scored or not, as numbers of sites or sequences; None in
             files of earlier versions.
         left: parameters of folds that left zeros of the fit, by number; their theta is nan.
@@ -117,6 +120,8 @@ class CVResult:
     predicted: HeldoutValues | None = field(default=None, repr=False)
     dropped: tuple[np.ndarray, ...] | None = field(default=None, repr=False)
     refits_most: float = float("nan")
+    better_by: float = float("nan")
+    starts: int = 0
 
     @property
     def summary(self) -> FitSummary:
@@ -154,8 +159,8 @@ class CVResult:
     @property
     def better(self) -> Any:
         """Parameters of an optimum of all data that is better than the fit, where folds led to one, for
-        `fo.fit(model, data, init=cv.better)`; else None. A result read from a file has `better_theta`,
-        which `params_at` of any fit of the model reads."""
+        `fo.fit(fit.model, fit.data, init=cv.better)`; else None. A result read from a file has
+        `better_theta`, which `params_at` of any fit of the model reads."""
         return None if self.better_theta is None else self.fit.params_at(self.better_theta)
 
     @property

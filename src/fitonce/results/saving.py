@@ -46,7 +46,7 @@ _OLD_RUNGS = {"newton": "refine-own", "exact": "refit"}
 _REFINING = ("auto", "exact", "loo")
 _NUMBERS = (
     "estimate", "se", "dof", "memory", "control", "error", "tolerance", "damping", "seconds",
-    "compiling", "refits_seconds", "refits_most", "n_scored",
+    "compiling", "refits_seconds", "refits_most", "n_scored", "better_by", "starts",
 )  # fmt: skip
 _WORDS = ("method", "scheme", "loss", "left_out", "fingerprint", "optima_search")
 _SINCE_4 = {
@@ -177,10 +177,11 @@ def read_document(path: str | os.PathLike[str], readable: Mapping[str, Sequence[
 def _fields(document: dict[str, Any]) -> dict[str, Any]:
     if document["version"] < 4:
         document = _SINCE_4 | document
-    document = {"refits_most": document["refits_seconds"]} | document  # files that do not say it
+    unsaid = {"refits_most": document["refits_seconds"], "better_by": None, "starts": 0}
+    document = unsaid | document
     plain: dict[str, Any] = {name: to_word(document[name]) for name in _WORDS}
     plain |= {name: to_number(document[name]) for name in _NUMBERS}
-    plain["n_scored"] = int(plain["n_scored"])
+    plain |= {name: int(plain[name]) for name in ("n_scored", "starts")}
     folds, pointwise = to_table(document["folds"]), to_table(document["pointwise"])
     folds.index.name = "fold"
     if document["version"] < 4:

@@ -81,7 +81,7 @@ def of_confusion(found: Any) -> str:
 
 def of_suspects(found: Any) -> str:
     """Labels that are least probable without them."""
-    shown = found.table.head(_MOST_ROWS)
+    shown = found.by_sentence().head(_MOST_ROWS)
     columns = ["sequence", "time", "sentence", "label", "chance", "rather", "rather_chance"]
     least = f"; the least probable has a chance of {figure(shown['chance'].min())}" if len(shown) else ""
     return card(
@@ -92,6 +92,7 @@ def of_suspects(found: Any) -> str:
         notes=[
             more_rows(len(shown), len(found.table), "suspects.table"),
             by_kind(found.kinds, "suspects.kinds"),
+            *found.notes,
             f"On {found.left_out}.",
         ],
         printed=repr(found),

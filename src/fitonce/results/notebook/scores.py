@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted
+from fitonce.results.certainty import BEGIN_THERE, better_fit
 from fitonce.results.notebook.card import (
     Mark,
     Picture,
@@ -69,7 +70,7 @@ def _verdict_of(cv: Any) -> Mark:
 def _warnings(cv: Any) -> list[str]:
     found = [] if cv.fit.ok else [f"the fit: {cv.fit.status}"]
     if cv.better_theta is not None:
-        found.append("a fold led to a better optimum than the fit: fo.fit(model, data, init=cv.better)")
+        found.append(f"not the best optimum: {better_fit(cv)}, {BEGIN_THERE}")
     if cv.n_failed or cv.n_unfinished or (cv.folds["verdict"] == "bad").any():
         found.append(f"folds: {cv.treatment}")
     return found

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from fitonce.core.wording import counted
+from fitonce.results.certainty import BEGIN_THERE, better_fit
 from fitonce.results.printed import unknown_error
 from fitonce.results.report.markup import (
     NOT_AVAILABLE,
@@ -102,8 +103,8 @@ def _certainty(result: Result) -> list[Markup]:
     said = [text for text in (result.about_se, result.about_optima) if text]
     shown = [paragraph(text[0].upper() + text[1:] + ".") for text in said]
     if result.better_theta is not None:
-        words = "The fit is not at its best optimum: a fold led to a better one. To start there: "
-        shown.insert(0, paragraph(words, advice("fo.fit(model, data, init=cv.better)"), "."))
+        words = f"The fit is not at its best optimum: {better_fit(result)}. To start there: "
+        shown.insert(0, paragraph(words, advice(BEGIN_THERE), "."))
     return shown
 
 

@@ -10,14 +10,16 @@ import pandas as pd
 
 from fitonce.core.wording import chance, counted
 from fitonce.data.places import Names
+from fitonce.results.labels.kinds import GROUPS, groups_in
 from fitonce.results.labels.suspects import Suspects
 from fitonce.results.report.markup import Markup, advice, details, join, number, paragraph, table, tag
 from fitonce.results.summary import FitSummary, Result
 
-_LISTED = 16
+_LISTED, _OF_GROUP = 16, 10
 _ABOUT = (
     "Which label was given where which was predicted, with the words whose label is least probable. "
-    "Confusions of two types are first: labels that somebody exchanged would be among them."
+    "Labels that somebody exchanged would be among confusions of two types, names that somebody "
+    "overlooked among entities where none was given."
 )
 _SUSPECTS = 25
 _WORDS = 6  # of a sentence, in its name
@@ -74,31 +76,36 @@ def _numbers(values: pd.Series) -> list[str]:
 
 
 def _kinds(kinds: pd.DataFrame) -> list[Markup]:
-    """What is taken for what, with words to look at."""
-    rows = list(
-        zip(
-            kinds["label"], kinds["rather"], kinds["count"].astype(int),
-            [chance(math.exp(-loss)) for loss in kinds["loss"]], kinds["words"], strict=True,
-        )
-    )  # fmt: skip
-    header = ("label", "predicted", "labels", "least probability", "least probable")
-    title = "Kinds of error"
-    shown = [tag("h3", title), paragraph(_ABOUT), table(header, rows[:_LISTED], title)]
-    if len(rows) > _LISTED:
-        shown.append(details("Other kinds", table(header, rows[_LISTED:], "Other kinds of error")))
+    """What is taken for what, with words to look at, group by group."""
+    title, groups = "Kinds of error", groups_in(kinds)
+    most = _OF_GROUP if len(groups) > 1 else _LISTED
+    shown = [tag("h3", title), paragraph(_ABOUT if len(groups) > 1 else _ABOUT.split(". ")[0] + ".")]
+    for name, some in groups:
+        said = f"Predicted: {GROUPS[name]}"
+        shown.append(paragraph(tag("strong", said)) if len(groups) > 1 else Markup(""))
+        shown.append(_kinds_table(some.head(most), said))
+        if len(some) > most:
+            shown.append(details("Other kinds", _kinds_table(some.iloc[most:], f"{said}, other kinds")))
     return shown
+
+
+def _kinds_table(kinds: pd.DataFrame, title: str) -> Markup:
+    least = [chance(math.exp(-loss)) for loss in kinds["loss"]]
+    counts = kinds["count"].astype(int)
+    rows = list(zip(kinds["label"], kinds["rather"], counts, least, kinds["words"], strict=True))
+    return table(("label", "predicted", "labels", "least probability", "least probable"), rows, title)
 
 
 def _suspects(found: Suspects) -> list[Markup]:
     rows = [
         (row["sentence"], row["label"], chance(row["chance"]), row["rather"],
          chance(row["rather_chance"]), f"{row['sequence']}, token {row['time']}")
-        for row in found.table.to_dict("records")
+        for row in found.by_sentence().to_dict("records")
     ]  # fmt: skip
     header = ("in its sentence", "label", "its probability", "rather", "its probability", "sentence")
     said = (
         f"Of {counted(found.n_labels, 'label')}, {found.n_disagree:,} were predicted otherwise. The "
-        "least probable:"
+        "least probable, by sentence:"
     )
     first = found.kinds.iloc[0]
     one = f"label={first['label']!r}, rather={first['rather']!r}"
@@ -109,4 +116,5 @@ def _suspects(found: Suspects) -> list[Markup]:
         tag("code", flags), ".", class_="small",
     )  # fmt: skip
     title = "Labels that look wrong"
-    return [tag("h3", title), paragraph(said), table(header, rows, title), more]
+    notes = [paragraph(note[:1].upper() + note[1:] + ".") for note in found.notes]
+    return [tag("h3", title), *notes, paragraph(said), table(header, rows, title), more]
