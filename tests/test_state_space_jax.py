@@ -46,8 +46,16 @@ def compared(model, data, kernel, scheme=None):
     np.testing.assert_allclose(gradients, slopes, rtol=1e-8, atol=1e-8 * np.abs(slopes).max())
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("level", "scan"),
+        ("level", "tree"),
+        ("factor", "scan"),
+        pytest.param("trend", "tree", marks=pytest.mark.slow),
+        pytest.param("factor", "tree", marks=pytest.mark.slow),
+    ],
+)
 def test_values_and_gradients_are_those_of_the_native_filter(name, kernel):
     model, channels = MODELS[name]
     compared(model, series(channels), kernel)
@@ -64,6 +72,7 @@ def test_registered_models_have_the_values_of_the_native_filter(name, kernel):
     compared(ENTRIES[name].model, ENTRIES[name].data, kernel)
 
 
+@pytest.mark.slow
 def test_steps_without_noise_are_left_to_the_scan():
     """A smooth trend without noise: a step given the one before is known, which has no element."""
     data = fo.sequences(np.cumsum(np.cumsum(np.random.default_rng(0).normal(size=8))))
@@ -78,6 +87,7 @@ def test_folds_that_do_not_determine_the_start_are_not_finite():
     assert objective.values_and_gradients(objective.start(None)[None], weights)[0] == np.inf
 
 
+@pytest.mark.slow
 def test_a_fit_by_jax_is_that_of_the_native_filter():
     data = series(seed=3)
     native, other = (
