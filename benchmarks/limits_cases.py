@@ -122,7 +122,7 @@ CASES = (
     Case("custom, 1,000 rows, 5 columns", _regression(1000, 5), "auto"),
     Case("custom, 20,000 rows, 40 columns", _regression(20_000, 40), "onestep"),
     Case("custom field, 60 sites", _FIELD, "auto"),
-    Case("Poisson, 100,000 counts, hard limit", _chain("PoissonHMM(2)", _counts(2, 100_000), 1, 20), "auto", "150MB"),
+    Case("Poisson, 100,000 counts, hard limit", _chain("PoissonHMM(2)", _counts(2, 100_000), 1, 20), "auto", "220MB"),
     Case("Gaussian, 40 sequences, hard limit", _SEQUENCES + _WHOLE, "exact", "120MB"),
 )  # fmt: skip
 

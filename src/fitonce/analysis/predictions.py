@@ -44,7 +44,6 @@ _DRAWS = 1000  # of a bootstrap
 _CALL = 0.08  # seconds of any call: loops that are read from disk, tables
 _COMPILED = 11.0  # seconds to compile H and J of a chain along another path
 _SMALL = 8 * 2**20  # of tables and small arrays, whatever the size
-_DIRECTION, _DIRECTIONS = 0.2, 2**27  # of derivatives along one, as a share of a point; along all
 # Gradients, Hessians and losses for each fold, with the check of it.
 _WORK = {
     "none": (2, 0, 2),
@@ -106,9 +105,8 @@ def _fit(objective: Objective, times: Times, fit: Fit | None, programs: float) -
 
 def _point(objective: Objective) -> float:
     """One gradient or H at a time."""
-    one = _DIRECTION * objective.bytes_per_point
-    directions = min(one * objective.space.size, _DIRECTIONS)
-    return max(bytes_of_chunk(objective, 1), objective.bytes_per_point + directions)
+    derivatives = objective.bytes_per_point + objective.bytes_of_directions
+    return max(bytes_of_chunk(objective, 1), derivatives)
 
 
 def _chunks(objective: Objective, folds: int) -> float:
@@ -135,7 +133,10 @@ def _folds(objective: Objective, times: Times, asked: Asked, method: str) -> Pre
         cross = times.cross if objective.traits.cheap_cross else count * times.row
         seconds += cross + checked * (2 * times.row + times.loss)
         held += bytes_of_cross(objective, count)
-    working = held + max(_chunks(objective, count), objective.bytes_per_point)
+    here = float(objective.bytes_per_point)
+    if hessians and closed and with_matrices(objective, count):  # of several folds, side by side
+        here = (1 if objective.traits.compiles else min(cores(), count)) * _point(objective)
+    working = held + max(_chunks(objective, count), here)
     peak = max(working, held + bytes_of_losses(asked, method)) + _SMALL
     compiling = times.compiling / 2 if objective.traits.compiles else 0.0
     return Prediction(method, seconds + compiling, compiling, peak)

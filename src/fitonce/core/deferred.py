@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import importlib
 import sys
 import threading
@@ -123,6 +124,7 @@ def _bound(program: Any) -> None:
         if sum(_programs.values()) > MOST_PROGRAMS:
             _programs.clear()
             jax.clear_caches()  # what was traced on the way as well, which no function knows of
+            gc.collect()  # programs hold each other in circles
             _release()
 
 

@@ -198,9 +198,10 @@ def _in_metric(objective: Objective, starts: np.ndarray, most: int) -> np.ndarra
             longest=_LONGEST,
         )
         thetas = end.thetas
-        gains, before = before - end.values, end.values
+        with np.errstate(invalid="ignore"):  # of a start that is nowhere finite, which gains nothing
+            gains, before = before - end.values, end.values
         squares = np.array([g @ inverse(g) for g, inverse in zip(end.gradients, inverses, strict=True)])
-        if ((squares <= _NEARLY**2) | (gains < _STALLED)).all():
+        if ((squares <= _NEARLY**2) | ~(gains >= _STALLED)).all():
             break
     return thetas
 

@@ -97,8 +97,9 @@ class Fit:
         """Of all data, without the prior."""
         prior = self.objective.log_prior(self.theta)
         found = -self.value - prior
-        lost = abs(prior) > _MUCH * abs(found)  # their sum has lost digits of the smaller
-        return self.objective.log_likelihood(self.theta) if lost else found
+        if abs(prior) <= _MUCH * abs(found):
+            return found
+        return self.objective.log_likelihood(self.theta)  # digits are lost above, or both are infinite
 
     @cached_property
     def summary(self) -> FitSummary:

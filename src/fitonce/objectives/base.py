@@ -31,6 +31,7 @@ CLUSTERS = 32  # parts of a graph that count as one observation each
 MANY_SEQUENCES = 8  # from here on, sequences are the observations, not stretches of time
 ValuesAndSlopes = tuple[np.ndarray, np.ndarray]  # (n,) and their derivatives by theta, (n, D)
 LinearMap = Callable[[np.ndarray], np.ndarray]  # of columns (D, m)
+_DIRECTION, _DIRECTIONS = 0.2, 2**27  # bytes of derivatives along one, as a share of a point; along all
 
 
 @dataclass(frozen=True)
@@ -279,6 +280,11 @@ class Objective(ABC):
     def bytes_per_point(self) -> int:
         """Approximate memory of H or of a leave-one-out sweep, without what can be cut into pieces."""
         return self.bytes_per_fold
+
+    @property
+    def bytes_of_directions(self) -> int:
+        """Approximate memory of derivatives along as many directions of H as are followed together."""
+        return int(min(_DIRECTION * self.bytes_per_point * self.space.size, _DIRECTIONS))
 
     def shortened(self, sites: int) -> Objective:
         """On about so many sites of the data, to time work on; all where there is no such part."""

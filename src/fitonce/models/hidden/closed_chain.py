@@ -22,7 +22,8 @@ class DirichletPrior:
 
     def log(self, values: Named) -> np.ndarray:
         excess = self.excess[..., None]
-        logs = np.log(np.where(excess != 0, values[self.name], 1.0))
+        with np.errstate(divide="ignore"):  # a probability may vanish in rounding
+            logs = np.log(np.where(excess != 0, values[self.name], 1.0))
         return np.sum(excess * logs, tuple(range(self.excess.ndim)))
 
     def slopes(self, values: Named) -> np.ndarray:

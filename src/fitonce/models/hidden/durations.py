@@ -25,11 +25,16 @@ _RANGE = (
 def log_hazards(kind: str, mean: Any, size: Any, stages: int, maths: Any) -> tuple[Any, Any]:
     """(K, m, ...) logarithms of leaving and of staying in each stage, for mean durations (K, ...) and,
     of negative binomials, sizes; in NumPy or JAX."""
-    logs = maths.cumsum(_log_ratios(kind, mean - 1.0, size, stages, maths), 1)
+    logs = maths.cumsum(_log_ratios(kind, _excess(mean, maths), size, stages, maths), 1)
     logs = maths.concatenate([maths.zeros_like(logs[:, :1]), logs], 1)
     logs = maths.maximum(logs - logs.max(1, keepdims=True), -_RANGE)
     tail = maths.log(maths.cumsum(maths.exp(logs[:, ::-1]), 1)[:, ::-1])
     return (logs - tail)[:, :stages], (tail[:, 1:] - tail[:, :-1])[:, :stages]
+
+
+def _excess(mean: Any, maths: Any) -> Any:
+    """What durations have beyond one step, which rounding may take away altogether."""
+    return maths.maximum(mean - 1.0, np.finfo(float).tiny)
 
 
 def mean_durations(leave: np.ndarray, stay: np.ndarray) -> np.ndarray:
@@ -52,7 +57,7 @@ def hazard_slopes(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """First derivatives (K, m, P) of `log_hazards`, of leaving and of staying, and second ones (K, m, P,
     P), by log(mean - 1) and, of negative binomials, log(size)."""
-    logs, one, two = _log_durations(kind, mean - 1.0, size, stages)
+    logs, one, two = _log_durations(kind, _excess(mean, np), size, stages)
     inside = logs > logs.max(1, keepdims=True) - _RANGE
     one, two = one * inside[..., None], two * inside[..., None, None]
     share = np.exp(np.maximum(logs - logs.max(1, keepdims=True), -_RANGE))

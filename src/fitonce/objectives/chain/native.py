@@ -197,6 +197,10 @@ class NativeChainObjective(ChainObjective):
         states, own = self.model.n_hidden, self.parts.own.shape[1]
         return 8 * len(self.steps.index) * states * (2 * states + own + 10)
 
+    @property
+    def bytes_of_directions(self) -> int:
+        return self.parts.bytes_of_directions
+
     # --- second derivatives ----------------------------------------------------------------------------
 
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -213,14 +213,30 @@ class Parts:
         slopes += self.chain.slopes(values, *counts, prior=True)
         return slopes.T
 
+    @property
+    def bytes_per_direction(self) -> int:
+        """Of derivatives of nodes and, where transitions differ from step to step, of these."""
+        states, varies = self.program.model.n_hidden, self.steps.moves is not None
+        return 32 * len(self.steps.index) * states * (states + 1 if varies else 1)
+
+    @property
+    def bytes_of_directions(self) -> int:
+        """Of as many directions of H as are followed together."""
+        return int(
+            np.clip(
+                _DIRECTION_BYTES,
+                self.bytes_per_direction,
+                self.bytes_per_direction * max(self.program.space.size, 1),
+            )
+        )
+
     def directions(
         self, point: Point, directions: np.ndarray | None = None
     ) -> Iterator[tuple[slice, Any]]:
         """Some directions (m, D) at a time, or some coordinates: their place, and derivatives of the
         log-potentials, in arrays of this thread that are valid until the next ones."""
         count = self.program.space.size if directions is None else len(directions)
-        states, varies = point.known.nodes.shape[1], self.steps.moves is not None
-        width = 32 * point.known.nodes.size * (states + 1 if varies else 1)
+        width = self.bytes_per_direction
         room = memory.room(_DIRECTION_BYTES, width, "one direction of H")
         most = max(int(room // width), 1)
         for start in range(0, count, most):
