@@ -34,6 +34,7 @@ BEYOND = {
     "selection": "selection:main",
     "glm-hmm": "glm_hmm:main",
     "state-space": "state_space:main",
+    "components": "components:main",
 }
 """What the paper does not have."""
 

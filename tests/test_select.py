@@ -230,9 +230,11 @@ def test_of_models_of_equal_size_the_better_is_chosen_whatever_their_order(names
     table = pd.DataFrame(
         {"parameters": [3, 3, 5], "estimate": [1.2, 1.1, 1.0]}, index=["a", "b", "c"]
     ).loc[names]
-    assert simplest_of(table, names) == "b"
-    assert simplest_of(table, [name for name in names if name != "b"]) == "a"
-    assert simplest_of(table, ["c"]) == "c"
+    none = dict.fromkeys(names, 0)
+    assert simplest_of(table, names, none) == "b"
+    assert simplest_of(table, [name for name in names if name != "b"], none) == "a"
+    assert simplest_of(table, ["c"], none) == "c"
+    assert simplest_of(table, names, none | {"b": 9}) != "b"  # a fixed slope is as good as a parameter
 
 
 def test_the_order_of_the_list_does_not_decide(models, data, found):

@@ -23,17 +23,22 @@ def judged(table: pd.DataFrame, best: str, margin: float) -> tuple[list[str], li
     return list(names[near]), list(names[near | within_se])
 
 
-def simplest_of(table: pd.DataFrame, names: list[str]) -> str:
-    """Of some models: that with the fewest parameters, and of several such that with the lowest loss."""
-    return min(names, key=lambda name: tuple(table.loc[name, ["parameters", "estimate"]]))
+def simplest_of(table: pd.DataFrame, names: list[str], unknown: Mapping[str, int]) -> str:
+    """Of some models: that with the fewest parameters and unknown first states, such as a fixed slope,
+    and of several such that with the lowest loss."""
+
+    sizes = table["parameters"] + pd.Series(unknown)
+    return min(names, key=lambda name: (sizes[name], table["estimate"][name]))
 
 
 class Criteria(NamedTuple):
     """By model: the number of `parameters`, `aic` and `bic`; and `given`, the number of observed steps
-    at the beginning of each sequence that likelihoods are given, as first states are unknown."""
+    at the beginning of each sequence that likelihoods are given, as first states are unknown; `unknown`:
+    the number of these by model."""
 
     rows: dict[str, dict[str, Any]]
     given: int
+    unknown: dict[str, int]
 
 
 def criteria(fits: Mapping[str, Any]) -> Criteria:
@@ -54,7 +59,7 @@ def criteria(fits: Mapping[str, Any]) -> Criteria:
             aic, bic = 2.0 * size + deviance, np.log(count) * size + deviance
         known = {"aic": aic, "bic": bic} if count else {"aic": np.nan, "bic": np.nan}
         rows[name] = {"parameters": size, **known}
-    return Criteria(rows, given)
+    return Criteria(rows, given, {name: one.objective.n_unknown_starts for name, one in fits.items()})
 
 
 def _log_likelihood(fitted: Any, weights: np.ndarray) -> float:

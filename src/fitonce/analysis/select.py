@@ -1,13 +1,13 @@
 """select: several models on the same folds, and the simplest that predicts about as well as the best.
 
 The choice is the simplest model within a margin of the best, over all data: log(m / 0.05) nats for m
-other models, 3.0 for one and 4.4 for four. The simplest is the one with the fewest parameters; of models
-with equally many, the one that predicts best; the order of the list decides only where losses are equal,
-too. If a simpler model were true and its parameters known,
-another one would lead by c nats in its predictions of the future with a probability of exp(-c) at most,
-by Markov's inequality for ratios of densities, and any of m with m times that: once in twenty times at
-this margin. Here parameters are estimated and stretches left out, so that this is a guide and no bound;
-the study of `reproduce/selection.py` counts how often it fails.
+other models, 3.0 for one and 4.4 for four. The simplest is the one with the fewest parameters (and first
+states that nothing is known about, such as a slope); of models with equally many, the one that predicts
+best; the order of the list decides only where losses are equal, too. If a simpler model were true and
+its parameters known, another one would lead by c nats in its predictions of the future with a
+probability of exp(-c) at most, by Markov's inequality for ratios of densities, and any of m with m times
+that: once in twenty times at this margin. Here parameters are estimated and stretches left out, so that
+this is a guide and no bound; the study of `reproduce/selection.py` counts how often it fails.
 
 Models are never true, and in long data a few nats are little. So the result also says which models are
 within one standard error of the paired difference, by Student's t where few stretches make that
@@ -147,13 +147,13 @@ def _chosen(
         skipped[name] = f"unfinished: {results.pop(name).treatment}"
     skipped = {name: skipped[name] for name in sizes if name in skipped}
     comparison = compare(results)
-    rows, given = criteria({name: result.fit for name, result in results.items()})
+    rows, given, unknown = criteria({name: result.fit for name, result in results.items()})
     beside = comparison.table.drop(columns=["ratio", "p_worse", "weight", "note"])
     table = pd.DataFrame.from_dict(rows, orient="index").join(beside)
     table.index.name = "model"
     best, margin = comparison.best, float(np.log(max(len(table) - 1, 1) / _LEVEL))
     near, as_good = judged(table, best, margin)
-    chosen = simplest_of(table, near)
+    chosen = simplest_of(table, near, unknown)
     return Selection(table, best, chosen, as_good, margin, skipped, comparison, results, sizes, given)
 
 

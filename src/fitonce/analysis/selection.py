@@ -31,8 +31,8 @@ class Selection:
             difference over all data, and `p`, its probability by chance; `aic` and `bic` of the full
             fit; `worst` verdict; `failed` and `unfinished` folds; `fit`, its outcome.
         best: the model with the lowest held-out loss.
-        simplest: the choice: of the models within `margin` of the best, that with the fewest parameters,
-            and of several such the one with the lowest loss.
+        simplest: the choice: of the models within `margin` of the best, that with the fewest parameters
+            and unknown first states, and of several such the one with the lowest loss.
         as_good: the best and those that predict about as well, within the margin or within one standard
             error, in the order given.
         margin: in nats over all data.

@@ -255,6 +255,11 @@ class Objective(ABC):
         return ""
 
     @property
+    def n_unknown_starts(self) -> int:
+        """How many first states of a sequence nothing is known about."""
+        return 0
+
+    @property
     def approximation(self) -> str:
         """What its likelihoods are, such as "Laplace approximation"; empty: they are exact."""
         return ""

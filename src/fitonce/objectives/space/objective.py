@@ -113,8 +113,12 @@ class SpaceObjective(Objective):
         return not self._whole and bool(alike < MANY_SEQUENCES - 0.5)
 
     @property
+    def n_unknown_starts(self) -> int:
+        return self.layout.diffuse.shape[1]
+
+    @property
     def unknown_starts(self) -> str:
-        size = self.layout.diffuse.shape[1]
+        size = self.n_unknown_starts
         if not size:
             return ""
         return ", ".join(self.model.unknown_starts) or f"{counted(size, 'state')} of {self.model}"
