@@ -183,6 +183,26 @@ def test_data_that_are_no_counts_are_refused(model, y, words):
         fo.fit(model, fo.sequences(np.array(y), covariates={"n": [1.0, -1.0, 1.0][: len(y)]}))
 
 
+def test_unknown_starts_of_other_scales_have_other_units():
+    rng = np.random.default_rng(3)
+    made = [rng.poisson(np.exp(1.0 + 0.2 * np.cumsum(rng.normal(size=20)))) for _ in range(9)]
+    series = [one.astype(float) for one in made]
+    fits = [
+        fo.fit(fo.models.Structural(observations=kind), series, restarts=1)
+        for kind in ("gaussian", "poisson")
+    ]
+    folds = fo.folds.structures(fits[0].data)
+    whole = [fo.cross_validate(fit, folds, method="onestep") for fit in fits]
+    exact = fo.cross_validate(fits[1], folds, method="exact", optima=0)
+    columns = [whole[1].folds[name] - exact.folds["loss"] for name in ("loss", "control")]
+    moved, still = (np.abs(column).max() for column in columns)
+    assert moved < 0.5 * still
+    with pytest.raises(ValueError, match="level of the log rate"):
+        fo.compare(*whole)
+    parts = fo.folds.kfold(fits[0].data, 5)
+    fo.compare(*(fo.cross_validate(fit, parts, method="onestep") for fit in fits))
+
+
 def test_what_has_no_parameters_is_not_fitted():
     with pytest.raises(ValueError, match="no free parameters"):
         fo.fit(fo.models.Structural("fixed", observations="poisson"), np.arange(6.0))

@@ -100,6 +100,16 @@ def test_the_approximation_is_that_of_all_states_at_once():
     assert fit.log_likelihood == pytest.approx(-negative(mode) - 0.5 * inside, abs=1e-9)
 
 
+def test_fits_are_near_those_of_the_exact_likelihood():
+    y = counts(60, seed=2, level=2.0)
+    fit = fo.fit(CASES["poisson"][0], y, restarts=1)
+    logs = np.log(fit.params["level"]) + np.array([-0.3, 0.0, 0.3])
+    low, here, high = (on_grid(y, np.exp(log), poisson) for log in logs)
+    best = np.exp(logs[1] + 0.15 * (high - low) / (2.0 * here - low - high))
+    table = fit.to_dataframe()
+    assert abs(fit.params["level"] - best) < 0.05 * table["se"][0]
+
+
 def test_left_out_counts_are_nearly_those_of_the_grid():
     model, log_p, values = CASES["poisson"]
     y = counts()

@@ -324,7 +324,8 @@ class Structural(SpaceModel):
         if self.seasonal is not None:
             waves = "" if self.harmonics is None else f" by {counted(self.harmonics, 'harmonic')}"
             found.append(f"seasons of {self.seasonal:g} steps{waves}")
-        return tuple(found + (["cycle"] if self.cycle else []))
+        found += ["cycle"] if self.cycle else []
+        return tuple(f"{one} of the {self.density.scale}" if self.density else one for one in found)
 
     def components(self, steps: Series) -> dict[str, np.ndarray]:
         size = {name: len(part.loading) for name, part in self._dummy_parts().items()}
