@@ -198,9 +198,10 @@ def test_unknown_starts_of_other_scales_have_other_units():
     moved, still = (np.abs(column).max() for column in columns)
     assert moved < 0.5 * still
     with pytest.raises(ValueError, match="level of the log rate"):
-        fo.compare(*whole)
-    parts = fo.folds.kfold(fits[0].data, 5)
-    fo.compare(*(fo.cross_validate(fit, parts, method="onestep") for fit in fits))
+        fo.compare(dict(zip(("gaussian", "poisson"), whole, strict=True)))
+    parts = fo.folds.kfold(fits[0].data, 5, blocks=False)
+    both = [fo.cross_validate(fit, parts, method="onestep") for fit in fits]
+    assert "poisson" in str(fo.compare({"gaussian": both[0], "poisson": both[1]}))
 
 
 def test_what_has_no_parameters_is_not_fitted():
