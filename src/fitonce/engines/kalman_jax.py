@@ -43,7 +43,7 @@ class Padded(NamedTuple):
     scale: EitherArray
 
 
-class Steps(NamedTuple):
+class FilterSteps(NamedTuple):
     """Matrices of steps: a first axis of one entry or of L, except in the body of a scan."""
 
     loading: Array
@@ -116,7 +116,7 @@ def _dense(entries: np.ndarray, values: Array, shape: tuple[int, int]) -> Array:
 
 def _steps(
     used: dict[str, np.ndarray], given: Padded, arrays: dict[str, Array], weights: Array, shares: Array
-) -> Steps:
+) -> FilterSteps:
     states, width = arrays["mean"].shape[0], given.y.shape[1]
     shapes = {"loading": (width, states), "moving": (states, states), "shaking": (states, states)}
     dense = {name: _dense(used[name], arrays[name], shapes[name]) for name in shapes}
@@ -129,7 +129,7 @@ def _steps(
     floor = jnp.eye(width)[:, :, None, None] * given.floor[:, None, None, None]
     beyond = (1.0 - both) * one
     w = weights[:, None, None]
-    return Steps(
+    return FilterSteps(
         laid["loading"] * seen[:, :, None],
         ((given.y[..., None] - laid["offset"]) * seen)[:, :, None],
         both * (laid["noise"] + (1.0 - w) * floor) + beyond,
@@ -143,13 +143,13 @@ def _steps(
     )
 
 
-def _errors(one: Steps, mean: Array) -> Array:
+def _errors(one: FilterSteps, mean: Array) -> Array:
     """V (..., C, M, N, F): y - d in its first column, minus Z A."""
     found = -_times(one.loading, mean)
     return found.at[..., :, :1, :, :].add(one.errors)
 
 
-def _observed(one: Steps, mean: Array, spread: Array) -> tuple[Any, Array, Array, Array]:
+def _observed(one: FilterSteps, mean: Array, spread: Array) -> tuple[Any, Array, Array, Array]:
     """The factor of G, its log-determinant, Z P and V, of steps whose states have this distribution."""
     cross = _times(one.loading, spread)
     w = one.weights[..., None, None, :, :]
@@ -157,7 +157,7 @@ def _observed(one: Steps, mean: Array, spread: Array) -> tuple[Any, Array, Array
     return factor, log_det, cross, _errors(one, mean)
 
 
-def _terms(one: Steps, factor: Any, log_det: Array, errors: Array) -> tuple[Array, Array]:
+def _terms(one: FilterSteps, factor: Any, log_det: Array, errors: Array) -> tuple[Array, Array]:
     """The logarithms of a step's term (..., N, F), and its products of errors (..., M, M, N, F)."""
     w, share = one.weights, one.shares
     logs = w * one.counts * _LOG_2PI + log_det - (1.0 - w) * _factor(one.held)[1]
@@ -165,7 +165,7 @@ def _terms(one: Steps, factor: Any, log_det: Array, errors: Array) -> tuple[Arra
     return share * logs, (share * w)[..., None, None, :, :] * products
 
 
-def _scanned(steps: Steps, mean: Array, spread: Array) -> tuple[Array, Array]:
+def _scanned(steps: FilterSteps, mean: Array, spread: Array) -> tuple[Array, Array]:
     """Sums over steps of logarithms (N, F) and of products (M, M, N, F), one step after the other."""
     length = steps.errors.shape[0]
     moving = {name: array for name, array in steps._asdict().items() if array.shape[0] == length}
@@ -173,7 +173,7 @@ def _scanned(steps: Steps, mean: Array, spread: Array) -> tuple[Array, Array]:
 
     def body(carry: Any, now: dict[str, Array]) -> tuple[Any, None]:
         a, p, logs, products = carry
-        one = Steps(**still, **now)
+        one = FilterSteps(**still, **now)
         factor, log_det, cross, errors = _observed(one, a, p)
         more = _terms(one, factor, log_det, errors)
         w = one.weights[None, None]
@@ -221,7 +221,7 @@ def _before(array: Array, length: int) -> Array:
     return array if array.shape[0] < length else jnp.concatenate([array[:1], array[:-1]])
 
 
-def _at_once(steps: Steps, mean: Array, spread: Array) -> tuple[Array, Array]:
+def _at_once(steps: FilterSteps, mean: Array, spread: Array) -> tuple[Array, Array]:
     """As `_scanned`, in rounds."""
     length, batch = steps.weights.shape[0], steps.weights.shape[1:]
     size, columns = mean.shape[:2]

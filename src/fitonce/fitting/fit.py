@@ -316,7 +316,8 @@ def fit(
         order_by: number the states by a column of `fit.states()`, such as "rate" or "share", from the
             lowest; see `fit.ordered`. None: as the start had them.
         progress: a progress bar; None: on a terminal and in notebooks.
-        kernel: of a chain: "native", "scan", "tree", or None for the best, see docs/performance.md.
+        kernel: of a chain or a state-space model: "native", "scan", "tree", or None for the best, see
+            docs/performance.md.
         memory_limit: what the call may add to the memory of this process, in bytes or as text such as
             "2GB"; None: half of this machine's memory. Work is cut into pieces below it. An H of many
             parameters that does not fit is never formed, and solutions come from products with it;
