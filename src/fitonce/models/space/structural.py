@@ -38,6 +38,15 @@ from fitonce.models.space.system import (
 LEVELS = ("fixed", "local", "drift", "trend", "smooth trend", "fixed trend")
 _SLOPES = ("drift", "trend", "smooth trend", "fixed trend")
 _SHARES = {"slope": 0.01, "seasonal": 0.01}  # of a unit's square, at the start of fits; others 0.4
+_SMALLEST = {"slope": -5.0, "seasonal": -4.0}  # logarithms of shares at random starts; others -3
+
+
+def _drawn(names: list[str], rng: np.random.Generator) -> dict[str, float]:
+    """Shares of variances at random, of which one at least is as large as the changes of the data: any
+    part may be the one that makes them."""
+    drawn = {name: rng.uniform(_SMALLEST.get(name, -3.0), 0.0) for name in names}
+    largest = max(drawn.values(), default=0.0)
+    return {name: 0.4 * 10.0 ** (value - largest) for name, value in drawn.items()}
 
 
 @dataclass(frozen=True)
@@ -273,12 +282,11 @@ class Structural(SpaceModel):
         found: dict[str, Any] = {}
         leaves = self.leaves(steps)
         variances = [name for name, leaf in leaves.items() if isinstance(leaf, Variance)]
-        drawn = np.zeros(len(variances)) if rng is None else rng.uniform(-3.0, 0.0, len(variances))
-        shares = dict(zip(variances, 10.0 ** (drawn - drawn.max(initial=-3.0)), strict=True))
+        shares = dict.fromkeys(variances, 0.4) | _SHARES if rng is None else _drawn(variances, rng)
         for name, leaf in leaves.items():
-            if isinstance(leaf, Variance):  # one at least is as large as the changes of the data are
-                share = shares[name] * (_SHARES.get(name, 0.4) if rng is None else 0.4)
-                found[name] = share * float(leaf.unit) ** 2  # type: ignore[arg-type]
+            if isinstance(leaf, Variance):
+                unit = leaf.unit if rng is None else steps.unit[0]
+                found[name] = shares[name] * float(unit) ** 2  # type: ignore[arg-type]
             elif name == "frequency":
                 found[name] = self._frequency(steps, leaf, rng)  # type: ignore[arg-type]
             elif name == "damping":

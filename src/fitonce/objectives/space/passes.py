@@ -14,7 +14,7 @@ from fitonce.objectives.space.diffuse import State, full, integral, triangle
 from fitonce.objectives.space.layout import Layout, Paths
 
 LOG_2PI = float(np.log(2.0 * np.pi))
-_ENOUGH = 1e-6  # of the information about a diffuse direction, where it is integrated over early
+_ENOUGH = 1e-3  # of the information about a diffuse direction, where it is integrated over early
 
 
 def _in_lanes(array: np.ndarray) -> np.ndarray:
