@@ -134,6 +134,10 @@ def test_a_fit_decodes_other_files_with_its_own_features(corpus, features, monke
         ("cv a.conll --model crf --vectors nowhere.txt", "a file of word vectors"),
         ("cv a.jsonl --model poisson-hmm", "a .jsonl file is for --model crf"),
         ("cv a.csv --model poisson-hmm --columns nr --suspects 3", "--suspects is for models of labels"),
+        (
+            "select a.csv --model poisson-hmm,gaussian-hmm --columns nr",
+            "fitonce compare poisson-hmm.json",
+        ),
         ("cv a.csv --model poisson-hmm --columns nr --rather x", "--rather is for models of labels"),
         ("cv a.conll --model crf --label PLACE", "--label must be one of the tags .* a type: LOC, PER"),
         ("cv a.csv --model poisson-hmm --columns nr --features words", "--features is for crf"),

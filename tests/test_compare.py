@@ -220,3 +220,15 @@ def test_three_models_share_the_chance_of_a_mistake(selection):
     found = fo.compare({**selection.results, "copy": selection.results["1 states"]})
     changed = found.table.assign(p=[np.nan, 0.03, 0.02])
     assert replace(found, table=changed).tied == list(found.table.index[:2])
+
+
+def test_data_with_rows_for_gaps_and_without_are_refused_with_what_to_do():
+    """The same twelve days are scored, of fifteen rows and of twelve."""
+    whole = np.random.default_rng(0).poisson(4.0, 15).astype(float)
+    whole[[3, 7, 11]] = np.nan
+    results = {}
+    for name, x in (("gaps", whole), ("none", whole[np.isfinite(whole)])):
+        fit = fo.fit(fo.models.PoissonHMM(1), x)
+        results[name] = fo.cross_validate(fit, fo.folds.points(fit.data))
+    with pytest.raises(ValueError, match=r"15 and 12 steps: .* \(both with --no-gaps, or none\)"):
+        fo.compare(results)

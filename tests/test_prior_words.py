@@ -96,5 +96,21 @@ def test_words_of_other_priors(model, names, said):
     assert said in "; ".join(priors_of(model, names))
 
 
+def test_priors_of_other_libraries_are_formulas():
+    """The density that is printed for one variance, against the objective."""
+    x = np.random.default_rng(0).normal(np.repeat([0.0, 4.0], 30))
+    emission = fo.models.Gaussian(strength=3, squares=0.02, mean_weight=2, mean_centre=1)
+    fit = fo.fit(fo.models.HMM(2, emission), x, restarts=1, optima=0)
+    said = "mean Normal(1, the state's variance / 2); variance with density v^-1.5 exp(-0.01 / v)"
+    assert said in str(fit)
+    mean, wide = np.asarray(fit.params["mean"]), np.array([[2.0], [3.0]])
+
+    def log(v):
+        return np.sum(-1.5 * np.log(v) - 0.01 / v - 0.5 * 2 * (mean - 1) ** 2 / v)
+
+    expected = log(wide) - log(np.asarray(fit.params["variance"]))
+    assert change(fit, "variance", wide) == pytest.approx(expected, rel=1e-8)
+
+
 def test_nothing_is_said_of_models_that_are_not_known():
     assert priors_of(object(), ["x"]) == []

@@ -64,6 +64,14 @@ def test_a_command_whose_output_is_piped_tells_its_progress_in_lines(capsys, mon
     assert not progress_lines.told_in_lines()
 
 
+def test_what_does_not_go_on_is_told_ever_more_seldom(capsys, monkeypatch):
+    monkeypatch.setattr(progress_lines, "EVERY", 0.01)
+    with progress_lines.in_lines("reading"):
+        time.sleep(0.6)
+    lines = capsys.readouterr().err.splitlines()
+    assert 1 <= len(lines) <= 7  # of up to sixty: the first, and then after twice as long each time
+
+
 def test_lines_end_with_the_command_that_fails(capsys, monkeypatch):
     monkeypatch.setattr(progress_lines, "EVERY", 0.01)
     with pytest.raises(ValueError, match="wrong"), progress_lines.in_lines("working"):
@@ -76,7 +84,12 @@ def test_lines_end_with_the_command_that_fails(capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     ("least", "most", "said"),
-    [(1.0, 19.0, ""), (4.0, 50.0, "folds will take 4 s to 50 s\n"), (200.0, 205.0, "about 3 min\n")],
+    [
+        (1.0, 19.0, ""),
+        (4.0, 50.0, "folds will take 4 s to 50 s\n"),
+        (200.0, 205.0, "about 3 min\n"),
+        (6.0, 360.0, "folds will take at most 6 min, probably less\n"),
+    ],
 )
 def test_what_takes_long_says_how_long_before_it_starts(capsys, least, most, said):
     foretelling.foretell("folds", least, most)

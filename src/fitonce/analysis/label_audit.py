@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,9 @@ import pandas as pd
 from fitonce.core import memory
 from fitonce.core.arguments import require_choice, require_count
 from fitonce.core.chunks import stretches
+from fitonce.core.foretelling import foretell, is_told
+from fitonce.core.progress import bar, stage
+from fitonce.core.stopwatch import now
 from fitonce.core.wording import counted
 from fitonce.data.labelled import Labelled
 from fitonce.fitting.curvature import Curvature, curvature
@@ -21,6 +25,7 @@ from fitonce.results.labels.kinds import kinds_of, lines_of, of_tags
 from fitonce.results.labels.suspects import in_sentence
 
 _BY = ("loss", "displacement")
+_AT_ONCE = 256  # labels, of which progress tells
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +160,8 @@ class LabelAudit:
 
 def label_audit(fit: Fit, damping: float) -> LabelAudit:
     """Judge every label and every sequence by the rest of the data, to first order, from one pass."""
-    curve = curvature(fit, damping=damping)
+    with stage("H of the fit, and its factor", None):
+        curve = curvature(fit, damping=damping)
     hold_point(fit.objective)
     return LabelAudit(_tokens(fit, curve), _sequences(fit, curve), damping, fit)
 
@@ -165,11 +171,18 @@ def _tokens(fit: Fit, curve: Curvature) -> pd.DataFrame:
     known = np.flatnonzero(data.weights)
     values, losses, displacement, best, chance = np.empty((5, len(known)))
     memory.hold(bytes_of_influence(fit.objective, len(known)), "the table of labels")
-    for some in stretches(len(known), 32.0 * len(fit.theta), "the slopes of a label"):
-        logs, slopes, shares = fit.objective.label_evidence(fit.theta, known[some])
-        values[some] = -logs
-        losses[some], displacement[some] = _without(curve, -logs, -slopes)
-        best[some], chance[some] = shares.argmax(1), shares.max(1)
+    pieces = _some(len(known), 32.0 * len(fit.theta), "the slopes of a label")
+    with bar(len(known), "labels judged by the others", None) as advance:
+        for number, some in enumerate(pieces):
+            started = now()
+            logs, slopes, shares = fit.objective.label_evidence(fit.theta, known[some])
+            values[some] = -logs
+            losses[some], displacement[some] = _without(curve, -logs, -slopes)
+            best[some], chance[some] = shares.argmax(1), shares.max(1)
+            advance(some.stop - some.start)
+            if number == 0 and is_told(None):
+                taken = (now() - started) * len(known) / (some.stop - some.start)
+                foretell(f"the influence of {counted(len(known), 'label')}", 0.7 * taken, 1.5 * taken)
     sites, tags = data.sites.iloc[known], np.array(data.tags)
     return pd.DataFrame(
         {
@@ -185,6 +198,13 @@ def _tokens(fit: Fit, curve: Curvature) -> pd.DataFrame:
             "displacement": displacement,
         }
     )
+
+
+def _some(count: int, bytes_each: float, what: str) -> Iterator[slice]:
+    """In pieces that memory allows, and that show progress."""
+    for part in stretches(count, bytes_each, what):
+        for start in range(part.start, part.stop, _AT_ONCE):
+            yield slice(start, min(start + _AT_ONCE, part.stop))
 
 
 def _sequences(fit: Fit, curve: Curvature) -> pd.DataFrame:

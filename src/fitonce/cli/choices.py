@@ -37,6 +37,13 @@ class ModelChoice:
     def __post_init__(self) -> None:
         known = named_models()
         if self.name not in known:
+            parts = [one.strip() for one in self.name.split(",")]
+            if len(parts) > 1 and all(one in known for one in parts):
+                raise ValueError(
+                    f"--model takes one model, got {len(parts)}: run each on the same folds, fitonce "
+                    f"cv FILE --model {parts[0]} --save {parts[0]}.json, then fitonce compare "
+                    f"{' '.join(f'{one}.json' for one in parts)}"
+                )
             alike = [one for name, one in known.items() if self.name in name.split("-")]
             named = [f"{one.name} ({one.title.split(' (')[0]})" for one in alike]
             raise ValueError(f"--model must be one of {', '.join(named or known)}, got '{self.name}'")

@@ -260,7 +260,7 @@ def command(
         extra = {name: given.pop(name) for name in apart}
         options = {one.name: given.pop(one.name) for one in of_models}
         request = Request(**given, options=options)
-        with in_lines("working") if request.verbose else nullcontext():
+        with in_lines("reading and preparing") if request.verbose else nullcontext():
             run(request, **extra)
 
     parameters = [*known[:2], *own, *of_models, *known[2:]]  # file and model first

@@ -1,5 +1,5 @@
 """Progress in lines, for a command whose output goes to a file or a pipe: what is being done, how far it
-is and how long it took so far, every few seconds."""
+is and how long it took so far, every few seconds; ever more seldom where it does not go on."""
 
 from __future__ import annotations
 
@@ -60,8 +60,17 @@ def in_lines(what: str) -> Iterator[None]:
     out = sys.stderr
 
     def tell() -> None:
+        last: tuple[int, int] | None = None
+        waits = after = 0  # of what has not gone on, twice as long each time
         while not ended.wait(EVERY):
-            print(f"fitonce: {_told().line()}", file=out, flush=True)
+            stage = _told()
+            now = (id(stage), stage.done)
+            if now == last and waits < after:
+                waits += 1
+                continue
+            waits, after = 0, (2 * after + 1 if now == last else 0)
+            last = now
+            print(f"fitonce: {stage.line()}", file=out, flush=True)
 
     _stages.append(_Stage(what))
     teller = threading.Thread(target=tell, daemon=True)

@@ -105,7 +105,7 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
         starts = list(islice(points, how.restarts or usual_starts(objective)))
     reading = now() - beginning
     compiles, early = objective.traits.compiles, how.max_iterations is not None
-    with stage("compiling F and its derivatives" if compiles else "loading loops", how.progress):
+    with stage("compiling F and its derivatives" if compiles else "loading compiled code", how.progress):
         _prepare(objective, starts[0])
     if is_told(how.progress) and not early:
         said = counted(len(starts), "start") + " of the fit, and more where they end apart,"
@@ -154,8 +154,8 @@ def _with_zeros(model: Any, params: Params | None) -> tuple[Any, Any]:
 
 
 def _prepare(objective: Objective, theta: np.ndarray) -> None:
-    """Compile what F and its derivatives need, or load loops, so that `refit_seconds` does not include
-    it. Loading takes a moment, which only counts where a fit does not take longer."""
+    """Compile what F and its derivatives need, or load what is compiled, so that `refit_seconds` does
+    not include it. Loading takes a moment, which only counts where a fit does not take longer."""
     objective.values_and_gradients(theta[None], objective.base[None])
     worth_it = objective.traits.compiles or objective.space.size <= _FEW_PARAMETERS
     if worth_it and not by_products(objective):

@@ -95,13 +95,15 @@ def _(emission: Any) -> Words:
 
 @prior_words.register
 def _(emission: Gaussian) -> Words:
-    if emission.squares is not None or emission.mean_weight or emission.variance_rate:
-        return {"mean": "as given", "variance": "as given", "covariance": "as given"}
-    spread = _spread(emission.strength, emission.scale, "each channel's")
+    spread = wide = _spread(emission.strength, emission.scale, "each channel's")
+    if emission.squares is not None or emission.variance_rate:
+        spread, wide = (_density(emission, of) for of in ("v", "S"))
     centre = emission.mean_centre
     about = "the given centre" if np.ndim(centre) else f"{centre:g}"
-    mean = FLAT if emission.mean_scale is None else f"Normal({about}, {emission.mean_scale:g}^2)"
-    return {"mean": mean, "variance": spread, "covariance": spread}
+    found = [] if emission.mean_scale is None else [f"Normal({about}, {emission.mean_scale:g}^2)"]
+    if emission.mean_weight:
+        found.append(f"Normal({about}, the state's variance / {emission.mean_weight:g})")
+    return {"mean": " times ".join(found) or FLAT, "variance": spread, "covariance": wide}
 
 
 @prior_words.register
@@ -128,6 +130,19 @@ def _(emission: EventEmission) -> Words:
     given = {"rate": emission.rate_prior, "a": emission.a_prior, "b": emission.b_prior}
     shares = {"day_share": _dirichlet(emission.day_concentration)}
     return {**{name: _pair("Gamma", *prior) for name, prior in given.items()}, **shares}
+
+
+def _density(emission: Gaussian, of: str) -> str:
+    """Of a variance v or a covariance S by its own formula, up to a factor."""
+    squares, whole = emission.squares, of == "S"
+    if squares is None:
+        return "as in the docs of Gaussian"
+    half = "the given half-squares" if np.ndim(squares) else f"{0.5 * float(squares):g}"
+    size, inverse, trace = ("(det S)", "trace(S^-1)", "trace S") if whole else ("v", "/ v", "v")
+    terms = [f"{size}^{-0.5 * emission.strength:g}"] if emission.strength else []
+    terms += [f"exp(-{half} {inverse})"] if np.any(squares) else []
+    terms += [f"exp(-{emission.variance_rate:g} {trace})"] if emission.variance_rate else []
+    return f"with density {' '.join(terms)}" if terms else FLAT
 
 
 def _dirichlet(concentration: Any) -> str:

@@ -134,6 +134,11 @@ class Objective(ABC):
     def scheme(self) -> Scheme:
         return self.program.scheme
 
+    def __repr__(self) -> str:
+        size, weights = f"{self.space.size:,} free parameters", f"{len(self.base):,} weights"
+        of = f"F(theta, weights) of {size} and {weights}"
+        return f"{type(self).__name__}: {of}; fit.value is its value at the fit"
+
     def __call__(self, theta: Any, weights: Any = None) -> float:
         """F(theta, w): one weight per site (or sequence), the full fit's by default."""
         theta = np.asarray(theta, float)

@@ -66,7 +66,7 @@ def custom_objective(model: Custom, data: Any, kernel: None = None) -> CustomObj
     return CustomObjective(program, np.ones(model.count(prepared)), data, prepared)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CustomObjective(PreparedObjective, AutodiffObjective):
     """F of a custom density; see `Objective`. `prepared`: the data as arrays."""
 

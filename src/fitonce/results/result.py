@@ -294,6 +294,12 @@ class CVResult:
     def _scores_of(self, other: CVResult) -> str:
         """A hint where the folds are alike, but not what is scored in them."""
         own, theirs = (one.pointwise["site"].nunique() for one in (self, other))
+        sizes = [int(one.fit.summary.lengths.sum()) for one in (self, other)]
+        if own == theirs and sizes[0] != sizes[1]:
+            return (
+                f", of data with {sizes[0]:,} and {sizes[1]:,} steps: if only one has rows for gaps in "
+                "its times, read both in the same way (both with --no-gaps, or none)"
+            )
         if len(self.folds) != len(other.folds) or own == theirs:
             return ""
         return (

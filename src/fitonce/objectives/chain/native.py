@@ -93,7 +93,7 @@ def _has_loops(scheme: Scheme) -> bool:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NativeChainObjective(ChainObjective):
     """See the module docstring."""
 

@@ -57,7 +57,7 @@ def unplaced(model: ChainModel, data: Any, kernel: Kernel | None = None) -> Chai
     return ChainObjective(program, read.weights, read, prepared, chain_layout(read))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ChainObjective(PreparedObjective, AutodiffObjective):
     """F of a chain; see `Objective`. `parallel`: where work runs, see `core.parallel`."""
 

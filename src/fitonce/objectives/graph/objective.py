@@ -78,7 +78,7 @@ def _say_slow(tree: JunctionTree) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FieldObjective(PreparedObjective):
     """F of a field on a graph; see `Objective`. `tree`: its junction tree."""
 

@@ -78,7 +78,7 @@ def _on(
     return LabelObjective(program, data.weights, data, label_layout(program, data, native))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabelObjective(Objective):
     """F of a model of labels; see `Objective`.
 

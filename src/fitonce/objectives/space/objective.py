@@ -50,7 +50,7 @@ def space_objective(model: SpaceModel, data: Any, kernel: str | None = None) -> 
     return made
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SpaceObjective(Objective):
     """See `Objective`. `steps`: the data as the filter reads them."""
 
