@@ -155,7 +155,9 @@ def test_cross_validation_is_told_as_it_is(cv):
 
 def test_what_is_wrong_is_said_first(cv):
     bad = dataclasses.replace(cv, folds=cv.folds.assign(verdict="bad"))
-    assert words(bad._repr_html_()).startswith("not to be trusted yet")
+    assert words(bad._repr_html_()).startswith(
+        "caution Cross-validation : 12 of 12 folds with a bad verdict; "
+    )
     fair = dataclasses.replace(cv, folds=cv.folds.assign(verdict=["fair"] + ["good"] * 11))
     assert words(fair._repr_html_()).startswith("fair")
     better = dataclasses.replace(cv, better_theta=cv.theta[0])

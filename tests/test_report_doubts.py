@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +12,8 @@ import pytest
 
 import fitonce as fo
 from fitonce.results.report import html_report
+from fitonce.results.report.ranges import beyond
+from fitonce.results.saving import write_document
 
 
 @pytest.fixture(scope="module")
@@ -31,5 +36,111 @@ def test_an_error_that_is_unknown_in_one_fold_is_not_called_unchecked(cv):
     folds = cv.folds.copy()
     folds.loc[1, ["verdict", "error"]] = ["bad", np.nan]
     text = html_report(replace(cv, folds=folds, error=float("nan")))
-    assert "(unknown in 1 fold)" in text
+    assert "<dd>unknown in 1 fold</dd>" in text
     assert "no fold was checked" not in text
+
+
+LATER = "; there may be a better optimum"
+
+
+def said(page):
+    """The text of a page without its scripts."""
+    body = re.sub(r"<(script|style).*?</\1>", " ", page, flags=re.DOTALL)
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)))
+
+
+def test_what_is_missed_comes_before_the_number_everywhere(cv):
+    assert cv.doubts == []
+    assert 'class="note fine"' in html_report(cv)
+    missed = replace(cv, better_theta=cv.fit.theta)
+    many = replace(cv, folds=cv.folds.assign(status=[*cv.folds["status"][:3], *(["ok" + LATER] * 2)]))
+    few = replace(cv, folds=cv.folds.assign(status=[*cv.folds["status"][:4], "ok" + LATER]))
+    assert few.doubts == []  # one of five
+    for one, reason in (
+        (missed, "the fit is not at its best optimum, as a fold led to a better one"),
+        (many, "2 of 5 folds may have a better optimum"),
+    ):
+        assert one.doubts == [reason]
+        page = html_report(one)
+        assert said(page).split(" Contents")[0].count(f"Caution: {reason}. Held-out loss") == 1
+        assert 'class="note caution"' in page.split("<nav")[0]
+        assert f"{one.error:.2g}"[:3] not in said(page).split("error of the estimate")[1][:9]
+        assert "error of the estimate unknown" in said(page)
+        assert said(one._repr_html_()).strip().startswith(f"caution Cross-validation : {reason}; ")
+        shown = str(one)
+        assert (
+            f"  trust     caution: {reason}\n            error of the estimate unknown (about " in shown
+        )
+        assert "95 %" in shown
+        assert ", without what better optima would change; se from" in shown
+    assert list(many.folds["verdict"]) == list(cv.folds["verdict"])  # which are about the optimum found
+
+
+def test_exact_refits_are_beside_the_estimate(cv):
+    exact = fo.cross_validate(cv.fit, fo.folds.kfold(cv.fit.data, 5), method="exact", optima=0)
+    rows = cv.pointwise.assign(approximate=cv.pointwise["loss"] - 0.3, exact=exact.pointwise["loss"])
+    low = replace(cv, estimate=cv.estimate - 0.3, error=2 * cv.se)
+    page = said(html_report(low, scatter=rows))
+    mean = exact.pointwise.groupby("fold")["loss"].mean().mean()
+    assert f"exact refits of all 5 folds {mean:.4f} measured: the estimate is 0.300 lower" in page
+    assert "Dashed bar: one standard error, without the error of the estimate, about" in page
+    assert "2.0 x se" in page
+    some = said(html_report(low, scatter=rows[rows["fold"] < 3]))
+    three = exact.pointwise[exact.pointwise["fold"] < 3].groupby("fold")["loss"].mean().mean()
+    assert f"Exact refits of 3 folds, which started at the fit, have a mean of {three:.4f}" in some
+    assert "Dashed" not in said(html_report(cv))
+
+
+def test_refits_are_a_range_of_times(cv):
+    page = said(html_report(replace(cv, refits_seconds=2.0, refits_most=7.0)))
+    assert "5 refits, one start each (estimated) 2 to 7 s" in page
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """Two channels, and a state that five of 90 points are in."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(0.0, 1.0, (90, 2))
+    x[40:] += 8.0
+    x[20:25] = rng.normal([-30.0, 40.0], 1.0, (5, 2))
+    x[60] = np.nan
+    return fo.fit(fo.models.GaussianHMM(3), x, restarts=4, seed=1)
+
+
+def test_a_fit_says_how_many_points_its_states_rest_on(pair):
+    points = np.asarray(pair.posterior())[np.arange(90) != 60].sum(0)
+    np.testing.assert_allclose(pair.summary.in_states, points, rtol=1e-9)
+    least = int(points.argmin())
+    assert points[least] == pytest.approx(5, abs=1e-3)
+    shown = ", ".join(f"{value:.1f}" for value in points)
+    few = f"state {least} rests on 5.0 of 89 points only"
+    assert f"points in each state: {shown}, of 89; caution: {few}" in str(pair)
+    assert few in said(pair._repr_html_())
+
+
+def test_reports_and_files_keep_what_the_fit_knows(pair, tmp_path):
+    cv = fo.cross_validate(pair, fo.folds.kfold(pair.data, 4), method="onestep", check="all")
+    path = cv.save(tmp_path / "cv.json")
+    for one in (cv, fo.load(path)):
+        page = said(html_report(one, influence=fo.influence(pair)))
+        assert (
+            page.count(f"Its optimum was {pair.optima.sentence}.") == 2
+        )  # of the estimate, of the model
+        assert "Priors: initial, transition Dirichlet(1.1)" in page
+        assert "rests on 5.0 of 89 points only" in page
+        assert page.count(" x0 x1 ") == 2  # largest losses, influence
+    document = json.loads(path.read_text())
+    for name in ("optima", "priors", "in_states", "further"):
+        del document["fit"][name]
+    del document["digest"]
+    old = write_document(document, tmp_path / "old.json", False)
+    summary = fo.load(old).summary
+    assert (summary.optima, summary.priors, summary.in_states, summary.further) == (None, "", None, None)
+    assert "Its optimum was" not in html_report(fo.load(old))
+
+
+def test_a_row_far_from_the_others_does_not_stretch_the_picture():
+    assert beyond([(3.6, 3.8), (2.9, 3.0), (2.6, 2.7)]) == [False, False, False]
+    assert beyond([(3.6, 3.8), (2.9, 3.0), (2.6, 2.7), (2.61, 2.72)]) == [True, True, False, False]
+    assert beyond([(9.0, 9.2), (2.6, 2.7), (2.61, 2.72)]) == [True, False, False]
+    assert beyond([(9.0, 9.2), (2.6, np.nan)]) == [False, False]

@@ -38,6 +38,7 @@ from fitonce.crossval.losses import joint_places, resolve_loss
 from fitonce.data.sequences import with_lengths
 from fitonce.fitting.fit import Fit, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA
+from fitonce.fitting.summarise import starts_of
 from fitonce.folds import Folds
 from fitonce.folds.catalogue import covering
 from fitonce.objectives.base import Objective
@@ -150,11 +151,18 @@ def _chosen(
     rows, given, unknown = criteria({name: result.fit for name, result in results.items()})
     beside = comparison.table.drop(columns=["ratio", "p_worse", "weight", "note"])
     table = pd.DataFrame.from_dict(rows, orient="index").join(beside)
+    table["found"] = [_found(results[str(name)]) for name in table.index]
     table.index.name = "model"
     best, margin = comparison.best, float(np.log(max(len(table) - 1, 1) / _LEVEL))
     near, as_good = judged(table, best, margin)
     chosen = simplest_of(table, near, unknown)
     return Selection(table, best, chosen, as_good, margin, skipped, comparison, results, sizes, given)
+
+
+def _found(result: CVResult) -> str:
+    """How many of the starts of a fit ended in its optimum."""
+    known = starts_of(result.fit) if isinstance(result.fit, Fit) else None
+    return "" if known is None else known.share
 
 
 def _clock(max_seconds: float | None) -> Callable[[], bool]:

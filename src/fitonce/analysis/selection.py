@@ -29,7 +29,8 @@ class Selection:
         table: one row per model, in the order given: `parameters`, `estimate`, `se`,
             `control`, `error`; `difference` from the best, its paired `difference_se`, `nats`, the
             difference over all data, and `p`, its probability by chance; `aic` and `bic` of the full
-            fit; `worst` verdict; `failed` and `unfinished` folds; `fit`, its outcome.
+            fit; `worst` verdict; `failed` and `unfinished` folds; `fit`, its outcome, and `found`,
+            by how many of its starts.
         best: the model with the lowest held-out loss.
         simplest: the choice: of the models within `margin` of the best, that with the fewest parameters
             and unknown first states, and of several such the one with the lowest loss.

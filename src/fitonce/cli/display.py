@@ -14,6 +14,7 @@ from rich.table import Table
 from fitonce.analysis.influence import LOSS, Influence
 from fitonce.analysis.label_audit import LabelAudit
 from fitonce.cli.labels import Suspicion, largest
+from fitonce.results.doubts import about_missed_optima
 from fitonce.results.result import CVResult
 from fitonce.results.summary import moves_most
 
@@ -28,6 +29,7 @@ def show_cv(result: CVResult, quiet: bool) -> None:
         parts = [f"{counts[v]} {v}" for v in ("good", "fair", "bad", "unchecked") if v in counts]
         parts += [f"{result.n_failed} failed"] if result.n_failed else []
         parts += [] if result.fit.ok else [f"fit {result.fit.status.outcome.value}"]
+        parts += about_missed_optima(result)
         estimate = f"{result.estimate:.6g} +- {result.se:.3g}"
         print(f"{estimate} (control {result.control:.6g}; {', '.join(parts)})")
         return
@@ -40,7 +42,7 @@ def show_cv(result: CVResult, quiet: bool) -> None:
 def _style(line: str) -> str | None:
     words = line.split()
     if words and words[0] == "trust":
-        return "yellow" if " bad" in line or "not checked" in line else "green"
+        return "yellow" if "caution: " in line or "not checked" in line else "green"
     return _STYLES.get(words[0]) if words else None
 
 
@@ -98,6 +100,7 @@ def show_models(table: pd.DataFrame, more: list[str]) -> None:
         shown[name] = [_number(value, decimals) for value in table[name]] if numeric else table[name]
     show_table(shown.rename(columns={"parameters": "D"}))
     over_all = "; nats: over all data" if "nats" in more else ""
+    over_all += "; found: by so many starts of the fit" if "found" in more else ""
     print(f"difference: from the best (paired standard error){over_all}")
 
 

@@ -65,6 +65,7 @@ def as_document(result: CVResult) -> dict[str, Any]:
         "verdicts": {str(name): int(count) for name, count in counts.items()},
         "failed": result.n_failed,
         "treatment": result.treatment,
+        "doubts": result.doubts,
         "fit": {"status": str(result.fit.status), "ok": bool(result.fit.ok)},
         **_odd(result),
     }

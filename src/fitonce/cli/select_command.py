@@ -146,7 +146,7 @@ def _show(found: Selection, quiet: bool) -> None:
             complain(doubt)
         return
     print(f"\n{found.comparison.left_out}")
-    show_models(found.table, ["parameters", "nats", "p", "aic", "bic", "worst"])
+    show_models(found.table, ["parameters", "nats", "p", "aic", "bic", "worst", "found"])
     print(found.results[found.best].about_se)
     for line in (found.choice, *found.doubts):
         print(line)

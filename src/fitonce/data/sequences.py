@@ -32,6 +32,8 @@ from fitonce.data.parts import (
 )
 from fitonce.data.places import Names, names_of
 
+_SHOWN = 4  # channels that tables have
+
 
 class Collection:
     """Sites in sequences, with observations of any kind. A subclass has `lengths` (N,), the number of
@@ -70,6 +72,11 @@ class Collection:
     def shown_values(self) -> np.ndarray:
         """(sites,) one number per site to plot, nan where there is none."""
         return np.full(self.n_sites, np.nan)
+
+    @property
+    def further_values(self) -> np.ndarray | None:
+        """(sites, C) the same of a few more channels; None: there are none."""
+        return None
 
     @property
     def n_sequences(self) -> int:
@@ -202,6 +209,13 @@ class Sequences(Collection):
     def shown_values(self) -> np.ndarray:
         """(sites,) the first channel, nan where it was not observed."""
         return np.where(self.observed[..., 0], self.values[..., 0], np.nan)[self.valid]
+
+    @property
+    def further_values(self) -> np.ndarray | None:
+        """(sites, C) the second to the fourth channel, nan where they were not observed."""
+        some = (..., slice(1, _SHOWN))
+        shown = np.where(self.observed[some], self.values[some], np.nan)[self.valid]
+        return shown if shown.shape[1] else None
 
     def __repr__(self) -> str:
         given = np.zeros(1) if self.conditioned is None else self.conditioned.any(-1)

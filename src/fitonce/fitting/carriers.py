@@ -29,6 +29,15 @@ class Carrier(NamedTuple):
     share: float
 
 
+def points_in_states(fit: Fit) -> np.ndarray | None:
+    """(K,) expected number of observed sites in each hidden state; None unless there are several."""
+    objective = fit.objective
+    if not objective.traits.hidden_states or objective.traits.labels or not np.isfinite(fit.theta).all():
+        return None
+    found = (objective.state_probabilities(fit.theta) * (objective.base > 0)[:, None]).sum(0)
+    return found if len(found) > 1 else None
+
+
 def state_shares(objective: Objective, theta: np.ndarray) -> np.ndarray:
     """(sites, K) what part of a state's observations each site is, at the fit."""
     shares = objective.state_probabilities(theta) * (objective.base > 0)[:, None]

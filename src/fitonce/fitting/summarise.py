@@ -10,8 +10,10 @@ from scipy import sparse
 
 from fitonce.core.chunks import chunks
 from fitonce.core.wording import counted
+from fitonce.fitting.carriers import points_in_states
 from fitonce.models.prior_words import priors_of
-from fitonce.results.summary import FitSummary
+from fitonce.results.occupancy import about_few, points_in_words
+from fitonce.results.summary import FitSummary, Starts
 
 if TYPE_CHECKING:
     from fitonce.fitting.fit import Fit
@@ -45,7 +47,23 @@ def summary_of(fit: Fit) -> FitSummary:
         places=sites.names,
         unknown_starts=objective.unknown_starts,
         approximation=objective.approximation,
+        optima=starts_of(fit),
+        priors=_priors(fit),
+        in_states=points_in_states(fit),
+        further=sites.further_values,
     )
+
+
+def starts_of(fit: Fit) -> Starts | None:
+    """What is known of other optima; None where there are none."""
+    if fit.objective.traits.convex:
+        return None
+    found = int(fit.optima.found[0]) if len(fit.optima) else 0
+    return Starts(found, fit.optima.starts, fit.optima.sentence)
+
+
+def _priors(fit: Fit) -> str:
+    return "; ".join(priors_of(fit.model, free_names(fit)))
 
 
 def _data(fit: Fit) -> str:
@@ -174,7 +192,11 @@ def text_of(fit: Fit) -> str:
     if fit.objective.approximation:
         how = fit.objective.approximation
         lines.append(f"  likelihood: {how}; fit.laplace_error() says how far it is off")
-    priors = "; ".join(priors_of(fit.model, free_names(fit)))
+    points, priors = points_in_states(fit), _priors(fit)
+    if points is not None:
+        on_map = fit.edges is not None
+        few = about_few(points, on_map)
+        lines.append(f"  {points_in_words(points, on_map)}{f'; caution: {few}' if few else ''}")
     return "\n".join([*lines, *([f"  priors: {priors}"] if priors else [])])
 
 

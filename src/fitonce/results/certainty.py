@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fitonce.core.wording import counted
+from fitonce.results.doubts import beyond_interval, may_be_better
 from fitonce.results.standard_errors import FEW
 
 if TYPE_CHECKING:
     from fitonce.results.result import CVResult
 
 _SEEN = 0.1  # standard errors: a smaller change of the estimate is not said
-_DOUBT = "there may be a better optimum"  # in the status of a fold
 _REASONS = {
     "not searched": "had no random starts, and starts of the fit or other folds disagree",
     "found (?:once|twice) only": "found theirs once or twice only",
@@ -21,7 +21,6 @@ _REASONS = {
     "most starts ended": "ended most starts in optima of their own",
 }  # why, by what the status says
 _LONGER = 5  # times as long, that a search is advised to take
-BEGIN_THERE = "fo.fit(fit.model, fit.data, init=cv.better)"
 
 
 def about_optima(cv: CVResult) -> str:
@@ -47,7 +46,7 @@ def about_optima(cv: CVResult) -> str:
 def _may_be_better(cv: CVResult) -> str:
     """How many folds may have a better optimum, why, and what to do about it; empty where none may."""
     said = cv.folds["status"]
-    doubtful = said.str.contains(_DOUBT, regex=False)
+    doubtful = may_be_better(cv.folds)
     if not doubtful.any():
         return ""
     counts = {why: int((doubtful & said.str.contains(mark)).sum()) for mark, why in _REASONS.items()}
@@ -69,14 +68,6 @@ def _remedy(cv: CVResult, unsearched: int) -> str:
     fewer = ", or leave out fewer folds" if times > _LONGER else ""
     asked = cv.starts * max(min(times, _LONGER), 2)
     return f"; optima={asked} (--optima {asked}) looks up to {asked // cv.starts} times as long{fewer}"
-
-
-def better_fit(cv: CVResult) -> str:
-    """That folds led to a better optimum of all data, and how to start there; empty if none did."""
-    if cv.better_theta is None:
-        return ""
-    by = f" {cv.better_by:.2g} nats" if np.isfinite(cv.better_by) else ""
-    return f"a fold led to one that is{by} better"
 
 
 def _of_fit(cv: CVResult) -> str:
@@ -133,4 +124,6 @@ def about_se(cv: CVResult) -> str:
     what = "independent stretch" if np.isfinite(cv.memory) else "independent part"
     things = counted(number, what, f"{what}es" if what.endswith("ch") else f"{what}s")
     few = " (few: the se itself is uncertain)" if cv.stretches < FEW else ""
-    return f"95 %: {low:.4f} to {high:.4f}; se from about {things}{few}"
+    without = beyond_interval(cv)
+    beside = f", {without}" if without else ""
+    return f"95 %: {low:.4f} to {high:.4f}{beside}; se from about {things}{few}"

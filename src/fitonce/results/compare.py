@@ -16,7 +16,7 @@ from fitonce.core.arguments import shown
 from fitonce.core.status import Outcome
 from fitonce.core.writing import check_free, write_text
 from fitonce.results.cautions import EXPLAINED, MANY, Lead, lead_by_chance, notes
-from fitonce.results.certainty import better_fit
+from fitonce.results.doubts import better_fit, in_large_part
 from fitonce.results.plots import axes_on
 from fitonce.results.result import CVResult
 from fitonce.results.stacking import stacking_weights
@@ -157,10 +157,12 @@ class Comparison:
     def doubts(self) -> list[str]:
         """Reasons to doubt the numbers, each with the models concerned."""
         rows = self.table
+        missed = [name for name, cv in self.results.items() if in_large_part(cv)]
         reasons: dict[str, Any] = {
             "unreliable folds in": (rows["worst"] == "bad") | (rows["failed"] > 0),
             "unfinished folds in": rows["unfinished"] > 0,
             "fit not at a certified minimum": rows["fit"] != Outcome.STATIONARY.value,
+            "many folds may have a better optimum": rows.index.isin(missed),
         }
         found = [
             f"{reason}: {', '.join(map(str, rows.index[models]))}"

@@ -9,10 +9,9 @@ import pandas as pd
 
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted, duration
-from fitonce.results.certainty import BEGIN_THERE, better_fit
+from fitonce.results.doubts import BEGIN_THERE, better_fit, error_of
 from fitonce.results.site_losses import largest_of, odd_sentence, sentence_of, table_of
 from fitonce.results.summary import loss_in_words
-from fitonce.results.verdicts import sound
 
 if TYPE_CHECKING:
     from fitonce.results.result import CVResult
@@ -32,7 +31,7 @@ def lines_of(cv: CVResult) -> list[str]:
         *([f"            {cv.about_se}"] if cv.about_se else []),
         f"  control   {cv.control:.4f}            same folds, parameters not adjusted",
         f"  method    {cv.method}, scheme {cv.scheme}{damped}{_rungs(cv)}",
-        f"  trust     {trust(cv)}",
+        *_under("  trust     ", trust(cv)),
         *([f"            {cv.about_optima}"] if cv.about_optima else []),
     ]
     if cv.better_theta is not None:
@@ -60,6 +59,11 @@ def lines_of(cv: CVResult) -> list[str]:
     if not cv.fit.ok:
         lines.append(f"  FIT       {cv.fit.status}")
     return lines
+
+
+def _under(name: str, texts: list[str]) -> list[str]:
+    """Lines of which the first is named."""
+    return [f"{name if place == 0 else ' ' * len(name)}{text}" for place, text in enumerate(texts)]
 
 
 def _first_of(folds: pd.DataFrame) -> list[str]:
@@ -109,16 +113,6 @@ def refits_in_words(cv: CVResult) -> str:
     return f"{number if most.endswith(f' {unit}') else least} to {most}"
 
 
-def unknown_error(folds: pd.DataFrame) -> str:
-    """What is known of an error of the estimate that is not finite."""
-    errors = folds.loc[folds["ok"] & (folds["verdict"] != "unchecked"), "error"]
-    finite = errors[np.isfinite(errors)]
-    if finite.empty:
-        return "unknown"
-    without = counted(len(errors) - len(finite), "fold")
-    return f"at least {finite.sum() / len(errors):.1e} (unknown in {without})"
-
-
 def _rungs(cv: CVResult) -> str:
     if cv.method not in ("auto", "loo"):
         return ""
@@ -127,7 +121,12 @@ def _rungs(cv: CVResult) -> str:
     return "; folds by rung: " + ", ".join(named)
 
 
-def trust(cv: CVResult) -> str:
+def trust(cv: CVResult) -> list[str]:
+    """Reasons for caution first, then the error of the estimate and the verdicts of its folds."""
+    return [*([f"caution: {'; '.join(cv.doubts)}"] if cv.doubts else []), _checks(cv)]
+
+
+def _checks(cv: CVResult) -> str:
     """The error of the estimate and the verdicts of its folds, in words."""
     verdicts = cv.folds.loc[cv.folds["verdict"] != "unchecked", "verdict"]
     if verdicts.empty and cv.damping:
@@ -141,14 +140,8 @@ def trust(cv: CVResult) -> str:
     counts = verdicts.value_counts()
     named = ", ".join(f"{counts[name]:,} {name}" for name in ("good", "fair", "bad") if name in counts)
     local = " (local)" if cv.optima_search == "local" else ""
-    some, size = len(verdicts) < len(cv.folds), ""
-    if np.isfinite(cv.se) and cv.se > 0:
-        ratio = cv.error / cv.se
-        size = f", {100 * ratio:.2g} % of se" if ratio < 1 else f", {ratio:.1f} x se"
-    holds = sound(cv.folds["distance"].to_numpy(), cv.folds["rate"].to_numpy())[cv.folds["ok"]].all()
-    about = "about" if holds or some else "at least"  # a lower bound where the quadratic model fails
-    known = f"{about} {cv.error:.1e}{size}" if np.isfinite(cv.error) else unknown_error(cv.folds)
-    text = f"error of the estimate {known}; verdicts{local}: {named}"
+    text = f"error of the estimate {error_of(cv).words}; verdicts{local}: {named}"
     if counts.get("bad", 0) and cv.method in ("ij", "onestep", "none", "newton"):
         text += "; use method='auto'"
+    some = len(verdicts) < len(cv.folds)
     return text + (f" ({len(verdicts):,} of {len(cv.folds):,} folds checked)" if some else "")

@@ -16,6 +16,7 @@ from fitonce.core.numerics import is_number
 from fitonce.core.parameters import Params
 from fitonce.core.writing import check_free, write_text
 from fitonce.results import certainty, exports, plots, saving, site_losses
+from fitonce.results import doubts as doubted
 from fitonce.results.heldout_values import HeldoutValues
 from fitonce.results.labels.confusion import Confusion, confusion
 from fitonce.results.labels.heldout import HeldoutLabels
@@ -167,6 +168,13 @@ class CVResult:
     def about_optima(self) -> str:
         """What is known about other optima of the folds, in a sentence; empty if there can be none."""
         return certainty.about_optima(self)
+
+    @property
+    def doubts(self) -> list[str]:
+        """Reasons to be careful with the estimate: a fit that is not a minimum, or not at its best
+        optimum; many folds that may have a better one; folds without a number, with a bad verdict or
+        unfinished. Print-outs, notebooks and reports begin with them."""
+        return doubted.doubts(self)
 
     @property
     def about_se(self) -> str:

@@ -37,7 +37,7 @@ from fitonce.results.packing import (
     to_word,
     to_words,
 )
-from fitonce.results.summary import FitSummary, versions
+from fitonce.results.summary import FitSummary, Starts, versions
 
 FORMAT, VERSION = "fitonce result", 4
 READABLE = (2, 3, 4)
@@ -261,6 +261,10 @@ def _of_summary(shown: FitSummary) -> dict[str, Any]:
         "places": places,
         "unknown_starts": shown.unknown_starts,
         "approximation": shown.approximation,
+        "optima": None if shown.optima is None else shown.optima._asdict(),
+        "priors": shown.priors,
+        "in_states": None if shown.in_states is None else pack_array(shown.in_states),
+        "further": None if shown.further is None else pack_array(shown.further),
     }
 
 
@@ -318,4 +322,21 @@ def _to_summary(found: dict[str, Any]) -> FitSummary:
         places=_to_names(found["places"], lengths),
         unknown_starts=to_word(found.get("unknown_starts", "")),
         approximation=to_word(found.get("approximation", "")),
+        **_since_0_3(found, len(values)),
     )
+
+
+def _since_0_3(found: dict[str, Any], sites: int) -> dict[str, Any]:
+    """What files of earlier versions do not say."""
+    arrays = {name: found.get(name) for name in ("in_states", "further")}
+    known = {name: None if packed is None else to_array(packed) for name, packed in arrays.items()}
+    states, further = known["in_states"], known["further"]
+    if states is not None and states.ndim != 1:
+        raise ValueError(f"in_states have shape {states.shape}")
+    if further is not None and (further.ndim != 2 or len(further) != sites):
+        raise ValueError(f"further values have shape {further.shape} for {sites} sites")
+    starts = found.get("optima")
+    if starts is not None:
+        said = to_word(starts["sentence"])
+        starts = Starts(int(starts["found"]), int(starts["starts"]), said)
+    return {**known, "optima": starts, "priors": to_word(found.get("priors", ""))}

@@ -6,7 +6,7 @@ import platform
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ import pandas as pd
 from fitonce.core.status import Status
 from fitonce.data.geography import Geography
 from fitonce.data.places import Names
+from fitonce.results.occupancy import about_few
 from fitonce.results.standard_errors import Terms
 
 
@@ -46,6 +47,30 @@ class Fitted(Protocol):
     def memory_of(self, terms: Terms) -> float | None: ...
 
 
+class Starts(NamedTuple):
+    """What the starts of a fit say about its optima.
+
+    Attributes:
+        found: how many of them ended in the fit's.
+        starts: how many there were.
+        sentence: the same, other optima and the chance of new ones, in words.
+    """
+
+    found: int
+    starts: int
+    sentence: str
+
+    @property
+    def alone(self) -> bool:
+        """Whether a single one of several starts ended in the fit's optimum: others may be better."""
+        return self.starts > 1 and self.found <= 1
+
+    @property
+    def share(self) -> str:
+        """ "3 of 40"; empty where there was one start."""
+        return f"{self.found} of {self.starts}" if self.starts > 1 else ""
+
+
 @dataclass(frozen=True, eq=False)
 class FitSummary:
     """A fit without its model and data.
@@ -64,6 +89,11 @@ class FitSummary:
         places: the user's names of sequences and sites; None: they are only numbered.
         unknown_starts: first states that nothing is known about, in words; empty: there are none.
         approximation: what the likelihood is, where it is not exact.
+        optima: how often starts ended in the fit's optimum; None: not known, or it has no others.
+        priors: of its parameters, in words; empty: not known.
+        in_states: (K,) expected number of observed sites in each hidden state; None: not known, or there
+            are no several states.
+        further: (sites, C) the channels after the first, as far as tables show them; None: not known.
     """
 
     model: str
@@ -79,6 +109,10 @@ class FitSummary:
     places: Names | None = None
     unknown_starts: str = ""
     approximation: str = ""
+    optima: Starts | None = None
+    priors: str = ""
+    in_states: np.ndarray | None = None
+    further: np.ndarray | None = None
 
     @property
     def ok(self) -> bool:
@@ -105,6 +139,17 @@ class FitSummary:
         sequences = tuple(f"sequence {number}" for number in range(len(self.lengths)))
         sites = range(0 if self.edges is None else self.n_sites)
         return Names(sequences, tuple(f"site {number}" for number in sites) or None)
+
+    @property
+    def about_few(self) -> str:
+        """Hidden states that rest on few points, in words; empty: none, or not known."""
+        return "" if self.in_states is None else about_few(self.in_states, self.edges is not None)
+
+    @property
+    def further_channels(self) -> dict[str, np.ndarray]:
+        """The channels after the first, (sites,) each, by name."""
+        columns = [] if self.further is None else list(self.further.T)
+        return dict(zip(self.channels[1:], columns, strict=False))
 
     def name_of(self, site: int) -> str:
         """A site in words: its name or, in a sequence, its time."""

@@ -48,6 +48,7 @@ def of_fit(
         notes=[
             fit.status.message,
             fit.optima.sentence if fit.optima.starts > 1 else "",
+            fit.summary.about_few,
             more,
             "values with standard errors: fit.to_dataframe()" if states is not None else "",
         ],

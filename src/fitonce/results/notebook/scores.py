@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted
-from fitonce.results.certainty import BEGIN_THERE, better_fit
+from fitonce.results.doubts import BEGIN_THERE, beyond_interval, is_unchecked
 from fitonce.results.notebook.card import (
     Mark,
     Picture,
@@ -33,7 +33,9 @@ def of_result(cv: Any) -> str:
     """Cross-validation."""
     spread = f" ± {cv.se:.4f}" if np.isfinite(cv.se) else " (no standard error)"
     low, high = cv.interval()
-    ends = f", 95 %: {low:.4f} to {high:.4f}" if np.isfinite(low) and np.isfinite(high) else ""
+    without = beyond_interval(cv)
+    ends = f", 95 %: {low:.4f} to {high:.4f}{f', {without}' if without else ''}"
+    ends = ends if np.isfinite(low) and np.isfinite(high) else ""
     scale = scale_of([cv.estimate, cv.control, low, high], 8, 212)
     drawn = interval(
         scale, low, cv.estimate, high, cv.control, "estimate with its 95 % interval; cross: control"
@@ -42,12 +44,12 @@ def of_result(cv: Any) -> str:
         ["estimate", join([f"{cv.estimate:.4f}{spread}", drawn])],
         ["control", f"{cv.control:.4f}, parameters not adjusted (the cross)"],
         ["folds", cv.left_out],
-        ["trust", trust(cv)],
+        ["trust", "; ".join(trust(cv))],
     ]
     return card(
         "Cross-validation",
         _verdict_of(cv),
-        f"held-out loss {cv.estimate:.4f}{spread}{ends}",
+        "; ".join([*cv.doubts, f"held-out loss {cv.estimate:.4f}{spread}{ends}"]),
         table=Table(["", ""], rows),
         picture=_losses(cv),
         notes=[*_warnings(cv), cv.about_optima],
@@ -57,20 +59,17 @@ def of_result(cv: Any) -> str:
 
 def _verdict_of(cv: Any) -> Mark:
     """The worst of the fit and the folds."""
-    verdicts = set(cv.folds["verdict"])
-    if not cv.fit.ok or cv.n_failed or "bad" in verdicts or cv.better_theta is not None:
-        return Mark("bad", "not to be trusted yet")
-    if cv.n_unfinished:
-        return Mark("fair", "unfinished")
-    if verdicts == {"unchecked"} or not verdicts:
+    if cv.doubts:
+        return Mark("bad", "caution")
+    if is_unchecked(cv):
         return Mark("unchecked")
-    return Mark("fair" if "fair" in verdicts else "good")
+    return Mark("fair" if (cv.folds["verdict"] == "fair").any() else "good")
 
 
 def _warnings(cv: Any) -> list[str]:
     found = [] if cv.fit.ok else [f"the fit: {cv.fit.status}"]
     if cv.better_theta is not None:
-        found.append(f"not the best optimum: {better_fit(cv)}, {BEGIN_THERE}")
+        found.append(f"to start at the better optimum: {BEGIN_THERE}")
     if cv.n_failed or cv.n_unfinished or (cv.folds["verdict"] == "bad").any():
         found.append(f"folds: {cv.treatment}")
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ class Along:
         times: (places,) number of folds that score it.
         lengths: (N,) number of sites of each sequence; one entry for other places.
         values: (places,) the data; nan where missing or not numeric.
+        further: other channels, by name.
         channel, shown: the name of `values`, and the label of their axis.
         skipped: number of losses in no mean: not finite, or of a fold without a usable number.
         runs: the sites left out by each fold; None where places are not sites.
@@ -47,6 +49,7 @@ class Along:
     channel: str
     shown: str
     scored: Runs | None = None
+    further: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +94,7 @@ def along(result: Result, fitted: FitSummary) -> Along:
         if len(channels) > 1
         else channel,
         scored=scored,
+        further=fitted.further_channels if kind == "site" else {},
     )
 
 

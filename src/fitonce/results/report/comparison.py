@@ -76,10 +76,14 @@ def comparison_report(
 
 
 def _lead(found: Any) -> Markup:
-    kind = "caution" if found.doubts else "fine"
-    words = found.sentence[:1].upper() + found.sentence[1:] + "."
+    kind, first, words = "fine", [], found.sentence
+    if found.doubts:
+        said = "; ".join(found.doubts)
+        kind, words = "caution", words.removesuffix(f"; {said}")
+        first = [tag("strong", f"Caution: {said}.", class_="warns"), " "]
+    words = words[:1].upper() + words[1:] + "."
     cautions = [paragraph(text[:1].upper() + text[1:] + ".", class_="small") for text in found.cautions]
-    return join([paragraph(found.left_out), paragraph(words, class_=f"note {kind}"), *cautions])
+    return join([paragraph(found.left_out), paragraph(*first, words, class_=f"note {kind}"), *cautions])
 
 
 def _difference(result: Result, best: Result, place: Along) -> np.ndarray:
@@ -146,10 +150,16 @@ def _differences_section(best: str, place: Along, on_map: bool) -> Markup:
 
 def _models(results: dict[str, Result]) -> Markup:
     rows = [
-        (name, cv.summary.model, str(cv.summary.status), cv.method, _verdicts(cv.folds))
+        (name, cv.summary.model, _fitted(cv.summary), cv.method, _verdicts(cv.folds))
         for name, cv in results.items()
     ]
     return table(("name", "model", "fit", "method", "verdicts"), rows, "Models in words")
+
+
+def _fitted(fitted: FitSummary) -> str:
+    """The status of a fit, its other optima, and states that rest on few points."""
+    starts = "" if fitted.optima is None else f"; {fitted.optima.sentence}"
+    return f"{fitted.status}{starts}{f'; {fitted.about_few}' if fitted.about_few else ''}"
 
 
 def _verdicts(folds: pd.DataFrame) -> str:

@@ -6,12 +6,13 @@ import math
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from fitonce.core.wording import counted
-from fitonce.results.certainty import BEGIN_THERE, better_fit
-from fitonce.results.printed import unknown_error
+from fitonce.results.occupancy import points_in_words
+from fitonce.results.printed import refits_in_words
 from fitonce.results.report.markup import (
     NOT_AVAILABLE,
     Markup,
@@ -24,8 +25,7 @@ from fitonce.results.report.markup import (
     tag,
     time_taken,
 )
-from fitonce.results.report.ranges import Row, ranges
-from fitonce.results.summary import FitSummary, Result, loss_in_words, versions
+from fitonce.results.summary import FitSummary, Result, Starts, loss_in_words, versions
 
 _SHORT = 12  # rows of a table that is shown open
 _LONGEST = 500
@@ -51,17 +51,43 @@ def asked_section(result: Result, fitted: FitSummary, asked: Mapping[str, str] |
 
 
 def model_section(fitted: FitSummary) -> Markup:
-    """The model, whether the fit is a certified minimum, and its parameters."""
-    kind, verb = ("fine", "is") if fitted.ok else ("caution", "is not")
-    words = f"The fit {verb} a certified minimum."
+    """The model, whether the fit is a certified minimum and the best of several, and its parameters."""
+    verb = "is" if fitted.ok else "is not"
+    said: list[Any] = [tag("strong", f"The fit {verb} a certified minimum.", class_="warns")]
+    said += [" Status: ", fitted.status, "."]
+    if fitted.optima is not None:
+        said += [" ", about_starts(fitted.optima)]
+    careful = not fitted.ok or (fitted.optima is not None and fitted.optima.alone)
     return join(
         [
             paragraph(tag("strong", fitted.model), ", fitted to ", fitted.data, "."),
-            paragraph(tag("strong", words), " Status: ", fitted.status, ".", class_=f"note {kind}"),
+            paragraph(*said, class_=f"note {'caution' if careful else 'fine'}"),
+            _states(fitted),
             paragraph("Log-likelihood of all data: ", number(fitted.log_likelihood, 6), "."),
+            *([paragraph(f"Priors: {fitted.priors}.")] if fitted.priors else []),
             _parameters(fitted.parameters),
         ]
     )
+
+
+def about_starts(known: Starts) -> str:
+    """What the starts of a fit say about its optima, as a sentence."""
+    if known.starts < 2:
+        return "Other optima of the fit were not looked for."
+    return f"Its optimum was {known.sentence}."
+
+
+def _states(fitted: FitSummary) -> Markup:
+    """How many points each hidden state rests on."""
+    if fitted.in_states is None:
+        return Markup("")
+    words, few = points_in_words(fitted.in_states, fitted.edges is not None), fitted.about_few
+    said = [paragraph(f"Expected {words}.")]
+    if few:
+        why = ": without these the model is another one."
+        strong = tag("strong", f"{few[:1].upper()}{few[1:]}")
+        said.append(paragraph(strong, why, class_="note caution"))
+    return join(said)
 
 
 def _parameters(known: pd.DataFrame) -> Markup:
@@ -74,66 +100,6 @@ def _parameters(known: pd.DataFrame) -> Markup:
     return shown if len(known) <= _SHORT else details(f"All {len(known):,} parameters", shown)
 
 
-def estimate_section(result: Result) -> Markup:
-    """The estimate, its control and its estimated error against exact refits."""
-    contents = [
-        ("estimate", number(result.estimate, 5), f"standard error {number(result.se, 3)}"),
-        ("control", number(result.control, 5), "same folds, parameters not adjusted"),
-        ("error of the estimate", number(result.error, 2), _share(result)),
-    ]
-    boxes = [
-        tag("dl", tag("dt", name), tag("dd", value, class_="value"), tag("dd", words), class_="box")
-        for name, value, words in contents
-    ]
-    return join(
-        [
-            tag("div", *boxes, class_="boxes"),
-            _interval(result),
-            paragraph(
-                f"Mean over folds of {loss_in_words(result.scheme, result.loss)}. Lower is better."
-            ),
-            paragraph(tag("strong", "Folds in the estimate: "), result.treatment, "."),
-            *_certainty(result),
-        ]
-    )
-
-
-def _certainty(result: Result) -> list[Markup]:
-    """Where the standard error comes from, other optima of the folds, and a better one of the fit."""
-    said = [text for text in (result.about_se, result.about_optima) if text]
-    shown = [paragraph(text[0].upper() + text[1:] + ".") for text in said]
-    if result.better_theta is not None:
-        words = f"The fit is not at its best optimum: {better_fit(result)}. To start there: "
-        shown.insert(0, paragraph(words, advice(BEGIN_THERE), "."))
-    return shown
-
-
-def _share(result: Result) -> str:
-    if not math.isfinite(result.error):
-        checked = (result.folds["verdict"] != "unchecked").any()
-        known = unknown_error(result.folds)
-        said = "no error could be estimated" if known == "unknown" else known
-        return said if checked else "no fold was checked"
-    if not (math.isfinite(result.se) and result.se > 0):
-        return "against exact refits, if all errors had the same sign"
-    share = result.error / result.se
-    return f"{100 * share:.2g} % of the standard error" if share < 1 else f"{share:.1f} standard errors"
-
-
-def _interval(result: Result) -> Markup:
-    """The estimate with its standard error, and the control, on one line."""
-    known = (result.estimate, result.se, result.control)
-    if not all(map(math.isfinite, known)) or result.se <= 0:
-        return Markup("")
-    label = (
-        f"Estimate {number(result.estimate, 5)} plus or minus {number(result.se, 3)}, "
-        f"control {number(result.control, 5)}"
-    )
-    picture = ranges([Row("", *known[:2], math.nan, result.control)], label)
-    key = "Dot and bar: estimate and one standard error. Diamond: control."
-    return join([picture, paragraph(key, class_="small")])
-
-
 def timings_section(result: Result, fitted: FitSummary, times: Mapping[str, float] | None) -> Markup:
     """Durations, with bars on one scale."""
     known = {
@@ -141,15 +107,23 @@ def timings_section(result: Result, fitted: FitSummary, times: Mapping[str, floa
         f"cross-validation of {counted(len(result.folds), 'fold')}": result.seconds,
         "compiling during cross-validation": result.compiling,
         **{str(name): float(seconds) for name, seconds in (times or {}).items()},
-        f"{counted(len(result.folds), 'refit')} from scratch (estimated)": result.refits_seconds,
     }
-    longest = max((value for value in known.values() if math.isfinite(value)), default=0.0)
+    refits = f"{counted(len(result.folds), 'refit')}, one start each (estimated)"
+    likely = {**known, refits: _middle(result.refits_seconds, result.refits_most)}
+    longest = max((value for value in likely.values() if math.isfinite(value)), default=0.0)
+    said = {name: time_taken(value) for name, value in known.items()}
+    said[refits] = refits_in_words(result) if math.isfinite(likely[refits]) else NOT_AVAILABLE
     rows = [
-        (name, tag("span", time_taken(value), class_="nowrap"), _bar(value, longest))
-        for name, value in known.items()
+        (name, tag("span", said[name], class_="nowrap"), _bar(value, longest))
+        for name, value in likely.items()
     ]
     note = "Times depend on the machine and its load; a second run of the same command compiles less."
     return join([table(("step", "time", ""), rows, "Timings"), paragraph(note, class_="small")])
+
+
+def _middle(least: float, most: float) -> float:
+    """Of a range of times, as a bar shows it."""
+    return math.sqrt(least * most) if math.isfinite(most) else least
 
 
 def _bar(value: float, longest: float) -> Markup:

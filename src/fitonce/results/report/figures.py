@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted
@@ -162,9 +163,14 @@ def zoom_buttons() -> Markup:
     return tag("span", *buttons, class_="buttons", role="group", aria_label="Range shown")
 
 
-def influence_section(found: pd.DataFrame | None, spoken: tuple[str, ...], value: str) -> Markup:
+def influence_section(
+    found: pd.DataFrame | None,
+    spoken: tuple[str, ...],
+    value: str,
+    further: Mapping[str, np.ndarray],
+) -> Markup:
     """The points with the largest influence on the fit, or the labels that the rest disagrees with;
-    `value`: the name of the data."""
+    `value`: the name of the data; `further`: other channels (sites,) by name."""
     if found is None:
         return paragraph(
             "Not in this report. In Python, ",
@@ -183,9 +189,10 @@ def influence_section(found: pd.DataFrame | None, spoken: tuple[str, ...], value
     top = found.loc[order]
     moves = [name for name in found.columns if name not in _COMMON]
     where = ("place",) if "place" in found else spoken
-    header = (*where, value, "loss", "displacement", *(["moves most"] if moves else []))
+    header = (*where, value, *further, "loss", "displacement", *(["moves most"] if moves else []))
     columns: list[list[Any]] = [top[name].astype(str).tolist() for name in where]
     columns.append([datum(one) for one in top["value"]])
+    columns += [[datum(one) for one in values[top["site"]]] for values in further.values()]
     columns += [top[name].astype(float).tolist() for name in ("loss", "displacement")]
     columns += [moves_most(top[moves])] if moves else []
     intro = (

@@ -62,11 +62,11 @@ def labels_section(result: Result) -> Markup:
 
 def _scores(rows: pd.DataFrame) -> Markup:
     """One line for each score of an entity or tag."""
-    header = ("of", "score", "value", "se", "control", "number")
+    header = ("of", "score", "value", "se", "control", "given", "predicted")
     named = rows["name"].where(rows["name"] != "all", "all " + rows["of"])
     cells = zip(
         named, rows["score"], _numbers(rows["value"]), _numbers(rows["se"]), _numbers(rows["control"]),
-        rows["support"].astype(int), strict=True,
+        rows["support"].astype(int), rows["predicted"].astype(int), strict=True,
     )  # fmt: skip
     return table(header, cells, "Scores of held-out labels")
 

@@ -79,6 +79,8 @@ def largest_section(found: Along, result: Result, name: Callable[[int], str], no
     columns: dict[str, list[Any]] = {noun: [name(place) for place in top]}
     if np.isfinite(found.values[top]).any():
         columns[found.channel] = [_value(found.values[place]) for place in top]
+    for channel, values in found.further.items():
+        columns[channel] = [_value(values[place]) for place in top]
     odd = Odd(result)
     if odd.expected:
         columns["expected"] = [odd.expected.get(place, "") for place in top]

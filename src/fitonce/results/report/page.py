@@ -10,13 +10,14 @@ from typing import Any
 import pandas as pd
 
 from fitonce.core.wording import counted
+from fitonce.results.doubts import is_unchecked
 from fitonce.results.report import along as by_place
 from fitonce.results.report import layout, points
 from fitonce.results.report.along import spans
-from fitonce.results.report.choice import choice_section
+from fitonce.results.report.choice import choice_section, title_of
+from fitonce.results.report.estimate import estimate_section
 from fitonce.results.report.facts import (
     asked_section,
-    estimate_section,
     model_section,
     reproduce_section,
     timings_section,
@@ -30,7 +31,7 @@ from fitonce.results.report.figures import (
 from fitonce.results.report.glossary import glossary
 from fitonce.results.report.labels import in_words, labels_section
 from fitonce.results.report.largest import largest_section
-from fitonce.results.report.markup import Markup, join, number, paragraph
+from fitonce.results.report.markup import Markup, join, number, paragraph, tag
 from fitonce.results.report.optima import optima_section
 from fitonce.results.report.shell import page, speech, spoken
 from fitonce.results.report.trust import verdicts_section
@@ -84,14 +85,16 @@ def html_report(
     called = partial(by_place.place_name, found, fitted, words)
     sections = {
         **({} if models is None else {"choice": choice_section(models, choice)}),
-        "estimate": estimate_section(result),
+        "estimate": estimate_section(result, pairs),
         **({} if result.labels is None else {"labels": labels_section(result)}),
         "largest": largest_section(found, result, called, noun),
         "along": along_section(found, on_map, fitted.names.sequences, _places(where), len(result.folds)),
         "verdicts": verdicts_section(result, words),
         **({"optima": optima_section(result, valley)} if (result.folds["optimum"] != 0).any() else {}),
         "scatter": scatter_section(pairs),
-        "influence": influence_section(moved, spoken(fitted), by_place.channel_of(fitted)),
+        "influence": influence_section(
+            moved, spoken(fitted), by_place.channel_of(fitted), fitted.further_channels
+        ),
         "model": model_section(fitted),
         "asked": asked_section(result, fitted, asked),
         "timings": timings_section(result, fitted, times),
@@ -104,7 +107,8 @@ def html_report(
         data["map"] = layout.packed(int(fitted.lengths.sum()), fitted.edges, where)
     if moved is not None:
         data["influence"] = packed_influence(moved)
-    name = title or f"Cross-validation of {fitted.model}"
+    made = f"Cross-validation of {fitted.model}" if models is None else title_of(models, fitted.model)
+    name = title or made
     return page(name, _lead(result, fitted), sections, data)
 
 
@@ -126,10 +130,15 @@ def _lead(result: Result, fitted: FitSummary) -> Markup:
         f"Held-out loss {number(result.estimate, 5)}, standard error {number(result.se, 3)}, from "
         f"{counted(len(result.folds), 'fold')}: {', '.join(named)}. Control {number(result.control, 5)}."
     )
-    fine = fitted.ok and not result.n_failed and not counts.get("bad", 0)
-    words += "" if fine else " See the section on reliability before using this number."
-    note = paragraph(words, class_=f"note {'fine' if fine else 'caution'}")
+    kind = "caution" if result.doubts else "unchecked" if is_unchecked(result) else "fine"
+    first = []
+    if result.doubts:
+        first = [tag("strong", f"Caution: {'; '.join(result.doubts)}.", class_="warns"), " "]
+        words += " See the section on reliability before using this number."
+    note = paragraph(*first, words, class_=f"note {kind}")
     scored = result.left_out
     if fitted.edges is not None:  # of a map
         scored = re.sub(r"\bpoint(s?) scored", r"site\1 scored", scored)
-    return join([paragraph(scored), note])
+    few = fitted.about_few
+    rests = [paragraph(f"{few[:1].upper()}{few[1:]}: see the section on the model.")] if few else []
+    return join([paragraph(scored), note, *rests])

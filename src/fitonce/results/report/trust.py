@@ -7,6 +7,7 @@ import pandas as pd
 
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted
+from fitonce.results.doubts import may_be_better
 from fitonce.results.report.markup import Markup, advice, details, join, number, paragraph, table, tag
 from fitonce.results.summary import Result
 from fitonce.results.verdicts import SAFETY, Verdict, sound
@@ -110,7 +111,7 @@ def _fair(folds: pd.DataFrame, tolerance: float) -> Markup:
     fair = folds[folds["ok"] & (folds["verdict"] == Verdict.FAIR.value)]
     if fair.empty:
         return Markup("")
-    doubted = fair["status"].str.contains("there may be a better optimum")
+    doubted = may_be_better(fair)
     unsound = ~sound(fair["distance"].to_numpy(), fair["rate"].to_numpy())
     reasons: dict[str, pd.Series] = {
         "moved far: a parameter depends mainly on what was left out": fair["away"],

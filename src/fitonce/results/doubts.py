@@ -1,0 +1,135 @@
+"""Reasons to be careful with a result: one place decides, for print-outs, notebooks and reports.
+
+A verdict is about the optimum that a fold ended in: how far its loss is from that of an exact refit to
+the same optimum. Where the fit is known not to be at its best one, or many folds may have a better one,
+small errors say little about the estimate, and are not shown as its error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fitonce.core.wording import counted
+from fitonce.results.verdicts import sound
+
+if TYPE_CHECKING:
+    from fitonce.results.result import CVResult
+
+_BETTER = "there may be a better optimum"  # in the status of a fold
+_LARGE = 0.25  # of the folds: from here on, optima that were missed are a reason to doubt the estimate
+BEGIN_THERE = "fo.fit(fit.model, fit.data, init=cv.better)"
+WITHIN = "within the optima that were found"
+_GOOD_PART = 0.25  # of the standard error: an error so large is said beside intervals
+
+
+def better_fit(cv: CVResult) -> str:
+    """That folds led to a better optimum of all data, and how to start there; empty if none did."""
+    if cv.better_theta is None:
+        return ""
+    by = f" {cv.better_by:.2g} nats" if np.isfinite(cv.better_by) else ""
+    return f"a fold led to one that is{by} better"
+
+
+def may_be_better(folds: pd.DataFrame) -> pd.Series:
+    """Of each fold, whether it may have a better optimum."""
+    return folds["status"].str.contains(_BETTER, regex=False)
+
+
+def in_large_part(cv: CVResult) -> bool:
+    """Whether a large part of the folds may have a better optimum."""
+    doubtful = int((may_be_better(cv.folds) & cv.folds["ok"]).sum())
+    return doubtful > 0 and doubtful >= _LARGE * len(cv.folds)
+
+
+def about_missed_optima(cv: CVResult) -> list[str]:
+    """What makes the error of the estimate unknown, although those of its folds are known."""
+    found = []
+    if cv.better_theta is not None:
+        found.append(f"the fit is not at its best optimum, {better_fit(cv)}")
+    if in_large_part(cv):
+        doubtful = int((may_be_better(cv.folds) & cv.folds["ok"]).sum())
+        found.append(f"{doubtful:,} of {counted(len(cv.folds), 'fold')} may have a better optimum")
+    return found
+
+
+def doubts(cv: CVResult) -> list[str]:
+    """See `CVResult.doubts`."""
+    ok, every = cv.folds["ok"], counted(len(cv.folds), "fold")
+    found = [] if cv.fit.ok else ["the fit is not a certified minimum"]
+    found += about_missed_optima(cv)
+    counts = {
+        "without a usable number": cv.n_failed,
+        "with a bad verdict": int((ok & (cv.folds["verdict"] == "bad")).sum()),
+        "unfinished": cv.n_unfinished,
+    }
+    return found + [f"{count:,} of {every} {what}" for what, count in counts.items() if count]
+
+
+def is_unchecked(cv: CVResult) -> bool:
+    """Whether nothing is known about the errors of folds."""
+    return bool((cv.folds["verdict"] == "unchecked").all())
+
+
+class Error(NamedTuple):
+    """What is known of the error of the estimate against exact refits.
+
+    Attributes:
+        how: "about"; "at least", where it is known of some folds only, or steps are too long for it; or
+            "unknown".
+        size: nan where it is unknown.
+        beside: its share of the standard error, or where it is unknown.
+        missed: whether it is that within the optima that were found, while there are better ones.
+    """
+
+    how: str
+    size: float
+    beside: str
+    missed: bool
+
+    @property
+    def words(self) -> str:
+        """In a print-out."""
+        if self.how == "unknown":
+            return self.how
+        known = f"{self.how} {self.size:.1e}"
+        return f"unknown ({known} {WITHIN})" if self.missed else f"{known}{self.beside}"
+
+
+def error_of(cv: CVResult) -> Error:
+    """Of a result of which some fold was checked."""
+    missed, used = bool(about_missed_optima(cv)), cv.folds[cv.folds["ok"]]
+    checked = used["verdict"] != "unchecked"
+    if np.isfinite(cv.error):
+        sure = sound(used["distance"].to_numpy(), used["rate"].to_numpy()).all()
+        how = "about" if sure or not checked.all() else "at least"
+        return Error(how, cv.error, _beside_se(cv), missed)
+    errors = used.loc[checked, "error"]
+    finite = errors[np.isfinite(errors)]
+    if finite.empty:
+        return Error("unknown", float("nan"), "", missed)
+    without = counted(len(errors) - len(finite), "fold")
+    return Error("at least", float(finite.sum()) / len(errors), f" (unknown in {without})", missed)
+
+
+def _beside_se(cv: CVResult) -> str:
+    if not (np.isfinite(cv.se) and cv.se > 0):
+        return ""
+    ratio = cv.error / cv.se
+    return f", {100 * ratio:.2g} % of se" if ratio < 1 else f", {ratio:.1f} x se"
+
+
+def beyond_interval(cv: CVResult) -> str:
+    """Where the error of the estimate is a good part of the standard error or more, or nobody knows it:
+    what an interval leaves out; else empty."""
+    if is_unchecked(cv):
+        return ""
+    if about_missed_optima(cv):
+        return "without what better optima would change"
+    if not np.isfinite(cv.error):
+        return "without the error of the estimate, which is not known in all folds"
+    if not (cv.se > 0 and cv.error >= _GOOD_PART * cv.se):
+        return ""
+    return f"without the error of the estimate, {error_of(cv).words}"
