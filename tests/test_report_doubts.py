@@ -124,7 +124,7 @@ def test_reports_and_files_keep_what_the_fit_knows(pair, tmp_path):
     for one in (cv, fo.load(path)):
         page = said(html_report(one, influence=fo.influence(pair)))
         assert (
-            page.count(f"Its optimum was {pair.optima.sentence}.") == 2
+            page.count(f"The optimum of the fit was {pair.optima.sentence}.") == 2
         )  # of the estimate, of the model
         assert "Priors: initial, transition Dirichlet(1.1)" in page
         assert "rests on 5.0 of 89 points only" in page
@@ -136,7 +136,7 @@ def test_reports_and_files_keep_what_the_fit_knows(pair, tmp_path):
     old = write_document(document, tmp_path / "old.json", False)
     summary = fo.load(old).summary
     assert (summary.optima, summary.priors, summary.in_states, summary.further) == (None, "", None, None)
-    assert "Its optimum was" not in html_report(fo.load(old))
+    assert "The optimum of the fit was" not in html_report(fo.load(old))
 
 
 def test_a_row_far_from_the_others_does_not_stretch_the_picture():

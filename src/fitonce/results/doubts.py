@@ -94,7 +94,8 @@ class Error(NamedTuple):
         """In a print-out."""
         if self.how == "unknown":
             return self.how
-        known = f"{self.how} {self.size:.1e}"
+        size = f"{self.size:.2g}" if 0.01 <= self.size < 1000 else f"{self.size:.1e}"
+        known = f"{self.how} {size}"
         return f"unknown ({known} {WITHIN})" if self.missed else f"{known}{self.beside}"
 
 

@@ -13,14 +13,14 @@ from fitonce.results.report.markup import Markup, join, number, paragraph, table
 from fitonce.results.report.ranges import Row, ranges
 
 _COLUMNS = {
-    "parameters": "parameters", "estimate": "loss", "se": "se", "difference": "difference (paired se)",
+    "parameters": "parameters", "estimate": "loss", "se": "se", "difference": "difference (se)",
     "nats": "nats", "p": "p", "weight": "weight", "control": "control", "aic": "AIC", "bic": "BIC",
     "worst": "worst verdict", "found": "found", "fit": "fit", "note": "note",
 }  # fmt: skip
-_DIGITS = {"se": 2, "nats": 3, "p": 2, "weight": 2, "aic": 5, "bic": 5}
+_DIGITS = {"se": 2, "nats": 3, "p": 2, "weight": 2}
 _KEY = (
-    "Dot and thin bar: loss and its standard error. Thick bar: paired standard error of the difference "
-    "from the best model (dashed line). Diamond: control. Nats: the difference over all data; p: its "
+    "Dot and thin bar: loss and its standard error. Thick bar, and in brackets: paired standard error of "
+    "the difference from the best model (dashed line). Diamond: control. Nats: the difference over all data; p: its "
     "probability by chance"
 )
 

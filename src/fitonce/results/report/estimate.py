@@ -125,7 +125,10 @@ def _error(result: Result) -> tuple[str, str]:
     if not (math.isfinite(result.se) and result.se > 0):
         return size, "against exact refits, if all errors had the same sign"
     share = result.error / result.se
-    return size, f"{100 * share:.2g} % of the standard error" if share < 1 else f"{share:.1f} se"
+    return (
+        size,
+        f"{100 * share:.2g} % of the standard error" if share < 1 else f"{share:.1f} standard errors",
+    )
 
 
 def _certainty(result: Result) -> list[Markup]:
@@ -137,7 +140,7 @@ def _certainty(result: Result) -> list[Markup]:
         code = advice(BEGIN_THERE)
         shown.insert(0, paragraph(words, code, "."))
     if result.summary.optima is not None:
-        shown.append(paragraph("The fit: ", about_starts(result.summary.optima)))
+        shown.append(paragraph(about_starts(result.summary.optima)))
     return shown
 
 

@@ -53,7 +53,9 @@ def asked_section(result: Result, fitted: FitSummary, asked: Mapping[str, str] |
 def model_section(fitted: FitSummary) -> Markup:
     """The model, whether the fit is a certified minimum and the best of several, and its parameters."""
     verb = "is" if fitted.ok else "is not"
-    said: list[Any] = [tag("strong", f"The fit {verb} a certified minimum.", class_="warns")]
+    said: list[Any] = [
+        tag("strong", f"The fit {verb} a certified minimum.", class_=None if fitted.ok else "warns")
+    ]
     said += [" Status: ", fitted.status, "."]
     if fitted.optima is not None:
         said += [" ", about_starts(fitted.optima)]
@@ -74,7 +76,7 @@ def about_starts(known: Starts) -> str:
     """What the starts of a fit say about its optima, as a sentence."""
     if known.starts < 2:
         return "Other optima of the fit were not looked for."
-    return f"Its optimum was {known.sentence}."
+    return f"The optimum of the fit was {known.sentence}."
 
 
 def _states(fitted: FitSummary) -> Markup:
@@ -84,7 +86,7 @@ def _states(fitted: FitSummary) -> Markup:
     words, few = points_in_words(fitted.in_states, fitted.edges is not None), fitted.about_few
     said = [paragraph(f"Expected {words}.")]
     if few:
-        why = ": without these the model is another one."
+        why = ": what few points tell is hardly known, and lost by folds that leave these out."
         strong = tag("strong", f"{few[:1].upper()}{few[1:]}")
         said.append(paragraph(strong, why, class_="note caution"))
     return join(said)
