@@ -19,9 +19,9 @@ _COLUMNS = {
 }  # fmt: skip
 _DIGITS = {"se": 2, "nats": 3, "p": 2, "weight": 2}
 _KEY = (
-    "Dot and thin bar: loss and its standard error. Thick bar, and in brackets: paired standard error of "
-    "the difference from the best model (dashed line). Diamond: control. Nats: the difference over all data; p: its "
-    "probability by chance"
+    "Dot and thin bar: loss and its standard error. Thick bar, and in brackets: paired standard error "
+    "of the difference from the best model (dashed line). Diamond: control. Nats: the difference over "
+    "all data; p: its probability by chance"
 )
 
 
