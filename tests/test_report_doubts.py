@@ -57,7 +57,7 @@ def test_what_is_missed_comes_before_the_number_everywhere(cv):
     few = replace(cv, folds=cv.folds.assign(status=[*cv.folds["status"][:4], "ok" + LATER]))
     assert few.doubts == []  # one of five
     for one, reason in (
-        (missed, "the fit is not at its best optimum, as a fold led to a better one"),
+        (missed, "the fit is not at its best optimum: a fold led to one that is better"),
         (many, "2 of 5 folds may have a better optimum"),
     ):
         assert one.doubts == [reason]

@@ -26,7 +26,7 @@ _GOOD_PART = 0.25  # of the standard error: an error so large is said beside int
 
 
 def better_fit(cv: CVResult) -> str:
-    """That folds led to a better optimum of all data, and how to start there; empty if none did."""
+    """That folds led to a better optimum of all data, and by how much; empty if none did."""
     if cv.better_theta is None:
         return ""
     by = f" {cv.better_by:.2g} nats" if np.isfinite(cv.better_by) else ""
@@ -48,7 +48,7 @@ def about_missed_optima(cv: CVResult) -> list[str]:
     """What makes the error of the estimate unknown, although those of its folds are known."""
     found = []
     if cv.better_theta is not None:
-        found.append(f"the fit is not at its best optimum, {better_fit(cv)}")
+        found.append(f"the fit is not at its best optimum: {better_fit(cv)}")
     if in_large_part(cv):
         doubtful = int((may_be_better(cv.folds) & cv.folds["ok"]).sum())
         found.append(f"{doubtful:,} of {counted(len(cv.folds), 'fold')} may have a better optimum")
