@@ -72,6 +72,13 @@ def test_what_does_not_go_on_is_told_ever_more_seldom(capsys, monkeypatch):
     assert 1 <= len(lines) <= 7  # of up to sixty: the first, and then after twice as long each time
 
 
+def test_what_is_left_is_told_from_when_it_last_went_on():
+    """Not from now: a long piece under way would seem to make all others longer."""
+    stage = progress_lines._Stage("labels", 100, 50, started=time.perf_counter() - 100)
+    stage.advanced = stage.started + 10
+    assert stage.line().endswith("about 10 s left")
+
+
 def test_lines_end_with_the_command_that_fails(capsys, monkeypatch):
     monkeypatch.setattr(progress_lines, "EVERY", 0.01)
     with pytest.raises(ValueError, match="wrong"), progress_lines.in_lines("working"):

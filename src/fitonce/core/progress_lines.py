@@ -22,6 +22,7 @@ class _Stage:
     total: int | None = None
     done: int = 0
     started: float = field(default_factory=time.perf_counter)
+    advanced: float = 0.0  # when it last went on
 
     def line(self) -> str:
         """ "folds: 120 of 1,000, 5 s so far, about 40 s left"."""
@@ -29,8 +30,10 @@ class _Stage:
         if self.total is None:
             return f"{self.what}: {duration(spent)} so far"
         text = f"{self.what}: {self.done:,} of {self.total:,}, {duration(spent)} so far"
-        left = spent / self.done * (self.total - self.done) if self.done else None
-        return text if left is None else f"{text}, about {duration(left)} left"
+        if not self.done:
+            return text
+        each = ((self.advanced or time.perf_counter()) - self.started) / self.done
+        return f"{text}, about {duration(each * (self.total - self.done))} left"
 
 
 _stages: list[_Stage] = []  # the innermost is the last; empty where nothing is told in lines
@@ -90,6 +93,7 @@ def stage_in_lines(what: str, total: int | None = None) -> Iterator[Callable[[in
 
     def advance(steps: int) -> None:
         mine.done += steps
+        mine.advanced = time.perf_counter()
 
     _stages.append(mine)
     try:

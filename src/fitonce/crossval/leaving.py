@@ -81,8 +81,10 @@ def _elsewhere(
         if end.status.ok and end.value < value - _CLEARLY:
             search.optimum[fold], search.gain[fold] = -1, search.gain[fold] + value - end.value
             remark = "in an optimum with other zeros"
+            before = scoring.means(evidence.losses)[fold]
             found[fold] = _taken(fold, end, remark, scoring, parameters, evidence, search)
             parameters.rungs[fold] = Rung.OTHER
+            search.shift[fold] += scoring.means(evidence.losses)[fold] - before
     return found
 
 
