@@ -107,7 +107,7 @@ class StateSpace(SpaceModel):
             size = _PROBE * max(1.0, float(np.abs(value).max()))
             at = [dict(self.init) | {name: value + step} for step in (size, -size, 1e-20j)]
             made = [self._matrices({k: v[..., None] for k, v in one.items()}, 0, steps) for one in at]
-            for key in made[0]:
+            for key in set(made[0]) - {"diffuse"}:  # marks, which are no numbers
                 slope = (made[0][key] - made[1][key]) / (2.0 * size)
                 exact = np.imag(made[2][key]) / 1e-20
                 if not np.allclose(slope, exact, rtol=1e-4, atol=1e-4 * (1.0 + np.abs(slope).max())):
@@ -126,7 +126,15 @@ class StateSpace(SpaceModel):
     def _matrices(self, values: Values, fold: int, steps: Series) -> dict[str, np.ndarray]:
         """By name, each with a leading axis of steps."""
         params = {name: value[..., fold] for name, value in values.items()}
-        given = self.build(params, steps.covariates) if self.covariates else self.build(params)
+        try:
+            given = self.build(params, steps.covariates) if self.covariates else self.build(params)
+        except TypeError as error:
+            if "complex" not in str(error):
+                raise
+            raise ValueError(
+                "build must use analytic functions of NumPy only, which take complex parameters (no "
+                f"float(), no math.exp): {error}"
+            ) from error
         if not isinstance(given, Mapping) or not set(_NEEDED) <= set(given):
             raise ValueError(f"build must return a dict with {', '.join(_NEEDED)}, got {shown(given)}")
         unknown = sorted(set(given) - set(_MATRICES))

@@ -57,16 +57,19 @@ def dummies(period: int, variance: np.ndarray) -> Component:
 
 
 def harmonics(period: float, count: int, variance: np.ndarray) -> Component:
-    """Seasons that are sums of waves of period, period / 2, ..., all with one variance."""
+    """Seasons that are sums of waves of period, period / 2, ..., all with one variance. A wave of two
+    steps only changes its sign: it has no second state."""
+    size = 2 * count - (2 * count == period)
     moving, loading = np.zeros((2 * count, 2 * count)), np.zeros(2 * count)
     for number in range(count):
         angle = 2.0 * np.pi * (number + 1) / period
         turn = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
         moving[2 * number : 2 * number + 2, 2 * number : 2 * number + 2] = turn
         loading[2 * number] = 1.0
-    folds = variance.shape[-1]
-    places = list(range(2 * count))
-    return Component(loading, _same(moving, folds), _on_diagonal(2 * count, places, variance))
+    moving, folds = moving[:size, :size], variance.shape[-1]
+    return Component(
+        loading[:size], _same(moving, folds), _on_diagonal(size, list(range(size)), variance)
+    )
 
 
 def cycle(frequency: np.ndarray, damping: np.ndarray, variance: np.ndarray) -> Component:

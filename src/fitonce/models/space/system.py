@@ -20,6 +20,7 @@ from fitonce.core.arguments import require
 from fitonce.core.constraints import Constraint, as_tuples
 from fitonce.core.numerics import as_numbers
 from fitonce.core.parameters import freeze
+from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
 from fitonce.models.space.counts import CountDensity
 
@@ -36,6 +37,16 @@ PEER_MATRICES = {
     "selection": 2,
     "state_cov": 2,
 }  # statsmodels' names, and their axes without that of steps
+
+
+_PEER_NAMES = {
+    "loading": "design",
+    "offset": "obs_intercept",
+    "noise": "obs_cov",
+    "moving": "transition",
+    "drift": "state_intercept",
+    "shaking": "state_cov",
+}
 
 
 class System(NamedTuple):
@@ -81,6 +92,36 @@ class System(NamedTuple):
         )
 
 
+def require_shapes(system: System, steps: Series, model: Any) -> System:
+    """The system, whose matrices have the shapes that steps and states ask for: loops that are compiled
+    read and write where these say."""
+    states, width, count = len(system.mean), steps.y.shape[1], len(steps.y)
+    expected = {
+        "loading": (width, states),
+        "offset": (width,),
+        "noise": (width, width),
+        "moving": (states, states),
+        "drift": (states,),
+        "shaking": (states, states),
+    }
+    for name, shape in expected.items():
+        got = getattr(system, name).shape
+        if got[1:-1] != shape:
+            raise ValueError(
+                f"{model}: '{_PEER_NAMES[name]}' must have the shape {shape} for data of "
+                f"{counted(width, 'channel')} and {counted(states, 'state')}, got {got[1:-1]}"
+            )
+        if got[0] not in (1, count):
+            raise ValueError(
+                f"{model}: '{_PEER_NAMES[name]}' changes with time and is known for "
+                f"{counted(got[0], 'step')}, not for {count}"
+            )
+    if system.spread.shape[:2] != (states, states) or len(system.diffuse) != states:
+        got = (*system.spread.shape[:2], len(system.diffuse))
+        raise ValueError(f"{model}: the first state must be of {counted(states, 'state')}, got {got}")
+    return system
+
+
 @dataclass(frozen=True, eq=False)
 class Series:
     """Data as a state-space model reads them: the steps of all sequences, one after the other.
@@ -105,8 +146,9 @@ class Series:
         """(C,) about half of the change from one step to the next in each channel, as a power of 4:
         coordinates of slightly different data are the same."""
         found = np.ones(self.y.shape[1])
+        number = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         for channel, (values, seen) in enumerate(zip(self.y.T, self.seen.T, strict=True)):
-            changes = np.diff(values[seen])
+            changes = np.diff(values[seen])[np.diff(number[seen]) == 0]  # not from one to the next
             size = np.sqrt(np.mean(changes**2)) if len(changes) else 0.0
             found[channel] = size if size > 0 else max(np.abs(values[seen]).max(initial=0.0), 1e-8)
         return 4.0 ** np.round(np.log2(found / 2.0) / 2.0)
@@ -210,7 +252,8 @@ def stationary_spread(moving: np.ndarray, shaking: np.ndarray) -> np.ndarray:
     for _ in range(_DOUBLINGS):
         more = power @ found @ np.swapaxes(power, -1, -2)
         found = found + more
-        if not np.abs(more).max(initial=0.0) > 1e-17 * np.abs(found).max(initial=0.0):
+        grown, sizes = (np.abs(np.einsum("fii->fi", one)) for one in (more, found))
+        if not (grown > 1e-17 * sizes).any():  # each state by its own size
             break
         power = power @ power
     return np.moveaxis(found, 0, -1)

@@ -67,6 +67,17 @@ class Integral(NamedTuple):
         more = np.einsum("nrkL,nrkL->nrL", along[:, rows], state.mean[:, columns])
         return State(np.ascontiguousarray(mean), state.spread + more)
 
+    def from_here(self, first: State) -> State:
+        """The same first states, whose means are those that are expected."""
+        known = np.where(np.isfinite(self.centres), self.centres, 0.0)
+        known[:, 0] = 1.0
+        mean = np.repeat(first.mean, len(known), 0) if len(first.mean) == 1 else first.mean.copy()
+        mean[:, :, 0] = np.einsum("nimL,nmL->niL", mean, known)
+        return State(
+            mean,
+            np.ascontiguousarray(np.broadcast_to(first.spread, (len(known), *first.spread.shape[1:]))),
+        )
+
     def at_the_end(self, coefficients: np.ndarray) -> Backward:
         """For a pass backward from where the integral is taken."""
         both = np.einsum("niL,njL->nijL", self.centres, self.centres) + self.inverses

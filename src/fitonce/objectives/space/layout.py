@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fitonce.core.parameters import ParameterSpace
-from fitonce.models.space.system import Series, SpaceModel, System
+from fitonce.models.space.system import Series, SpaceModel, System, require_shapes
 from fitonce.objectives.space.diffuse import triangle
 
 _STEP = 1e-100  # in the imaginary direction
@@ -73,7 +73,8 @@ class Layout:
         return self.systems(first + 0.1 * rng.normal(size=(_PROBES, self.space.size)))
 
     def systems(self, thetas: np.ndarray) -> System:
-        return self.model.system(self.space.values(thetas), self.steps)
+        made = self.model.system(self.space.values(thetas), self.steps)
+        return require_shapes(made, self.steps, self.model)
 
     @cached_property
     def used(self) -> dict[str, np.ndarray]:

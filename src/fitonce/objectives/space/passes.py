@@ -106,9 +106,13 @@ class Pass:
         stop = starts[1:] if end is None else np.minimum(starts[:-1] + end, starts[1:])
         onward = end is not None
         spreads = onward or self._spreads
-        self._stretches = [_Stretch(starts[:-1], stop, width, first, onward=onward, spreads=spreads)]
-        self._filter(self._stretches[0])
-        self._integral = integral(self._stretches[0].products, self._scale())
+        for _ in range(2 if first.mean.shape[2] > 1 else 1):
+            stretch = _Stretch(starts[:-1], stop, width, first, onward=onward, spreads=spreads)
+            self._filter(stretch)
+            self._stretches, self._integral = [stretch], integral(stretch.products, self._scale())
+            # Beside a flat prior any first mean will do. Again from what is expected: from zero, the
+            # squares of a level that is large beside its changes would cancel.
+            first = self._integral.from_here(first)
 
     def _go_on(self) -> None:
         """The other steps, or all again where too little is known so far."""

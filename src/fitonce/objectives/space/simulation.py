@@ -99,7 +99,7 @@ class FittedSpace(Simulator):
         return longer.covariates_of(self.reads)[0]
 
     def _system(self, steps: Series) -> System:
-        return self.layout.model.system(self.layout.space.values(self.theta[None]), steps)
+        return replace(self.layout, steps=steps).systems(self.theta[None])
 
     def _firsts(self, sequence: int, rng: np.random.Generator) -> np.ndarray:
         """(1, n) a first state: diffuse directions as they are expected given a sequence, the others

@@ -1,0 +1,104 @@
+"""Hard cases of state-space models: large levels, matrices of wrong shapes, sequences far apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+import fitonce as fo
+from fitonce.models.space.system import stationary_spread
+from fitonce.objectives.families import objective_of
+
+Y = np.cumsum(np.random.default_rng(1).normal(size=40)) + np.random.default_rng(2).normal(size=40)
+
+
+@pytest.mark.parametrize("parts", [{}, {"level": "trend", "seasonal": 4}], ids=["level", "seasons"])
+def test_a_level_that_is_large_beside_its_changes_costs_no_digits(parts):
+    model = fo.models.Structural(**parts)
+    values = dict.fromkeys(objective_of(model, Y).space.values(np.zeros((1, len(parts) + 2))), 0.5)
+    near, far = (fo.fit_at(model, Y + offset, values) for offset in (0.0, 2.0**30))
+    np.testing.assert_allclose(far.log_likelihood, near.log_likelihood, rtol=1e-7)
+    slopes = [one.objective.gradients(one.theta[None], one.objective.base[None]) for one in (near, far)]
+    np.testing.assert_allclose(slopes[1], slopes[0], atol=1e-5)
+
+
+def test_a_wave_of_two_steps_has_one_state():
+    fit = fo.fit_at(
+        fo.models.Structural(seasonal=4, harmonics=2), Y, {"level": 1.0, "noise": 1.0, "seasonal": 0.0}
+    )
+    dummies = fo.fit_at(
+        fo.models.Structural(seasonal=4), Y, {"level": 1.0, "noise": 1.0, "seasonal": 0.0}
+    )
+    # Fixed seasons are any three numbers in both; likelihoods differ by the unit of these.
+    more = [one.objective.leave_one_out(one.theta)[0] for one in (fit, dummies)]
+    np.testing.assert_allclose(more[0], more[1], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"transition": np.eye(3)}, r"'transition' must have the shape \(2, 2\)"),
+        ({"obs_cov": np.eye(2)}, r"'obs_cov' must have the shape \(1, 1\)"),
+        ({"state_intercept": np.zeros(1)}, r"'state_intercept' must have the shape \(2,\)"),
+    ],
+)
+def test_matrices_of_other_shapes_are_refused_by_name(changed, message):
+    def build(p):
+        given = {"design": np.eye(2)[:1], "transition": np.eye(2), "obs_cov": p["noise"] * np.eye(1)}
+        return given | {"state_cov": np.eye(2)} | changed
+
+    model = fo.models.StateSpace(build, {"noise": 1.0}, constraints={"noise": "positive"})
+    with pytest.raises(ValueError, match=message):
+        fo.fit_at(model, Y, {"noise": 1.0})
+
+
+def test_states_may_be_marked_as_diffuse():
+    def build(p):
+        given = {
+            "design": np.ones((1, 1)),
+            "transition": np.ones((1, 1)),
+            "obs_cov": p["noise"] * np.eye(1),
+        }
+        return given | {"state_cov": np.eye(1), "diffuse": np.array([True])}
+
+    model = fo.models.StateSpace(build, {"noise": 1.0}, constraints={"noise": "positive"})
+    own = fo.fit_at(model, Y, {"noise": 2.0})
+    level = fo.fit_at(fo.models.Structural(), Y, {"level": 1.0, "noise": 2.0})
+    np.testing.assert_allclose(own.log_likelihood, level.log_likelihood, rtol=1e-10)
+
+
+def test_builders_that_cannot_take_complex_parameters_are_refused_in_words():
+    def build(p):
+        size = float(p["noise"])
+        return {"design": np.eye(1), "transition": np.eye(1), "state_cov": size * np.eye(1)}
+
+    with pytest.raises(ValueError, match="analytic functions of NumPy only"):
+        fo.fit(fo.models.StateSpace(build, {"noise": 1.0}, constraints={"noise": "positive"}), Y)
+
+
+def test_matrices_that_change_with_time_are_not_read_beyond_their_end():
+    fit = fo.from_statsmodels(sm.tsa.SARIMAX(Y, order=(1, 0, 0), trend="ct").fit(disp=0))
+    with pytest.raises(ValueError, match="known for 40 steps, not for 45"):
+        fit.forecast(5)
+    with pytest.raises(ValueError, match="known for 40 steps, not for 20"):
+        fit.score(Y[:20])
+
+
+def test_models_of_other_channels_are_refused():
+    peer = sm.tsa.VARMAX(np.column_stack([Y, Y[::-1]]), order=(1, 0))
+    fit = fo.from_statsmodels(peer.smooth(peer.start_params))
+    with pytest.raises(ValueError, match="for data of 1 channel"):
+        fit.score(Y)
+
+
+def test_sequences_at_other_levels_have_the_unit_of_their_changes():
+    model = fo.models.Structural()
+    apart = objective_of(model, [Y + 1e6 * number for number in range(5)])
+    np.testing.assert_array_equal(apart.steps.unit, objective_of(model, Y).steps.unit)
+
+
+def test_stationary_variances_of_any_size_are_summed_to_their_end():
+    moving, shaking = np.diag([0.0, 0.9])[..., None], np.diag([1e12, 1e-6])[..., None]
+    found = stationary_spread(moving, shaking)[..., 0]
+    np.testing.assert_allclose(np.diag(found), [1e12, 1e-6 / 0.19], rtol=1e-12)
