@@ -140,7 +140,8 @@ class SpaceObjective(Objective):
         """What the filter keeps of every step."""
         states, width = self.layout.n_states, self.steps.y.shape[1]
         triangle, columns = states * (states + 1) // 2, 1 + self.layout.diffuse.shape[1]
-        return 8 * len(self.steps.y) * (triangle + states * columns + width * (columns + width + 6) + 6)
+        of_states = triangle + states * (columns + width)
+        return 8 * len(self.steps.y) * (of_states + width * (columns + width + 6) + 6)
 
     @property
     def _operations(self) -> float:
@@ -343,7 +344,7 @@ class SpaceObjective(Objective):
     def for_prediction(self, data: Any = None) -> SpaceObjective:
         if data is None:
             return self
-        other = space_objective(self.model, data)
+        other = space_objective(self.model, data, self.program.kernel)
         if len(other.data.channels) != len(self.data.channels):
             channels = counted(len(self.data.channels), "channel")
             got = counted(len(other.data.channels), "channel")
@@ -358,7 +359,8 @@ class SpaceObjective(Objective):
         lengths = np.minimum(data.lengths[:count], sites)
         part = (slice(count), slice(int(lengths.max())))
         try:
-            other = space_objective(self.model, data.part(part, data.observed, lengths))
+            part_of = data.part(part, data.observed, lengths)
+            other = space_objective(self.model, part_of, self.program.kernel)
         except ValueError:
             return self
         made = replace(other, program=replace(other.program, space=self.space))

@@ -176,7 +176,8 @@ class Pass:
         begun = cls.__new__(cls)
         begun._prepare(layout, thetas, paths, system)
         begun._begin(end)
-        return float(begun._integral.least.min())
+        short = begun._stretches[0].spans[:, 1] == layout.steps.starts[1:]
+        return float(begun._integral.least[~short].min(initial=np.inf))
 
     @property
     def of_sequences(self) -> np.ndarray:
@@ -197,6 +198,7 @@ class Pass:
             whole: whether expectations are of states, not of what is observed.
         """
         steps, arrays = self.layout.steps, self._arrays
+        assert wanted is None or self._spreads, "this pass has kept no states"
         count, width = steps.y.shape
         rows = self.layout.n_states if whole else width
         wanted = np.zeros(0, int) if wanted is None else wanted

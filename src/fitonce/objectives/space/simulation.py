@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from fitonce.core.chunks import pieces
 from fitonce.core.lanes import LANES
 from fitonce.data.sequences import Sequences
 from fitonce.models.space.system import Series, System
 from fitonce.objectives.simulation import Drawn, Simulator
 from fitonce.objectives.space.layout import Layout
-from fitonce.objectives.space.smoothing import whole_pass
+from fitonce.objectives.space.smoothing import BYTES, whole_pass
 from fitonce.results.forecast import Forecast
 
 
@@ -109,9 +111,16 @@ class FittedSpace(Simulator):
         drawn = drawn_normal(system.mean[:, 0], system.spread[..., 0], 1, rng)
         if not diffuse.size:
             return drawn
-        back = whole_pass(layout, self.theta).back(layout.steps.starts[[sequence]], whole=True)
         onto = diffuse @ np.linalg.pinv(diffuse)
-        return drawn + (back.expected[0, :, 0] - drawn) @ onto.T
+        return drawn + (self._expected_firsts[sequence] - drawn) @ onto.T
+
+    @cached_property
+    def _expected_firsts(self) -> np.ndarray:
+        """(N, n) first states given all data."""
+        one, starts = whole_pass(self.layout, self.theta), self.layout.steps.starts[:-1]
+        each = 8 * LANES * self.layout.n_states**2
+        parts = [one.back(some, whole=True).expected[..., 0] for some in pieces(starts, each, BYTES)]
+        return np.concatenate(parts)
 
 
 def _at(array: np.ndarray, steps: Any) -> np.ndarray:

@@ -12,7 +12,7 @@ from fitonce.objectives.space.evaluated import Evaluated, evaluated
 from fitonce.objectives.space.layout import Layout, Paths
 from fitonce.results.smoothed import Smoothed
 
-_BYTES = 2**28  # of covariances of states at a time: each further part takes a pass backward
+BYTES = 2**28  # of covariances of states at a time: each further part takes a pass backward
 
 
 def whole_pass(layout: Layout, theta: np.ndarray) -> Evaluated:
@@ -26,7 +26,7 @@ def _moments(layout: Layout, theta: np.ndarray, rows: np.ndarray) -> tuple[np.nd
     """(T, K) means and standard deviations of rows (K, n) times states given all data."""
     one, count = whole_pass(layout, theta), len(layout.steps.y)
     means, variances = np.empty((count, len(rows))), np.empty((count, len(rows)))
-    for some in pieces(np.arange(count), 8 * LANES * layout.n_states**2, _BYTES):
+    for some in pieces(np.arange(count), 8 * LANES * layout.n_states**2, BYTES):
         back = one.back(some, whole=True)
         means[some] = back.expected[..., 0] @ rows.T
         variances[some] = np.einsum("ki,tij,kj->tk", rows, back.spreads[..., 0], rows)
