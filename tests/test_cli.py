@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import os
 import signal
 import subprocess
@@ -145,7 +146,8 @@ def test_select_names_a_winner(table, tmp_path):
     assert found["best"] == "2 states"
     page = (tmp_path / "r.html").read_text()
     assert "Model selection" in page
-    assert "paired se" in page
+    assert "How many states? Chosen: " in page
+    assert re.search(r"\d \(\d[\d.e-]*\)", page)  # the difference, and its paired standard error
     assert "Not in this report" not in page
     assert [row["model"] for row in found["models"]] == ["1 state", "2 states"]
     assert (tmp_path / "p.png").is_file()
