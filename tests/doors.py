@@ -230,6 +230,12 @@ def _made_and_fitted(of):
 
 
 @cache
+@cache
+def counts_in_time() -> fo.Fit:
+    model = fo.models.Structural(observations="poisson")
+    return fo.fit_at(model, COUNTS, {"level": 0.1})
+
+
 def _hmmlearn():
     return hmmlearn_cases.stored("PoissonHMM")[0]
 
@@ -368,6 +374,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "Graph": lambda: fo.graph(_grid()),
     "Tagger": _tagger,
 }
+OF_OTHERS: dict[str, Callable[[], Any]] = {"Fit.laplace_error": counts_in_time}
 INNER = {  # called by the library, or only where a result has labels
     "CVResult.suspects",
     "Fit.memory_of",
@@ -441,7 +448,8 @@ def doors() -> Iterator[Door]:
     for name, made in RESULTS.items():
         kind = next(getattr(home, name) for home in (fo, neural) if hasattr(home, name))
         for method, found in inspect.getmembers(kind, inspect.isfunction):
-            door = Door(f"{name}.{method}", found, made)
+            full = f"{name}.{method}"
+            door = Door(full, found, OF_OTHERS.get(full, made))
             if not method.startswith("_") and door.name not in INNER and door.parameters():
                 yield door
 

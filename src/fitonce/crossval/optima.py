@@ -45,6 +45,7 @@ _SAME = 0.01  # nats: ends of descents into one optimum differ by less
 _WARM = 10  # iterations of EM
 _ROUNDS = 2
 _AT_A_TIME = 4  # random starts
+_MOST_STARTS = 10**6  # that make a difference to how many folds are searched
 WAYS = 3  # of finding an optimum: of those found twice in small data, one in twelve was not the best
 _SETS = 8  # of random starts, so that folds have different ones: at most, if starts are cheap
 _SEED = 20_201  # of the starts, others than those of fits
@@ -171,7 +172,8 @@ class _Explorer:
         than was done so far (more work where more starts are asked for than usual); then only those
         whose optima were found more seldom, as many as that allows."""
         cheap = cheap_gradients(self.objective)
-        left = max(cheap, self.batches.work_in_gradients) * max(starts / DEFAULT_OPTIMA, 1.0)
+        more = max(min(starts, _MOST_STARTS) / DEFAULT_OPTIMA, 1.0)
+        left = max(cheap, self.batches.work_in_gradients) * more
         each = float(min(_AT_A_TIME, starts) * USUAL_GRADIENTS)
         folds = self._spread_out(self.batches.every_fold, max(left / each, 1.0))
         # EM and a metric for each start are a small part of the work if all sets are still cheap.

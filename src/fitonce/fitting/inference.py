@@ -22,6 +22,8 @@ from fitonce.results.smoothed import Smoothed
 if TYPE_CHECKING:
     from fitonce.fitting.fit import Fit
 
+_MOST_DRAWS = 10**6  # of paths: their error is then far below that of the approximation
+
 
 @in_float64
 def log_likelihoods(fit: Fit, data: Any, lengths: Any) -> np.ndarray:
@@ -100,10 +102,10 @@ def components(fit: Fit) -> Smoothed:
 
 def laplace_error(fit: Fit, draws: int, seed: int) -> LaplaceError:
     """See `Fit.laplace_error`."""
+    require_count("draws", draws, least=4, most=_MOST_DRAWS)
+    require_seed(seed)
     if not fit.objective.approximation:
         raise ValueError(f"laplace_error needs a state-space model of counts, got {fit.model}")
-    require_count("draws", draws, least=4)
-    require_seed(seed)
     return fit.objective.laplace_error(fit.theta, int(draws), int(seed))
 
 

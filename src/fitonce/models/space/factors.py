@@ -25,6 +25,7 @@ from fitonce.models.space.system import (
 )
 
 NOISES = ("diag", "full")
+_MOST = 10_000  # factors and orders
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,9 @@ class DynamicFactor(SpaceModel):
     frozen: Any = ()
 
     def __post_init__(self) -> None:
-        require_count("n_factors", self.n_factors, 1)
-        require_count("factor_order", self.factor_order, 1)
-        require_count("error_order", self.error_order, 0)
+        require_count("n_factors", self.n_factors, 1, _MOST)
+        require_count("factor_order", self.factor_order, 1, _MOST)
+        require_count("error_order", self.error_order, 0, _MOST)
         require_choice("noise", self.noise, NOISES)
         require_flag("mean", self.mean)
         exog = (self.exog,) if isinstance(self.exog, str) else self.exog
