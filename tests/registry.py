@@ -441,7 +441,7 @@ def _followers(factors=1, seed=24):
     rng, parts, known = np.random.default_rng(seed), [], []
     loading = np.array([[1.2, 0.3], [1.3, 0.0], [0.9, -0.8], [-0.2, 1.3], [0.4, 1.0]])[:, :factors]
     loading = loading[: 2 * factors + 1]
-    for steps in (90,) if factors == 1 else (80, 70, 60, 75):
+    for steps in (180,) if factors == 1 else (80, 70, 60, 75):
         f = np.zeros((steps, factors))
         for t in range(1, steps):
             f[t] = np.linspace(0.8, -0.5, factors) * f[t - 1] + rng.normal(size=factors)
