@@ -289,6 +289,7 @@ def test_folds_are_those_of_their_refits(name):
             assert ours.value <= theirs.value + 1e-6
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of hmmlearn, by NumPy 2.5
 def test_a_state_of_one_point_is_named():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
