@@ -215,7 +215,7 @@ def test_only_whole_sequences_are_resampled(quakes):
     exact = fo.fit_at(fo.models.Structural(), np.arange(9.0) % 4, {"level": 1.0, "noise": 1.0})
     with pytest.raises(ValueError, match="laplace_error needs a state-space model of counts"):
         exact.laplace_error()
-    with pytest.raises(ValueError, match="draws must be an integer between 4 and 1e.06"):
+    with pytest.raises(ValueError, match=r"draws must be an integer between 4 and 1e\+06"):
         quakes.laplace_error(1)
 
 

@@ -54,9 +54,15 @@ Evaluated = GaussianPass | LaplacePass
 
 
 def evaluated(
-    layout: Layout, thetas: np.ndarray, paths: Paths, end: int | None = None, *, states: bool = True
+    layout: Layout,
+    thetas: np.ndarray,
+    paths: Paths,
+    end: int | None = None,
+    *,
+    states: bool = True,
+    wanted: np.ndarray | None = None,
 ) -> Evaluated:
     """At most LANES folds at thetas (F, D); see `Pass`."""
     if layout.model.density is None:
-        return GaussianPass(Pass(layout, thetas, paths, end, states=states))
+        return GaussianPass(Pass(layout, thetas, paths, end, states=states, wanted=wanted))
     return LaplacePass(layout, thetas, paths, end)

@@ -196,15 +196,20 @@ class SpaceObjective(Objective):
         weights: np.ndarray,
         *,
         states: bool = False,
+        wanted: np.ndarray | None = None,
     ) -> tuple[np.ndarray, ...]:
-        """work(pass, folds) of folds in groups: arrays with folds in their first axis, joined."""
+        """work(pass, folds) of folds in groups: arrays with folds in their first axis, joined.
+
+        `wanted`: (F, m), what each fold wants; see `Pass`.
+        """
         paths = self._paths(weights)
         groups = self._splits.groups(paths)
 
         def one(group: tuple[np.ndarray, int | None]) -> tuple[np.ndarray, ...]:
             folds, end = group
-            one = evaluated(self.layout, thetas[folds], paths.some(folds), end, states=states)
-            return work(one, folds)
+            some = None if wanted is None else wanted[folds]
+            at = (self.layout, thetas[folds], paths.some(folds), end)
+            return work(evaluated(*at, states=states, wanted=some), folds)
 
         order = np.argsort(np.concatenate([folds for folds, _ in groups]))
         found = THREADS.run(one, groups, self._operations)
@@ -221,7 +226,7 @@ class SpaceObjective(Objective):
             values = -one.log_likelihoods
             return np.where(np.isnan(values), np.inf, values), -slopes
 
-        values, slopes = self._passes(work, thetas, weights)
+        values, slopes = self._passes(work, thetas, weights, wanted=_none(thetas))
         return values, slopes
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -229,7 +234,8 @@ class SpaceObjective(Objective):
         if self._compiled is not None:
             paths = here._paths(weights)
             return (paths.coefficients.T * self._compiled.of_sequences(thetas, paths)).sum(1)
-        return here._passes(lambda one, _: (one.log_likelihoods,), thetas, weights)[0]
+        work = lambda one, _: (one.log_likelihoods,)  # noqa: E731
+        return here._passes(work, thetas, weights, wanted=_none(thetas))[0]
 
     # --- derivatives by differences --------------------------------------------------------------------
 
@@ -305,7 +311,7 @@ class SpaceObjective(Objective):
             losses = -found[places.reshape(scored[folds].shape), rows]
             return (np.where(np.isnan(one.log_likelihoods)[:, None], np.nan, losses),)
 
-        return self._by_site._passes(work, thetas, weights, states=True)[0]
+        return self._by_site._passes(work, thetas, weights, states=True, wanted=scored)[0]
 
     def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
         """(F, M): -log p(y_n)."""
@@ -369,3 +375,8 @@ class SpaceObjective(Objective):
     def run_on(self, parallel: Parallel) -> SpaceObjective:
         super().run_on(parallel)
         return replace(self, parallel=parallel)
+
+
+def _none(thetas: np.ndarray) -> np.ndarray:
+    """(F, 0): folds that want expectations of no step."""
+    return np.zeros((len(thetas), 0), int)

@@ -23,6 +23,15 @@ def _in_lanes(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array[..., lanes], float)
 
 
+def _ends(layout: Layout, paths: Paths, wanted: np.ndarray) -> np.ndarray:
+    """(N,) the end of what each sequence has of steps that are kept or wanted."""
+    first = layout.steps.starts[:-1]
+    needed = (paths.weights * paths.shares != 0).any(1)
+    needed[wanted] = True
+    ends = np.where(needed, np.arange(len(needed)) + 1, 0)
+    return np.maximum(np.maximum.reduceat(ends, first), first + 1)
+
+
 class _Stretch:
     """A part of each sequence, and what the filter keeps of its steps."""
 
@@ -66,8 +75,9 @@ class Pass:
 
     After `end` steps of each sequence the diffuse directions are integrated over: what is then known of
     the state is an ordinary start for the rest. Any end gives the same numbers, an early one sooner.
-    Without `states` nothing is kept that only expectations need. `system`: the matrices, where they are
-    not those at thetas (F, D).
+    Without `states` nothing is kept that only expectations need. `wanted`: (m,) the steps whose
+    expectations may be asked for, None for all; a sequence ends at the last one that is wanted or kept
+    by a fold. `system`: the matrices, where they are not those at thetas (F, D).
     """
 
     def __init__(
@@ -78,9 +88,12 @@ class Pass:
         end: int | None = None,
         *,
         states: bool = True,
+        wanted: np.ndarray | None = None,
         system: System | None = None,
     ) -> None:
         self._prepare(layout, thetas, paths, system)
+        if wanted is not None:
+            self._stops = _ends(layout, paths, wanted)
         self._spreads = states or bool(layout.learned.any())
         self._begin(end)
         if end is not None:
@@ -96,14 +109,15 @@ class Pass:
         self._arrays = {name: _in_lanes(array) for name, array in arrays.items()}
         self._paths = Paths(*map(_in_lanes, paths))
         self._entries = {name: np.ascontiguousarray(layout.used[name]) for name in layout.used}
-        self._pivots = [np.empty((*layout.steps.y.shape, LANES)) for _ in range(2)]
+        self._pivots = [np.ones((*layout.steps.y.shape, LANES)) for _ in range(2)]
+        self._stops = layout.steps.starts[1:]
 
     def _begin(self, end: int | None) -> None:
         """The first steps of all sequences, or all steps."""
         starts, width = self.layout.steps.starts, self.layout.steps.y.shape[1]
         spread = self._arrays["spread"][triangle(self.layout.n_states)]
         first = State(self._arrays["mean"][None], spread[None])
-        stop = starts[1:] if end is None else np.minimum(starts[:-1] + end, starts[1:])
+        stop = self._stops if end is None else np.minimum(starts[:-1] + end, self._stops)
         onward = end is not None
         spreads = onward or self._spreads
         for _ in range(2 if first.mean.shape[2] > 1 else 1):
@@ -118,12 +132,10 @@ class Pass:
         """The other steps, or all again where too little is known so far."""
         steps, begun = self.layout.steps, self._stretches[0]
         stop = begun.spans[:, 1]
-        if not (self._integral.least[stop < steps.starts[1:]] > _ENOUGH).all():
+        if not (self._integral.least[stop < self._stops] > _ENOUGH).all():
             return self._begin(None)
         known = self._integral.known(begun.after)
-        rest = _Stretch(
-            stop, steps.starts[1:], steps.y.shape[1], known, onward=False, spreads=self._spreads
-        )
+        rest = _Stretch(stop, self._stops, steps.y.shape[1], known, onward=False, spreads=self._spreads)
         self._stretches.append(rest)
         return self._filter(rest)
 
