@@ -21,6 +21,7 @@ from fitonce.objectives.base import MANY_SEQUENCES, Objective, Program, Traits, 
 from fitonce.objectives.schemes import A, Increments, Scheme, Structures
 from fitonce.objectives.simulation import Simulator
 from fitonce.objectives.space.compiled import KERNELS, Compiled, chosen
+from fitonce.objectives.space.differences import along_theta
 from fitonce.objectives.space.evaluated import Evaluated, evaluated
 from fitonce.objectives.space.importance import laplace_error
 from fitonce.objectives.space.layout import Layout, Paths
@@ -32,7 +33,6 @@ from fitonce.results.smoothed import Smoothed
 
 _FAR = 0.02  # of differences, in standard errors of a parameter
 _FAR_OF_COUNTS = 0.004  # whose likelihoods are less like parabolas, and vary little by rounding
-_NEAR = 1e-5  # of differences that tell these
 
 
 def space_objective(model: SpaceModel, data: Any, kernel: str | None = None) -> SpaceObjective:
@@ -239,33 +239,14 @@ class SpaceObjective(Objective):
 
     # --- derivatives by differences --------------------------------------------------------------------
 
-    def _scales(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """(F, D) steps of differences, from the curvature along each coordinate."""
-        folds, size = thetas.shape
-        near = _NEAR * np.eye(size)
-        at = np.concatenate([thetas[:, None] + near, thetas[:, None] - near], 1).reshape(-1, size)
-        slopes = self.gradients(at, np.repeat(weights, 2 * size, 0)).reshape(folds, 2, size, size)
-        curvature = np.abs(np.einsum("fdd->fd", slopes[:, 0] - slopes[:, 1])) / (2.0 * _NEAR)
-        far = _FAR if self.model.density is None else _FAR_OF_COUNTS
-        return far / np.sqrt(np.maximum(np.nan_to_num(curvature), 1.0))
-
     def _along_theta(
         self,
         work: Callable[[np.ndarray, np.ndarray], np.ndarray],
         thetas: np.ndarray,
         weights: np.ndarray,
     ) -> np.ndarray:
-        """(F, D, ...) derivatives of work(thetas, weights) (F, ...) by theta, from four values each."""
-        folds, size = thetas.shape
-        if not size:  # all is known
-            return np.zeros((folds, 0, *work(thetas, weights).shape[1:]))
-        steps = self._scales(thetas, weights)
-        moves = np.array([-2.0, -1.0, 1.0, 2.0])[:, None, None] * np.eye(size)
-        at = thetas[:, None, None] + moves * steps[:, None, :, None]
-        found = work(at.reshape(-1, size), np.repeat(weights, 4 * size, 0))
-        found = found.reshape(folds, 4, size, *found.shape[1:])
-        slopes = np.einsum("k,fkd...->fd...", np.array([1.0, -8.0, 8.0, -1.0]) / 12.0, found)
-        return slopes / steps.reshape(*steps.shape, *(1,) * (slopes.ndim - 2))
+        far = _FAR if self.model.density is None else _FAR_OF_COUNTS
+        return along_theta(work, self.gradients, thetas, weights, far)
 
     def hessians(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         found = self._along_theta(self.gradients, thetas, weights)
