@@ -2,7 +2,7 @@
 
 statsmodels' refits start at the parameters of all data; ten are timed and scaled up. Without refitting
 (`apply`) it filters the kept data again at the parameters of all data, which is our control. Losses are of
-left-out points, given all kept data. Its exactly diffuse filter fails on these seasons (it never leaves the
+left-out points, given all kept data. Each of our cross-validations has a process of its own. Its exactly diffuse filter fails on these seasons (it never leaves the
 diffuse phase), so that its refits have its usual start, with a variance of a million, as its users have.
 """
 
@@ -13,6 +13,9 @@ import platform
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,7 @@ import fitonce as fo
 
 REFITS, FOLDS = 10, 100
 PERIOD, HARMONICS = 365.25 / 7, 4
+BLOCKS, ORIGINS = "100 blocks of 5 %", "100 origins, 13 weeks"
 
 
 def main() -> None:
@@ -36,56 +40,58 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.perf_counter() - start
 
 
-def _weekly() -> None:
+def _weeks() -> np.ndarray:
     import statsmodels.api as sm
 
-    y = sm.datasets.co2.load_pandas().data["co2"].to_numpy()
+    return sm.datasets.co2.load_pandas().data["co2"].to_numpy()
 
-    def peer(values: np.ndarray) -> Any:
-        seasons = [{"period": PERIOD, "harmonics": HARMONICS}]
-        return sm.tsa.UnobservedComponents(values, "lltrend", freq_seasonal=seasons)
 
-    fit, seconds = _timed(
-        lambda: fo.fit(fo.models.Structural("trend", seasonal=PERIOD, harmonics=HARMONICS), y)
-    )
-    print(f"CO2, {len(y):,} weeks, trend and {HARMONICS} harmonics; fit {seconds:.1f} s: {fit.status}")
-    given = np.array([float(fit.params[name]) for name in ("noise", "level", "slope", "seasonal")])
-    origins = np.linspace(len(y) // 2, len(y) - 14, FOLDS).astype(int)
-    kinds = {
-        "100 blocks of 5 %": fo.folds.blocks(fit.data, percent=5, n=FOLDS, seed=0),
-        "100 origins, 13 weeks": fo.folds.future(fit.data, start=origins, horizon=13),
-    }
-    for name, folds in kinds.items():
-        auto, whole = _timed(lambda folds=folds: fo.cross_validate(fit, folds, progress=False))
-        local, least = _timed(
-            lambda folds=folds: fo.cross_validate(fit, folds, optima=0, progress=False)
+def _fitted() -> fo.Fit:
+    return fo.fit(fo.models.Structural("trend", seasonal=PERIOD, harmonics=HARMONICS), _weeks())
+
+
+def _folds(kind: str, fit: fo.Fit) -> fo.Folds:
+    if kind == BLOCKS:
+        return fo.folds.blocks(fit.data, percent=5, n=FOLDS, seed=0)
+    count = fit.data.n_sites
+    origins = np.linspace(count // 2, count - 14, FOLDS).astype(int)
+    return fo.folds.future(fit.data, start=origins, horizon=13)
+
+
+def _crossed(kind: str, options: dict[str, Any]) -> tuple[float, float, fo.CVResult]:
+    """Seconds of the fit and of its cross-validation, and that, in the process that this is called in."""
+    fit, first = _timed(_fitted)
+    folds = _folds(kind, fit)
+    found, seconds = _timed(lambda: fo.cross_validate(fit, folds, progress=False, **options))
+    return first, seconds, found
+
+
+def _in_a_process(kind: str, **options: Any) -> tuple[float, float, fo.CVResult]:
+    """The same in a process of its own, which has done nothing before."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(_crossed, kind, options).result()
+
+
+def _weekly() -> None:
+    y = _weeks()
+    for kind in (BLOCKS, ORIGINS):
+        first, whole, auto = _in_a_process(kind)
+        _, least, local = _in_a_process(kind, optima=0)
+        fit, chosen = auto.fit, np.linspace(0, FOLDS - 1, REFITS).astype(int)
+        if kind == BLOCKS:
+            parts = f"trend and {HARMONICS} harmonics"
+            print(f"CO2, {len(y):,} weeks, {parts}: fit {first:.1f} s; {fit.status}")
+        folds = _folds(kind, fit)
+        losses, seconds = _by_statsmodels(
+            y, fit.params, [(folds.dropped[fold], folds.scored[fold]) for fold in chosen]
         )
-        chosen = np.linspace(0, FOLDS - 1, REFITS).astype(int)
-        losses = np.empty((2, REFITS))
-        refitted = applied = 0.0
-        for place, fold in enumerate(chosen):
-            kept = y.copy()
-            kept[folds.dropped[fold]] = np.nan
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                results, taken = _timed(lambda kept=kept: peer(kept).fit(given, disp=0))
-                refitted += taken
-                again, taken = _timed(lambda kept=kept: peer(kept).smooth(given))
-                applied += taken
-            losses[0, place] = _loss(results, y, folds.scored[fold])
-            losses[1, place] = _loss(again, y, folds.scored[fold])
-        ours = auto.folds["loss"].to_numpy()[chosen]
-        none = (
-            auto.folds["control"].to_numpy()[chosen]
-            if "control" in auto.folds
-            else np.full(REFITS, np.nan)
-        )
-        scale = FOLDS / REFITS
-        good = int((auto.folds["verdict"] == "good").sum())
+        refits, applied = FOLDS / REFITS * seconds
+        ours, none = (auto.folds[name].to_numpy()[chosen] for name in ("loss", "control"))
+        good = [int((cv.folds["verdict"] == "good").sum()) for cv in (auto, local)]
         print(
-            f"{name}: auto {whole:.1f} s ({good} good), optima=0 {least:.1f} s; statsmodels refits "
-            f"{scale * refitted:.0f} s, without refitting {scale * applied:.1f} s; ratios to refits "
-            f"{scale * refitted / whole:.0f} and {scale * refitted / least:.0f}"
+            f"{kind}: auto {whole:.1f} s ({good[0]} good), optima=0 {least:.1f} s ({good[1]} good); "
+            f"statsmodels refits {refits:.0f} s, without refitting {applied:.1f} s; "
+            f"ratios to refits {refits / whole:.0f} and {refits / least:.0f}"
         )
         print(
             f"  losses of {REFITS} folds: mean auto {ours.mean():.4f}, optima=0 "
@@ -93,6 +99,28 @@ def _weekly() -> None:
             f"{losses[1].mean():.4f}, our control {none.mean():.4f}; auto from refits at most "
             f"{np.abs(ours - losses[0]).max():.1e}"
         )
+
+
+def _by_statsmodels(
+    y: np.ndarray, params: Any, folds: list[tuple[np.ndarray, np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Losses (2, n) of folds and seconds (2,) of all: refitted from params, and at these."""
+    import statsmodels.api as sm
+
+    given = np.array([float(params[name]) for name in ("noise", "level", "slope", "seasonal")])
+    losses, seconds = np.empty((2, len(folds))), np.zeros(2)
+    for place, (dropped, scored) in enumerate(folds):
+        kept = y.copy()
+        kept[dropped] = np.nan
+        seasons = [{"period": PERIOD, "harmonics": HARMONICS}]
+        peer = sm.tsa.UnobservedComponents(kept, "lltrend", freq_seasonal=seasons)
+        for row, work in enumerate((partial(peer.fit, given, disp=0), partial(peer.smooth, given))):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results, taken = _timed(work)
+            seconds[row] += taken
+            losses[row, place] = _loss(results, y, scored)
+    return losses, seconds
 
 
 def _loss(results: Any, y: np.ndarray, scored: np.ndarray) -> float:
