@@ -78,3 +78,30 @@ def test_a_variance_that_is_known_to_be_zero_is_no_estimate(noise):
     fixed = fo.fit(fo.models.Structural(frozen={"level": 0.0}), fit.data, restarts=1)
     assert fixed.value == pytest.approx(fit.value, rel=1e-9)
     assert "boundary" not in str(fixed)
+
+
+def test_newton_steps_hold_a_channel_without_noise():
+    """Folds in which a variance of zero has a negative curvature step in all other directions."""
+    rng = np.random.default_rng(2)
+    factor = np.zeros(80)
+    for t in range(1, 80):
+        factor[t] = 0.7 * factor[t - 1] + rng.normal()
+    noisy = rng.normal(size=(2, 80))
+    y = np.column_stack([factor, 0.8 * factor + noisy[0], -0.5 * factor + noisy[1]])
+    fit = fo.fit(fo.models.DynamicFactor(1, mean=False), y, restarts=1)
+    assert fit.ok
+    assert fit.params["noise"][0] == pytest.approx(0.0, abs=1e-12)
+    folds = fo.folds.blocks(fit.data, percent=5, n=8, seed=0)
+    weights = folds.weights_of(range(len(folds)))
+    thetas = np.tile(fit.theta, (len(folds), 1))
+    curved = fit.objective.hessians(thetas, weights)[:, 4, 4]
+    assert fit.names[4] == "noise[0]"
+    assert (curved < 0).any()
+    cv = fo.cross_validate(fit, folds, method="newton")
+    exact = fo.cross_validate(fit, folds, method="exact", optima=0)
+    assert cv.folds["ok"].all()
+    said = np.array(["held at zero" in text for text in cv.folds["status"]])
+    np.testing.assert_array_equal(said, np.abs(exact.theta[:, 4]) > 1e-6)
+    apart = np.abs(cv.folds["loss"] - exact.folds["loss"])
+    assert (apart <= 3.0 * cv.folds["error"] + 1e-3).all()
+    assert (cv.theta[:, 4] == fit.theta[4]).all()

@@ -11,7 +11,9 @@ from fitonce.core.status import Outcome, Rung, Status
 from fitonce.crossval.batches import Batches
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.footprint import with_matrices
+from fitonce.fitting.hessian import IndefiniteError
 
+ZERO = 1e-4  # standard errors: a variance whose root is closer to zero is at zero
 _CLOSE = 1e-3  # standard errors: closer than this, a certificate makes no difference to a loss
 
 
@@ -91,6 +93,15 @@ def is_large(curve: Curvature, batches: Batches) -> bool:
 def at_full_fit(batches: Batches, curve: Curvature) -> np.ndarray:
     """(F, D) the parameters of the full fit for every fold."""
     return np.tile(curve.theta, (batches.n_folds, 1))
+
+
+def at_zero(curve: Curvature) -> np.ndarray:
+    """Places of variances that are zero in the full fit."""
+    even = np.flatnonzero(curve.objective.space.even)
+    try:
+        return even[np.abs(curve.theta[even]) < ZERO * curve.scale[even]] if even.size else even
+    except IndefiniteError:  # no standard errors
+        return even[:0]
 
 
 def start(batches: Batches, curve: Curvature) -> Descent:

@@ -10,11 +10,10 @@ import numpy as np
 
 from fitonce.core.status import Rung
 from fitonce.crossval.evidence import Evidence, arrived_errors
-from fitonce.crossval.fold_states import FoldParameters
+from fitonce.crossval.fold_states import ZERO, FoldParameters, at_zero
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.refine import refitted
 
-_ZERO = 1e-4  # standard errors: closer to zero is at zero
 _NEAR = 1e-2  # where the slope is looked at
 _BEGIN = 0.5  # where a fold begins anew
 _LOWER = 1e-6  # nats: a fold leaves for no less
@@ -55,12 +54,8 @@ def leave_zero(
 def _rising(scoring: Scoring, thetas: np.ndarray) -> np.ndarray:
     """(F, D) which coordinates are at zero although the fold's objective falls away from there."""
     curve, found = scoring.curve, np.zeros(thetas.shape, bool)
-    even = np.flatnonzero(curve.objective.space.even)
-    if not even.size:
-        return found
-    near = even[np.abs(curve.theta[even]) < _ZERO * curve.scale[even]]
-    for place in near:
-        at = np.flatnonzero(np.abs(thetas[:, place]) < _ZERO * curve.scale[place])  # not nan
+    for place in at_zero(curve):
+        at = np.flatnonzero(np.abs(thetas[:, place]) < ZERO * curve.scale[place])  # not nan
         if at.size:
             moved = thetas[at].copy()
             moved[:, place] = _NEAR * curve.scale[place]

@@ -22,7 +22,7 @@ import numpy as np
 from fitonce.core.arguments import shown
 from fitonce.core.status import Outcome, Rung, Status
 from fitonce.crossval.batches import Batches
-from fitonce.crossval.fold_states import FoldParameters, at_full_fit, is_large, start
+from fitonce.crossval.fold_states import FoldParameters, at_full_fit, at_zero, is_large, start
 from fitonce.crossval.refine import refine
 from fitonce.crossval.refine_products import fold_solve
 from fitonce.fitting.certificate import direction, refusal
@@ -82,6 +82,7 @@ def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
     )
     batches.hessians_used[:] += 1
     status, inverses = [], np.full_like(hessians, np.nan)
+    _hold_zeros(at_zero(curvature), gradients, hessians)
     for fold, (gradient, hessian) in enumerate(zip(gradients, hessians, strict=True)):
         refused = refusal(gradient, hessian, factor_of(hessian), curvature.names)
         status.append(refused or _APPROXIMATE)
@@ -96,6 +97,14 @@ def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
         return f", since its Hessian at the full fit is nearly flat along {lowest}"
 
     return _stepped(batches, thetas, before, status, inverses, flat)
+
+
+def _hold_zeros(places: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+    """Variances of zero stay there, whatever their curvature in a fold: by symmetry, no step of others
+    depends on them. See `from_zero` for folds that would leave them."""
+    gradients[:, places] = 0.0
+    hessians[:, places] = hessians[:, :, places] = 0.0
+    hessians[:, places, places] = 1.0
 
 
 def large_newton(curvature: Curvature, batches: Batches) -> FoldParameters:
@@ -136,6 +145,7 @@ def _stepped(
     with np.errstate(invalid="ignore"):
         rise = after - before
         overshot = rise > 1e-12 * np.abs(before)
+    overshot &= [one.ok for one in status]  # others have no step
     for fold in np.flatnonzero(overshot).tolist():
         text = f"the step raised the fold's objective by {rise[fold]:.2g} nats{why(fold)}"
         status[fold] = Status(Outcome.OVERSHOT, f"{text}; use onestep or exact")
