@@ -108,3 +108,52 @@ def test_days_need_times(tmp_path):
         notes_of(tmp_path, {"x": [1.0, 2.0, 3.5]}, group="day")
     with pytest.raises(ValueError, match="--group week needs a column of dates"):
         notes_of(tmp_path, {"t": [1, 2, 4], "x": [1.0, 2.0, 3.5]}, group="week", time="t")
+
+
+def test_steps_can_be_the_weekdays_that_have_rows(tmp_path):
+    """As pandas' business days; dates with the day first, a holiday in between."""
+    days = pd.bdate_range("2024-03-27", periods=30)
+    kept = days.drop(pd.to_datetime(["2024-04-01", "2024-04-10"]))
+    table = {"day": kept.strftime("%d.%m.%Y"), "x": np.arange(28) % 7 * 1.5}
+    found = notes_of(tmp_path, table, weekdays=True)
+    assert found.data.lengths.tolist() == [30]
+    assert found.table.index.size == 30
+    assert np.flatnonzero(found.table["x"].isna()).tolist() == [3, 10]
+    assert np.flatnonzero(found.data.weights == 0).tolist() == [3, 10]
+    assert "inserted 2 missing steps to make 'day' regular" in found.notes
+    assert not any("no row is from" in note for note in found.notes)
+    hint = "2 weekdays without a row are closed up like the weekends; --weekdays makes such days missing"
+    assert hint in notes_of(tmp_path, table, gaps=False).notes
+    assert any(
+        "use --weekdays if nothing happens over the weekend" in n
+        for n in notes_of(tmp_path, table).notes
+    )
+    six = pd.date_range("2024-01-01", periods=28)
+    six = six[six.day_of_week != 6]
+    assert notes_of(
+        tmp_path, {"d": six, "x": np.arange(24.0) % 5}, weekdays=True
+    ).data.lengths.tolist() == [24]
+
+
+def test_formats_of_dates_are_told_from_all_sequences(tmp_path):
+    days = pd.bdate_range("2023-03-01", periods=60)
+    table = {"day": days.strftime("%d.%m.%Y"), "x": np.arange(60) % 7 * 1.5}
+    found = notes_of(tmp_path, table, group="week")
+    assert found.data.names.sequences[:2] == ("2023-02-27", "2023-03-06")
+    assert found.data.lengths.max() == 5
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"x": [1.0, 2.0, 3.5]}, "steps that are weekdays need a column of dates; name it with --time"),
+        ({"t": [1, 2, 4], "x": [1.0, 2.0, 3.5]}, "need a date in each row of 't'.* got '1' and '2'"),
+        (
+            {"t": ["2024-01-01 08:00", "2024-01-01 09:00", "2024-01-02 08:00"], "x": [1.0, 2.0, 3.5]},
+            "one row a day and sequence, got '2024-01-01 08:00:00' and '2024-01-01 09:00:00'",
+        ),
+    ],
+)
+def test_weekdays_need_dates(tmp_path, table, message):
+    with pytest.raises(ValueError, match=message):
+        notes_of(tmp_path, table, weekdays=True)

@@ -64,6 +64,9 @@ class Request:
     first: Annotated[str | None, o.data("Keep rows from this time on", "--from")] = None
     last: Annotated[str | None, o.data("Keep rows up to this time", "--to")] = None
     gaps: Annotated[bool, o.data("Insert absent time steps as missing", "--gaps/--no-gaps")] = True
+    weekdays: Annotated[
+        bool, o.data("Steps are the days of the week that have rows; others are missing", "--weekdays")
+    ] = False
     covariates: Annotated[
         str | None, o.data("Columns that observations depend on, separated by commas")
     ] = None
@@ -167,9 +170,13 @@ class Request:
         names, known = listed(self.columns), listed(self.covariates)
         if self.decimal not in (None, ".", ","):
             raise ValueError(f"--decimal must be '.' or ',', got '{self.decimal}'")
+        if self.weekdays and not self.gaps:
+            raise ValueError(
+                "--weekdays inserts weekdays without a row, --no-gaps none: give one of them"
+            )
         columns = Columns(
             names, self.time, self.group, self.missing, self.first, self.last, self.gaps, self.decimal,
-            covariates=known or (),
+            covariates=known or (), weekdays=self.weekdays,
         )  # fmt: skip
         for family in families():
             if self.file.suffix.lower() in family.endings and family is not choice.family:
@@ -231,7 +238,8 @@ def listed(text: str | None) -> tuple[str, ...] | None:
 
 
 _OF_FITS = (
-    "columns", "time", "group", "missing", "first", "last", "gaps", "covariates", "decimal", "restarts",
+    "columns", "time", "group", "missing", "first", "last", "gaps", "weekdays", "covariates", "decimal",
+    "restarts",
 )  # fmt: skip
 FOLDS = (
     "folds", "percent", "n", "k", "hops", "horizon", "buffer", "contiguous", "method", "scheme", "loss",

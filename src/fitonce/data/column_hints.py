@@ -8,6 +8,9 @@ import re
 import numpy as np
 import pandas as pd
 
+from fitonce.core.wording import counted
+from fitonce.data.times import weekday_grid
+
 _OF_SEQUENCES = re.compile(
     r"(?i:(^|_)(id|seq|sequence|series|subject|subj|group|trial|session|run|animal|patient|person|user)(_|$))"
     r"|[a-z]I[Dd]$"
@@ -68,20 +71,39 @@ def rhythm_hint(times: pd.Series, inserted: int) -> list[str]:
     missing = f"{inserted:,} of {len(times) + inserted:,} steps became missing"
     hours = np.unique(times.dt.hour)
     if within <= pd.Timedelta(hours=1) and 24 - len(hours) >= _NIGHT:
-        return [
-            f"no row is from {_absent_hours(hours)} on any day, and {missing}; {_advice('night', 'day')}"
-        ]
-    days, long = np.unique(times.dt.day_of_week), times.max() - times.min() > pd.Timedelta(days=14)
-    if within <= pd.Timedelta(days=1) and len(days) in (5, 6) and long:
+        advice = _advice("--no-gaps", "night", "day")
+        return [f"no row is from {_absent_hours(hours)} on any day, and {missing}; {advice}"]
+    if within <= pd.Timedelta(days=1) and _of_weekdays(times):
+        days = np.unique(times.dt.day_of_week)
         absent = " or ".join(_DAYS[day] for day in range(7) if day not in days)
-        return [f"no row is from a {absent}, and {missing}; {_advice('weekend', 'week')}"]
+        option = "--weekdays" if within == pd.Timedelta(days=1) else "--no-gaps"
+        advice = _advice(option, "weekend", "week")
+        return [f"no row is from a {absent}, and {missing}; {advice}"]
     return []
 
 
-def _advice(gap: str, period: str) -> str:
+def closed_hint(times: pd.Series) -> list[str]:
+    """A sentence on weekdays without rows, where rows of weekdays are taken as consecutive steps."""
+    if times.dtype.kind != "M" or not _of_weekdays(times):
+        return []
+    grid = weekday_grid(times.sort_values())
+    absent = 0 if grid is None else int(grid.places[-1]) + 1 - len(times)
+    if absent <= 0:
+        return []
+    days = f"{counted(absent, 'weekday')} without a row {'is' if absent == 1 else 'are'}"
+    return [f"{days} closed up like the weekends; --weekdays makes such days missing"]
+
+
+def _of_weekdays(times: pd.Series) -> bool:
+    """Whether rows are of more than two weeks, and of five or six days in all of them."""
+    days = times.dt.day_of_week.nunique()
+    return days in (5, 6) and times.max() - times.min() > pd.Timedelta(days=14)
+
+
+def _advice(option: str, gap: str, period: str) -> str:
     """Which of the three readings is for what."""
     return (
-        f"use --no-gaps if nothing happens over the {gap} (states go on where they stopped, as in "
+        f"use {option} if nothing happens over the {gap} (states go on where they stopped, as in "
         f"opening hours and trading days), --group {period} if each {period} starts afresh, and neither "
         "if states go on changing while nobody counts"
     )

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted, listed
-from fitonce.data.column_hints import PERIODS, hints, rhythm_hint, with_periods
+from fitonce.data.column_hints import PERIODS, closed_hint, hints, rhythm_hint, with_periods
 from fitonce.data.parts import split_groups
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.data.table_files import read_table
-from fitonce.data.times import as_times, between, has_zones, regular_grid
+from fitonce.data.times import TimeGrid, as_times, between, has_zones, regular_grid, weekday_grid
 
 _INDEX = ("", "index", "id", "row", "rownames", "row_id")  # names of columns that may number rows
 _TIMES = ("time", "date", "t", "step", "timestep", "time_step", "tick", "period", "second", "minute",
@@ -44,6 +44,7 @@ class Columns:
         missing: a number that also means missing.
         first, last: keep rows with a time between these.
         gaps: whether to insert the steps that a regular time lacks, as missing.
+        weekdays: whether steps are the days of the week that have rows.
         decimal: the decimal mark of a text file; None: detected.
         ordered: whether to look for a time; sites of a graph must stay in the order that edges refer to.
         covariates: names of known quantities of every step.
@@ -59,6 +60,7 @@ class Columns:
     decimal: str | None = None
     ordered: bool = True
     covariates: tuple[str, ...] = ()
+    weekdays: bool = False
 
     @property
     def named(self) -> list[str]:
@@ -107,14 +109,22 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
     if columns.group is not None:
         parts = split_groups(table, columns.group)
         notes.append(f"{counted(len(parts), 'sequence')} by '{columns.group}'")
-    ordered = {name: _in_time(part, time, columns, notes) for name, part in parts.items()}
+    times = None
+    if time is not None:  # all at once: of a few dates the format cannot be told
+        groups = None if columns.group is None else table[columns.group]
+        times = as_times(table[time], time, groups)
+        if has_zones(table[time]):
+            notes.append(f"times of '{time}' are shown in UTC")
+    ordered = {name: _in_time(part, times, columns, notes) for name, part in parts.items()}
     inserted = [count for _, count in ordered.values() if count]
     if inserted:
         steps = counted(sum(inserted), "missing step")
         where = f" (in {len(inserted)} sequences)" if len(inserted) > 1 else ""
         notes.append(f"inserted {steps} to make '{time}' regular{where}")
-        if columns.group is None:
-            notes += rhythm_hint(as_times(table[str(time)], str(time)), sum(inserted))
+        if columns.group is None and times is not None and not columns.weekdays:
+            notes += rhythm_hint(times, sum(inserted))
+    if columns.group is None and times is not None and not columns.gaps:
+        notes += closed_hint(times)
     parts = {name: part for name, (part, _) in ordered.items() if len(part)}
     if not parts:
         raise ValueError(f"no row has a '{time}' between {columns.first} and {columns.last}")
@@ -206,17 +216,17 @@ def _is_date(column: pd.Series) -> bool:
 
 
 def _in_time(
-    part: pd.DataFrame, time: str | None, columns: Columns, notes: list[str]
+    part: pd.DataFrame, times: pd.Series | None, columns: Columns, notes: list[str]
 ) -> tuple[pd.DataFrame, int]:
-    """The rows of one sequence sorted by time, which becomes their index, with missing rows inserted in
-    the gaps of a regular time; and how many were inserted."""
-    if time is None:
+    """The rows of one sequence sorted by their times, which become their index, with missing rows
+    inserted in the gaps of a regular time; and how many were inserted. `times` are those of all rows."""
+    if times is None:
+        if columns.weekdays:
+            raise ValueError("steps that are weekdays need a column of dates; name it with --time")
         if columns.first is not None or columns.last is not None:
             raise ValueError("choosing rows by time needs a column of times; name it with --time")
         return part, 0
-    times = as_times(part[time], time)
-    if has_zones(part[time]):
-        notes.append(f"times of '{time}' are shown in UTC")
+    time, times = str(times.name), times.loc[part.index]
     kept = between(times, columns.first, columns.last)
     part, times = part[kept], times[kept]
     order = np.argsort(times.to_numpy(), kind="stable")
@@ -230,7 +240,19 @@ def _in_time(
             "name the column of groups with --group if there are several sequences"
         )
     part = part.set_index(pd.Index(times, name=time))
+    if columns.weekdays:
+        return _inserted(part, _weekdays(times), time)
     return _filled(part, times, time, notes) if columns.gaps and len(part) > 2 else (part, 0)
+
+
+def _weekdays(times: pd.Series) -> TimeGrid:
+    grid = weekday_grid(times) if times.dtype.kind == "M" else None
+    if grid is None:
+        raise ValueError(
+            f"steps that are weekdays need a date in each row of '{times.name}', one row a day and "
+            f"sequence, got '{times.iloc[0]}' and '{times.iloc[min(1, len(times) - 1)]}'"
+        )
+    return grid
 
 
 def _filled(
@@ -246,6 +268,11 @@ def _filled(
     if grid is None:
         notes.append(f"'{time}' is not regularly spaced: rows are taken as consecutive steps")
         return part, 0
+    return _inserted(part, grid, time)
+
+
+def _inserted(part: pd.DataFrame, grid: TimeGrid, time: str) -> tuple[pd.DataFrame, int]:
+    """The rows with missing ones between them, and the number of these."""
     count = int(grid.places[-1]) + 1
     lacking = count - len(part)
     if not lacking:

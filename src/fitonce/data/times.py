@@ -21,7 +21,7 @@ class TimeGrid:
     Attributes:
         places: (rows,) the step of each row, increasing from 0.
         known: (rows,) the times of the rows.
-        step: between neighbours: a number, a `Timedelta`, or months.
+        step: between neighbours: a number, a `Timedelta`, months, or days of the week.
     """
 
     places: np.ndarray
@@ -49,6 +49,19 @@ def regular_grid(times: pd.Series) -> TimeGrid | None:
     return _monthly(pd.DatetimeIndex(known))
 
 
+def weekday_grid(times: pd.Series) -> TimeGrid | None:
+    """The grid of the days of the week on which increasing dates fall; None if some share a day."""
+    known = pd.DatetimeIndex(times)
+    days = known.normalize()
+    if not ((days[1:] > days[:-1]).all() and (known - days == known[0] - days[0]).all()):
+        return None
+    mask = np.isin(np.arange(7), known.day_of_week)
+    dates = days.to_numpy().astype("datetime64[D]")
+    places = np.busday_count(dates[0], dates, weekmask=mask)
+    step: Any = pd.offsets.CustomBusinessDay(weekmask="".join("01"[int(day)] for day in mask))
+    return TimeGrid(places, known, step)
+
+
 def _places(ticks: np.ndarray) -> tuple[np.ndarray, float] | None:
     """Multiples of a common step for increasing numbers, and the step; None if there is none."""
     steps = np.diff(ticks)
@@ -74,11 +87,12 @@ def _monthly(known: pd.DatetimeIndex) -> TimeGrid | None:
     return TimeGrid(fit[0], known, pd.DateOffset(months=int(fit[1]), **day))
 
 
-def as_times(column: pd.Series, time: str) -> pd.Series:
-    """The column as numbers, or as times without a zone (UTC); `time` is its name, for messages."""
+def as_times(column: pd.Series, time: str, groups: pd.Series | None = None) -> pd.Series:
+    """The column as numbers, or as times without a zone (UTC); `time` is its name, for messages, and
+    `groups` the sequence of each row, if there are several."""
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
-    times = column if column.dtype.kind in "iufM" else _parsed(column, time)
+    times = column if column.dtype.kind in "iufM" else _parsed(column, time, groups)
     if isinstance(times.dtype, pd.DatetimeTZDtype):
         times = times.dt.tz_convert("UTC").dt.tz_localize(None)
     finite = np.isfinite(times.to_numpy(float)) if times.dtype.kind == "f" else times.notna()
@@ -90,8 +104,9 @@ def as_times(column: pd.Series, time: str) -> pd.Series:
     return times
 
 
-def _parsed(column: pd.Series, time: str) -> pd.Series:
-    """Dates in one format for all rows. If day and month could be swapped, the increasing order wins."""
+def _parsed(column: pd.Series, time: str, groups: pd.Series | None) -> pd.Series:
+    """Dates in one format for all rows. If day and month could be swapped, the order that increases in
+    every sequence wins."""
     zones = has_zones(column)
     standard = pd.to_datetime(column, errors="coerce", format="ISO8601", utc=zones)
     if standard.notna().all():
@@ -103,13 +118,19 @@ def _parsed(column: pd.Series, time: str) -> pd.Series:
         ]
     readings = [reading for reading in readings if reading.notna().all()]
     if len(readings) == 2 and not readings[0].equals(readings[1]):
-        readings = [reading for reading in readings if reading.is_monotonic_increasing]
+        readings = [reading for reading in readings if _increases(reading, groups)]
         if len(readings) != 1:
             raise ValueError(
                 f"'{time}' could be read with the day or the month first, such as {column.iloc[0]!r}; "
                 "write dates as 2024-12-31"
             )
     return readings[0] if readings else standard
+
+
+def _increases(times: pd.Series, groups: pd.Series | None) -> bool:
+    if groups is None:
+        return times.is_monotonic_increasing
+    return bool(times.groupby(groups, sort=False, observed=True).is_monotonic_increasing.all())
 
 
 def has_zones(column: pd.Series) -> bool:

@@ -40,8 +40,9 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
     for name, flag in _UNUSED.items():
         if getattr(columns, name) is not None:
             raise ValueError(f"--{flag} is for tables of numbers, got words and tags ({path.name})")
-    if columns.covariates or not columns.gaps:
-        flag = "--covariates" if columns.covariates else "--no-gaps"
+    if columns.covariates or columns.weekdays or not columns.gaps:
+        of_time = "--weekdays" if columns.weekdays else "--no-gaps"
+        flag = "--covariates" if columns.covariates else of_time
         raise ValueError(f"{flag} is for tables of numbers, got words and tags ({path.name})")
     asked = options.get("features")
     vectors = options.get("vectors")
