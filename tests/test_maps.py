@@ -190,7 +190,7 @@ def test_long_names_leave_the_map_its_size():
             lambda fit: fo.plot_map(np.ones(12), squares(), key="id", names=["x"] * 12),
             "no feature has id='x'",
         ),
-        (lambda fit: fo.plot_map(fo.loo(fit), GRID, show="data"), "'loss' or 'control'"),
+        (lambda fit: fo.plot_map(fo.loo(fit), GRID, show="data"), "'loss', 'control', 'p' or 'ratio'"),
         (lambda fit: fo.plot_map(fo.influence(fit), GRID, show="mood"), "got 'mood'"),
     ],
 )

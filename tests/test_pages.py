@@ -282,6 +282,44 @@ def test_a_map_says_what_its_colours_mean(browser, pages, results):
     assert said.startswith("Colours by value, over the full range; the largest: ")
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_map_shows_which_places_are_odd(browser, pages, results, width):
+    from selenium.webdriver.support.select import Select
+
+    table = results["map"][2].site_losses().set_index("place")
+    open_at(browser, pages["map"], width, "dark" if width == 360 else "light")
+    show = Select(browser.find_element("css selector", "#chart-map [name=show]"))
+    show.select_by_visible_text("p, how odd")
+    said = browser.find_element("css selector", "#chart-map .scale").text
+    assert f"p below {0.05 / 12:.2g}, beyond chance among 12 sites; " in said
+    beyond = int((table["p"] < 0.05 / 12).sum())
+    assert f"{beyond} {'is' if beyond == 1 else 'are'}." in said
+    assert said.endswith(f"{table['p'].min():.2g} ({table['p'].idxmin()}).")
+    chart = "CHARTS.find((c) => c.where)"
+    marks = browser.execute_script(f"return {chart}.odd.scale('p, how odd').marks")
+    assert [words for _, words in marks] == ["0.0042", "0.05", "1", "0.05", "0.0042"]
+    np.testing.assert_allclose(marks[1][0], 0.5 - 0.5 * np.log(0.05) / np.log(0.05 / 12), rtol=1e-6)
+    shares = browser.execute_script(f"return Array.from({chart}.odd.scale('p, how odd').share)")
+    site = table["site"]["Ashe"]
+    sign = 1 if table["direction"]["Ashe"] == "more" else -1
+    size = min(np.log(table["p"]["Ashe"]) / np.log(0.05 / 12), 1.0)
+    assert shares[site] == pytest.approx(0.5 + 0.5 * sign * size, abs=1e-6)
+    assert not browser.find_element("css selector", "#chart-map [name=scale]").is_displayed()
+    assert browser.execute_script(f"{{ {WRONG} }}") == []
+    find(browser, "map", "ashe")
+    row = table.loc["Ashe"]
+    side = f"p {row['p']:.2g}, {row['direction']} than expected"
+    assert side in told(browser, "map")
+    show.select_by_visible_text("observed / expected")
+    ratio = table["value"] / table["expected"]
+    said = browser.find_element("css selector", "#chart-map .scale").text
+    assert f"({ratio.idxmax()}); the smallest: " in said
+    assert f"({ratio.idxmin()}). Where little is expected" in said
+    ratios = browser.execute_script(f"return Array.from({chart}.layers['observed / expected'])")
+    np.testing.assert_allclose(ratios, ratio.iloc[np.argsort(table["site"].to_numpy())], rtol=1e-5)
+    assert browser.execute_script(f"{{ {WRONG} }}") == []
+
+
 def test_a_buffer_is_outlined_with_its_fold(browser, pages, results):
     _, folds, cv = results["map"]
     open_at(browser, pages["map"], 1280)

@@ -67,7 +67,8 @@ def sids(tmp_path_factory):
         "cv", examples.get_path("sids2.shp"), "--model", "potts-binomial", "--columns", "SID74",
         "--exposure", "BIR74", "--names", "NAME", "--beta", BETA, "--folds", "points",
         "--method", "exact", "--optima", "0", "--restarts", "1",
-        "--report", out / "sids.html", "--plot", out / "sids.png", "--save", out / "sids.json",
+        "--report", out / "sids.html", "--plot", out / "sids.png", "--show", "p",
+        "--save", out / "sids.json",
     )  # fmt: skip
     return printed, out
 
@@ -102,6 +103,74 @@ def test_the_report_and_the_picture_have_the_map(sids):
     assert "A layout, not a map" not in page
     assert len(page) < 1_000_000
     assert (out / "sids.png").stat().st_size > 20_000
+
+
+def labels_of_bar(ax):
+    bar = next(one for one in ax.figure.axes if one is not ax)
+    return [text.get_text() for text in bar.get_xticklabels()], bar.get_xlabel()
+
+
+def test_colours_say_which_counties_are_odd(sids):
+    """By p and by observed / expected: colours of single counties, and what the bar says of them."""
+    cv = fo.load(sids[1] / "sids.json")
+    table = cv.site_losses().set_index("place").sort_values("site")
+    ax = fo.plot_map(cv, show="p")
+    colours = dict(zip(table.index, ax.collections[0].get_facecolors(), strict=True))
+    red, _, blue = colours["Anson"][:3]
+    np.testing.assert_allclose(colours["Anson"][:3], np.array([0xB0, 0x42, 0x00]) / 255, atol=1e-6)
+    less = table[(table["direction"] == "less") & (table["p"] < 0.2)].index
+    more = table[(table["direction"] == "more") & (table["p"] < 0.2)].index
+    assert len(less) > 3
+    assert len(more) > 3
+    assert all(colours[place][2] > colours[place][0] for place in less)
+    assert all(colours[place][0] > colours[place][2] for place in more)
+    assert red > blue
+    marks, said = labels_of_bar(ax)
+    assert marks == ["0.0005, less", "0.05", "1", "0.05", "0.0005, more"]
+    assert "1 of 100 sites is beyond chance (p below 0.0005)" in said
+    assert "Anson" in [text.get_text() for text in ax.texts]
+    ratio = table["value"] / table["expected"]
+    ax = fo.plot_map(cv, show="ratio")
+    colours = ax.collections[0].get_facecolors()
+    order = np.argsort(ratio.to_numpy())
+    warmth = (colours[:, 0] - colours[:, 2])[order]
+    assert (np.diff(warmth) > -1e-9).all()  # the larger, the warmer
+    marks, said = labels_of_bar(ax)
+    end = float(marks[-1])
+    beyond = int(((ratio > end) | (ratio < 1 / end)).sum())
+    assert f"{beyond} sites beyond; all: 0 to {ratio.max():.3g}" in said
+    with pytest.raises(ValueError, match=r"show='p' has a scale of its own"):
+        fo.plot_map(cv, show="p", scale="ranks")
+
+
+def test_what_cannot_be_shown_is_refused_before_the_fit(tmp_path):
+    counties = ["counties.geojson", "--model", "potts-binomial", "--columns", "deaths"]
+    content = {"type": "FeatureCollection", "features": []}
+    for k in range(3):
+        corners = [[k, 0], [k + 1, 0], [k + 1, 1], [k, 1], [k, 0]]
+        shape = {"type": "Polygon", "coordinates": [corners]}
+        properties = {"name": f"place {k}", "deaths": k, "births": 10 + k}
+        feature = {"type": "Feature", "properties": properties, "geometry": shape}
+        content["features"].append(feature)
+    (tmp_path / "counties.geojson").write_text(json.dumps(content))
+    (tmp_path / "series.csv").write_text("x\n" + "1\n2\n3\n" * 9)
+    counties[0] = str(tmp_path / counties[0])
+    plot = ["--plot", str(tmp_path / "a.png")]
+    for words, said in (
+        (["cv", *counties, "--exposure", "births", "--show", "p"], "--show says what --plot colours"),
+        (["cv", *counties, "--exposure", "births", *plot, "--show", "q"], "--show must be one of"),
+        (
+            ["cv", *counties, "--exposure", "births", *plot, "--show", "p", "--loss", "joint"],
+            "--show p is for single sites, got --loss joint",
+        ),
+        (
+            ["loo", str(tmp_path / "series.csv"), "--model", "poisson-hmm", *plot, "--show", "p"],
+            "--show is for maps with shapes or coordinates",
+        ),
+    ):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 2
+        assert said in done.output
 
 
 def test_philadelphia_with_its_counts_joined(tmp_path):

@@ -44,7 +44,7 @@ def paint_numbers(
     extend = beyond.get((bool(finite.min() < low), bool(finite.max() > high)), "neither")
     bar = cm.ScalarMappable(norm, cmap)
     said = shown.text + _left_out(finite, low, high)
-    ax.figure.colorbar(bar, ax=ax, label=said, extend=extend, **_place(below))
+    ax.figure.colorbar(bar, ax=ax, label=said, extend=extend, **bar_place(below))
     return colormaps[cmap](norm(np.nan_to_num(shown.values)))
 
 
@@ -72,7 +72,7 @@ def _left_out(finite: np.ndarray, low: float, high: float) -> str:
     return f"\ncolours are cut off at the ends: {'; '.join(parts)}" if parts else ""
 
 
-def _place(below: bool) -> dict[str, Any]:
+def bar_place(below: bool) -> dict[str, Any]:
     """Of a colour bar."""
     return {"shrink": 0.7, "aspect": 35, "location": "bottom"} if below else {"shrink": 0.7}
 
@@ -87,7 +87,7 @@ def _paint_ranks(ax: Any, shown: Any, finite: np.ndarray, cmap: str, below: bool
     ranks = (low + high - 1) / 2 / max(len(ordered) - 1, 1)  # equal values have one colour
     bar = cm.ScalarMappable(Normalize(0.0, 1.0), cmap)
     label = f"{shown.text}\ncoloured by rank: each quarter of the bar is a quarter of the sites"
-    made = ax.figure.colorbar(bar, ax=ax, label=label, **_place(below))
+    made = ax.figure.colorbar(bar, ax=ax, label=label, **bar_place(below))
     made.set_ticks(_TICKS, labels=[f"{value:.3g}" for value in np.quantile(finite, _TICKS)])
     return colormaps[cmap](np.clip(np.nan_to_num(ranks), 0.0, 1.0))
 

@@ -1,4 +1,4 @@
-"""Maps: sites coloured by data, posterior class, held-out loss or influence."""
+"""Maps: sites coloured by data, posterior class, held-out loss, how odd they are, or influence."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from fitonce.analysis.influence import Influence
 from fitonce.analysis.map_colours import draw_geography, name_largest, paint_numbers
+from fitonce.analysis.map_scales import FixedScale, paint_fixed, scale_of_p, scale_of_ratios
 from fitonce.core.arguments import naming, require, require_choice, require_count, require_text
 from fitonce.core.deferred import nx
 from fitonce.core.numerics import as_numbers
@@ -18,10 +20,12 @@ from fitonce.data.graph import Graph, of_pairs
 from fitonce.data.graph import graph as read_graph
 from fitonce.data.maps import Map
 from fitonce.fitting.fit import Fit
+from fitonce.results.odd_scales import ratios_of, sides_of
 from fitonce.results.plots import axes_on
 from fitonce.results.result import CVResult
+from fitonce.results.site_losses import beyond_chance
 
-_MISSING = (0.85, 0.85, 0.85, 1.0)
+_MISSING, _DARKER = (0.85, 0.85, 0.85, 1.0), (0.55, 0.55, 0.55, 1.0)  # where the middle is a light grey
 
 
 class _Shown(NamedTuple):
@@ -33,6 +37,8 @@ class _Shown(NamedTuple):
     signed: bool = False  # whether colours are centred at zero
     robust: bool = False  # whether colours end where a few extreme sites would hide the rest
     marked: int = 0  # how many of the largest are named
+    size: np.ndarray | None = None  # by which they are the largest; None: the values
+    scale: FixedScale | None = None  # colours that do not follow the values shown
 
 
 def plot_map(
@@ -53,8 +59,10 @@ def plot_map(
 
     Args:
         what: one value for each site; a fit (show="data", or "class", the most probable class); a
-            result of `cross_validate` or `loo` (the mean held-out loss of each site); or influence
-            (show="displacement", "loss" or a parameter). Sites without a value are grey.
+            result of `cross_validate` or `loo` (show="loss", the mean held-out loss of each site,
+            "control", "p", how far out its value lies of what the others lead to expect, or "ratio",
+            observed / expected counts); or influence (show="displacement", "loss" or a parameter).
+            Sites without a value are grey.
         where: a map (`fo.read_map`); a GeoJSON file or its content, one feature for each site;
             (sites, 2) coordinates; or what `fo.graph` reads, to draw the graph itself, with no
             geography; None: the map that the data came with, or else the fit's graph.
@@ -65,8 +73,9 @@ def plot_map(
         limits: of the colours, so that a few extreme sites do not hide the rest; None: by `scale`.
         scale: "linear", all values; "robust", which ends at the 95 % quantile where more than half of
             the scale would be for the few sites above, and says so; "ranks", by the order of values.
-            None: robust for losses and influence, linear for others.
-        mark: how many of the largest values to name; None: 5 of losses where sites have names.
+            None: robust for losses and influence, linear for others. "p" and "ratio" have their own.
+        mark: how many of the largest values to name; None: 5 of losses where sites have names. For "p"
+            and "ratio", those with the smallest p.
         ax: matplotlib axes to draw on; None: a new figure.
         cmap: a matplotlib colour map; None: viridis, and distinct colours for classes.
     """
@@ -79,16 +88,23 @@ def plot_map(
     where = _where(what, where)
     wide = isinstance(where, Geography) and where.proportion > 1.3
     ax = axes_on(ax, *((8.0, 1.2 + 7.6 / max(where.proportion, 1.0)) if wide else (6.4, 6.0)))
-    if shown.classes:
+    if shown.scale is not None:
+        own = limits is None and scale is None
+        require(
+            own, "limits and scale", f"None, as show={show!r} has a scale of its own", limits or scale
+        )
+        paint = paint_fixed(ax, shown.values, shown.scale, shown.text, cmap, below=wide)
+    elif shown.classes:
         paint = _paint_classes(ax, shown, cmap)
     else:
         paint = paint_numbers(ax, shown, limits, scale, cmap, below=wide)
-    paint[~np.isfinite(shown.values)] = _MISSING
+    paint[~np.isfinite(shown.values)] = _MISSING if shown.scale is None else _DARKER
     if isinstance(where, Geography):
         draw_geography(ax, where, paint)
         called = names if names is not None and key is None else _called(what)
         if called is not None:
-            name_largest(ax, where, shown.values, called, shown.marked if mark is None else mark)
+            size = shown.values if shown.size is None else shown.size  # noqa: PD011 - an array
+            name_largest(ax, where, size, called, shown.marked if mark is None else mark)
     else:
         _draw(ax, where, paint, key, names)
     ax.set_axis_off()
@@ -168,12 +184,33 @@ def _of_fit(fit: Fit, show: str | None) -> _Shown:
 
 
 def _of_result(result: CVResult, show: str) -> _Shown:
-    require(show in ("loss", "control"), "show", "'loss' or 'control' for a result", show)
+    known = show in ("loss", "control", "p", "ratio")
+    require(known, "show", "'loss', 'control', 'p' or 'ratio' for a result", show)
     means = result.site_losses()
+    if show in ("p", "ratio"):
+        return _odd(result, show, means)
     values = np.full(result.fit.n_sites, np.nan)
     values[means["site"].to_numpy()] = means[show].to_numpy()
     text = "held-out loss" + (", control" if show == "control" else "")
     return _Shown(values, text, robust=True, marked=5)
+
+
+def _odd(result: CVResult, show: str, means: pd.DataFrame) -> _Shown:
+    """How far values are from what was expected of them; the smallest p are named."""
+    sites, model = result.fit.n_sites, result.summary.model
+    sides, ratios = sides_of(means, sites), ratios_of(means, sites)
+    if sides is None or (show == "ratio" and ratios is None):
+        kind = "counts or numbers" if show == "p" else "counts"
+        raise ValueError(f"show={show!r} is for maps of {kind}, scored site by site, got {model}")
+    size = np.abs(sides.values)
+    if show == "ratio" and ratios is not None:
+        scale = scale_of_ratios(ratios.end)
+        return _Shown(ratios.values, "observed / expected", marked=5, size=size, scale=scale)
+    text = (
+        "p of each value, if the model is right, and on which side it is\n"
+        f"full colour: {beyond_chance(sides.beyond, sides.known)}"
+    )
+    return _Shown(sides.values, text, marked=5, size=size, scale=scale_of_p(sides.level))
 
 
 def _of_influence(influence: Influence, show: str) -> _Shown:

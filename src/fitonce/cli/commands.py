@@ -21,6 +21,7 @@ from fitonce.cli.select_command import run_select
 every = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
 _SUSPICION: dict[str, Any] = {"label": (o.LabelOption, None), "rather": (o.RatherOption, None)}
+_OF_RESULTS: dict[str, Any] = {"suspects": (o.SuspectsOption, None), "show": (o.ShowOption, None)}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fit": command(
         run_fit, (*FOLDS, "report"), order_by=(o.OrderOption, None), table=(o.ParametersOption, None)
@@ -28,8 +29,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "decode": decode,
     "forecast": forecast,
     "sample": sample,
-    "cv": command(run_cv, suspects=(o.SuspectsOption, None), **_SUSPICION),
-    "loo": command(run_loo, FOLDS, suspects=(o.SuspectsOption, None), **_SUSPICION),
+    "cv": command(run_cv, **_OF_RESULTS, **_SUSPICION),
+    "loo": command(run_loo, FOLDS, **_OF_RESULTS, **_SUSPICION),
     "influence": command(
         run_influence,
         (*FOLDS, "report", "save"),

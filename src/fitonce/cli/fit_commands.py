@@ -18,6 +18,7 @@ from fitonce.cli.files import Files
 from fitonce.cli.labels import Suspicion, kinds_document, labels_document, largest, show_labels
 from fitonce.cli.request import Request
 from fitonce.cli.steps import (
+    check_show,
     drawn,
     finish_files,
     folds_for,
@@ -34,12 +35,19 @@ from fitonce.crossval.loo import loo
 from fitonce.results.result import CVResult
 
 
-def run_cv(request: Request, suspects: int | None, label: str | None, rather: str | None) -> None:
+def run_cv(
+    request: Request,
+    suspects: int | None,
+    label: str | None,
+    rather: str | None,
+    show: str | None,
+) -> None:
     """Cross-validate a model of the data in a file, from one fit. A saved fit (.json) needs no
     model."""
     started = time.perf_counter()
     task, asked = task_of(request), Suspicion(suspects, label, rather)
     asked.check(task.data)
+    check_show(request, show, task.data)
     folds = folds_for(request.fold_choice(), task.model, task.data)  # raises before the fit
     fit = task.fit()
     result, stopped = validated(fit, folds, **request.how)
@@ -47,21 +55,28 @@ def run_cv(request: Request, suspects: int | None, label: str | None, rather: st
         result = replace(result, about={**result.about, "interrupted": True})
         complain(f"interrupted: this is a partial result; {result.treatment}")
     extras = (lambda: {}) if stopped else (lambda: report_extras(fit, folds, result))
-    _finish(request, task.notes, result, extras, started, asked)
+    _finish(request, task.notes, result, extras, started, asked, show)
     if stopped:
         raise typer.Exit(STOPPED)
 
 
-def run_loo(request: Request, suspects: int | None, label: str | None, rather: str | None) -> None:
+def run_loo(
+    request: Request,
+    suspects: int | None,
+    label: str | None,
+    rather: str | None,
+    show: str | None,
+) -> None:
     """Leave-one-out cross-validation of all points, from one fit. A saved fit (.json) needs no
     model."""
     started = time.perf_counter()
     task, asked = task_of(request), Suspicion(suspects, label, rather)
     asked.check(task.data)
+    check_show(request, show, task.data)
     fit = task.fit()
     result = loo(fit, progress=request.bars, memory_limit=request.memory_limit)
     extras = lambda: {"influence": influence_for_report(fit)}  # noqa: E731
-    _finish(request, task.notes, result, extras, started, asked)
+    _finish(request, task.notes, result, extras, started, asked, show)
 
 
 def _finish(
@@ -71,6 +86,7 @@ def _finish(
     extras: Callable[[], dict[str, Any]],
     started: float,
     asked: Suspicion,
+    show: str | None,
 ) -> None:
     """Write and print a result; `extras` makes further arguments of the report, once the result itself
     is written."""
@@ -85,7 +101,7 @@ def _finish(
         show_cv(result, request.quiet)
         if not request.quiet:
             show_labels(result, asked)
-    files = write_outputs(request, result, lambda: drawn(result), timed)
+    files = write_outputs(request, result, lambda: drawn(result, show), timed)
     if request.json:
         document = {**outputs.as_document(result), **labels_document(result, asked)}
         outputs.print_json({**document, "command": result.about["command"], "wrote": files.wrote})

@@ -32,6 +32,9 @@ _KIND = "Suspicious labels only {}: a tag (B-LOC) or a type (LOC)"
 LabelOption = Annotated[str | None, out(_KIND.format("of this given one"), "--label")]
 RatherOption = Annotated[str | None, out(_KIND.format("where the model says this"), "--rather")]
 PlotOption = Annotated[Path | None, out("Write a plot (PNG, PDF, SVG)", "--plot")]
+ShowOption = Annotated[
+    str | None, out("What --plot colours of a map: loss, control, p (how odd), ratio", "--show")
+]
 ForceOption = Annotated[bool, out("Overwrite existing files", "--force")]
 JsonOption = Annotated[bool, out("Print only JSON", "--json")]
 QuietOption = Annotated[bool, out("Print one line", "--quiet", "-q")]

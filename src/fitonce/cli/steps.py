@@ -14,6 +14,7 @@ from fitonce.cli.choices import FoldChoice
 from fitonce.cli.errors import complain
 from fitonce.cli.files import Files
 from fitonce.cli.request import Request
+from fitonce.core.arguments import require_choice
 from fitonce.core.interrupts import stoppable
 from fitonce.core.wording import counted
 from fitonce.core.writing import write_figure
@@ -24,6 +25,7 @@ from fitonce.folds import Folds
 from fitonce.objectives.families import family_of
 from fitonce.results.result import CVResult
 
+_SHOWN = ("loss", "control", "p", "ratio")  # of a map
 _EXACT = 20  # folds that a report compares with exact refits
 _FEW_PARAMETERS, _FEW_POINTS = 500, 200_000  # influence takes seconds up to here
 
@@ -119,11 +121,26 @@ def _pairs(fit: Fit, folds: Folds, which: np.ndarray, result: CVResult) -> pd.Da
     return pairs.assign(approximate=rows["loss"], exact=exact["loss"])
 
 
-def drawn(result: CVResult) -> Any:
-    """Matplotlib axes: a map coloured by loss where it is known where sites lie, else a scatter plot."""
+def check_show(request: Request, show: str | None, data: Any) -> None:
+    """Raise, before the fit, unless --plot will draw a map of the data, of which to `show` something."""
+    if show is None:
+        return
+    require_choice("--show", show, _SHOWN)
+    if request.plot is None:
+        raise ValueError(f"--show says what --plot colours, got --show {show} without --plot")
+    names = getattr(data, "names", None)
+    if names is None or names.geography is None:
+        raise ValueError("--show is for maps with shapes or coordinates, got data without them")
+    if request.loss not in (None, "pointwise") and show in ("p", "ratio"):
+        raise ValueError(f"--show {show} is for single sites, got --loss {request.loss}")
+
+
+def drawn(result: CVResult, show: str | None) -> Any:
+    """Matplotlib axes: a map coloured by loss, or by what to `show`, where it is known where sites lie,
+    else a scatter plot."""
     by_site = (result.pointwise["site"] >= 0).any()
     on_map = by_site and result.summary.geography is not None
-    return plot_map(result) if on_map else result.plot()
+    return plot_map(result, show=show) if on_map else result.plot()
 
 
 def influence_drawn(found: Any) -> Any:

@@ -59,7 +59,12 @@ def oddest(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     if "p" not in table:
         return table.head(0), 0
     known = table[table["p"].notna()].sort_values("p", kind="stable")
-    return known, int((known["p"] < _CHANCE / max(len(known), 1)).sum())
+    return known, int((known["p"] < chance_level(len(known))).sum())
+
+
+def chance_level(sites: int) -> float:
+    """The p that hardly any of so many sites is below where the model is right."""
+    return _CHANCE / max(sites, 1)
 
 
 def odd_sentence(table: pd.DataFrame) -> str:
@@ -77,7 +82,7 @@ def odd_sentence(table: pd.DataFrame) -> str:
 def beyond_chance(beyond: int, sites: int) -> str:
     """ "1 of 100 sites is beyond chance (p below 0.0005)"."""
     of = f"{beyond:,} of" if beyond else "none of"
-    verb, level = "is" if beyond == 1 else "are", f"p below {_CHANCE / sites:.2g}"
+    verb, level = "is" if beyond == 1 else "are", f"p below {chance_level(sites):.2g}"
     return f"{of} {counted(sites, 'site')} {verb} beyond chance ({level})"
 
 

@@ -23,6 +23,10 @@ _LEGEND = (
     "that score a point, darker is more."
 )
 _POINT = "Point at the chart, touch it, or use the arrow keys."
+_ODD = (
+    ' To see which sites are odd, choose "p, how odd" under "show": large losses may only be those of '
+    "large counts."
+)
 _ZOOM = " Keys + and - zoom."
 
 
@@ -98,9 +102,9 @@ def finder(noun: str) -> Markup:
 
 
 def along_section(
-    found: Along, on_map: bool, sequences: Sequence[str], places: str, folds: int
+    found: Along, on_map: bool, sequences: Sequence[str], places: str, folds: int, odd: bool
 ) -> Markup:
-    """Mean losses by place, and what each fold left out."""
+    """Mean losses by place, and what each fold left out; `odd`: the map also shows p."""
     skipped = ""
     if found.skipped:
         losses = counted(found.skipped, "loss", "losses")
@@ -111,6 +115,8 @@ def along_section(
     intro = f"Mean held-out loss of each {noun} over the folds that score it.{rest}{skipped}"
     if found.kind == "fold":
         intro = f"The joint loss of each fold.{skipped}"
+    if on_map and odd:
+        intro += _ODD
     hint = _POINT
     controls = [_fold_slider(len(found.runs.folds))] if found.runs is not None else []
     if on_map:

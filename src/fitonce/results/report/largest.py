@@ -64,7 +64,9 @@ def shares_of(losses: np.ndarray) -> np.ndarray | None:
     return losses / known.sum() if (known >= 0).all() and known.sum() > 0 else None
 
 
-def largest_section(found: Along, result: Result, name: Callable[[int], str], noun: str) -> Markup:
+def largest_section(
+    found: Along, result: Result, odd: Odd, name: Callable[[int], str], noun: str
+) -> Markup:
     """The largest mean losses, with their shares of the total; `name` of a place, `noun` for one."""
     shares = Shares(result, found.place, len(found.loss))
     losses, control, of = found.loss, found.control, "mean loss"
@@ -81,7 +83,6 @@ def largest_section(found: Along, result: Result, name: Callable[[int], str], no
         columns[found.channel] = [_value(found.values[place]) for place in top]
     for channel, values in found.further.items():
         columns[channel] = [_value(values[place]) for place in top]
-    odd = Odd(result)
     if odd.expected:
         columns["expected"] = [odd.expected.get(place, "") for place in top]
         columns["p"] = [odd.p.get(place, "") for place in top]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
+from fitonce.results.odd_scales import ratios_of, sides_of
 from fitonce.results.report.markup import Markup, datum, join, number, paragraph, table
+from fitonce.results.report.points import floats
 from fitonce.results.site_losses import beyond_chance, oddest, table_of, tiny
 from fitonce.results.summary import Result
 
@@ -51,3 +54,18 @@ class Odd:
         header = (noun, channel, "expected", "direction", "p", "mean loss")
         label = f"Furthest from what was expected, by {noun}"
         return join([paragraph(words), table(header, rows, label)])
+
+    def packed(self, sites: int) -> dict[str, Any]:
+        """For the layers of the map; empty where nothing is known."""
+        sides = None if self._table is None else sides_of(self._table, sites)
+        if self._table is None or sides is None:
+            return {}
+        expected = np.full(sites, np.nan)
+        expected[self._table["site"].to_numpy()] = self._table["expected"].to_numpy(float)
+        ratios = ratios_of(self._table, sites)
+        return {
+            "side": floats(sides.values),
+            "expected": floats(expected),
+            "level": sides.level,
+            "end": None if ratios is None else ratios.end,
+        }

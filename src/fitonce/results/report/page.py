@@ -32,6 +32,7 @@ from fitonce.results.report.glossary import glossary
 from fitonce.results.report.labels import in_words, labels_section
 from fitonce.results.report.largest import largest_section
 from fitonce.results.report.markup import Markup, join, number, paragraph, tag
+from fitonce.results.report.oddest import Odd
 from fitonce.results.report.optima import optima_section
 from fitonce.results.report.shell import page, speech, spoken
 from fitonce.results.report.trust import verdicts_section
@@ -83,12 +84,15 @@ def html_report(
     noun = "site" if on_map else "point" if found.kind == "site" else found.kind
     words = spans(result, fitted)
     called = partial(by_place.place_name, found, fitted, words)
+    odd = Odd(result)
     sections = {
         **({} if models is None else {"choice": choice_section(models, choice)}),
         "estimate": estimate_section(result, pairs),
         **({} if result.labels is None else {"labels": labels_section(result)}),
-        "largest": largest_section(found, result, called, noun),
-        "along": along_section(found, on_map, fitted.names.sequences, _places(where), len(result.folds)),
+        "largest": largest_section(found, result, odd, called, noun),
+        "along": along_section(
+            found, on_map, fitted.names.sequences, _places(where), len(result.folds), bool(odd.p)
+        ),
         "verdicts": verdicts_section(result, words),
         **({"optima": optima_section(result, valley)} if (result.folds["optimum"] != 0).any() else {}),
         "scatter": scatter_section(pairs),
@@ -104,6 +108,7 @@ def html_report(
     data = speech(fitted, fitted.places)
     data |= {"scatter": points.packed(pairs), "along": by_place.packed(found, result)}
     if on_map and fitted.edges is not None:
+        data["along"]["odd"] = odd.packed(len(found.loss)) or None
         data["map"] = layout.packed(int(fitted.lengths.sum()), fitted.edges, where)
     if moved is not None:
         data["influence"] = packed_influence(moved)

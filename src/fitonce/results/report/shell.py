@@ -13,7 +13,8 @@ from fitonce.results.report.points import script_json
 from fitonce.results.summary import FitSummary
 
 _SCRIPTS = (
-    "data.js", "chart.js", "find.js", "scatter.js", "series.js", "losses.js", "map.js", "start.js",
+    "data.js", "chart.js", "find.js", "scatter.js", "series.js", "losses.js", "odd.js", "map.js",
+    "start.js",
 )  # fmt: skip
 _HEADINGS = {
     "choice": "Model selection",

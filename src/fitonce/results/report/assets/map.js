@@ -9,7 +9,8 @@ class SiteMap extends Chart {
     const layers = along.layers || { [`mean held-out loss, ${along.unit}`]: along.loss, control: along.control };
     if (along.values) layers[along.channel] = along.values;
     if (influence) layers["influence: displacement"] = spread(influence, along.loss.length);
-    this.layers = layersIn(this, layers);
+    this.odd = along.odd ? new Oddness(this, along.odd, along.values) : null;
+    this.layers = layersIn(this, { ...layers, ...(this.odd ? this.odd.layers : {}) });
     this.scale = "rank";
     this.said = figure.querySelector(".scale");
     this.chosen = along.runs ? new FoldChoice(this, along.runs) : null;
@@ -27,11 +28,13 @@ class SiteMap extends Chart {
   draw() {
     this.fitInto(12, 12, this.width - 24, this.tall - 24 - 70);
     const values = this.layers[this.layer], signed = Boolean(this.along.layers) && this.layer in this.along.layers;
-    const scale = scaleOf(values, this.scale, signed);
-    const paint = (i) => (Number.isFinite(scale.share[i]) ? mixed(scale.palette, scale.share[i]) : colour("line"));
+    const own = this.odd && this.layer in this.odd.layers, scale = own ? this.odd.scale(this.layer) : scaleOf(values, this.scale, signed);
+    if (this.control("scale")) this.control("scale").closest("label").hidden = Boolean(own);
+    this.ring = scale.palette === AROUND_ZERO ? "ink" : "second"; // orange would be lost among the colours
+    const paint = (i) => (Number.isFinite(scale.share[i]) ? mixed(scale.palette, scale.share[i]) : colour("missing"));
     if (this.where.shapes) this.outlines(paint); else this.graph(paint);
     this.bar(scale);
-    this.said.textContent = this.about(values, scale, signed);
+    this.said.textContent = scale.about || this.about(values, scale, signed);
   }
 
   about(values, scale, signed) {
@@ -80,7 +83,7 @@ class SiteMap extends Chart {
     this.pen.fillStyle = fill;
     this.pen.fill();
     this.pen.lineWidth = left ? (this.chosen.scores(i) ? 3 : 1.5) : 0.8;
-    this.pen.strokeStyle = colour(left ? "second" : "ink");
+    this.pen.strokeStyle = colour(left ? this.ring : "ink");
     this.pen.stroke();
     if (this.gone(i)) this.cross(x, y, radius * 0.6);
   }
@@ -107,7 +110,7 @@ class SiteMap extends Chart {
     if (!this.chosen) return;
     for (const i of Array.from(this.chosen.sites).sort((a, b) => this.chosen.scores(a) - this.chosen.scores(b))) {
       this.pen.lineWidth = this.chosen.scores(i) ? 3.5 : 1.5;
-      this.pen.strokeStyle = colour("second");
+      this.pen.strokeStyle = colour(this.ring);
       this.pen.stroke(this.paths[i]);
     }
   }
@@ -128,10 +131,10 @@ class SiteMap extends Chart {
       this.pen.fillRect(left + c, y, 1.5, 12);
     }
     const title = this.along.layers ? `difference, ${this.along.unit}` : this.layer;
-    this.text(`${title}, colours by ${this.scale}`, this.width / 2, y - 8, "center", "ink");
+    this.text(scale.title || `${title}, colours by ${this.scale}`, this.width / 2, y - 8, "center", "ink");
     let end = -Infinity;
     for (const [share, value] of scale.marks) {
-      const x = left + share * wide, words = say(value, 3), [start, size] = this.span(words, x, "center");
+      const x = left + share * wide, words = typeof value === "string" ? value : say(value, 3), [start, size] = this.span(words, x, "center");
       this.line(x, y + 12, x, y + 15, "soft");
       if (start < end + 8) continue;
       this.text(words, x, y + 28, "center");
@@ -174,6 +177,7 @@ class SiteMap extends Chart {
     } else if (along.times[i]) lines.push(`loss: ${say(along.loss[i])}, mean over ${counted(along.times[i], "fold")}`, `control: ${say(along.control[i])}`);
     else lines.push("not scored");
     if (along.values) lines.push(`${along.channel}: ${this.gone(i) ? "missing" : datum(along.values[i])}`);
+    if (this.odd && this.odd.knows(i)) lines.push(...this.odd.words(i));
     if (this.layer.startsWith("influence: ")) lines.push(`displacement: ${say(this.layers[this.layer][i])}`);
     if (this.chosen && this.chosen.has(i)) lines.push(this.chosen.about(i));
     return lines.join("\n");
