@@ -122,3 +122,22 @@ def test_harder_methods_are_foretold_to_take_longer():
     assert all(0 < least < most for least, most in ends.values())
     assert ends["none"][1] < ends["onestep"][1] < ends["auto"][1] < ends["exact"][1]
     assert rows_of(fit.objective, "auto", 5, 0)[1] == ends["auto"][1] - 100
+
+
+def test_verbs_are_stages_and_the_beginning_is_told_only_while_it_lasts(capsys, monkeypatch):
+    monkeypatch.setattr(progress_lines, "EVERY", 0.05)
+    monkeypatch.setattr(progress_lines, "_WHILE", 0.02)
+
+    @progress_lines.told_as("the verb")
+    def verb(progress=None):
+        time.sleep(0.12)
+
+    with progress_lines.in_lines("reading"):
+        time.sleep(0.08)
+        verb()
+        verb(progress=False)
+    lines = [line.split(":")[1].strip() for line in capsys.readouterr().err.splitlines()]
+    assert lines[0] == "reading"
+    assert "the verb" in lines
+    assert lines[-1] == "the whole command"
+    assert "reading" not in lines[lines.index("the verb") :]

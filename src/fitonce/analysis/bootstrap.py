@@ -28,6 +28,7 @@ from fitonce.core.arguments import (
 from fitonce.core.deferred import jax, jnp
 from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import in_float64
+from fitonce.core.progress_lines import told_as
 from fitonce.core.wording import counted
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.methods import METHODS, exact
@@ -125,6 +126,7 @@ class Bootstrap:
 
 
 @limits_memory
+@told_as("the bootstrap")
 @in_float64
 def bootstrap(
     fit: Fit,

@@ -12,6 +12,7 @@ from fitonce.analysis.label_audit import LabelAudit, label_audit
 from fitonce.core import memory
 from fitonce.core.arguments import require_choice, require_count, require_text
 from fitonce.core.memory import limits_memory
+from fitonce.core.progress_lines import told_as
 from fitonce.core.wording import counted
 from fitonce.crossval.loo import sweep
 from fitonce.fitting.carriers import about_carriers
@@ -114,6 +115,7 @@ class Influence:
 
 
 @limits_memory
+@told_as("influence")
 def influence(
     fit: Fit, *, damping: float = 0.0, memory_limit: float | str | None = None
 ) -> Influence | LabelAudit:

@@ -9,9 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeVar
 
 from fitonce.core.wording import duration
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 EVERY = 5.0  # seconds
 _WHILE = 1.0
 
@@ -86,10 +89,28 @@ def in_lines(what: str) -> Iterator[None]:
         _stages.clear()
 
 
+def told_as(what: str) -> Callable[[_Function], _Function]:
+    """A verb whose calls are a stage, told of where none inside has lasted for a while."""
+
+    def decorate(verb: _Function) -> _Function:
+        @wraps(verb)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not told_in_lines() or kwargs.get("progress") is False:
+                return verb(*args, **kwargs)
+            with stage_in_lines(what):
+                return verb(*args, **kwargs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
 @contextmanager
 def stage_in_lines(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """A stage of such work; yields a function that counts what is done of `total`."""
     mine = _Stage(what, total)
+    if _stages:
+        _stages[0].what = "the whole command"  # its beginning is over
 
     def advance(steps: int) -> None:
         mine.done += steps

@@ -20,6 +20,7 @@ from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.parallel import Parallel, Workers, resolve_parallel
 from fitonce.core.progress import stage
+from fitonce.core.progress_lines import told_as
 from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
 from fitonce.crossval.auto import climb
@@ -47,6 +48,7 @@ _SAMPLE = 20  # folds of "ij" that are checked by default
 
 
 @limits_memory
+@told_as("cross-validation")
 def cross_validate(
     fit: Fit,
     folds: Folds,

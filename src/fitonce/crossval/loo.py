@@ -26,6 +26,7 @@ import numpy as np
 from fitonce.core.arguments import require, require_flag, require_number
 from fitonce.core.memory import limits_memory
 from fitonce.core.progress import stage
+from fitonce.core.progress_lines import told_as
 from fitonce.core.status import Outcome, Rung, Status
 from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
@@ -55,6 +56,7 @@ _TOLERANCE = 0.05  # nats: an error of a twentieth in the predictive density of 
 
 
 @limits_memory
+@told_as("leaving out each point")
 def loo(
     fit: Fit,
     *,

@@ -18,6 +18,7 @@ from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import in_float64, lengths_of
 from fitonce.core.parallel import resolve_parallel
 from fitonce.core.parameters import Params
+from fitonce.core.progress_lines import told_as
 from fitonce.core.renamed import deprecated
 from fitonce.core.status import Status
 from fitonce.data.places import Names
@@ -276,6 +277,7 @@ class Fit:
 
 
 @limits_memory
+@told_as("the fit")
 @in_float64
 def fit(
     model: Any,
