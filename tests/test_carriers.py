@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fitonce as fo
@@ -55,3 +56,18 @@ def test_states_of_many_points_are_not_mentioned():
     assert "rests on" not in repr(fo.influence(plain))
     single = fo.fit(MODELS["1"], levels[:10], restarts=1)  # all points are of the one state
     assert single_carriers(single) == []
+
+
+def test_a_class_of_one_site_is_named(tmp_path):
+    names = ["Anson", *(f"place {k}" for k in range(1, 12))]
+    counts = np.full(12, 4.0)
+    counts[0] = 90.0
+    grid = np.array([[i, i + 1] for i in range(11)])
+    model = fo.models.PottsMixture(grid, n_classes=2, emission="poisson", beta=0.1)
+    fit = fo.fit(model, pd.Series(counts, pd.Index(names, name="county")), restarts=2)
+    high = int(fit.posterior()[0].argmax())
+    said = f"class {high} rests on 1.0 (Anson) of 12 sites only"
+    assert said in str(fit)
+    cv = fo.loo(fit)
+    again = fo.load(cv.save(tmp_path / "cv.json"))
+    assert said == again.summary.about_few == cv.summary.about_few

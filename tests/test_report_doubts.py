@@ -113,7 +113,7 @@ def test_a_fit_says_how_many_points_its_states_rest_on(pair):
     least = int(points.argmin())
     assert points[least] == pytest.approx(5, abs=1e-3)
     shown = ", ".join(f"{value:.1f}" for value in points)
-    few = f"state {least} rests on 5.0 of 89 points only"
+    few = f"state {least} rests on 5.0 (time 20, time 21, time 22 and 2 more) of 89 points only"
     assert f"points in each state: {shown}, of 89; caution: {few}" in str(pair)
     assert few in said(pair._repr_html_())
 
@@ -127,10 +127,12 @@ def test_reports_and_files_keep_what_the_fit_knows(pair, tmp_path):
             page.count(f"The optimum of the fit was {pair.optima.sentence}.") == 2
         )  # of the estimate, of the model
         assert "Priors: initial, transition Dirichlet(1.1)" in page
-        assert "rests on 5.0 of 89 points only" in page
+        reliability = page.split("Reliability")[-1]
+        assert "of 89 points only" in reliability
+        assert "rests on 5.0 (time 20, time 21, time 22" in page
         assert page.count(" x0 x1 ") == 2  # largest losses, influence
     document = json.loads(path.read_text())
-    for name in ("optima", "priors", "in_states", "further"):
+    for name in ("optima", "priors", "in_states", "few_in_states", "further"):
         del document["fit"][name]
     del document["digest"]
     old = write_document(document, tmp_path / "old.json", False)

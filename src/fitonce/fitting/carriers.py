@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fitonce.core.wording import chance
+from fitonce.core.wording import chance, listed
+from fitonce.results.occupancy import FEW
 
 if TYPE_CHECKING:
     from fitonce.fitting.fit import Fit
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 CARRIED = 0.9  # of a state's observations: without them there is hardly a state
 _NAMED = 3
+_PROBABLY = 0.5
 
 
 class Carrier(NamedTuple):
@@ -36,6 +38,17 @@ def points_in_states(fit: Fit) -> np.ndarray | None:
         return None
     found = (objective.state_probabilities(fit.theta) * (objective.base > 0)[:, None]).sum(0)
     return found if len(found) > 1 else None
+
+
+def places_in_states(fit: Fit) -> tuple[str, ...]:
+    """(K,) the sites that are probably in each state, by name, where these are few; empty elsewhere."""
+    points = points_in_states(fit)
+    if points is None or not (points < FEW).any():
+        return ()
+    objective = fit.objective
+    inside = (objective.state_probabilities(fit.theta) > _PROBABLY) & (objective.base > 0)[:, None]
+    named = [np.flatnonzero(inside[:, k]) if few else () for k, few in enumerate(points < FEW)]
+    return tuple(listed([_place(fit, int(site)) for site in sites], _NAMED) for sites in named)
 
 
 def state_shares(objective: Objective, theta: np.ndarray) -> np.ndarray:

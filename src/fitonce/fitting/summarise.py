@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fitonce.core.chunks import chunks
 from fitonce.core.wording import counted
-from fitonce.fitting.carriers import points_in_states
+from fitonce.fitting.carriers import places_in_states, points_in_states
 from fitonce.models.prior_words import priors_of
 from fitonce.results.occupancy import about_few, points_in_words
 from fitonce.results.summary import FitSummary, Starts
@@ -50,6 +50,7 @@ def summary_of(fit: Fit) -> FitSummary:
         optima=starts_of(fit),
         priors=_priors(fit),
         in_states=points_in_states(fit),
+        few_in_states=places_in_states(fit),
         further=sites.further_values,
     )
 
@@ -195,7 +196,7 @@ def text_of(fit: Fit) -> str:
     points, priors = points_in_states(fit), _priors(fit)
     if points is not None:
         on_map = fit.edges is not None
-        few = about_few(points, on_map)
+        few = about_few(points, on_map, places_in_states(fit))
         lines.append(f"  {points_in_words(points, on_map)}{f'; caution: {few}' if few else ''}")
     return "\n".join([*lines, *([f"  priors: {priors}"] if priors else [])])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 FEW = 10.0  # expected points: the parameters of a state with fewer are hardly known
@@ -16,13 +18,15 @@ def points_in_words(points: np.ndarray, on_map: bool) -> str:
     return f"{thing} in each {state}: {shown}{more}, of {points.sum():,.0f}"
 
 
-def about_few(points: np.ndarray, on_map: bool) -> str:
-    """States that rest on few points; empty where there are none."""
-    few = np.flatnonzero(points < FEW)
-    if not few.size:
+def about_few(points: np.ndarray, on_map: bool, places: Sequence[str] = ()) -> str:
+    """States that rest on few points; empty where there are none. `places`: for each state those that
+    are probably in it, or an empty string; none: not known."""
+    few = np.flatnonzero(points < FEW).tolist()
+    if not few:
         return ""
     things, state = ("sites", "class") if on_map else ("points", "state")
-    named = [f"{state} {k} rests on {_number(points[k])}" for k in few[:_NAMED]]
+    which = {k: f" ({places[k]})" for k in few if k < len(places) and places[k]}
+    named = [f"{state} {k} rests on {_number(points[k])}{which.get(k, '')}" for k in few[:_NAMED]]
     more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
     return f"{', '.join(named)}{more} of {points.sum():,.0f} {things} only"
 

@@ -264,6 +264,7 @@ def _of_summary(shown: FitSummary) -> dict[str, Any]:
         "optima": None if shown.optima is None else shown.optima._asdict(),
         "priors": shown.priors,
         "in_states": None if shown.in_states is None else pack_array(shown.in_states),
+        "few_in_states": list(shown.few_in_states),
         "further": None if shown.further is None else pack_array(shown.further),
     }
 
@@ -339,4 +340,5 @@ def _since_0_3(found: dict[str, Any], sites: int) -> dict[str, Any]:
     if starts is not None:
         said = to_word(starts["sentence"])
         starts = Starts(int(starts["found"]), int(starts["starts"]), said)
-    return {**known, "optima": starts, "priors": to_word(found.get("priors", ""))}
+    priors, few = to_word(found.get("priors", "")), found.get("few_in_states", [])
+    return {**known, "priors": priors, "optima": starts, "few_in_states": tuple(map(to_word, few))}

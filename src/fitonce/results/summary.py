@@ -93,6 +93,8 @@ class FitSummary:
         priors: of its parameters, in words; empty: not known.
         in_states: (K,) expected number of observed sites in each hidden state; None: not known, or there
             are no several states.
+        few_in_states: (K,) the sites that are probably in each of these, by name, where they are few;
+            empty: not known, or no state has few.
         further: (sites, C) the channels after the first, as far as tables show them; None: not known.
     """
 
@@ -112,6 +114,7 @@ class FitSummary:
     optima: Starts | None = None
     priors: str = ""
     in_states: np.ndarray | None = None
+    few_in_states: tuple[str, ...] = ()
     further: np.ndarray | None = None
 
     @property
@@ -143,7 +146,9 @@ class FitSummary:
     @property
     def about_few(self) -> str:
         """Hidden states that rest on few points, in words; empty: none, or not known."""
-        return "" if self.in_states is None else about_few(self.in_states, self.edges is not None)
+        if self.in_states is None:
+            return ""
+        return about_few(self.in_states, self.edges is not None, self.few_in_states)
 
     @property
     def further_channels(self) -> dict[str, np.ndarray]:

@@ -40,12 +40,25 @@ def verdicts_section(result: Result, spans: pd.Series) -> Markup:
             _bar(counts),
             table(("verdict", "folds", "meaning"), rows, "Verdicts"),
             paragraph(f"The tolerance is {number(result.tolerance, 3)}, in units of the loss."),
+            _few(result),
             _untrusted(folds, result.method),
             _fair(folds, result.tolerance),
             _rungs(result),
             details(f"All folds ({len(result.folds):,})", _all_folds(folds)),
         ]
     )
+
+
+def _few(result: Result) -> Markup:
+    """What folds lose that leave out the few points of a state."""
+    few = result.summary.about_few
+    if not few:
+        return Markup("")
+    why = (
+        ": what the model says there is what these few say, and folds that leave them out have to do "
+        "without."
+    )
+    return paragraph(tag("strong", f"{few[:1].upper()}{few[1:]}"), why, class_="note caution")
 
 
 def _sentence(counts: dict[str, int]) -> str:
