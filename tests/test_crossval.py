@@ -6,6 +6,7 @@ import time
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import poisson
 from sklearn.model_selection import KFold
@@ -113,6 +114,32 @@ def test_table_of_folds(cv, folds):
     assert cv.estimate == pytest.approx(cv.folds["loss"].mean())
     assert cv.theta.shape == (7, len(cv.fit.theta))
     assert set(cv.params(2)) == {"initial", "transition", "rate"}
+
+
+@pytest.mark.parametrize("method", ["ij", "auto"])
+def test_folds_that_repeat_are_worked_on_once(fit, folds, method):
+    repeated = folds.some([3, 0, 3, 1, 0, 3])
+    alone = fo.cross_validate(fit, folds.some([3, 0, 1]), method=method, tolerance=0.01)
+    cv = fo.cross_validate(fit, repeated, method=method, tolerance=0.01)
+    first, which = repeated.distinct()
+    assert first.tolist() == [0, 1, 3]
+    assert which.tolist() == [0, 1, 0, 2, 1, 0]
+    told = ["loss", "control", "verdict", "rung", "status"]
+    expected = alone.folds[told].iloc[which].reset_index(drop=True)
+    pd.testing.assert_frame_equal(cv.folds[told].reset_index(drop=True), expected)
+    np.testing.assert_array_equal(cv.theta, alone.theta[which])
+    assert cv.folds["gradients"].sum() == alone.folds["gradients"].sum()
+    assert (cv.folds["gradients"][[2, 4, 5]] == 0).all()
+    assert cv.estimate == pytest.approx(cv.folds["loss"].mean(), rel=1e-12)
+
+
+def test_folds_that_score_differently_do_not_repeat():
+    folds = fo.folds.future(10, start=[6, 6, 6], horizon=1)
+    longer = fo.folds.future(10, start=[6], horizon=2)
+    both = fo.folds.Folds(
+        "sites", folds.dropped + longer.dropped, folds.scored + longer.scored, folds.base, "own"
+    )
+    assert both.distinct()[1].tolist() == [0, 0, 0, 1]
 
 
 def test_control_is_the_result_of_none(fit, folds, cv):

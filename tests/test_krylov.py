@@ -487,6 +487,13 @@ def test_secants_end_at_the_minima_of_quadratics():
     np.testing.assert_array_equal(found.gradients, evaluate(found.thetas, np.arange(3))[1])
 
 
+def test_the_rest_of_a_descent_is_foretold():
+    evaluate, *_ = bowls()
+    found = batched_lbfgs(evaluate, same, np.zeros((3, 8)), tolerance=0.3, most=300)
+    assert (found.values > 1e-4).any()  # above the minima, which are zero
+    np.testing.assert_allclose(found.values, found.gains, atol=0.3 * found.values.max())
+
+
 def test_secants_follow_a_curved_valley():
     found = batched_lbfgs(lambda t, _: valley(t), same, STARTS, tolerance=1e-7, most=300)
     np.testing.assert_allclose(found.thetas, 1.0, atol=1e-5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,10 @@ from fitonce.crossval.evidence import Evidence
 from fitonce.crossval.fold_states import FoldParameters, usual_move
 from fitonce.crossval.heldout_labels import heldout_labels
 from fitonce.crossval.heldout_values import heldout_values
-from fitonce.crossval.leaving import Left
 from fitonce.crossval.losses import LOSSES, Loss, Scoring
 from fitonce.crossval.lost_states import score_by_others
 from fitonce.crossval.optima import WAYS
+from fitonce.crossval.repeats import Found
 from fitonce.crossval.search_record import Search
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.fit import Fit
@@ -38,19 +37,13 @@ def assemble(
     fit: Fit,
     scoring: Scoring,
     method: str,
-    parameters: FoldParameters,
-    evidence: Evidence,
+    found: Found,
     tolerance: float | None,
-    work: np.ndarray,
     seconds: tuple[float, float],
-    search: Search | None = None,
-    left: Mapping[int, Left] = MappingProxyType({}),
-    remarks: Mapping[int, str] = MappingProxyType({}),
 ) -> CVResult:
-    """Put the parts together; `work` (2, F) counts gradients and Hessians, `seconds` are those of the
-    call and of compilation within it; `search` is that for other optima, None where there was none;
-    `left` has the folds that left the boundary, `remarks` what else is said about folds."""
+    """Put the parts together; `seconds` are those of the call and of compilation within it."""
     folds, curve = scoring.folds, scoring.curve
+    parameters, evidence, work, search, left, remarks = found
     score_by_others(scoring, parameters, evidence)
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([status.ok for status in parameters.status]) & np.isfinite(losses)

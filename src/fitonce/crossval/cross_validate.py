@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from fitonce.crossval.losses import Loss, Scoring, resolve_loss
 from fitonce.crossval.methods import resolve_method
 from fitonce.crossval.optima import is_searched, search
 from fitonce.crossval.pieces import by_method, pieces_of
+from fitonce.crossval.repeats import Found
 from fitonce.fitting.curvature import curvature_of
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import asked_of, hold_folds
@@ -112,7 +114,9 @@ def cross_validate(
     """
     watch = Stopwatch()
     method, loss = resolve_method(method), resolve_loss(loss)
-    folds = matched_folds(fit, folds)
+    all_folds = matched_folds(fit, folds)
+    first, repeats = all_folds.distinct()
+    folds = all_folds.some(first) if len(first) < len(all_folds) else all_folds
     require_number("tolerance", tolerance, above=0, optional=True)
     check_optima(optima)
     require_flag("progress", progress, optional=True)
@@ -124,10 +128,10 @@ def cross_validate(
     which = _checked(check, method, len(folds))
     pieces = _pieces(objective, folds, method, loss)
     budget = _budget(method, max_gradients, max_seconds, watch.started)
-    batches = Batches.of_folds(
+    together = partial(
+        Batches.of_folds,
         objective,
-        folds,
-        _chunk_size(objective, chunk, len(folds), place),
+        size=_chunk_size(objective, chunk, len(folds), place),
         progress=progress,
         given=chunk is not None,
         parallel=place,
@@ -135,6 +139,7 @@ def cross_validate(
         stop=stop,
         **budget,
     )
+    batches = together(folds=folds)
     scoring = Scoring(curve, folds, batches, loss)
     foretell_folds(fit, objective, method, len(folds), int(optima), progress)
     if method == "auto":
@@ -152,10 +157,10 @@ def cross_validate(
     left = {}
     if method in ("auto", "exact") and not batches.spent():
         left = leave_boundary(fit, scoring, parameters, evidence, found)
-    spent = (batches.work, watch.read())
-    result = assemble(
-        fit, scoring, method, parameters, evidence, tolerance, *spent, found, left, remarks
-    )
+    each = Found(parameters, evidence, batches.work, found, left, remarks).repeated(first, repeats)
+    if len(folds) < len(all_folds):
+        scoring = Scoring(curve, all_folds, together(folds=all_folds), loss)
+    result = assemble(fit, scoring, method, each, tolerance, watch.read())
     if batches.journal is not None:
         result.about["journal"] = str(batches.journal)
     return result

@@ -43,6 +43,10 @@ class Evidence(NamedTuple):
         errors, distances, rates = np.full((3, len(losses)), np.nan)
         return cls(losses, control, errors, distances, rates, np.zeros(len(losses), bool))
 
+    def some(self, rows: np.ndarray) -> Evidence:
+        """Of the folds with these numbers (n,), which may repeat."""
+        return Evidence(*(part[rows] for part in self))
+
 
 def gather_evidence(scoring: Scoring, parameters: FoldParameters, which: np.ndarray) -> Evidence:
     """Losses of all folds, and errors of the folds `which`."""

@@ -146,6 +146,19 @@ class FoldParameters(NamedTuple):
     own: bool = False
     moves: np.ndarray | None = None
 
+    def some(self, rows: np.ndarray) -> FoldParameters:
+        """Of the folds with these numbers (n,), which may repeat."""
+        chosen = lambda part: None if part is None else part[rows]  # noqa: E731
+        return FoldParameters(
+            self.thetas[rows],
+            [self.status[row] for row in rows],
+            self.rungs[rows],
+            chosen(self.inverses),
+            chosen(self.gradients),
+            self.own,
+            chosen(self.moves),
+        )
+
 
 def usual_move(turnover: np.ndarray, size: int) -> np.ndarray:
     """(F,) the usual distance of a fold's optimum from the full fit, in standard errors: about

@@ -39,6 +39,7 @@ from fitonce.crossval.losses import Scoring
 from fitonce.crossval.methods import exact
 from fitonce.crossval.optima import is_searched, search
 from fitonce.crossval.pieces import pieces_of
+from fitonce.crossval.repeats import Found
 from fitonce.crossval.search_record import Search
 from fitonce.crossval.stepped import KEPT_BYTES, Slopes, SteppedThetas, one_step
 from fitonce.fitting.curvature import Curvature, curvature
@@ -123,8 +124,8 @@ def loo(
     left = {}
     if refine is not False and len(folds) <= _FEW_POINTS:
         left = leave_boundary(fit, scoring, parameters, evidence, found)
-    made = (parameters, evidence, tolerance, work, watch.read())
-    return assemble(fit, scoring, "loo", *made, found, left)
+    each = Found(parameters, evidence, work, found, left)
+    return assemble(fit, scoring, "loo", each, tolerance, watch.read())
 
 
 def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:

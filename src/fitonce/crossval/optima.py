@@ -7,11 +7,12 @@ better optimum than the one that continues the full fit's, also one that no opti
    promises, tells by one gradient whether the fold could move. If so it is refined from there.
 2. Random starts, half of them some EM iterations into the fit of all data, are descended with the
    weights of the folds, all folds side by side; of all folds if that is cheap, else of as many as cost
-   no more than the work done so far.
+   no more than the work done so far, or more where more starts are asked for.
 3. What a fold finds is offered to the others as in 1. This goes in rounds, so that the result does not
    depend on the order of the folds.
 
-A fold moves where that lowers its objective. Nothing of this runs for convex objectives.
+A fold moves where that lowers its objective, once its best end is certified. Nothing of this runs for
+convex objectives.
 """
 
 from __future__ import annotations
@@ -23,13 +24,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fitonce.core.status import Outcome, Rung
 from fitonce.crossval.batches import Batches
 from fitonce.crossval.evidence import Evidence, arrived_errors
 from fitonce.crossval.fold_descents import USUAL_GRADIENTS, fold_descents, metric
+from fitonce.crossval.fold_optima import LOWER, FoldOptima
 from fitonce.crossval.fold_states import FoldParameters, is_large
 from fitonce.crossval.losses import Scoring
-from fitonce.crossval.refine import refitted
 from fitonce.crossval.search_record import Search
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.descent import expectation_maximisation, random_starts
@@ -37,10 +37,10 @@ from fitonce.fitting.factor import factor_of
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.newton import minimise
 from fitonce.fitting.newton_cg import FLOOR
-from fitonce.fitting.optima import DEFAULT_OPTIMA, ROUNDING, cheap_gradients
+from fitonce.fitting.optima import DEFAULT_OPTIMA, cheap_gradients
 
-LOWER = 1e-3  # nats: a fold moves for no less
 REACH = 2.0  # times the gain that a Newton step promises
+_NEARLY = 0.01  # standard errors: where descents end, the rest of whose way is foretold
 _SAME = 0.01  # nats: ends of descents into one optimum differ by less
 _WARM = 10  # iterations of EM
 _ROUNDS = 2
@@ -98,7 +98,7 @@ class _Offer(NamedTuple):
 
 
 class _Explorer:
-    """A search under way. `values` (F,) are the folds' objectives at their best optima so far."""
+    """A search under way."""
 
     def __init__(
         self, scoring: Scoring, parameters: FoldParameters, evidence: Evidence, starts: int
@@ -106,24 +106,11 @@ class _Explorer:
         self.scoring, self.parameters, self.evidence = scoring, parameters, evidence
         self.batches, self.objective = scoring.batches, scoring.batches.objective
         self.found = replace(Search.of(len(scoring.folds)), starts=starts)
-        self.values = self._objectives()
-        self.before = self.values.copy()
+        self.best = FoldOptima(scoring, parameters, evidence)
         self.losses_before = scoring.means(evidence.losses)
-        self.margins = LOWER + ROUNDING * np.abs(np.where(np.isfinite(self.values), self.values, 0.0))
-        self.arrived = np.zeros(len(self.values), bool)  # whether a value is that of an optimum
-        self.to_offer = np.zeros(0, int)  # folds that moved since what they found was last offered
         self.ends: list[tuple[np.ndarray, np.ndarray]] = []  # of descents of their own: folds, values
-        self.lowest = np.full(len(self.values), np.inf)  # of all descents
+        self.lowest = np.full(len(scoring.folds), np.inf)  # of all descents
         self.points = self._random_points()
-
-    def _objectives(self) -> np.ndarray:
-        """(F,) at the folds' parameters, less what the next step promises; inf without parameters."""
-        thetas = self.parameters.thetas
-        finite = np.flatnonzero(np.isfinite(thetas).all(1))
-        values = np.full(len(thetas), np.inf)
-        values[finite] = self.batches.values_and_gradients(thetas[finite], finite)[0]
-        short = np.array([one.outcome is Outcome.APPROXIMATE for one in self.parameters.status])
-        return values - np.where(short, 0.5 * np.nan_to_num(self.evidence.distances) ** 2, 0.0)
 
     def _random_points(self) -> Iterator[np.ndarray]:
         """Random starts, one after another; none where the model has only one start."""
@@ -162,8 +149,7 @@ class _Explorer:
         thetas = np.tile(theta, (batches.n_folds, 1))
         values, gradients = batches.values_and_gradients(thetas, batches.every_fold)
         gains = 0.5 * np.einsum("fi,ij,fj->f", gradients, inverse, gradients) / batches.kept
-        with np.errstate(invalid="ignore"):
-            could = values - REACH * gains < self.values - self.margins
+        could = self.best.lower(batches.every_fold, values - REACH * gains)
         return _Offer(theta, inverse, np.flatnonzero(could), number, values - gains)
 
     def start_at_random(self, starts: int) -> None:
@@ -183,16 +169,14 @@ class _Explorer:
             if offers is None or self.batches.spent():
                 return
             before = self.batches.work_in_gradients
-            moved = self._follow(offers)
+            self._follow(offers)
             if not self.batches.spent():
                 self.found.searched[folds] = True
-            again = self._ways()[folds] >= WAYS
-            if again.all() and not moved and at > 0:
-                return
             used = self.batches.work_in_gradients - before
             left, each = left - used, max(used / len(folds), 1.0)
-            if left < used:
-                folds = self._spread_out(folds[~again], left / each)
+            if at > 0 or left < used:
+                folds = folds[self._ways()[folds] < WAYS]
+            folds = self._spread_out(folds, left / each)
             if folds.size == 0:
                 return
 
@@ -218,72 +202,43 @@ class _Explorer:
         source = np.repeat(np.arange(len(offers)), [len(offer.folds) for offer in offers])
         begun = np.stack([offer.theta for offer in offers])
         inverses = np.stack([offer.inverse for offer in offers])
-        values, thetas = fold_descents(self.batches, begun[source], which, inverses, source)
+        values, thetas = fold_descents(self.batches, begun[source], which, inverses, source, _NEARLY)
         np.minimum.at(self.lowest, which, np.nan_to_num(values, nan=np.inf))
         if own:
             known = np.isfinite(values)  # else the fold has no density there
             self.ends.append((which[known], values[known]))
         order = np.lexsort([source, values, which])  # by fold, the lowest first
         lowest = order[np.unique(which[order], return_index=True)[1]]
-        lower = lowest[values[lowest] < (self.values - self.margins)[which[lowest]]]
-        numbers = np.array([offer.number for offer in offers])
-        return self._take(which[lower], thetas[lower], numbers[source[lower]])
+        lower = lowest[self.best.lower(which[lowest], values[lowest])]
+        numbers = np.array([offer.number for offer in offers])[source[lower]]
+        return self.best.take(which[lower], thetas[lower], values[lower], numbers)
 
     def spread(self, most: int) -> bool:
         """Offer what folds have found since the last time to all others, the largest gains first.
         Returns whether a fold moved."""
-        gains = self.before[self.to_offer] - self.values[self.to_offer]
-        waiting = self.to_offer[np.argsort(-gains, kind="stable")]
-        self.to_offer = np.zeros(0, int)
+        waiting = self.best.news()
         offers: list[_Offer] = []
         while waiting.size and len(offers) < most and not self.batches.spent():
             fold, waiting = waiting[0], waiting[1:]
             weights = self.batches.weights_of(np.array([fold]))[0]
-            offer = self._offer(self.parameters.thetas[fold], weights, -1)
+            offer = self._offer(self.best.thetas[fold], weights, -1)
             if offer is not None:
                 offers.append(offer)
-                known = offer.promised[waiting] < self.values[waiting] + _SAME
+                known = offer.promised[waiting] < self.best.values[waiting] + _SAME
                 waiting = waiting[~known]  # those are in the same optimum
         return self._follow(offers, own=False)
 
-    def _take(self, folds: np.ndarray, thetas: np.ndarray, numbers: np.ndarray) -> bool:
-        """Refit folds (n,) from thetas (n, D), and move those that end lower; returns whether any do."""
-        moved, number_of = False, dict(zip(folds.tolist(), numbers.tolist(), strict=True))
-        self._finish_approximate(folds)
-        for fold, end, status in refitted(self.batches, folds, thetas, self.scoring.curve):
-            if not (status.ok and end.values[0] < self.values[fold] - self.margins[fold]):
-                continue
-            self.values[fold], self.found.optimum[fold] = end.values[0], number_of[fold]
-            self.parameters.thetas[fold], self.parameters.status[fold] = end.thetas[0], status
-            self.parameters.rungs[fold] = Rung.OTHER
-            self.evidence.distances[fold] = end.distances[0]
-            if number_of[fold] < 0:
-                self.to_offer = np.union1d(self.to_offer, [fold])
-            moved = True
-        return moved
-
-    def _finish_approximate(self, folds: np.ndarray) -> None:
-        """Take the values of those folds (n,) that are a step from the full fit at their own optimum, to
-        compare it with another."""
-        status = self.parameters.status
-        short = folds[[status[fold].outcome is Outcome.APPROXIMATE for fold in folds]]
-        short = short[~self.arrived[short]]
-        starts = self.parameters.thetas[short]
-        for fold, end, ended in refitted(self.batches, short, starts, self.scoring.curve):
-            if ended.ok:
-                self.values[fold] = self.before[fold] = end.values[0]
-                self.arrived[fold] = True
-
     def end(self) -> Search:
         """Losses of the folds that moved, how their optima were found, and a better fit."""
-        found, evidence, scoring = self.found, self.evidence, self.scoring
-        moved = np.flatnonzero(self.values < self.before - 0.5 * self.margins)
+        found, evidence, scoring, best = self.found, self.evidence, self.scoring, self.best
+        best.settle(found)
+        moved = np.flatnonzero(best.values < best.before - 0.5 * best.margins)
         if moved.size:
             thetas = self.parameters.thetas[moved]
             evidence.losses[moved] = scoring.losses(thetas, moved)
             evidence.checked[moved], evidence.rates[moved] = True, np.nan
             evidence.errors[moved] = arrived_errors(scoring, evidence, thetas, moved)
-            found.gain[moved] = (self.before - self.values)[moved]
+            found.gain[moved] = (best.before - best.values)[moved]
             found.shift[moved] = (scoring.means(evidence.losses) - self.losses_before)[moved]
         better, by = self._better_fit(moved)
         return replace(found, ways=self._ways(), unseen=self._unseen(), better=better, better_by=by)
@@ -291,15 +246,16 @@ class _Explorer:
     def _ways(self) -> np.ndarray:
         """(F,) how often each fold's optimum was found; from the full fit, unless that led elsewhere,
         and by other folds if by nothing else."""
-        ways = (self.values >= self.before - 0.5 * self.margins).astype(int)
+        best = self.best
+        ways = (best.values >= best.before - 0.5 * best.margins).astype(int)
         for folds, values in self.ends:
-            np.add.at(ways, folds, np.abs(values - self.values[folds]) < _SAME)
+            np.add.at(ways, folds, np.abs(values - best.values[folds]) < _SAME)
         # Zero where something lower was met that could not be certified.
-        return np.where(self.lowest < self.values - _SAME, 0, np.maximum(ways, 1))
+        return np.where(self.lowest < best.values - _SAME, 0, np.maximum(ways, 1))
 
     def _unseen(self) -> np.ndarray:
         """(F,) the share of descents of each fold that alone ended where they did."""
-        shares = np.zeros(len(self.values))
+        shares = np.zeros(len(self.lowest))
         if not self.ends:
             return shares
         folds, values = (np.concatenate(column) for column in zip(*self.ends, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,3 +43,8 @@ class Search:
         zeros = lambda kind: np.zeros(n_folds, kind)  # noqa: E731
         ways, unseen = np.ones(n_folds, int), zeros(float)
         return cls(zeros(int), zeros(float), zeros(float), ways, zeros(bool), unseen)
+
+    def some(self, rows: np.ndarray) -> Search:
+        """Of the folds with these numbers (n,), which may repeat."""
+        names = ("optimum", "gain", "shift", "ways", "searched", "unseen")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})

@@ -28,14 +28,14 @@ def batched_lbfgs(
     most: int,
     longest: float = np.inf,
     spent: Callable[[], bool] = lambda: False,
-) -> Position:
+) -> Descended:
     """From thetas (F, D) until each fold is within `tolerance` standard errors of stationary, by the
     preconditioner, or its line search fails. Steps are at most `longest` in the largest coordinate,
     relative for values above 1."""
     place, active = start_at(evaluate, thetas)
     moves, slopes = np.zeros(thetas.shape), np.zeros(len(thetas))
     shares, trials, taken = np.ones(len(thetas)), np.zeros(len(thetas), int), np.zeros(len(thetas), int)
-    memory = _Memory.empty(*thetas.shape)
+    memory, gains = _Memory.empty(*thetas.shape), np.zeros(len(thetas))
     fresh = active
     while active.size and not spent():
         # A fold whose step is halved does not hold up the others: they take their next one beside it.
@@ -46,6 +46,8 @@ def batched_lbfgs(
             slopes[fresh] = dots(moves[fresh], place.gradients[fresh])
             shares[fresh], trials[fresh] = 1.0, 0
             done = ~((squares > tolerance**2) & (slopes[fresh] < 0))
+            near = squares <= tolerance**2
+            gains[fresh[near]] = 0.5 * np.maximum(squares[near], 0.0)
             active = np.setdiff1d(active, fresh[done], assume_unique=True)
             if active.size == 0:
                 break
@@ -62,7 +64,18 @@ def batched_lbfgs(
         trials[active[~good]] += 1
         active = active[(trials[active] < _MOST_HALVINGS) & (taken[active] < most)]
         fresh = fresh[taken[fresh] < most]
-    return place
+    return Descended(*place, gains)
+
+
+class Descended(NamedTuple):
+    """Where folds ended: `thetas` (F, D), `values` (F,), `gradients` (F, D), and `gains` (F,), by how
+    much values are above those at the optima nearby, foretold by the last gradients; 0 where a descent
+    broke off."""
+
+    thetas: np.ndarray
+    values: np.ndarray
+    gradients: np.ndarray
+    gains: np.ndarray
 
 
 class _Memory(NamedTuple):

@@ -98,6 +98,18 @@ class Folds:
         label = f"{len(chosen)} of {len(self):,}, {self.label}"
         return replace(self, dropped=tuple(dropped), scored=tuple(scored), label=label)
 
+    def distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        """(n,) the first of each group of folds that leave out and score the same, and (folds,) which of
+        these each fold is: stretches drawn at random often repeat."""
+        numbers: dict[bytes, int] = {}
+        first, which = [], np.zeros(len(self), int)
+        for fold, parts in enumerate(zip(self.dropped, self.scored, strict=True)):
+            key = b"|".join(np.asarray(part, np.int64).tobytes() for part in parts)
+            if numbers.setdefault(key, len(first)) == len(first):
+                first.append(fold)
+            which[fold] = numbers[key]
+        return np.array(first), which
+
     def rebased(self, base: np.ndarray) -> Folds:
         """The same index sets for data with these weights; missing sites are not scored."""
         if len(base) != self.size:
