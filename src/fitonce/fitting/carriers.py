@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fitonce.objectives.base import Objective
 
 CARRIED = 0.9  # of a state's observations: without them there is hardly a state
+_EMPTY = 1e-6  # observations: a state with fewer makes no difference to any of them
 _NAMED = 3
 _PROBABLY = 0.5
 
@@ -52,9 +53,11 @@ def places_in_states(fit: Fit) -> tuple[str, ...]:
 
 
 def state_shares(objective: Objective, theta: np.ndarray) -> np.ndarray:
-    """(sites, K) what part of a state's observations each site is, at the fit."""
+    """(sites, K) what part of a state's observations each site is, at the fit; zero for empty states,
+    which rest on nothing."""
     shares = objective.state_probabilities(theta) * (objective.base > 0)[:, None]
-    return shares / np.maximum(shares.sum(0), np.finfo(float).tiny)
+    points = shares.sum(0)
+    return np.where(points > _EMPTY, shares / np.maximum(points, _EMPTY), 0.0)
 
 
 def carrying(objective: Objective, theta: np.ndarray, dropped: Sequence[np.ndarray]) -> np.ndarray:
