@@ -110,7 +110,7 @@ def minimise(
             break
         distance = points.distances(place.gradients, active)
         steps = np.stack([points.descent(place, k) for k in active])
-        good = partial(_is_good, place.some(active), distance, tolerance)
+        good = partial(_is_good, place.some(active), points.scales(active), distance, tolerance)
         settled = lambda halvings, rows, d=distance: (  # noqa: E731 - after the full step failed
             halvings > 0 and bool((d[rows] <= tolerance).all())
         )
@@ -148,16 +148,18 @@ def off_saddle(objective: Objective, saddle: Minima, weights: np.ndarray, *, tol
 
 def _is_good(
     before: Position,
+    scales: np.ndarray,
     distance: np.ndarray,
     tolerance: float,
     rows: np.ndarray,
     share: np.ndarray,
     there: Position,
 ) -> np.ndarray:
-    """(m,) whether steps lower the value or, near the minimum, halve the gradient."""
+    """(m,) whether steps lower the value or, near the minimum, halve the gradient, scaled (n, D) by
+    parameter: rounding in that of one with a huge H must not hide the others."""
     with np.errstate(over="ignore"):  # of gradients whose squares are no numbers: not halved
-        old = lengths_of(before.gradients[rows])
-        halved = lengths_of(there.gradients) < 0.5 * old
+        old = lengths_of(before.gradients[rows] / scales[rows])
+        halved = lengths_of(there.gradients / scales[rows]) < 0.5 * old
     lower = (there.values < before.values[rows]) & ~(distance[rows] <= tolerance)
     return lower | ((distance[rows] < NEAR) & (share == 1.0) & halved)
 
@@ -242,6 +244,12 @@ class _Points:
                 lower = np.linalg.cholesky(hessian)
                 found[row] = lengths_of(np.linalg.solve(lower, gradient))
         return found
+
+    def scales(self, folds: np.ndarray) -> np.ndarray:
+        """(n, D) of `folds`, square roots of the diagonal of H; 1 where that is not positive."""
+        diagonal = np.diagonal(self.hessians[folds], axis1=1, axis2=2)
+        with np.errstate(invalid="ignore"):
+            return np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
 
     def descent(self, place: Position, fold: int) -> np.ndarray:
         """(D,) a Newton step of limited length, with absolute eigenvalues where H is not, or hardly,
