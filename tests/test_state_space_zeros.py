@@ -41,6 +41,14 @@ def test_folds_leave_zero_where_it_is_no_optimum_of_theirs(noise, method):
         assert cv.folds["loss"][fold] == pytest.approx(loss, abs=1e-6)
 
 
+def test_a_fold_that_moved_far_also_says_that_it_left_zero(noise, monkeypatch):
+    monkeypatch.setattr("fitonce.crossval.assemble._AWAY", 0.0)
+    fit, folds = noise
+    said = fo.cross_validate(fit, folds, method="auto", optima=0).folds["status"][1]
+    assert "standard errors from the full fit" in said
+    assert said.endswith("there may be another optimum; left zero at 'level'")
+
+
 def test_a_step_that_stays_at_zero_is_off_by_what_it_says(noise):
     fit, folds = noise
     cv = fo.cross_validate(fit, folds, method="onestep")
