@@ -278,7 +278,7 @@ class _Points:
         for point, ended in zip(which, chosen.status, strict=True):
             self.parameters.status[point] = ended
         self.work[:, which] += scoring.batches.work
-        return replace(found, better=part.better, better_by=part.better_by)
+        return replace(found, better=part.better, better_by=part.better_by, starts=part.starts)
 
     def _refit(self, which: np.ndarray) -> None:
         scoring = self._scoring_of(which)
