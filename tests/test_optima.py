@@ -281,6 +281,7 @@ def test_points_are_compared_with_the_other_optima_of_the_fit():
     exact = objectives(fit, fo.cross_validate(fit, folds, method="exact"), folds)
     assert (after[moved] < exact[moved] + 0.01).all()
     assert found.optima_search == "compared"
+    assert (found.starts, local.starts) == (10, 0)
     assert fo.loo(fit, refine=3).folds["rung"].eq("other").sum() <= 3
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fitonce.core.status import Rung
 from fitonce.crossval.evidence import Evidence, arrived_errors
-from fitonce.crossval.fold_states import ZERO, FoldParameters, at_zero
+from fitonce.crossval.fold_states import FoldParameters, at_zero
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.refine import refitted
 from fitonce.fitting.curvature import Curvature
@@ -70,7 +70,7 @@ def _rising(scoring: Scoring, thetas: np.ndarray, asked: np.ndarray) -> np.ndarr
     curve, found = scoring.curve, np.zeros((len(asked), thetas.shape[1]), bool)
     for place in at_zero(curve):
         here = thetas[asked]
-        at = np.flatnonzero(np.abs(here[:, place]) < ZERO * curve.scale[place])  # not nan
+        at = np.flatnonzero(curve.objective.space.at_zero(here, curve.scale)[:, place])
         if at.size:
             moved = here[at]
             moved[:, place] = _NEAR * curve.scale[place]

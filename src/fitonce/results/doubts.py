@@ -105,7 +105,8 @@ def error_of(cv: CVResult) -> Error:
     if np.isfinite(cv.error):
         sure = sound(used["distance"].to_numpy(), used["rate"].to_numpy()).all()
         how = "about" if sure or not checked.all() else "at least"
-        return Error(how, cv.error, _beside_se(cv), missed)
+        beside = share_of_se(cv, "of se", "x se")
+        return Error(how, cv.error, f", {beside}" if beside else "", missed)
     errors = used.loc[checked, "error"]
     finite = errors[np.isfinite(errors)]
     if finite.empty:
@@ -114,11 +115,13 @@ def error_of(cv: CVResult) -> Error:
     return Error("at least", float(finite.sum()) / len(errors), f" (unknown in {without})", missed)
 
 
-def _beside_se(cv: CVResult) -> str:
-    if not (np.isfinite(cv.se) and cv.se > 0):
+def share_of_se(cv: CVResult, few: str, many: str) -> str:
+    """The error of the estimate in standard errors: per cent that are `few`, or times that are `many`;
+    empty where it or they are not known."""
+    if not (np.isfinite(cv.error) and np.isfinite(cv.se) and cv.se > 0):
         return ""
     ratio = cv.error / cv.se
-    return f", {100 * ratio:.2g} % of se" if ratio < 1 else f", {ratio:.1f} x se"
+    return f"{100 * ratio:.2g} % {few}" if ratio < 1 else f"{ratio:.1f} {many}"
 
 
 def beyond_interval(cv: CVResult) -> str:
