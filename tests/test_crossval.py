@@ -105,7 +105,7 @@ def test_own_loss_is_given_parameters_data_and_weights(fit, folds):
 def test_table_of_folds(cv, folds):
     assert list(cv.folds.columns) == [
         "loss", "control", "error", "distance", "rate", "move", "away", "optimum", "gain", "shift",
-        "ways", "verdict", "rung", "gradients", "hessians", "size", "ok", "status",
+        "ways", "missed", "verdict", "rung", "gradients", "hessians", "size", "ok", "status",
     ]  # fmt: skip
     assert len(cv.folds) == len(folds) == 7
     by_hand = cv.pointwise.groupby("fold")["loss"].mean()

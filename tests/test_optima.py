@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 import fitonce as fo
 from fitonce.fitting.descent import Run
 from fitonce.fitting.optima import distinct
+from fitonce.results.missed import with_missed
 
 FOLDS = fo.folds.blocks(COUNTS, percent=10, n=100, seed=0)
 
@@ -167,6 +168,33 @@ def test_an_optimum_found_once_or_twice_is_not_called_good(searched):
     assert set(searched.folds.loc[searched.folds["ways"] > 2, "verdict"]) == {"good"}
 
 
+def test_folds_that_moved_far_are_doubted_like_others(four, searched, monkeypatch):
+    some = np.flatnonzero(searched.folds["missed"] == "seldom")[:4]
+    near = fo.cross_validate(four, FOLDS.some(some), optima=1)
+    monkeypatch.setattr("fitonce.crossval.assemble._AWAY", 0.0)
+    far = fo.cross_validate(four, FOLDS.some(some), optima=1)
+    away = far.folds["away"]
+    assert (away & (far.folds["missed"] != "")).any()
+    assert far.folds["missed"].equals(near.folds["missed"])
+    assert far.doubts == near.doubts != []
+    assert far.about_optima == near.about_optima
+    for message in far.folds.loc[away & (far.folds["missed"] != ""), "status"]:
+        assert "standard errors from the full fit" in message
+        assert message.endswith("there may be a better optimum")
+
+
+def test_files_without_the_reason_have_it_in_words(searched):
+    assert set(searched.folds["missed"]) == {"", "seldom"}
+    old = searched.folds.drop(columns="missed")
+    assert with_missed(old)["missed"].equals(searched.folds["missed"])
+    for words, reason in (
+        ("found by one start only: there may be a better optimum", "seldom"),
+        ("not searched, and starts of the fit disagree: there may be a better optimum", "unsearched"),
+        ("most starts ended in an optimum of their own: there may be a better one", ""),
+    ):
+        assert set(with_missed(old.assign(status=words))["missed"]) == {reason}
+
+
 def test_a_worse_fit_is_told_and_the_better_one_offered(four, tmp_path):
     worse = fo.fit(four.model, COUNTS, init=four.objective.space.params_at(four.optima.thetas[1]))
     assert worse.ok
@@ -213,7 +241,7 @@ def test_convex_models_have_one_optimum():
 def test_saved_results_keep_it(searched, tmp_path):
     back = fo.load(searched.save(tmp_path / "cv.json"))
     assert back.optima_search == "searched"
-    columns = ["optimum", "gain", "shift", "ways"]
+    columns = ["optimum", "gain", "shift", "ways", "missed"]
     assert back.folds[columns].equals(searched.folds[columns])
 
 
@@ -253,6 +281,7 @@ def test_points_are_compared_with_the_other_optima_of_the_fit():
     exact = objectives(fit, fo.cross_validate(fit, folds, method="exact"), folds)
     assert (after[moved] < exact[moved] + 0.01).all()
     assert found.optima_search == "compared"
+    assert (found.starts, local.starts) == (10, 0)
     assert fo.loo(fit, refine=3).folds["rung"].eq("other").sum() <= 3
 
 

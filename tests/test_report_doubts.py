@@ -40,9 +40,6 @@ def test_an_error_that_is_unknown_in_one_fold_is_not_called_unchecked(cv):
     assert "no fold was checked" not in text
 
 
-LATER = "; there may be a better optimum"
-
-
 def said(page):
     """The text of a page without its scripts."""
     body = re.sub(r"<(script|style).*?</\1>", " ", page, flags=re.DOTALL)
@@ -53,8 +50,8 @@ def test_what_is_missed_comes_before_the_number_everywhere(cv):
     assert cv.doubts == []
     assert 'class="note fine"' in html_report(cv)
     missed = replace(cv, better_theta=cv.fit.theta)
-    many = replace(cv, folds=cv.folds.assign(status=[*cv.folds["status"][:3], *(["ok" + LATER] * 2)]))
-    few = replace(cv, folds=cv.folds.assign(status=[*cv.folds["status"][:4], "ok" + LATER]))
+    many = replace(cv, folds=cv.folds.assign(missed=["", "", "", "seldom", "lower"]))
+    few = replace(cv, folds=cv.folds.assign(missed=["", "", "", "", "seldom"]))
     assert few.doubts == []  # one of five
     for one, reason in (
         (missed, "the fit is not at its best optimum: a fold led to one that is better"),

@@ -141,27 +141,59 @@ def test_colours_say_which_counties_are_odd(sids):
     assert f"{beyond} sites beyond; all: 0 to {ratio.max():.3g}" in said
     with pytest.raises(ValueError, match=r"show='p' has a scale of its own"):
         fo.plot_map(cv, show="p", scale="ranks")
+    with pytest.raises(ValueError, match=r"limits and scale must be None, .*got array\(\[0, 1\]\)"):
+        fo.plot_map(cv, show="p", limits=np.array([0, 1]))
 
 
-def test_what_cannot_be_shown_is_refused_before_the_fit(tmp_path):
-    counties = ["counties.geojson", "--model", "potts-binomial", "--columns", "deaths"]
+def row_of_places(path):
+    """A map of three squares in a row."""
     content = {"type": "FeatureCollection", "features": []}
     for k in range(3):
         corners = [[k, 0], [k + 1, 0], [k + 1, 1], [k, 1], [k, 0]]
         shape = {"type": "Polygon", "coordinates": [corners]}
-        properties = {"name": f"place {k}", "deaths": k, "births": 10 + k}
+        properties = {"name": f"place {k}", "deaths": k, "births": 10 + k, "share": k / 7}
         feature = {"type": "Feature", "properties": properties, "geometry": shape}
         content["features"].append(feature)
-    (tmp_path / "counties.geojson").write_text(json.dumps(content))
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def test_a_picture_that_cannot_be_drawn_costs_nothing_else(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise ValueError("a map without an end")
+
+    monkeypatch.setattr("fitonce.cli.steps.plot_map", refuse)
+    places = row_of_places(tmp_path / "counties.geojson")
+    words = ["loo", places, "--model", "potts-poisson", "--columns", "births", "--beta", "0.5"]
+    outs = {name: str(tmp_path / name) for name in ("a.png", "a.html")}
+    done = CliRunner().invoke(app, [*words, "--plot", outs["a.png"], "--report", outs["a.html"]])
+    assert done.exit_code == 2
+    assert "a map without an end" in done.output
+    assert "the result is kept in" in done.output
+    assert "<html" in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_shown_is_refused_before_the_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr("fitonce.cli.steps.fit", None)
+    counties = ["counties.geojson", "--model", "potts-binomial", "--columns", "deaths"]
+    row_of_places(tmp_path / counties[0])
     (tmp_path / "series.csv").write_text("x\n" + "1\n2\n3\n" * 9)
     counties[0] = str(tmp_path / counties[0])
-    plot = ["--plot", str(tmp_path / "a.png")]
+    plot, p, ratio = ["--plot", str(tmp_path / "a.png")], ["--show", "p"], ["--show", "ratio"]
     for words, said in (
         (["cv", *counties, "--exposure", "births", "--show", "p"], "--show says what --plot colours"),
         (["cv", *counties, "--exposure", "births", *plot, "--show", "q"], "--show must be one of"),
         (
             ["cv", *counties, "--exposure", "births", *plot, "--show", "p", "--loss", "joint"],
             "--show p is for single sites, got --loss joint",
+        ),
+        (
+            ["loo", counties[0], "--model", "potts-categorical", "--columns", "deaths", *plot, *p],
+            "--show p needs a model that says how far out a value is, got PottsMixture",
+        ),
+        (
+            ["cv", counties[0], "--model", "potts-gaussian", "--columns", "share", *plot, *ratio],
+            "--show ratio is for maps of counts, got values that are no counts",
         ),
         (
             ["loo", str(tmp_path / "series.csv"), "--model", "poisson-hmm", *plot, "--show", "p"],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
 import fitonce as fo
+from fitonce.crossval.from_zero import points_that_rise
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +39,14 @@ def test_folds_leave_zero_where_it_is_no_optimum_of_theirs(noise, method):
         theta, loss = _cold(fit, folds, fold)
         assert fit.params_at(theta)["level"] > 1e-4
         assert cv.folds["loss"][fold] == pytest.approx(loss, abs=1e-6)
+
+
+def test_a_fold_that_moved_far_also_says_that_it_left_zero(noise, monkeypatch):
+    monkeypatch.setattr("fitonce.crossval.assemble._AWAY", 0.0)
+    fit, folds = noise
+    said = fo.cross_validate(fit, folds, method="auto", optima=0).folds["status"][1]
+    assert "standard errors from the full fit" in said
+    assert said.endswith("there may be another optimum; left zero at 'level'")
 
 
 def test_a_step_that_stays_at_zero_is_off_by_what_it_says(noise):
@@ -105,3 +116,64 @@ def test_newton_steps_hold_a_channel_without_noise():
     apart = np.abs(cv.folds["loss"] - exact.folds["loss"])
     assert (apart <= 3.0 * cv.folds["error"] + 1e-3).all()
     assert (cv.theta[:, 4] == fit.theta[4]).all()
+
+
+@cache
+def _wandering(seed):
+    """A fit whose level is at zero, although the level of these 25 numbers moves."""
+    rng = np.random.default_rng(seed)
+    fit = fo.fit(fo.models.Structural(), np.cumsum(0.3 * rng.normal(size=25)) + rng.normal(size=25))
+    assert fit.params["level"] == pytest.approx(0.0, abs=1e-12)
+    return fit
+
+
+def _without(fit, point):
+    """The level of a refit without one point, and the loss of the point."""
+    y = fit.data.values[0, :, 0].copy()
+    y[point] = np.nan
+    refit = fo.fit(fit.model, y, restarts=3)
+    theta = fit.objective.space.to_free(refit.params)
+    weights = fo.folds.points(fit.data).weights_of([point])
+    scored = np.array([[point]])
+    return refit.params["level"], fit.objective.pointwise_losses(theta[None], weights, scored).mean()
+
+
+@pytest.mark.parametrize("gradients", [1000, 0])  # by gradients of each point, or by one sweep of all
+@pytest.mark.parametrize(("seed", "point"), [(107, 18), (113, 4), (112, 2)])
+def test_points_leave_zero_where_it_is_no_optimum_without_them(monkeypatch, seed, point, gradients):
+    monkeypatch.setattr("fitonce.crossval.loo._FEW", gradients)
+    fit = _wandering(seed)
+    cv = fo.loo(fit)
+    level, loss = _without(fit, point)
+    assert level > 1e-3
+    assert cv.folds["status"][point] == "stationary, left zero at 'level'"
+    assert cv.folds["loss"][point] == pytest.approx(loss, abs=1e-5)
+    assert cv.folds["rung"][point] == "refit"
+    assert cv.folds["gradients"][point] > 2
+    assert cv.folds["move"][point] > 0.1
+    stayed = next(t for t in range(25) if "zero" not in cv.folds["status"][t])
+    level, loss = _without(fit, stayed)
+    assert level == pytest.approx(0.0, abs=1e-8)
+    assert cv.folds["loss"][stayed] == pytest.approx(loss, abs=0.02)
+
+
+def test_points_that_are_not_refitted_are_off_by_what_they_say():
+    fit = _wandering(113)
+    cv = fo.loo(fit, refine=False)
+    assert cv.folds["status"][4] == (
+        "approximate, but 'level' is held at zero, which is no optimum of this fold"
+    )
+    error = abs(cv.folds["loss"][4] - _without(fit, 4)[1])
+    assert error <= cv.folds["error"][4] <= 3.0 * error
+
+
+@pytest.mark.parametrize("seed", [107, 112])
+def test_one_sweep_finds_the_points_whose_gradients_rise(seed):
+    fit = _wandering(seed)
+    curve, level = fo.curvature(fit), fit.names.index("level")
+    above = np.tile(fit.theta, (25, 1))
+    found = points_that_rise(curve, np.arange(25), above)
+    above[:, level] = 1e-2 * curve.scale[level]
+    slopes = fit.objective.gradients(above, 1.0 - np.eye(25))[:, level]
+    assert 0 < len(found) < 25
+    np.testing.assert_array_equal(found, np.flatnonzero(slopes < 0))

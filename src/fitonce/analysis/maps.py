@@ -89,9 +89,9 @@ def plot_map(
     wide = isinstance(where, Geography) and where.proportion > 1.3
     ax = axes_on(ax, *((8.0, 1.2 + 7.6 / max(where.proportion, 1.0)) if wide else (6.4, 6.0)))
     if shown.scale is not None:
-        own = limits is None and scale is None
+        given = scale if limits is None else limits
         require(
-            own, "limits and scale", f"None, as show={show!r} has a scale of its own", limits or scale
+            given is None, "limits and scale", f"None, as show={show!r} has a scale of its own", given
         )
         paint = paint_fixed(ax, shown.values, shown.scale, shown.text, cmap, below=wide)
     elif shown.classes:

@@ -27,7 +27,6 @@ from fitonce.models.space.system import (
     folds_of,
     stationary_spread,
 )
-from fitonce.objectives.space.objective import SpaceObjective
 
 _ONE_AT_A_TIME = Lock()  # their models keep the matrices of the last parameters in themselves
 _APART = 1e-6  # nats for each of the log-likelihood's: how far ours may be from theirs
@@ -141,8 +140,7 @@ def from_state_space(results: Any) -> Fit:
     made = StatsmodelsSpace(peer, tuple(map(str, peer.param_names)), tuple(values.tolist()))
     data = _data(peer)
     found = fit_at(made, data, {name: np.asarray(v) for name, v in zip(made.names, values, strict=True)})
-    objective = found.objective
-    proper = isinstance(objective, SpaceObjective) and not objective.layout.diffuse.size
+    proper = not found.objective.n_unknown_starts
     apart = abs(found.log_likelihood - results.llf) > _APART * (1.0 + abs(results.llf))
     if proper and apart and not int(results.loglikelihood_burn):
         raise ValueError(

@@ -20,13 +20,13 @@ class Files:
 
     def __init__(self) -> None:
         self.wrote: list[str] = []
-        self.failed: list[UnwrittenError] = []
+        self.failed: list[Exception] = []
 
     def add(self, write: Callable[[], Any]) -> None:
         """Write a file, whose path `write` returns."""
         try:
             self.wrote.append(str(write()))
-        except UnwrittenError as error:
+        except (UnwrittenError, ValueError) as error:  # or what it would show cannot be drawn
             self.failed.append(error)
         except KeyboardInterrupt:
             complain(

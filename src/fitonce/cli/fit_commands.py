@@ -47,7 +47,7 @@ def run_cv(
     started = time.perf_counter()
     task, asked = task_of(request), Suspicion(suspects, label, rather)
     asked.check(task.data)
-    check_show(request, show, task.data)
+    check_show(request, show, task)
     folds = folds_for(request.fold_choice(), task.model, task.data)  # raises before the fit
     fit = task.fit()
     result, stopped = validated(fit, folds, **request.how)
@@ -72,7 +72,7 @@ def run_loo(
     started = time.perf_counter()
     task, asked = task_of(request), Suspicion(suspects, label, rather)
     asked.check(task.data)
-    check_show(request, show, task.data)
+    check_show(request, show, task)
     fit = task.fit()
     result = loo(fit, progress=request.bars, memory_limit=request.memory_limit)
     extras = lambda: {"influence": influence_for_report(fit)}  # noqa: E731

@@ -60,13 +60,7 @@ def compare(
         line += f" --report {shlex.quote(str(report))}"
         written.add(lambda: found.to_html(report, force=force, command=line))
     if json:
-        document: dict[str, Any] = {
-            "best": found.best,
-            "sentence": found.sentence,
-            "doubts": found.doubts,
-        }
-        document |= {"cautions": found.cautions, "models": table_rows(found.table)}
-        print_json({**document, "wrote": written.wrote})
+        print_json({**_document(found), "wrote": written.wrote})
     show_written(written.wrote, json or quiet)
     written.finish()
 

@@ -31,9 +31,7 @@ from fitonce.data.table_files import read_table
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.loading import load_fit
 from fitonce.fitting.summarise import free_names
-from fitonce.models.hmm import HMM
 from fitonce.models.prior_words import priors_of
-from fitonce.models.space.system import SpaceModel
 from fitonce.objectives.families import family_of
 from fitonce.results.forecast import Forecast
 
@@ -51,7 +49,7 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
     outputs.check_outputs([request.save, table], request.plot, request.force, (request.file,))
     loaded, model = request.loaded()
     geography = None if loaded.data.names is None else loaded.data.names.geography
-    if request.plot is not None and not isinstance(model, (HMM, SpaceModel)) and geography is None:
+    if request.plot is not None and not family_of(model).pictured(model) and geography is None:
         raise ValueError(
             "--plot draws transitions of an HMM, parts of a time series or classes of a map, got "
             f"--model {request.model}"
@@ -70,8 +68,8 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
     if table is not None:
         files.add(lambda: outputs.write_table(parameters, table, force))
     if picture is not None:
-        figure = _figure(fit, geography is not None)
-        files.add(lambda: write_figure(picture, figure, force=force))
+        drawn = lambda: _figure(fit, geography is not None)  # noqa: E731
+        files.add(lambda: write_figure(picture, drawn(), force=force))
     if request.json:
         document = {
             "model": str(fit.model),

@@ -22,7 +22,8 @@ from fitonce.crossval.cross_validate import cross_validate
 from fitonce.crossval.valleys import valleys
 from fitonce.fitting.fit import Fit, fit
 from fitonce.folds import Folds
-from fitonce.objectives.families import family_of
+from fitonce.objectives.families import family_of, objective_of
+from fitonce.results.odd_scales import are_counts
 from fitonce.results.result import CVResult
 
 _SHOWN = ("loss", "control", "p", "ratio")  # of a map
@@ -121,18 +122,28 @@ def _pairs(fit: Fit, folds: Folds, which: np.ndarray, result: CVResult) -> pd.Da
     return pairs.assign(approximate=rows["loss"], exact=exact["loss"])
 
 
-def check_show(request: Request, show: str | None, data: Any) -> None:
-    """Raise, before the fit, unless --plot will draw a map of the data, of which to `show` something."""
+def check_show(request: Request, show: str | None, task: Task) -> None:
+    """Raise, before the fit, unless --plot will draw a map of the data, of which to `show` something
+    that the model knows."""
     if show is None:
         return
     require_choice("--show", show, _SHOWN)
     if request.plot is None:
         raise ValueError(f"--show says what --plot colours, got --show {show} without --plot")
-    names = getattr(data, "names", None)
+    names = getattr(task.data, "names", None)
     if names is None or names.geography is None:
         raise ValueError("--show is for maps with shapes or coordinates, got data without them")
-    if request.loss not in (None, "pointwise") and show in ("p", "ratio"):
+    if show not in ("p", "ratio"):
+        return
+    if request.loss not in (None, "pointwise"):
         raise ValueError(f"--show {show} is for single sites, got --loss {request.loss}")
+    objective = objective_of(task.model, task.data)
+    if not objective.traits.tails:
+        raise ValueError(
+            f"--show {show} needs a model that says how far out a value is, got {task.model}"
+        )
+    if show == "ratio" and not are_counts(objective.collection.shown_values):
+        raise ValueError("--show ratio is for maps of counts, got values that are no counts")
 
 
 def drawn(result: CVResult, show: str | None) -> Any:

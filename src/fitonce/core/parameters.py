@@ -18,6 +18,7 @@ from fitonce.core.numerics import Array, in_float64, is_nan
 
 Params = Any  # a pytree of arrays
 _STEPS = 256  # directions of derivatives at a time
+_ZERO = 1e-4  # standard errors: a root of a variance that is closer to zero is zero
 
 
 def freeze(constraints: dict[str, Constraint], frozen: dict[str, Any]) -> dict[str, Constraint]:
@@ -112,6 +113,11 @@ class ParameterSpace:
         """(D,) coordinates in which every objective is even: roots of variances."""
         parts = [np.full(len(places), getattr(leaf, "even", False)) for _, leaf, places in self.leaves()]
         return np.concatenate([np.zeros(0, bool), *parts])
+
+    def at_zero(self, thetas: np.ndarray, errors: np.ndarray) -> np.ndarray:
+        """(..., D) variances that are zero at free vectors (..., D), given the standard errors (D,) of
+        their roots."""
+        return self.even & (np.abs(thetas) < _ZERO * errors)  # False for nan
 
     def to_free(self, params: Params) -> np.ndarray:
         """The free vector (D,) of a pytree of constrained values, which is checked."""

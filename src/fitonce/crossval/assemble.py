@@ -20,6 +20,7 @@ from fitonce.crossval.repeats import Found
 from fitonce.crossval.search_record import Search
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.fit import Fit
+from fitonce.results.missed import BETTER, Missed
 from fitonce.results.result import CVResult, SearchOfOptima
 from fitonce.results.verdicts import default_tolerance, verdicts
 
@@ -29,7 +30,7 @@ _AWAY = 10.0
 _SCATTERED = 0.5  # of a fold's descents ended each in an optimum of its own
 _COLUMNS = (
     "loss", "control", "error", "distance", "rate", "move", "away", "optimum", "gain", "shift", "ways",
-    "verdict", "rung", "gradients", "hessians", "size", "ok", "status",
+    "missed", "verdict", "rung", "gradients", "hessians", "size", "ok", "status",
 )  # fmt: skip
 
 
@@ -113,9 +114,10 @@ def _fold_table(
     away &= optima.optimum == 0  # folds that moved to another optimum are expected to be far away
     found = zip(optima.ways, optima.searched, optima.unseen, strict=True)
     missed = [_missed(*row, unsure) for row in found]
-    doubtful = away | (ok & (np.array(missed) != ""))
+    doubtful = away | (ok & np.array([why is not Missed.NO for why in missed]))
     judged = verdicts(errors, evidence.distances, evidence.rates, evidence.checked, tolerance, doubtful)
-    said = [", ".join(filter(None, (remarks.get(fold), why))) for fold, why in enumerate(missed)]
+    doubts = [_doubt(*row) for row in zip(missed, optima.ways, strict=True)]
+    said = [", ".join(filter(None, (remarks.get(fold), why))) for fold, why in enumerate(doubts)]
     per_fold = zip(parameters.status, ok, moves, away, said, strict=True)
     messages = [_message(*row) for row in per_fold]
     for fold in np.flatnonzero(~ok).tolist():
@@ -133,6 +135,7 @@ def _fold_table(
         "gain": optima.gain,
         "shift": optima.shift,
         "ways": optima.ways,
+        "missed": [why.value for why in missed],
         "verdict": [verdict.value for verdict in judged],
         "rung": [rung.value for rung in parameters.rungs],
         "size": scoring.sizes,
@@ -159,33 +162,47 @@ def _kind_of_search(method: str, curve: Curvature, search: Search | None) -> Sea
     return "searched" if search.searched.all() else "partly"
 
 
-def _missed(ways: int, searched: bool, unseen: float, unsure: bool) -> str:
-    """Why there may be a better optimum, in words; empty if nothing speaks for it."""
+def _missed(ways: int, searched: bool, unseen: float, unsure: bool) -> Missed:
+    """Why there may be a better optimum."""
     if ways == 0:
-        return "but a descent went lower, where none was certified: there may be a better optimum"
+        return Missed.LOWER
     if searched and ways < WAYS:
-        return f"but found {'twice' if ways == 2 else 'once'} only: there may be a better optimum"
+        return Missed.SELDOM
     if unsure and not searched:
-        return "but not searched, and other starts or folds disagree: there may be a better optimum"
+        return Missed.UNSEARCHED
     if searched and unseen > _SCATTERED:
-        return "but most starts ended in optima of their own: there may be a better optimum"
-    return ""
+        return Missed.SCATTERED
+    return Missed.NO
 
 
-def _message(status: Status, ok: bool, move: float, away: bool, missed: str) -> str:
-    """The `status` of a fold in words."""
+def _doubt(missed: Missed, ways: int) -> str:
+    """The same in words; empty if nothing speaks for it."""
+    if missed is Missed.NO:
+        return ""
+    why = {
+        Missed.LOWER: "a descent went lower, where none was certified",
+        Missed.SELDOM: f"found {'twice' if ways == 2 else 'once'} only",
+        Missed.UNSEARCHED: "not searched, and other starts or folds disagree",
+        Missed.SCATTERED: "most starts ended in optima of their own",
+    }[missed]
+    return f"but {why}: {BETTER}"
+
+
+def _message(status: Status, ok: bool, move: float, away: bool, said: str) -> str:
+    """The `status` of a fold in words, with what else is `said` of it."""
     if status.ok and not ok:
         return (
             "the loss is not finite: something left out is impossible under the fold's model, or the "
-            "loss itself is not a number" + (f" ({missed})" if missed else "")
+            "loss itself is not a number" + (f" ({said})" if said else "")
         )
     if away:
-        return (
+        far = (
             f"{status.outcome.value}, {move:.1f} standard errors from the full fit: a parameter depends "
             "mainly on the data left out, and there may be another optimum"
         )
+        return f"{far}; {said}" if said else far
     known = status.outcome.value if status.outcome is Outcome.STATIONARY else str(status)
-    return f"{known}, {missed}" if missed else known
+    return f"{known}, {said}" if said else known
 
 
 def _pointwise(scoring: Scoring, evidence: Evidence, places: np.ndarray) -> pd.DataFrame:

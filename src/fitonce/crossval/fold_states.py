@@ -13,7 +13,6 @@ from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.footprint import with_matrices
 from fitonce.fitting.hessian import IndefiniteError
 
-ZERO = 1e-4  # standard errors: a variance whose root is closer to zero is at zero
 _CLOSE = 1e-3  # standard errors: closer than this, a certificate makes no difference to a loss
 
 
@@ -97,11 +96,11 @@ def at_full_fit(batches: Batches, curve: Curvature) -> np.ndarray:
 
 def at_zero(curve: Curvature) -> np.ndarray:
     """Places of variances that are zero in the full fit."""
-    even = np.flatnonzero(curve.objective.space.even)
+    space, none = curve.objective.space, np.zeros(0, int)
     try:
-        return even[np.abs(curve.theta[even]) < ZERO * curve.scale[even]] if even.size else even
+        return np.flatnonzero(space.at_zero(curve.theta, curve.scale)) if space.even.any() else none
     except IndefiniteError:  # no standard errors
-        return even[:0]
+        return none
 
 
 def start(batches: Batches, curve: Curvature) -> Descent:

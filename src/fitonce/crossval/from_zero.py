@@ -1,7 +1,8 @@
 """Folds that would leave a variance of zero at which the full fit is.
 
 The objective is even in the square root of a variance, so that its gradient vanishes at zero whether
-zero is best or worst: no gradient tells. The one a little further does, by its sign.
+zero is best or worst: no gradient tells. The one a little further does, by its sign. Of single points
+one sweep there tells it for all.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import numpy as np
 
 from fitonce.core.status import Rung
 from fitonce.crossval.evidence import Evidence, arrived_errors
-from fitonce.crossval.fold_states import ZERO, FoldParameters, at_zero
+from fitonce.crossval.fold_states import FoldParameters, at_zero
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.refine import refitted
+from fitonce.fitting.curvature import Curvature
 
 _NEAR = 1e-2  # where the slope is looked at
 _BEGIN = 0.5  # where a fold begins anew
@@ -21,19 +23,28 @@ _HELD = "but '{}' is held at zero, which is no optimum of this fold"
 
 
 def leave_zero(
-    scoring: Scoring, parameters: FoldParameters, evidence: Evidence, refit: bool
+    scoring: Scoring,
+    parameters: FoldParameters,
+    evidence: Evidence,
+    refit: bool,
+    among: np.ndarray | None = None,
 ) -> dict[int, str]:
     """Refits folds that would leave zero. Where `refit`, they are there from now on; else they stay, and
-    those that are checked know by how much their losses are off. Returns remarks by fold."""
-    rising = _rising(scoring, parameters.thetas)
-    leaving = np.flatnonzero(rising.any(1))
-    names = {fold: scoring.curve.names[int(rising[fold].argmax())] for fold in leaving.tolist()}
+    those that are checked know by how much their losses are off. Only the folds `among` (n,) are asked;
+    None: all. Returns remarks by fold."""
+    asked = scoring.batches.every_fold if among is None else among
+    rising = _rising(scoring, parameters.thetas, asked)
+    leaving, rising = asked[rising.any(1)], rising[rising.any(1)]
+    first = rising.argmax(1) if len(rising) else []
+    names = {int(fold): scoring.curve.names[at] for fold, at in zip(leaving, first, strict=True)}
     remarks = {fold: _HELD.format(name) for fold, name in names.items()}
-    wanted = leaving if refit else leaving[evidence.checked[leaving]]
+    chosen = evidence.checked[leaving] | refit
+    wanted = leaving[chosen]
     if not wanted.size or scoring.batches.spent():
         return remarks
-    begun = np.where(rising, _BEGIN * scoring.curve.scale, parameters.thetas)[wanted]
-    before, _ = scoring.batches.values_and_gradients(parameters.thetas[wanted], wanted)
+    here = parameters.thetas[wanted]
+    begun = np.where(rising[chosen], _BEGIN * scoring.curve.scale, here)
+    before, _ = scoring.batches.values_and_gradients(here, wanted)
     value_of = dict(zip(wanted.tolist(), before.tolist(), strict=True))
     for fold, end, status in refitted(scoring.batches, wanted, begun, scoring.curve):
         if not (status.ok and end.values[0] < value_of[fold] - _LOWER):
@@ -43,7 +54,9 @@ def leave_zero(
         if not refit:
             evidence.errors[fold] = scoring.errors(evidence.losses[alone], losses, alone)[0]
             continue
-        parameters.thetas[fold], parameters.status[fold] = end.thetas[0], status
+        parameters.thetas[alone], parameters.status[fold] = end.thetas, status
+        if parameters.moves is not None:
+            parameters.moves[fold] = scoring.curve.distances_to(end.thetas)[0]
         parameters.rungs[fold], remarks[fold] = Rung.REFIT, f"left zero at '{names[fold]}'"
         evidence.losses[fold], evidence.distances[fold] = losses[0], end.distances[0]
         evidence.checked[fold], evidence.rates[fold] = True, np.nan
@@ -51,13 +64,37 @@ def leave_zero(
     return remarks
 
 
-def _rising(scoring: Scoring, thetas: np.ndarray) -> np.ndarray:
-    """(F, D) which coordinates are at zero although the fold's objective falls away from there."""
-    curve, found = scoring.curve, np.zeros(thetas.shape, bool)
+def _rising(scoring: Scoring, thetas: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    """(n, D) which coordinates of the folds `asked` (n,) are at zero although the fold's objective falls
+    away from there."""
+    curve, found = scoring.curve, np.zeros((len(asked), thetas.shape[1]), bool)
     for place in at_zero(curve):
-        at = np.flatnonzero(np.abs(thetas[:, place]) < ZERO * curve.scale[place])  # not nan
+        here = thetas[asked]
+        at = np.flatnonzero(curve.objective.space.at_zero(here, curve.scale)[:, place])
         if at.size:
-            moved = thetas[at].copy()
+            moved = here[at]
             moved[:, place] = _NEAR * curve.scale[place]
-            found[at, place] = scoring.batches.values_and_gradients(moved, at)[1][:, place] < 0
+            gradients = scoring.batches.values_and_gradients(moved, asked[at])[1]
+            found[at, place] = gradients[:, place] < 0
     return found
+
+
+def points_that_rise(curve: Curvature, observed: np.ndarray, thetas: np.ndarray) -> np.ndarray:
+    """(m,) which of the points `observed` (n,) would leave a zero when they are left out, as numbers of
+    these, by one sweep for each zero; `thetas` (n, D) are near the full fit.
+
+    The gradient without point t is that of all data plus the slope of log p(x_t | x_-t), at the full fit
+    but for the variance, which is a little above zero; H there takes it to the theta of the point.
+    """
+    objective, found = curve.objective, np.zeros(len(observed), bool)
+    for place in at_zero(curve):
+        near = curve.theta.copy()
+        near[place] = _NEAR * curve.scale[place]
+        whole = objective.gradients(near[None], objective.base[None])[0, place]
+        row = objective.hessians(near[None], objective.base[None])[0, place]
+        row[place] = 0.0  # the variance stays where it is
+        start = 0
+        for _, _, slopes in objective.leave_one_out_in_pieces(near, observed):
+            some, start = slice(start, start + len(slopes)), start + len(slopes)
+            found[some] |= whole + slopes[:, place] + (thetas[some] - curve.theta) @ row < 0
+    return np.flatnonzero(found)

@@ -32,7 +32,8 @@ from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.evidence import Evidence, distrust, fold_steps, gather_evidence
-from fitonce.crossval.fold_states import FoldParameters, lengths, settle
+from fitonce.crossval.fold_states import FoldParameters, at_zero, lengths, settle
+from fitonce.crossval.from_zero import leave_zero, points_that_rise
 from fitonce.crossval.leaving import leave_boundary
 from fitonce.crossval.loo_optima import could_move
 from fitonce.crossval.losses import Scoring
@@ -76,7 +77,7 @@ def loo(
         fit: of a chain or a field.
         tolerance: the error of a point's loss, in nats, up to which it is not refitted.
         refine: refit exactly the points with a bad verdict, or where the quadratic approximation fails;
-            a number: at most so many, the worst first.
+            a number: at most so many, the worst first, besides those that leave a variance of zero.
         optima: with how many other optima of the fit every point is compared, and how hard those that
             could be in one of them look for the best; 0: not at all.
         progress: a progress bar; None: on a terminal and in notebooks.
@@ -116,6 +117,7 @@ def loo(
         worst = worst[: int(refine)]
     if worst.size:
         swept.refit(worst)
+    remarks = swept.leave_zero(scoring, bool(refine))
     found = None
     wanted = optima and refine is not False and fit.optima.starts > 1
     if wanted and is_searched(fit, curve, scoring.batches):
@@ -124,7 +126,7 @@ def loo(
     left = {}
     if refine is not False and len(folds) <= _FEW_POINTS:
         left = leave_boundary(fit, scoring, parameters, evidence, found)
-    each = Found(parameters, evidence, work, found, left)
+    each = Found(parameters, evidence, work + scoring.batches.work, found, left, remarks)
     return assemble(fit, scoring, "loo", each, tolerance, watch.read())
 
 
@@ -238,6 +240,21 @@ class _Points:
         for some in pieces_of(self.curve.objective, len(which), "exact"):
             self._refit(which[some])
 
+    def leave_zero(self, scoring: Scoring, refit: bool) -> dict[int, str]:
+        """Refit points that would leave a variance of zero, see `from_zero`; remarks by point. The most
+        influential are asked by gradients, the others by one sweep first. Where `refit` is false they
+        are only told what they miss, which is as much work."""
+        curve = self.curve
+        if not at_zero(curve).size:
+            return {}
+        order = np.argsort(-self._moves, kind="stable")
+        asked, others = order[:_FEW], np.sort(order[_FEW:])
+        if others.size:
+            observed, thetas = np.concatenate(self.folds.dropped), self.parameters.thetas
+            rising = points_that_rise(curve, observed[others], thetas[others])
+            asked = np.append(asked, others[rising])
+        return leave_zero(scoring, self.parameters, self.evidence, refit, np.sort(asked))
+
     def search(self, most: int, most_points: int) -> Search:
         """Look for better optima of the points that could be in another one of the fit's."""
         others, found = self.fit.optima.thetas[1 : 1 + most], Search.of(len(self.folds))
@@ -262,7 +279,7 @@ class _Points:
         for point, ended in zip(which, chosen.status, strict=True):
             self.parameters.status[point] = ended
         self.work[:, which] += scoring.batches.work
-        return replace(found, better=part.better, better_by=part.better_by)
+        return replace(found, better=part.better, better_by=part.better_by, starts=part.starts)
 
     def _refit(self, which: np.ndarray) -> None:
         scoring = self._scoring_of(which)

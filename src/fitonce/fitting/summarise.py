@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _MOST_PARAMETERS = 2000  # with more, standard errors take too long: each is a solve with H
 _PER, _SMALL = (1_000, 100_000, 1_000_000, 10**9), 0.1  # units of rates that are smaller than this
-_ZERO = 1e-4  # standard errors: a root of a variance that is closer to zero is zero
 _ROWS = 512  # standard errors computed at a time
 
 
@@ -86,24 +85,19 @@ def parameter_table(fit: Fit) -> pd.DataFrame:
     """One row per free coordinate, see `Fit.to_dataframe`."""
     space = fit.objective.space
     errors = _standard_errors(fit, sparse.eye_array(len(fit.theta)).tocsr())
-    at_zero = _at_zero(fit, errors)
+    zero = space.at_zero(fit.theta, errors)
     values = space.named_values(fit.theta[None])[0]
     slopes = _standard_errors(fit, space.named_slopes(fit.theta))
-    further = space.named_values(np.where(at_zero, errors, fit.theta)[None])[0]
+    further = space.named_values(np.where(zero, errors, fit.theta)[None])[0]
     return pd.DataFrame(
         {
             "name": fit.names,
-            "value": np.where(at_zero, 0.0, values),
-            "se": np.where(at_zero, further, slopes),
+            "value": np.where(zero, 0.0, values),
+            "se": np.where(zero, further, slopes),
             "theta": fit.theta,
             "theta_se": errors,
         }
     )
-
-
-def _at_zero(fit: Fit, errors: np.ndarray) -> np.ndarray:
-    """(D,) variances that are at zero, given the standard errors of their roots."""
-    return fit.objective.space.even & (np.abs(fit.theta) < _ZERO * errors)  # False for nan
 
 
 def _boundary(fit: Fit) -> dict[str, str]:
@@ -112,9 +106,10 @@ def _boundary(fit: Fit) -> dict[str, str]:
     if not even.any() or len(fit.theta) > _MOST_PARAMETERS:
         return {}
     errors = _standard_errors(fit, sparse.eye_array(len(fit.theta)).tocsr())
-    at_zero, table, found = _at_zero(fit, errors), parameter_table(fit), {}
+    zero = fit.objective.space.at_zero(fit.theta, errors)
+    table, found = parameter_table(fit), {}
     for name, leaf, places in fit.objective.space.leaves():
-        own = places[at_zero[places]]
+        own = places[zero[places]]
         if own.size:
             which = "" if not leaf.shape else f": {', '.join(fit.names[place] for place in own)}"
             worse = ", ".join(f"{table['se'][place]:.4g}" for place in own)

@@ -54,6 +54,8 @@ class Traits:
         hidden_states: whether there are hidden states, with `state_probabilities`.
         labels: whether labels can be judged, by `label_evidence` and `sequence_evidence`; `data` are
             then `data.labelled.Labelled`.
+        normalised: whether `log_likelihoods` is zero without data; where it is not, what it is there is
+            a log-partition to subtract.
         convex: whether F is strictly convex in theta at the weights of every fold, so that a stationary
             point is a minimum without a Hessian to prove it.
         linear_in_weights: whether gradients are linear in the weights.
@@ -84,6 +86,7 @@ class Traits:
     resampling: tuple[str, ...] = ()
     hidden_states: bool = True
     labels: bool = False
+    normalised: bool = True
     convex: bool = False
     linear_in_weights: bool = False
     closed_form_hessian: bool = False
@@ -276,7 +279,11 @@ class Objective(ABC):
 
     def log_likelihood(self, theta: np.ndarray) -> float:
         """log p(all data), without the prior, which may be so large that F has no digits of the rest."""
-        return float(self.log_likelihoods(theta[None], self.base[None])[0])
+        if self.traits.normalised:
+            return float(self.log_likelihoods(theta[None], self.base[None])[0])
+        both = np.stack([self.base, np.zeros_like(self.base)])
+        with_data, without = self.log_likelihoods(np.stack([theta, theta]), both)
+        return float(with_data - without)
 
     def coordinates(self, weights: np.ndarray) -> np.ndarray:
         """Path coordinates of weights (..., P): for most schemes the weights themselves."""

@@ -109,6 +109,7 @@ class Family:
         covering_folds: the default folds to choose between models by, which score everything once.
         folds: names of all folds that apply to its data.
         n_states: the number of hidden states of a model, None where it has none.
+        pictured: whether fits of a model can be drawn, also where there is no map.
         plan: the cost of a model, where that is known without data.
         modelled: given a model and data as read, marks the data that the model only conditions on.
         models: its models on the command line.
@@ -123,6 +124,7 @@ class Family:
     covering_folds: str = "kfold"
     folds: tuple[str, ...] = ("blocks", "iid", "points", "kfold", "future", "sequences")
     n_states: Callable[[Any], int | None] = lambda model: None
+    pictured: Callable[[Any], bool] = lambda model: False
     plan: Callable[[Any], Any] | None = None
     modelled: Callable[[Any, Any], Any] = lambda model, data: data
     models: tuple[NamedModel, ...] = ()

@@ -8,18 +8,13 @@ import numpy as np
 
 from fitonce.core.wording import counted
 from fitonce.results.doubts import beyond_interval, may_be_better
+from fitonce.results.missed import Missed
 from fitonce.results.standard_errors import FEW
 
 if TYPE_CHECKING:
     from fitonce.results.result import CVResult
 
 _SEEN = 0.1  # standard errors: a smaller change of the estimate is not said
-_REASONS = {
-    "not searched": "had no random starts, and starts of the fit or other folds disagree",
-    "found (?:once|twice) only": "found theirs once or twice only",
-    "a descent went lower": "went lower where no optimum could be certified",
-    "most starts ended": "ended most starts in optima of their own",
-}  # why, by what the status says
 _LONGER = 5  # times as long, that a search is advised to take
 
 
@@ -45,16 +40,14 @@ def about_optima(cv: CVResult) -> str:
 
 def _may_be_better(cv: CVResult) -> str:
     """How many folds may have a better optimum, why, and what to do about it; empty where none may."""
-    said = cv.folds["status"]
-    doubtful = may_be_better(cv.folds)
-    if not doubtful.any():
+    doubtful = int(may_be_better(cv.folds).sum())
+    if not doubtful:
         return ""
-    counts = {why: int((doubtful & said.str.contains(mark)).sum()) for mark, why in _REASONS.items()}
-    some = {why: number for why, number in counts.items() if number}
-    alone = set(some.values()) == {int(doubtful.sum())} and len(some) == 1
-    reasons = [f"{'these' if alone else f'{number:,}'} {why}" for why, number in some.items()]
-    text = f"; {counted(int(doubtful.sum()), 'fold')} may have a better one that was not met"
-    return f"{text}: {', '.join(reasons)}{_remedy(cv, next(iter(counts.values())))}"
+    counts = {why: int((cv.folds["missed"] == why.value).sum()) for why in Missed}
+    some = {why: number for why, number in counts.items() if number and why is not Missed.NO}
+    known = [f"{'these' if len(some) == 1 else f'{n:,}'} {why.of_folds}" for why, n in some.items()]
+    text = f"; {counted(doubtful, 'fold')} may have a better one that was not met"
+    return f"{text}: {', '.join(known)}{_remedy(cv, counts[Missed.UNSEARCHED])}"
 
 
 def _remedy(cv: CVResult, unsearched: int) -> str:

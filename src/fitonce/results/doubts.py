@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted
+from fitonce.results.missed import Missed
 from fitonce.results.verdicts import sound
 
 if TYPE_CHECKING:
     from fitonce.results.result import CVResult
 
-_BETTER = "there may be a better optimum"  # in the status of a fold
 _LARGE = 0.25  # of the folds: from here on, optima that were missed are a reason to doubt the estimate
 BEGIN_THERE = "fo.fit(fit.model, fit.data, init=cv.better)"
 WITHIN = "within the optima that were found"
@@ -35,13 +35,13 @@ def better_fit(cv: CVResult) -> str:
 
 def may_be_better(folds: pd.DataFrame) -> pd.Series:
     """Of each fold, whether it may have a better optimum."""
-    return folds["status"].str.contains(_BETTER, regex=False)
+    return folds["missed"] != Missed.NO.value
 
 
-def in_large_part(cv: CVResult) -> bool:
-    """Whether a large part of the folds may have a better optimum."""
+def in_large_part(cv: CVResult) -> int:
+    """How many folds may have a better optimum, if that is a large part of them; else 0."""
     doubtful = int((may_be_better(cv.folds) & cv.folds["ok"]).sum())
-    return doubtful > 0 and doubtful >= _LARGE * len(cv.folds)
+    return doubtful if doubtful >= _LARGE * len(cv.folds) else 0
 
 
 def about_missed_optima(cv: CVResult) -> list[str]:
@@ -49,8 +49,7 @@ def about_missed_optima(cv: CVResult) -> list[str]:
     found = []
     if cv.better_theta is not None:
         found.append(f"the fit is not at its best optimum: {better_fit(cv)}")
-    if in_large_part(cv):
-        doubtful = int((may_be_better(cv.folds) & cv.folds["ok"]).sum())
+    if doubtful := in_large_part(cv):
         found.append(f"{doubtful:,} of {counted(len(cv.folds), 'fold')} may have a better optimum")
     return found
 
@@ -106,7 +105,8 @@ def error_of(cv: CVResult) -> Error:
     if np.isfinite(cv.error):
         sure = sound(used["distance"].to_numpy(), used["rate"].to_numpy()).all()
         how = "about" if sure or not checked.all() else "at least"
-        return Error(how, cv.error, _beside_se(cv), missed)
+        beside = share_of_se(cv, "of se", "x se")
+        return Error(how, cv.error, f", {beside}" if beside else "", missed)
     errors = used.loc[checked, "error"]
     finite = errors[np.isfinite(errors)]
     if finite.empty:
@@ -115,11 +115,13 @@ def error_of(cv: CVResult) -> Error:
     return Error("at least", float(finite.sum()) / len(errors), f" (unknown in {without})", missed)
 
 
-def _beside_se(cv: CVResult) -> str:
-    if not (np.isfinite(cv.se) and cv.se > 0):
+def share_of_se(cv: CVResult, few: str, many: str) -> str:
+    """The error of the estimate in standard errors: per cent that are `few`, or times that are `many`;
+    empty where it or they are not known."""
+    if not (np.isfinite(cv.error) and np.isfinite(cv.se) and cv.se > 0):
         return ""
     ratio = cv.error / cv.se
-    return f", {100 * ratio:.2g} % of se" if ratio < 1 else f", {ratio:.1f} x se"
+    return f"{100 * ratio:.2g} % {few}" if ratio < 1 else f"{ratio:.1f} {many}"
 
 
 def beyond_interval(cv: CVResult) -> str:

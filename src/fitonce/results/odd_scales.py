@@ -52,6 +52,12 @@ def sides_of(table: pd.DataFrame, sites: int) -> Sides | None:
     return Sides(values, chance_level(len(known)), len(known), beyond)
 
 
+def are_counts(values: np.ndarray) -> bool:
+    """Whether the values that are known, of which there must be some, are counts."""
+    known = values[np.isfinite(values)]
+    return bool(known.size and (known >= 0).all() and (known == np.rint(known)).all())
+
+
 def ratios_of(table: pd.DataFrame, sites: int) -> Ratios | None:
     """Of `CVResult.site_losses`; None where values are not counts."""
     if "expected" not in table:
@@ -59,7 +65,7 @@ def ratios_of(table: pd.DataFrame, sites: int) -> Ratios | None:
     counts, expected = (table[name].to_numpy(float) for name in ("value", "expected"))
     known = np.isfinite(counts) & (expected > 0)
     observed = counts[known]
-    if not known.any() or (observed < 0).any() or (observed != np.rint(observed)).any():
+    if not are_counts(observed):
         return None
     values = np.full(sites, np.nan)
     values[table["site"].to_numpy()[known]] = observed / expected[known]

@@ -58,7 +58,8 @@ class CVResult:
             is more than ten times what is usual for its size; `optimum`, which of the fit's optima it
             continues (0: the fit itself; -1: none, a fold found it), `gain`, by how much its objective
             is below that of the optimum that continues the fit itself, in nats, `shift`, by how much
-            the loss differs from that there, and `ways`, how often the optimum was found; `verdict`,
+            the loss differs from that there, and `ways`, how often the optimum was found; `missed`,
+            why there may be a better one (see `results.missed.Missed`; empty: it seems not); `verdict`,
             "good", "fair", "bad" or "unchecked" (see `fitonce.results.verdicts`);
             `rung`, how its parameters were obtained; `gradients` and `hessians`, how often these were
             evaluated for the fold (a Hessian costs D more gradients; a Hessian product counts as two);

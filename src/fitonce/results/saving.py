@@ -26,6 +26,7 @@ from fitonce.data.places import Names
 from fitonce.results.dropped import flat, stretches, to_dropped
 from fitonce.results.heldout_values import pack_values, to_values
 from fitonce.results.labels.heldout import pack_labels, to_labels
+from fitonce.results.missed import with_missed
 from fitonce.results.packing import (
     pack_array,
     pack_number,
@@ -190,6 +191,7 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         folds["rung"] = folds["rung"].replace(_OLD_RUNGS)
     theta = to_array(document["theta"])
     _require(folds, "folds", _FOLDS)
+    folds = with_missed(folds)
     _require(pointwise, "pointwise", _POINTWISE)
     if folds.empty or pointwise.empty:
         raise ValueError("it has no folds")

@@ -75,7 +75,7 @@ class System(NamedTuple):
     diffuse: np.ndarray
 
     @classmethod
-    def zeros(cls, states: int, channels: int, folds: int, kind: Any, diffuse: int = 0) -> System:
+    def zeros(cls, states: int, channels: int, folds: int, kind: Any) -> System:
         def made(*shape: int) -> np.ndarray:
             return np.zeros((*shape, folds), kind)
 
@@ -88,7 +88,7 @@ class System(NamedTuple):
             made(1, states, states),
             made(states),
             made(states, states),
-            np.zeros((states, diffuse)),
+            np.zeros((states, 0)),
         )
 
 

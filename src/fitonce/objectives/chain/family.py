@@ -154,4 +154,5 @@ CHAINS = Family(
     models=tuple(model if model.name == "event-counts" else _with_chain(model) for model in _MODELS),
     load=_load,
     n_states=lambda model: model.n_states,
+    pictured=lambda model: isinstance(model, HMM),
 )

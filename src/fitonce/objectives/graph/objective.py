@@ -93,7 +93,7 @@ class FieldObjective(PreparedObjective):
     def traits(self) -> Traits:
         moved: Literal["all", "some"] = "some" if self._learned else "all"
         steps = moved if self.model.starts_with_em else "none"
-        return Traits(site="site", m_steps=steps, tails=self.model.has_tails)
+        return Traits(site="site", m_steps=steps, normalised=False, tails=self.model.has_tails)
 
     @property
     def edges(self) -> np.ndarray:
@@ -178,11 +178,6 @@ class FieldObjective(PreparedObjective):
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         (unary, factors), _ = self.with_scheme(A())._potentials(thetas, weights)
         return junction.collect(self.tree, unary, factors).log_partition
-
-    def log_likelihood(self, theta: np.ndarray) -> float:
-        both = np.stack([self.base, np.zeros_like(self.base)])
-        with_data, without = self.log_likelihoods(np.stack([theta, theta]), both)
-        return float(with_data - without)
 
     def pointwise_losses(
         self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray

@@ -98,6 +98,7 @@ class LabelObjective(Objective):
         return Traits(
             resampling=("structures",),
             labels=True,
+            normalised=False,
             # A log-partition is convex, a score is linear; the prior makes it strict.
             convex=self._whole and self._is_complete,
             linear_in_weights=self._whole,
@@ -322,11 +323,6 @@ class LabelObjective(Objective):
         changed = self._changes(weights)
         values, _ = evaluate(self.layout, np.asarray(thetas)[changed.fold], *changed[2:])
         return -np.bincount(changed.fold, changed.coefficient * values, len(thetas))
-
-    def log_likelihood(self, theta: np.ndarray) -> float:
-        both = np.stack([self.base, np.zeros_like(self.base)])
-        with_data, without = self.log_likelihoods(np.stack([theta, theta]), both)
-        return float(with_data - without)
 
     @in_float64
     def pointwise_losses(

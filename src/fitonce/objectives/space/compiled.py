@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -78,15 +79,22 @@ class Compiled:
         laid = (weights[inside], shares[inside])
         return (self._given(arrays["spread"]), arrays, *laid), coefficients
 
+    def _by_kernel(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What `work` returns, log-likelihoods alone or first; by steps where these are not finite."""
+        found = work(self.kernel, self._used, *arguments)
+        values = found[0] if isinstance(found, tuple) else found
+        if self.kernel == "tree" and not np.isfinite(np.asarray(values)).all():
+            # Where a step has no noise of its own, elements do not exist.
+            found = work("scan", self._used, *arguments)
+        return found
+
     @in_float64
     def of_sequences(self, thetas: np.ndarray, paths: Paths) -> np.ndarray:
         """(F, N) log-likelihoods."""
         found = []
         for folds in self._groups(len(thetas)):
             arguments, _ = self._arguments(thetas, paths, folds)
-            values = np.asarray(engine.log_likelihoods(self.kernel, self._used, *arguments))
-            if self.kernel == "tree" and not np.isfinite(values).all():
-                values = np.asarray(engine.log_likelihoods("scan", self._used, *arguments))
+            values = np.asarray(self._by_kernel(engine.log_likelihoods, *arguments))
             found.append(values[:, : len(folds)].T)
         return np.concatenate(found)
 
@@ -96,10 +104,7 @@ class Compiled:
         values, slopes = [], []
         for folds in self._groups(len(thetas)):
             arguments, coefficients = self._arguments(thetas, paths, folds)
-            one, bars = engine.with_slopes(self.kernel, self._used, *arguments, coefficients)
-            if self.kernel == "tree" and not np.isfinite(np.asarray(one)).all():
-                # Where a step has no noise of its own, elements do not exist.
-                one, bars = engine.with_slopes("scan", self._used, *arguments, coefficients)
+            one, bars = self._by_kernel(engine.with_slopes, *arguments, coefficients)
             own = {name: np.asarray(bar)[..., : len(folds)] for name, bar in bars.items()}
             values.append((coefficients * np.asarray(one)).sum(0)[: len(folds)])
             with np.errstate(all="ignore"):

@@ -121,6 +121,7 @@ SPACES = Family(
     "state-space",
     lambda model: isinstance(model, SpaceModel),
     space_objective,
+    pictured=lambda model: True,
     models=(
         NamedModel(
             "structural",

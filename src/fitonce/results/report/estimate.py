@@ -15,6 +15,7 @@ from fitonce.results.doubts import (
     beyond_interval,
     error_of,
     is_unchecked,
+    share_of_se,
 )
 from fitonce.results.report.facts import about_starts
 from fitonce.results.report.markup import Markup, advice, join, number, paragraph, tag
@@ -122,13 +123,8 @@ def _error(result: Result) -> tuple[str, str]:
         return "unknown", f"{size} {WITHIN}"
     if not math.isfinite(result.error):
         return size, known.beside.strip(" ()")
-    if not (math.isfinite(result.se) and result.se > 0):
-        return size, "against exact refits, if all errors had the same sign"
-    share = result.error / result.se
-    return (
-        size,
-        f"{100 * share:.2g} % of the standard error" if share < 1 else f"{share:.1f} standard errors",
-    )
+    share = share_of_se(result, "of the standard error", "standard errors")
+    return size, share or "against exact refits, if all errors had the same sign"
 
 
 def _certainty(result: Result) -> list[Markup]:

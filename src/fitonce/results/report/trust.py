@@ -128,7 +128,7 @@ def _fair(folds: pd.DataFrame, tolerance: float) -> Markup:
     unsound = ~sound(fair["distance"].to_numpy(), fair["rate"].to_numpy())
     reasons: dict[str, pd.Series] = {
         "moved far: a parameter depends mainly on what was left out": fair["away"],
-        "there may be a better optimum": doubted & ~fair["away"],
+        "there may be a better optimum": doubted,
         f"the error is within the tolerance, but not {SAFETY:g} times": SAFETY * fair["error"]
         > tolerance,
         "far from its own optimum, or steps converge slowly": pd.Series(unsound, fair.index),
