@@ -25,6 +25,7 @@ from fitonce.models.space.system import (
     Values,
     beside_diffuse,
     folds_of,
+    stationary_mean,
     stationary_spread,
 )
 from fitonce.objectives.space.objective import SpaceObjective
@@ -119,8 +120,7 @@ def _first_state(
             marked[own] = True
         elif block.initialization_type == "stationary":
             spread[own, own] = stationary_spread(moving[own, own], shaking[own, own])
-            apart = np.moveaxis(np.eye(own.stop - own.start)[..., None] - moving[own, own], -1, 0)
-            mean[own] = np.linalg.solve(apart, np.moveaxis(drift[own], -1, 0)[..., None])[..., 0].T
+            mean[own] = stationary_mean(moving[own, own], drift[own])
         else:
             mean[own] = np.asarray(block.constant)[:, None]
             spread[own, own] = np.asarray(

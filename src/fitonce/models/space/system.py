@@ -247,16 +247,27 @@ class SpaceModel(ABC):
 
 
 def stationary_spread(moving: np.ndarray, shaking: np.ndarray) -> np.ndarray:
-    """(n, n, F) P = T P T' + W, for (n, n, F) each: the sum of T^k W T'^k, doubled until it stays."""
+    """(n, n, F) P = T P T' + W, for (n, n, F) each: the sum of T^k W T'^k, doubled until it stays; nan
+    where it does not end."""
     power, found = np.moveaxis(moving, -1, 0), np.moveaxis(shaking, -1, 0)
-    for _ in range(_DOUBLINGS):
-        more = power @ found @ np.swapaxes(power, -1, -2)
-        found = found + more
-        grown, sizes = (np.abs(np.einsum("fii->fi", one)) for one in (more, found))
-        if not (grown > 1e-17 * sizes).any():  # each state by its own size
-            break
-        power = power @ power
-    return np.moveaxis(found, 0, -1)
+    with np.errstate(over="ignore", invalid="ignore"):  # of roots beyond 1
+        for _ in range(_DOUBLINGS):
+            more = power @ found @ np.swapaxes(power, -1, -2)
+            found = found + more
+            grown, sizes = (np.abs(np.einsum("fii->fi", one)) for one in (more, found))
+            if not (grown > 1e-17 * sizes).any():  # each state by its own size
+                break
+            power = power @ power
+    found = np.moveaxis(found, 0, -1)
+    return np.where(np.isfinite(found).all((0, 1)), found, np.nan)
+
+
+def stationary_mean(moving: np.ndarray, drift: np.ndarray) -> np.ndarray:
+    """(n, F) m = T m + c, for (n, n, F) and (n, F); nan where a root at 1 leaves it open."""
+    apart = np.moveaxis(np.eye(len(moving))[..., None] - moving, -1, 0)
+    lost = ~(np.abs(np.linalg.slogdet(apart)[0]) > 0)[:, None, None]
+    found = np.linalg.solve(np.where(lost, np.eye(len(moving)), apart), drift.T[..., None])
+    return np.where(lost, np.nan, found)[..., 0].T
 
 
 def beside_diffuse(marked: np.ndarray, unit: float) -> np.ndarray:
