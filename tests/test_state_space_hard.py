@@ -168,6 +168,18 @@ def test_stationary_means_are_where_iterations_end():
     assert np.isnan(found[:, 1]).all()
 
 
+def test_one_covariate_may_be_given_by_its_name():
+    def build(p, x):
+        given = {"design": np.eye(1), "transition": np.eye(1), "state_cov": np.eye(1)}
+        return given | {"obs_intercept": p["slope"] * x, "obs_cov": np.eye(1)}
+
+    model = fo.models.StateSpace(build, {"slope": 0.5}, covariates="x")
+    data = fo.sequences(Y, covariates={"x": np.arange(40.0)})
+    without = fo.fit_at(fo.models.Structural(), Y - 0.5 * np.arange(40.0), {"level": 1.0, "noise": 1.0})
+    found = fo.fit_at(model, data, {"slope": 0.5})
+    assert found.log_likelihood == pytest.approx(without.log_likelihood, rel=1e-8)
+
+
 def test_a_mean_beside_a_stationary_start_is_refused():
     def build(p):
         return _autoregression(p) | {"initial_state": np.zeros(1)}

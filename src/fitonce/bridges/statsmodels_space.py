@@ -23,7 +23,7 @@ from fitonce.models.space.system import (
     SpaceModel,
     System,
     Values,
-    beside_diffuse,
+    added_to_diffuse,
     folds_of,
     stationary_mean,
     stationary_spread,
@@ -94,7 +94,7 @@ class StatsmodelsSpace(SpaceModel):
         mean, spread, marked = _first_state(
             self.peer.ssm.initialization, moving[0], drift[0], shaking[0]
         )
-        spread = spread + beside_diffuse(marked, float(steps.unit.max()))
+        spread = spread + added_to_diffuse(marked, float(steps.unit.max()))
         start = (mean, spread, np.eye(len(marked))[:, marked])
         observed = (stacked("design"), stacked("obs_intercept"), stacked("obs_cov"))
         return System(*observed, moving, drift, shaking, *start)

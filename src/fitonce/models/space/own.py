@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import read_names, require, require_function, shown
+from fitonce.core.arguments import require, require_function, shown
 from fitonce.core.constraints import (
     Constraint,
     Covariance,
@@ -26,7 +26,8 @@ from fitonce.models.space.system import (
     SpaceModel,
     System,
     Values,
-    beside_diffuse,
+    added_to_diffuse,
+    covariate_names,
     folds_of,
     stationary_mean,
     stationary_spread,
@@ -92,7 +93,7 @@ class StateSpace(SpaceModel):
         fine = fine and all(isinstance(kind, str) and kind in kinds for kind in given.values())
         expected = f"a dict of names in init and kinds among {kinds}"
         require(fine, "constraints", expected, given)
-        object.__setattr__(self, "covariates", read_names("covariates", self.covariates, "names"))
+        object.__setattr__(self, "covariates", covariate_names("covariates", self.covariates))
 
     def __str__(self) -> str:
         return f"StateSpace ({getattr(self.build, '__name__', 'own matrices')})"
@@ -216,7 +217,7 @@ class StateSpace(SpaceModel):
         else:
             known = "initial_state_cov" in made[0] or "initial_state" in made[0]
         marked = made[0].get("diffuse", np.full((1, size), not known))[0].astype(bool)
-        spread = spread + beside_diffuse(marked, float(steps.unit.max()))
+        spread = spread + added_to_diffuse(marked, float(steps.unit.max()))
         return System(
             stacked("design", empty.loading),
             stacked("obs_intercept", empty.offset),

@@ -234,7 +234,7 @@ class SpaceObjective(Objective):
             values = -one.log_likelihoods
             return np.where(np.isnan(values), np.inf, values), -slopes
 
-        values, slopes = self._passes(work, thetas, weights, wanted=_none(thetas))
+        values, slopes = self._passes(work, thetas, weights, wanted=_no_steps(thetas))
         return values, slopes
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -243,7 +243,7 @@ class SpaceObjective(Objective):
             paths = here._paths(weights)
             return (paths.coefficients.T * self._compiled.of_sequences(thetas, paths)).sum(1)
         work = lambda one, _: (one.log_likelihoods,)  # noqa: E731
-        return here._passes(work, thetas, weights, wanted=_none(thetas))[0]
+        return here._passes(work, thetas, weights, wanted=_no_steps(thetas))[0]
 
     # --- derivatives by differences --------------------------------------------------------------------
 
@@ -366,6 +366,6 @@ class SpaceObjective(Objective):
         return replace(self, parallel=parallel)
 
 
-def _none(thetas: np.ndarray) -> np.ndarray:
-    """(F, 0): folds that want expectations of no step."""
+def _no_steps(thetas: np.ndarray) -> np.ndarray:
+    """(F, 0) `wanted` of folds that need likelihoods only, and no states at any step."""
     return np.zeros((len(thetas), 0), int)
