@@ -29,7 +29,8 @@ def _sunspots() -> tuple[np.ndarray, dict[str, Any]]:
     models = {}
     for level, cycle in product(("fixed", "local", "trend"), (False, True)):
         name = f"{level}{' + cycle' if cycle else ''}"
-        models[name] = fo.models.Structural(level, cycle=cycle, periods=(5.0, 20.0))
+        waves = {"cycle": True, "periods": (5.0, 20.0)} if cycle else {}
+        models[name] = fo.models.Structural(level, **waves)
     return sunspots.load_pandas().data["SUNACTIVITY"].to_numpy(float), models
 
 

@@ -136,3 +136,36 @@ def test_what_cannot_be_read_is_refused_by_name():
     prior = type("LinearGaussianConjugateSSM", (type(model),), {"log_prior": None})(2, 2)
     with pytest.raises(ValueError, match="has its own log_prior"):
         fo.from_dynamax(prior, params, props, y)
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.3])
+def test_random_walks_are_shifted_to_a_first_mean_of_zero(bias):
+    """I - dynamics.weights is singular: no shift removes a bias."""
+    model, params, props, y, u = case("states as channels")
+    params = _changed(params, "dynamics", weights=np.eye(2), bias=np.full(2, bias))
+    fit = fo.from_dynamax(model, params, props, y, u)
+    expected = sum(theirs(model, params, y, u, "marginal_loglik"))
+    assert fit.log_likelihood == pytest.approx(float(expected), rel=1e-8)
+    assert not fit.params["initial_mean"].any()
+    assert fit.params["dynamics_bias"].any() == bool(bias)
+    usual = case("states as channels")
+    assert len(fit.theta) == len(fo.from_dynamax(*usual).theta)
+
+
+def test_a_known_first_state_is_no_unit_of_states():
+    model, params, props, y, u = case("states as channels", initial=["mean", "cov"])
+    params = _changed(params, "initial", mean=np.zeros(2), cov=np.zeros((2, 2)))
+    fit = fo.from_dynamax(model, params, props, y, u)
+    np.testing.assert_allclose(fit.params["dynamics_cov"], np.eye(2))
+    whole = case("states as channels", emissions=["weights"], initial=["mean", "cov"])[2]
+    expected = fo.from_dynamax(model, params, whole, y, u).log_likelihood
+    assert fit.log_likelihood == pytest.approx(expected, rel=1e-8)
+
+
+def test_covariances_that_are_no_unit_are_refused_in_words():
+    model, params, props, y, u = case("states as channels", initial=["cov"])
+    params = _changed(params, "initial", cov=np.diag([1.0, 0.0]))
+    with pytest.raises(ValueError, match=r"initial.cov must be positive definite .* do not train"):
+        fo.from_dynamax(model, params, props, y, u)
+    props.emissions.weights.trainable = False
+    assert np.isfinite(fo.from_dynamax(model, params, props, y, u).log_likelihood)

@@ -155,11 +155,56 @@ def test_two_diffuse_states_need_two_observations():
         ({"harmonics": 2}, "harmonics must be None without a period"),
         ({"level": None, "noise": False}, "needs a part"),
         ({"ar": -1}, "ar must be an integer"),
+        ({"seasonal": 0.5, "harmonics": 1}, "seasonal must be a number above 1, got 0.5"),
+        ({"cycle": True, "periods": (1.0, 5.0)}, r"periods must be two numbers from 2, .*got \(1.0, 5"),
+        ({"cycle": True, "periods": (5.0, 4.0)}, "the shortest and then the longest period, got"),
+        ({"periods": (2.0, 50.0)}, r"periods must be \(2.0, 100.0\) without cycle=True, got"),
+        ({"damped": False}, "damped must be True without cycle=True, got False"),
+        ({"moving_cycle": False}, "moving_cycle must be True without cycle=True, got False"),
+        ({"moving_seasonal": False}, "moving_seasonal must be True without a period in seasonal"),
     ],
 )
 def test_parts_that_do_not_exist_are_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
         fo.models.Structural(**arguments)
+
+
+def test_periods_are_one_pair_however_they_are_given():
+    models = [fo.models.Structural(cycle=True, periods=given) for given in ([2, 50], (2.0, 50.0))]
+    assert models[0] == models[1]
+    assert hash(models[0]) == hash(models[1])
+
+
+DESCRIBED = [
+    fo.models.Structural(),
+    fo.models.Structural(None),
+    fo.models.Structural(noise=False),
+    fo.models.Structural(cycle=True, damped=False, periods=(3, 7.5)),
+    fo.models.Structural(cycle=True, moving_cycle=False),
+    fo.models.Structural(seasonal=12.0, harmonics=np.int64(2), moving_seasonal=False, exog="x"),
+    fo.models.Structural("trend", frozen={"slope": 0.0}),
+    fo.models.Structural(observations="poisson", noise=True, exposure="days"),
+    fo.models.Structural(observations="binomial", trials=10),
+    fo.models.SARIMAX(),
+    fo.models.SARIMAX((0, 1, 1), (0, 1, 1, 12), "c", measurement_error=True),
+    fo.models.SARIMAX((0, 0, 1), frozen={"ma": [0.25]}),
+    fo.models.DynamicFactor(2),
+    fo.models.DynamicFactor(2, mean=False, anchors=[1, 0]),
+    fo.models.DynamicFactor(1, 2, 1, "full", frozen={"mean": [0.0, 1.0]}),
+]
+
+
+@pytest.mark.parametrize("model", DESCRIBED, ids=str)
+def test_descriptions_make_the_same_model(model):
+    names = ("Structural", "SARIMAX", "DynamicFactor")
+    assert eval(str(model), {name: getattr(fo.models, name) for name in names}) == model
+
+
+def test_descriptions_leave_out_defaults():
+    assert str(fo.models.Structural(seasonal=12)) == "Structural(level='local', seasonal=12)"
+    assert str(fo.models.SARIMAX((0, 1, 1))) == "SARIMAX((0, 1, 1))"
+    counts = fo.models.Structural(observations="poisson")
+    assert str(counts) == "Structural(level='local', observations='poisson')"
 
 
 def test_random_starts_reach_an_optimum_in_which_the_slope_makes_the_changes():

@@ -190,6 +190,19 @@ def test_parts_are_drawn_and_printed(sold):
         parts.plot(sequence=1)
 
 
+def test_states_and_parts_of_other_data_are_those_of_a_model_of_them():
+    model = fo.models.Structural(seasonal=4)
+    y = np.cumsum(np.random.default_rng(5).normal(size=50))
+    fit = fo.fit_at(model, y[:30], {"level": 1.0, "noise": 0.5, "seasonal": 0.1})
+    other = fo.fit_at(model, [y[30:38], y[38:]], fit.params)
+    for verb in ("smoothed", "components"):
+        found, expected = getattr(fit, verb)(y[30:], lengths=[8, 12]), getattr(other, verb)()
+        np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found.sd, expected.sd, rtol=1e-7)
+        with pytest.raises(ValueError, match="lengths= needs the data that they are of"):
+            getattr(fit, verb)(lengths=[8, 12])
+
+
 def test_other_models_have_no_continuous_states():
     fit = fo.fit(fo.models.PoissonHMM(1), np.arange(5.0))
     for verb in ("smoothed", "components"):

@@ -7,7 +7,7 @@ import pytest
 import statsmodels.api as sm
 
 import fitonce as fo
-from fitonce.models.space.system import stationary_spread
+from fitonce.models.space.system import stationary_mean, stationary_spread
 from fitonce.objectives.families import objective_of
 
 Y = np.cumsum(np.random.default_rng(1).normal(size=40)) + np.random.default_rng(2).normal(size=40)
@@ -102,3 +102,87 @@ def test_stationary_variances_of_any_size_are_summed_to_their_end():
     moving, shaking = np.diag([0.0, 0.9])[..., None], np.diag([1e12, 1e-6])[..., None]
     found = stationary_spread(moving, shaking)[..., 0]
     np.testing.assert_allclose(np.diag(found), [1e12, 1e-6 / 0.19], rtol=1e-12)
+
+
+def _level(p):
+    given = {"design": np.eye(1), "transition": np.eye(1), "obs_cov": p["noise"] * np.eye(1)}
+    return given | {"selection": np.sqrt(p["level"]) * np.eye(1), "state_cov": np.eye(1)}
+
+
+@pytest.mark.parametrize("level", [1.0, 1e-5, 1e-9])
+def test_functions_of_small_parameters_are_analytic_too(level):
+    kinds = {"level": "positive", "noise": "variance"}
+    model = fo.models.StateSpace(_level, {"level": level, "noise": 1.0}, constraints=kinds)
+    at = {"level": level, "noise": 0.7}
+    expected = fo.fit_at(fo.models.Structural(), Y, at).log_likelihood
+    assert fo.fit_at(model, Y, at).log_likelihood == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-9])
+def test_functions_that_are_not_analytic_are_refused_at_any_size(size):
+    def build(p):
+        return _level({"level": 1.0, "noise": 1.0}) | {"obs_cov": np.abs(p["noise"]) * np.eye(1)}
+
+    with pytest.raises(ValueError, match="the derivative of 'obs_cov' by 'noise' is lost"):
+        fo.fit_at(fo.models.StateSpace(build, {"noise": size}), Y, {"noise": size})
+
+
+def test_variances_have_the_unit_of_their_start():
+    """Errors of data in other units are those of the same data, in these units."""
+
+    def build(p):
+        given = {"design": np.eye(1), "transition": np.eye(1), "obs_cov": p["noise"] * np.eye(1)}
+        return given | {"state_cov": p["level"] * np.eye(1)}
+
+    kinds, tables = dict.fromkeys(("level", "noise"), "variance"), []
+    for scale in (1.0, 1e-8):
+        start = dict.fromkeys(kinds, scale**2)
+        fit = fo.fit(fo.models.StateSpace(build, start, constraints=kinds), Y * scale, restarts=1)
+        tables.append(fit.to_dataframe()[["value", "se"]] / scale**2)
+    np.testing.assert_allclose(tables[1], tables[0], rtol=1e-4)
+
+
+def _autoregression(p):
+    given = {"design": np.eye(1), "transition": p["phi"] * np.eye(1), "state_cov": np.eye(1)}
+    return given | {"state_intercept": np.ones(1), "initial_state_cov": "stationary"}
+
+
+@pytest.mark.parametrize("phi", [1.0, 1.2])
+def test_only_stationary_transitions_have_stationary_starts(phi):
+    with pytest.raises(ValueError, match=f"eigenvalues are all below 1 in size at init, got {phi:g}"):
+        fo.fit(fo.models.StateSpace(_autoregression, {"phi": phi}), Y)
+    objective = objective_of(fo.models.StateSpace(_autoregression, {"phi": 0.5}), Y)
+    assert np.isnan(objective.log_likelihoods(np.array([[phi]]), objective.base[None])[0])
+    words = "for want of a stationary first state"
+    assert words in objective.why_not_finite(np.array([phi]), objective.base)
+
+
+def test_stationary_means_are_where_iterations_end():
+    moving, drift = np.array([[0.5, 0.2], [-0.3, 0.8]]), np.array([1.0, -2.0])
+    mean = np.zeros(2)
+    for _ in range(500):
+        mean = moving @ mean + drift
+    both = np.stack([moving, np.eye(2)], -1), np.stack([drift, drift], -1)
+    found = stationary_mean(*both)
+    np.testing.assert_allclose(found[:, 0], mean, rtol=1e-10)
+    assert np.isnan(found[:, 1]).all()
+
+
+def test_one_covariate_may_be_given_by_its_name():
+    def build(p, x):
+        given = {"design": np.eye(1), "transition": np.eye(1), "state_cov": np.eye(1)}
+        return given | {"obs_intercept": p["slope"] * x, "obs_cov": np.eye(1)}
+
+    model = fo.models.StateSpace(build, {"slope": 0.5}, covariates="x")
+    data = fo.sequences(Y, covariates={"x": np.arange(40.0)})
+    without = fo.fit_at(fo.models.Structural(), Y - 0.5 * np.arange(40.0), {"level": 1.0, "noise": 1.0})
+    found = fo.fit_at(model, data, {"slope": 0.5})
+    assert found.log_likelihood == pytest.approx(without.log_likelihood, rel=1e-8)
+
+
+def test_a_mean_beside_a_stationary_start_is_refused():
+    def build(p):
+        return _autoregression(p) | {"initial_state": np.zeros(1)}
+
+    with pytest.raises(ValueError, match="'initial_state' must be left out beside"):
+        fo.fit(fo.models.StateSpace(build, {"phi": 0.5}), Y)

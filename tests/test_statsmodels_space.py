@@ -9,6 +9,7 @@ import pytest
 import statsmodels.api as sm
 
 import fitonce as fo
+from fitonce.bridges.statsmodels_space import StatsmodelsSpace
 
 
 def _growth():
@@ -90,3 +91,27 @@ def test_a_concentrated_scale_is_refused():
     model = sm.tsa.SARIMAX(_growth()["realgdp"], order=(1, 0, 0), concentrate_scale=True)
     with pytest.raises(ValueError, match="concentrate_scale"):
         fo.from_statsmodels(_fitted(model))
+
+
+def test_errors_of_measurement_are_variances():
+    """Whatever their coordinates: Newton steps led to negative ones."""
+    y = np.random.default_rng(3).normal(size=(40, 2))
+    peer = sm.tsa.VARMAX(y, order=(1, 0), measurement_error=True, trend="n")
+    model = StatsmodelsSpace(peer, tuple(peer.param_names), tuple(peer.start_params))
+    leaves = model.leaves(model.prepare(fo.sequences(y)))
+    for name in ("measurement_variance.y1", "measurement_variance.y2"):
+        assert (leaves[name].values(np.array([[-1.0, 0.0, 1.0]])) >= 0).all()
+
+
+def test_cycles_stay_within_the_bounds_of_theirs():
+    y = sm.datasets.sunspots.load_pandas().data["SUNACTIVITY"].to_numpy()[:80]
+    how = {"cycle": True, "stochastic_cycle": True, "damped_cycle": True}
+    peer = sm.tsa.UnobservedComponents(y, cycle_period_bounds=(5, 20), use_exact_diffuse=True, **how)
+    start = np.array([100.0, 0.6, 0.9])
+    fit = fo.from_statsmodels(peer.smooth(start))
+    far = fit.objective.space.params_at(np.full(3, 30.0))
+    assert 2 * np.pi / 20 <= far["frequency.cycle"] <= 2 * np.pi / 5
+    assert 0.0 <= far["damping.cycle"] <= 1.0
+    held = fo.from_statsmodels(peer.smooth(np.array([100.0, 0.6, 1.0])))  # where theirs may end
+    assert len(held.theta) == 2
+    assert held.params["damping.cycle"] == 1.0

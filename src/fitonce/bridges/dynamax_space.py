@@ -20,6 +20,8 @@ from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.space.system import Series, SpaceModel, System, Values, folds_of
 
 KIND = "LinearGaussianSSM"
+_ROOTED = 1e8  # the condition of I - dynamics.weights beyond which shifts cost too many digits
+_SINGULAR = 1e-14  # an eigenvalue of a covariance, relative to its largest
 _FIELDS = {
     "initial": ("mean", "cov"),
     "dynamics": ("weights", "bias", "input_weights", "cov"),
@@ -99,11 +101,13 @@ def from_linear_gaussian(model: Any, params: Any, props: Any, data: Sequences) -
     values, frozen = _read(params, props, size, width, count)
     leaves = _leaves(values, size)
     if not {"initial_mean", "dynamics_bias", "emissions_bias"} & frozen:
-        values, frozen = _centred(values), frozen | {"dynamics_bias"}
+        values, known = _centred(values)
+        frozen = frozen | {known}
     if _open(values, frozen):
-        values, others = _settled(values, frozen, size, width)
+        unit = _unit(values, frozen)
+        values, others = _settled(values, unit, size, width)
         leaves |= others
-        frozen = frozen | {_unit(frozen)}
+        frozen = frozen | {unit}
     leaves |= {name: Frozen.at(values[name]) for name in frozen}
     if not count:
         for name in ("dynamics_input_weights", "emissions_input_weights"):
@@ -153,9 +157,10 @@ def _leaves(values: dict[str, np.ndarray], size: int) -> dict[str, Constraint]:
     return found
 
 
-def _unit(frozen: set[str]) -> str:
-    """The covariance that becomes I: one that stays as it is, if there is one."""
-    return "initial_cov" if "initial_cov" in frozen else "dynamics_cov"
+def _unit(values: dict[str, np.ndarray], frozen: set[str]) -> str:
+    """The covariance that becomes I: one that stays as it is, if there is one that is not zero."""
+    known = "initial_cov" in frozen and np.any(values["initial_cov"])
+    return "initial_cov" if known else "dynamics_cov"
 
 
 def _open(values: dict[str, np.ndarray], frozen: set[str]) -> bool:
@@ -170,24 +175,34 @@ def _open(values: dict[str, np.ndarray], frozen: set[str]) -> bool:
     return True
 
 
-def _centred(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The same model with states that are shifted so that the dynamics have no bias."""
-    size = len(values["dynamics_bias"])
-    shift = np.linalg.solve(np.eye(size) - values["dynamics_weights"], values["dynamics_bias"])
-    return values | {
+def _centred(values: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str]:
+    """The same model with shifted states, and the name of what is zero by that and stays so: the bias of
+    the dynamics or, where a root at 1 lets no shift do this, as of random walks, the first mean."""
+    weights, bias = values["dynamics_weights"], values["dynamics_bias"]
+    apart = np.eye(len(bias)) - weights
+    rooted = np.linalg.cond(apart) > _ROOTED
+    shift = values["initial_mean"] if rooted else np.linalg.solve(apart, bias)
+    moved = values | {
         "initial_mean": values["initial_mean"] - shift,
-        "dynamics_bias": np.zeros(size),
+        "dynamics_bias": bias - apart @ shift if rooted else np.zeros(len(bias)),
         "emissions_bias": values["emissions_bias"] + values["emissions_weights"] @ shift,
     }
+    return moved, "initial_mean" if rooted else "dynamics_bias"
 
 
 def _settled(
-    values: dict[str, np.ndarray], frozen: set[str], size: int, width: int
+    values: dict[str, np.ndarray], unit: str, size: int, width: int
 ) -> tuple[dict[str, np.ndarray], dict[str, Constraint]]:
     """The same model with other states: one covariance is I, weights of emissions are lower triangular
     with a positive diagonal, and with fewer channels than states so is their product with the dynamics,
     row after row, until all rotations are settled."""
-    apart = np.linalg.cholesky(values[_unit(frozen)])
+    spread = np.linalg.eigvalsh(values[unit])
+    if not spread[0] > _SINGULAR * spread[-1]:
+        raise ValueError(
+            f"{unit.replace('_', '.', 1)} must be positive definite where states may be turned without "
+            "a change of the likelihood: do not train emissions.weights or dynamics.weights"
+        )
+    apart = np.linalg.cholesky(values[unit])
     weights, move = (
         values["emissions_weights"] @ apart,
         np.linalg.solve(apart, values["dynamics_weights"] @ apart),
@@ -209,7 +224,7 @@ def _settled(
         found[name] = 0.5 * (made + made.T)
     found["dynamics_weights"] = back @ values["dynamics_weights"] @ onto
     found["emissions_weights"] = values["emissions_weights"] @ onto
-    found[_unit(frozen)] = np.eye(size)
+    found[unit] = np.eye(size)
     loads = Loadings((width, size), tuple(range(min(width, size))), (1.0,) * width)
     moves = Loadings((size, size), tuple(range(size)), (1.0,) * size, width)
     leaves: dict[str, Constraint] = {"emissions_weights": loads, "dynamics_weights": moves}

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.core.constraints import Constraint, Free
-from fitonce.core.series_constraints import Variance
+from fitonce.core.constraints import Constraint, Free, Frozen
+from fitonce.core.series_constraints import Interval, Variance
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.space.system import (
@@ -23,14 +23,15 @@ from fitonce.models.space.system import (
     SpaceModel,
     System,
     Values,
-    beside_diffuse,
+    added_to_diffuse,
     folds_of,
+    stationary_mean,
     stationary_spread,
 )
 
 _ONE_AT_A_TIME = Lock()  # their models keep the matrices of the last parameters in themselves
 _APART = 1e-6  # nats for each of the log-likelihood's: how far ours may be from theirs
-_VARIANCES = ("sigma2", "var.")  # how names of variances begin
+_VARIANCES = ("sigma2", "var.", "measurement_variance.")  # how names of variances begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +52,20 @@ class StatsmodelsSpace(SpaceModel):
         return f"{type(self.peer).__name__} of statsmodels"
 
     def leaves(self, steps: Series) -> dict[str, Constraint]:
-        variance = Variance((), float(steps.unit.min()))
-        return {name: variance if name.startswith(_VARIANCES) else Free(()) for name in self.names}
+        unit = float(steps.unit.min())
+        given = zip(self.names, self.values, strict=True)
+        return {name: self._leaf(name, value, unit) for name, value in given}
+
+    def _leaf(self, name: str, value: float, unit: float) -> Constraint:
+        """Of a parameter as their `transform_params` has it, where its optimum may be at a bound."""
+        if name.startswith(_VARIANCES):
+            return Variance((), unit)
+        bounds = {"damping.cycle": (0.0, 1.0)}
+        bounds["frequency.cycle"] = getattr(self.peer, "cycle_frequency_bound", (0.0, np.pi))
+        if name not in bounds:
+            return Free(())
+        found = Interval((), *map(float, bounds[name]))
+        return found if found.violation(np.asarray(value)) is None else Frozen.at(np.asarray(value))
 
     def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         found = {name: np.asarray(value) for name, value in zip(self.names, self.values, strict=True)}
@@ -80,7 +93,7 @@ class StatsmodelsSpace(SpaceModel):
         mean, spread, marked = _first_state(
             self.peer.ssm.initialization, moving[0], drift[0], shaking[0]
         )
-        spread = spread + beside_diffuse(marked, float(steps.unit.max()))
+        spread = spread + added_to_diffuse(marked, float(steps.unit.max()))
         start = (mean, spread, np.eye(len(marked))[:, marked])
         observed = (stacked("design"), stacked("obs_intercept"), stacked("obs_cov"))
         return System(*observed, moving, drift, shaking, *start)
@@ -118,8 +131,7 @@ def _first_state(
             marked[own] = True
         elif block.initialization_type == "stationary":
             spread[own, own] = stationary_spread(moving[own, own], shaking[own, own])
-            apart = np.moveaxis(np.eye(own.stop - own.start)[..., None] - moving[own, own], -1, 0)
-            mean[own] = np.linalg.solve(apart, np.moveaxis(drift[own], -1, 0)[..., None])[..., 0].T
+            mean[own] = stationary_mean(moving[own, own], drift[own])
         else:
             mean[own] = np.asarray(block.constant)[:, None]
             spread[own, own] = np.asarray(

@@ -90,7 +90,9 @@ def _bounded(above: float, least: float, below: float, most: float) -> str:
     if math.isfinite(least) and (math.isfinite(below) or math.isfinite(most)):
         end = f"to {most:g}" if math.isfinite(most) else f"to below {below:g}"
         return f"a number from {least:g} {end}"
-    return "a finite number"
+    words = {"above": above, "of at least": least, "below": below, "of at most": most}
+    bounds = [f"{word} {bound:g}" for word, bound in words.items() if math.isfinite(bound)]
+    return f"a number {' and '.join(bounds)}" if bounds else "a finite number"
 
 
 def require_count(

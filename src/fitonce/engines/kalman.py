@@ -58,6 +58,8 @@ from fitonce.engines.kalman_steps import (
     update,
 )
 
+UNDETERMINED = 1e-10  # information about a diffuse direction, relative to all that there could be
+
 
 @compiled
 def filtered(  # type: ignore[no-untyped-def]

@@ -18,11 +18,9 @@ import numpy as np
 
 from fitonce.core.deferred import jax, jit, jnp, lax
 from fitonce.core.numerics import Array, EitherArray
+from fitonce.engines.kalman import UNDETERMINED
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_UNDETERMINED = (
-    1e-10  # of the information about a diffuse direction, relative to all that there could be
-)
 
 
 class Padded(NamedTuple):
@@ -268,7 +266,7 @@ def _integrated(logs: Array, products: Array, scale: Array) -> Array:
     finite = jnp.isfinite(scaled).all((0, 1))
     matrices = jnp.moveaxis(jnp.where(finite, scaled, _eye(size)), (0, 1), (-2, -1))
     least = matrices[..., 0, 0] if size == 1 else jnp.linalg.eigvalsh(matrices)[..., 0]
-    lost = ~(finite & (least > _UNDETERMINED))
+    lost = ~(finite & (least > UNDETERMINED))
     factor, log_det = _factor(jnp.where(lost, _eye(size), inner))
     outer = jnp.where(lost, 0.0, outer)
     squares = _times(_turned(outer), _solved(factor, outer))[0, 0]

@@ -191,14 +191,14 @@ class Fit:
         """
         return inference.simulator(self, "forecast").forecast(steps, sequence, n, seed, covariates)
 
-    def components(self) -> Smoothed:
-        """Level, seasons, cycle and other parts of a structural time series at each step given all data:
-        means and standard deviations, with `to_dataframe()` and `plot()`."""
-        return inference.components(self)
+    def components(self, data: Any = None, *, lengths: Any = None) -> Smoothed:
+        """Level, seasons, cycle and other parts of a structural time series at each step given all data,
+        those of the fit or others: means and standard deviations, with `to_dataframe()` and `plot()`."""
+        return inference.components(self, data, lengths)
 
-    def smoothed(self) -> Smoothed:
+    def smoothed(self, data: Any = None, *, lengths: Any = None) -> Smoothed:
         """The same of each state of a state-space model."""
-        return inference.smoothed(self)
+        return inference.smoothed(self, data, lengths)
 
     def laplace_error(self, draws: int = 1000, *, seed: int = 0) -> LaplaceError:
         """How far the log-likelihood of counts, a Laplace approximation, is off: the same by importance

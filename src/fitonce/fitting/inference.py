@@ -90,14 +90,14 @@ def simulator(fit: Fit, verb: str) -> Simulator:
     return fit.objective.simulator(fit.theta)
 
 
-def smoothed(fit: Fit) -> Smoothed:
+def smoothed(fit: Fit, data: Any, lengths: Any) -> Smoothed:
     """See `Fit.smoothed`."""
-    return _continuous(fit, "smoothed").smoothed(fit.theta)
+    return _continuous(fit, "smoothed", data, lengths).smoothed(fit.theta)
 
 
-def components(fit: Fit) -> Smoothed:
+def components(fit: Fit, data: Any, lengths: Any) -> Smoothed:
     """See `Fit.components`."""
-    return _continuous(fit, "components").components(fit.theta)
+    return _continuous(fit, "components", data, lengths).components(fit.theta)
 
 
 def laplace_error(fit: Fit, draws: int, seed: int) -> LaplaceError:
@@ -109,10 +109,11 @@ def laplace_error(fit: Fit, draws: int, seed: int) -> LaplaceError:
     return fit.objective.laplace_error(fit.theta, int(draws), int(seed))
 
 
-def _continuous(fit: Fit, verb: str) -> Objective:
+def _continuous(fit: Fit, verb: str, data: Any, lengths: Any) -> Objective:
+    """The objective of a state-space model on data, those of the fit if None."""
     if not fit.objective.traits.continuous_states:
         raise ValueError(f"{verb} needs a state-space model, got {type(fit.model).__name__}")
-    return fit.objective
+    return fit.objective.for_prediction(_given(data, lengths))
 
 
 def _given(data: Any, lengths: Any) -> Any:

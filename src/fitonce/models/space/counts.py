@@ -55,8 +55,8 @@ class CountDensity(ABC):
         """Raise where sizes, the covariate of this name, are none."""
 
     def bounds(self, y: np.ndarray, size: np.ndarray) -> str:
-        """In words, what all counts are, where they are as small, or as large, as they can be, so that
-        no eta is best; empty: they are not."""
+        """What all counts are, in words, where all are the smallest or all the largest possible ones:
+        the likelihood then grows with eta without end. Empty: there are others."""
         if not y.any():
             return "only zeros"
         return "as many as trials everywhere" if np.array_equal(y, self.most(size)) else ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import read_names, require, require_choice, require_count, require_flag
+from fitonce.core.arguments import require, require_choice, require_count, require_flag
 from fitonce.core.constraints import Constraint, Covariance, Free
 from fitonce.core.factor_constraints import Loadings, StationaryVector, anchored
 from fitonce.core.numerics import is_count
@@ -19,8 +19,10 @@ from fitonce.models.space.system import (
     SpaceModel,
     System,
     Values,
+    covariate_names,
     folds_of,
     frozen_pairs,
+    other_fields,
     stationary_spread,
 )
 
@@ -68,8 +70,7 @@ class DynamicFactor(SpaceModel):
         require_count("error_order", self.error_order, 0, _MOST)
         require_choice("noise", self.noise, NOISES)
         require_flag("mean", self.mean)
-        exog = (self.exog,) if isinstance(self.exog, str) else self.exog
-        object.__setattr__(self, "exog", read_names("exog", exog, "covariates"))
+        object.__setattr__(self, "exog", covariate_names("exog", self.exog))
         anchors = self.anchors
         fine = isinstance(anchors, (tuple, list)) and all(is_count(one, 0) for one in anchors)
         fine = fine and len(anchors) in (0, self.n_factors) and len(set(anchors)) == len(anchors)
@@ -83,12 +84,7 @@ class DynamicFactor(SpaceModel):
         return self.exog
 
     def __str__(self) -> str:
-        parts = [str(self.n_factors)]
-        parts += [f"factor_order={self.factor_order}"] if self.factor_order != 1 else []
-        parts += [f"error_order={self.error_order}"] if self.error_order else []
-        parts += [f"noise='{self.noise}'"] if self.noise != "diag" else []
-        parts += [f"exog={list(self.exog)}"] if self.exog else []
-        return f"DynamicFactor({', '.join(parts)})"
+        return f"DynamicFactor({', '.join([str(self.n_factors), *other_fields(self, 'n_factors')])})"
 
     def check(self, steps: Series, data: Sequences) -> None:
         width = steps.y.shape[1]
@@ -180,8 +176,7 @@ class DynamicFactor(SpaceModel):
         if self.exog:
             known = np.column_stack([np.ones(len(apart)), steps.covariates])
             found["coefficient"] = np.linalg.lstsq(known, apart, rcond=None)[0][1:].T
-        known_values = dict(self.frozen)
-        return {name: np.asarray(known_values.get(name, v), float) for name, v in found.items()}
+        return self.with_known(found)
 
     def _components(
         self, standard: np.ndarray, rng: np.random.Generator | None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import read_names, require, require_function, shown
+from fitonce.core.arguments import require, require_function, shown
 from fitonce.core.constraints import (
     Constraint,
     Covariance,
@@ -26,8 +26,10 @@ from fitonce.models.space.system import (
     SpaceModel,
     System,
     Values,
-    beside_diffuse,
+    added_to_diffuse,
+    covariate_names,
     folds_of,
+    stationary_mean,
     stationary_spread,
 )
 
@@ -41,7 +43,15 @@ _KINDS: dict[str, Callable[[tuple[int, ...]], Constraint]] = {
 }
 _MATRICES = PEER_MATRICES | {"initial_state": 1, "initial_state_cov": 2, "diffuse": 1}
 _NEEDED = ("design", "transition", "state_cov")
-_PROBE = 1e-6
+_PROBE = 1e-6  # steps of differences, relative to free coordinates
+_ROUNDED = 1e-8  # of such differences, relative to what is differentiated: rounding, and much more
+
+
+def _unit(variance: np.ndarray, other: float) -> tuple[float, ...]:
+    """About the roots of variances, as powers of 4; `other` where they are zero."""
+    roots = np.sqrt(np.ravel(variance))
+    rounded = 4.0 ** np.round(np.log2(np.where(roots > 0, roots, 1.0)) / 2.0)
+    return tuple(np.where(roots > 0, rounded, other).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,44 +93,64 @@ class StateSpace(SpaceModel):
         fine = fine and all(isinstance(kind, str) and kind in kinds for kind in given.values())
         expected = f"a dict of names in init and kinds among {kinds}"
         require(fine, "constraints", expected, given)
-        object.__setattr__(self, "covariates", read_names("covariates", self.covariates, "names"))
+        object.__setattr__(self, "covariates", covariate_names("covariates", self.covariates))
 
     def __str__(self) -> str:
         return f"StateSpace ({getattr(self.build, '__name__', 'own matrices')})"
 
     def check(self, steps: Series, data: Sequences) -> None:
-        width = self._matrices({k: v[..., None] for k, v in self.init.items()}, 0, steps)[
-            "design"
-        ].shape[1]
+        made = self._matrices(self._started, 0, steps)
+        width = made["design"].shape[1]
         if width != steps.y.shape[1]:
             raise ValueError(
                 f"build: design must have a row for each of the {steps.y.shape[1]} channels of the "
                 f"data, got {width}"
             )
+        if "stationary" in made:
+            largest = float(np.abs(np.linalg.eigvals(made["transition"][0])).max())
+            if not largest < 1.0:
+                raise ValueError(
+                    "build: initial_state_cov='stationary' needs a transition whose eigenvalues are all "
+                    f"below 1 in size at init, got {largest:g}; mark states that are not as diffuse"
+                )
         self._require_analytic(steps)
 
     def _require_analytic(self, steps: Series) -> None:
         """Raise where derivatives along the imaginary axis are not those of differences."""
-        for name, value in self.init.items():
-            if self.constraints.get(name) == "frozen":
+        for name, leaf in self.leaves(steps).items():
+            value = self.init[name]
+            if isinstance(leaf, Frozen) or leaf.violation(value) is not None:  # refused by the fit
                 continue
-            size = _PROBE * max(1.0, float(np.abs(value).max()))
-            at = [dict(self.init) | {name: value + step} for step in (size, -size, 1e-20j)]
-            made = [self._matrices({k: v[..., None] for k, v in one.items()}, 0, steps) for one in at]
-            for key in set(made[0]) - {"diffuse"}:  # marks, which are no numbers
-                slope = (made[0][key] - made[1][key]) / (2.0 * size)
-                exact = np.imag(made[2][key]) / 1e-20
-                if not np.allclose(slope, exact, rtol=1e-4, atol=1e-4 * (1.0 + np.abs(slope).max())):
+            free = np.asarray(leaf.to_free(value), float)
+            if isinstance(leaf, Variance):  # whose slope by its root is zero at zero
+                free = np.where(free == 0, 1.0, free)
+            sizes = np.abs(free)
+            along = np.where(sizes > 0, sizes, sizes.max() or 1.0)
+            moved = [free + far * along for far in (_PROBE, -_PROBE, 1e-20j)]
+            at = [self._started | {name: leaf.values(one[:, None])} for one in moved]
+            ahead, behind, aside = (self._matrices(one, 0, steps) for one in at)
+            for key in set(ahead) - {"diffuse"}:  # marks, which are no numbers
+                slope = (ahead[key] - behind[key]) / (2.0 * _PROBE)
+                off = np.abs(slope - np.imag(aside[key]) / 1e-20).max()
+                if off > 1e-4 * np.abs(slope).max() + _ROUNDED * np.abs(ahead[key]).max():
                     raise ValueError(
                         f"build must use analytic functions only (no abs, no comparisons, no .real): "
                         f"the derivative of '{key}' by '{name}' is lost for complex parameters"
                     )
 
+    @property
+    def _started(self) -> dict[str, np.ndarray]:
+        """Values (*shape, 1) of one fold, at the start."""
+        return {name: value[..., None] for name, value in self.init.items()}
+
     def leaves(self, steps: Series) -> dict[str, Constraint]:
         found: dict[str, Constraint] = {}
         for name, value in self.init.items():
             kind = self.constraints.get(name, "free")
-            found[name] = Frozen.at(value) if kind == "frozen" else _KINDS[kind](value.shape)
+            if kind == "variance":
+                found[name] = Variance(value.shape, _unit(value, float(steps.unit.min())))
+            else:
+                found[name] = Frozen.at(value) if kind == "frozen" else _KINDS[kind](value.shape)
         return found
 
     def _matrices(self, values: Values, fold: int, steps: Series) -> dict[str, np.ndarray]:
@@ -157,6 +187,11 @@ class StateSpace(SpaceModel):
                     f"{found[name].shape[0]}"
                 )
         if given.get("initial_state_cov") is not None and "initial_state_cov" not in found:
+            if "initial_state" in found:
+                raise ValueError(
+                    "build: 'initial_state' must be left out beside initial_state_cov='stationary', "
+                    "which has a mean of its own"
+                )
             found["stationary"] = np.ones((1, 1))
         return found
 
@@ -178,13 +213,11 @@ class StateSpace(SpaceModel):
         spread, known = stacked("initial_state_cov", empty.spread[None])[0], True
         if "stationary" in made[0]:
             spread = stationary_spread(moving[0], shaking[0])
-            mean = np.linalg.solve(
-                np.moveaxis(np.eye(size)[..., None] - moving[0], -1, 0), drift[0].T[..., None]
-            )[..., 0].T
+            mean = stationary_mean(moving[0], drift[0])
         else:
             known = "initial_state_cov" in made[0] or "initial_state" in made[0]
         marked = made[0].get("diffuse", np.full((1, size), not known))[0].astype(bool)
-        spread = spread + beside_diffuse(marked, float(steps.unit.max()))
+        spread = spread + added_to_diffuse(marked, float(steps.unit.max()))
         return System(
             stacked("design", empty.loading),
             stacked("obs_intercept", empty.offset),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import read_names, require, require_choice, require_flag
+from fitonce.core.arguments import require, require_choice, require_flag
 from fitonce.core.constraints import Constraint, Free
 from fitonce.core.numerics import is_count
 from fitonce.core.series_constraints import Stationary, Variance
@@ -18,9 +18,11 @@ from fitonce.models.space.system import (
     SpaceModel,
     System,
     Values,
-    beside_diffuse,
+    added_to_diffuse,
+    covariate_names,
     folds_of,
     frozen_pairs,
+    other_fields,
     stationary_spread,
 )
 
@@ -66,8 +68,7 @@ class SARIMAX(SpaceModel):
         )
         require_choice("trend", self.trend, ("n", "c"))
         require_flag("measurement_error", self.measurement_error)
-        exog = (self.exog,) if isinstance(self.exog, str) else self.exog
-        object.__setattr__(self, "exog", read_names("exog", exog, "covariates"))
+        object.__setattr__(self, "exog", covariate_names("exog", self.exog))
         object.__setattr__(self, "frozen", frozen_pairs(self.frozen))
 
     @property
@@ -75,10 +76,8 @@ class SARIMAX(SpaceModel):
         return self.exog
 
     def __str__(self) -> str:
-        seasonal = f", {self.seasonal_order}" if self.seasonal_order[3] else ""
-        exog = f", exog={list(self.exog)}" if self.exog else ""
-        trend = "" if self.trend == "n" else f", trend='{self.trend}'"
-        return f"SARIMAX({self.order}{seasonal}{trend}{exog})"
+        orders = [str(self.order), *[str(self.seasonal_order)] * any(self.seasonal_order)]
+        return f"SARIMAX({', '.join(orders + other_fields(self, 'order', 'seasonal_order'))})"
 
     def check(self, steps: Series, data: Sequences) -> None:
         if len(data.channels) != 1:
@@ -154,7 +153,7 @@ class SARIMAX(SpaceModel):
         load[0], load[1 : 1 + len(ma)] = 1.0, ma
         found.shaking[0, own, own] = load[:, None] * load[None] * values["sigma2"]
         found.spread[own, own] = stationary_spread(found.moving[0, own, own], found.shaking[0, own, own])
-        found.spread[lags, lags] = beside_diffuse(np.ones(len(past), bool), float(steps.unit[0]))
+        found.spread[lags, lags] = added_to_diffuse(np.ones(len(past), bool), float(steps.unit[0]))
         if "intercept" in values:
             found.drift[0, first] = values["intercept"]
             # The mean of the companion form: that of its first entry, and what of it is still to come.
@@ -182,5 +181,4 @@ class SARIMAX(SpaceModel):
                 found[name] = 0.0 if self.order[1] or self.seasonal_order[1] else steps.level * 0.9
             else:
                 found[name] = steps.regressed()
-        known = dict(self.frozen)
-        return {name: np.asarray(known.get(name, value), float) for name, value in found.items()}
+        return self.with_known(found)

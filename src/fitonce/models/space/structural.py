@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from fitonce.core.arguments import (
-    read_names,
     require,
     require_choice,
     require_count,
@@ -29,9 +28,11 @@ from fitonce.models.space.system import (
     SpaceModel,
     System,
     Values,
-    beside_diffuse,
+    added_to_diffuse,
+    covariate_names,
     folds_of,
     frozen_pairs,
+    other_fields,
     stationary_spread,
 )
 
@@ -101,27 +102,35 @@ class Structural(SpaceModel):
         for name in ("cycle", "damped", "noise", "moving_seasonal", "moving_cycle"):
             require_flag(name, getattr(self, name))
         require_count("ar", self.ar, least=0)
-        if self.harmonics is not None:
-            require(
-                self.seasonal is not None,
-                "harmonics",
-                "None without a period in seasonal",
-                self.harmonics,
-            )
-            require_count("harmonics", self.harmonics, least=1)
+        require_count("harmonics", self.harmonics, least=1, optional=True)
+        object.__setattr__(self, "periods", self._read_periods())
+        if self.seasonal is None:
+            self._refuse_unused("a period in seasonal", "harmonics", "moving_seasonal")
+        if not self.cycle:
+            self._refuse_unused("cycle=True", "damped", "moving_cycle", "periods")
         if self.seasonal is not None:
             self._check_seasons(self.seasonal)
-        pair = isinstance(self.periods, (tuple, list)) and len(self.periods) == 2
-        require(pair, "periods", "two numbers, the shortest and the longest period", self.periods)
-        require_number("periods", self.periods[0], least=2.0)
-        require_number("periods", self.periods[1], above=self.periods[0])
-        exog = (self.exog,) if isinstance(self.exog, str) else self.exog
-        object.__setattr__(self, "exog", read_names("exog", exog, "covariates"))
+        object.__setattr__(self, "exog", covariate_names("exog", self.exog))
         object.__setattr__(self, "frozen", frozen_pairs(self.frozen))
         if not (self.level or self.seasonal or self.cycle or self.ar or self.noise):
             raise ValueError(
                 "a Structural model needs a part: level, seasonal, cycle, ar or noise, got none"
             )
+
+    def _refuse_unused(self, needed: str, *names: str) -> None:
+        """Raise where arguments that say something about an absent part are not as by default."""
+        usual = {one.name: one.default for one in fields(self)}
+        for name in names:
+            value = getattr(self, name)
+            require(value == usual[name], name, f"{usual[name]} without {needed}", value)
+
+    def _read_periods(self) -> tuple[float, float]:
+        given: Any = self.periods
+        pair = isinstance(given, (tuple, list, np.ndarray)) and len(given) == 2
+        fine = pair and all(map(is_number, given)) and 2 <= given[0] < given[1]
+        expected = "two numbers from 2, the shortest and then the longest period"
+        require(fine, "periods", expected, given)
+        return float(given[0]), float(given[1])
 
     def _check_seasons(self, period: float) -> None:
         if self.harmonics is None:
@@ -177,25 +186,9 @@ class Structural(SpaceModel):
         return np.full(covariates.shape[:-1], float(self.trials))
 
     def __str__(self) -> str:
-        return f"Structural({', '.join(self._named) or 'noise'})"
-
-    @property
-    def _named(self) -> list[str]:
-        found = [] if self.level is None else [f"level='{self.level}'"]
-        if self.seasonal is not None:
-            found.append(f"seasonal={self.seasonal:g}")
-        if self.harmonics is not None:
-            found.append(f"harmonics={self.harmonics}")
-        if self.cycle:
-            found.append("cycle=True")
-        if self.ar:
-            found.append(f"ar={self.ar}")
-        if self.exog:
-            found.append(f"exog={list(self.exog)}")
-        if self.density is not None:
-            found += ["noise=True"] if self.noise else []
-            found.append(f"observations='{self.observations}'")
-        return found
+        usual = self.observations == "gaussian"
+        others = other_fields(self, "level", noise=usual)
+        return f"Structural({', '.join([f'level={self.level!r}', *others])})"
 
     def check(self, steps: Series, data: Sequences) -> None:
         if len(data.channels) != 1:
@@ -266,7 +259,7 @@ class Structural(SpaceModel):
             found.moving[0, own, own] = part.moving
             found.shaking[0, own, own] = part.shaking
             found.spread[own, own] = (
-                beside_diffuse(np.ones(len(part.loading), bool), float(steps.unit[0]))
+                added_to_diffuse(np.ones(len(part.loading), bool), float(steps.unit[0]))
                 if part.diffuse
                 else stationary_spread(part.moving, part.shaking)
             )
@@ -296,9 +289,7 @@ class Structural(SpaceModel):
                 found[name] = np.zeros(size) if rng is None else rng.uniform(-0.3, 0.3, size) / size
         if self.exog:
             found["coefficient"] = steps.regressed()
-        return {
-            name: np.asarray(dict(self.frozen).get(name, value), float) for name, value in found.items()
-        }
+        return self.with_known(found)
 
     def _frequency(self, steps: Series, leaf: Interval, rng: np.random.Generator | None) -> float:
         """Where the periodogram of the observations is largest, or anywhere."""
@@ -319,7 +310,7 @@ class Structural(SpaceModel):
     @property
     def state_names(self) -> tuple[str, ...]:
         found: list[str] = []
-        for name, part in self._dummy_parts().items():
+        for name, part in self._example().items():
             size = len(part.loading)
             numbered = [name] if size == 1 else [f"{name}[{number}]" for number in range(size)]
             found += ["level", "slope"][:size] if name == "level" else numbered
@@ -336,14 +327,15 @@ class Structural(SpaceModel):
         return tuple(f"{one} of the {self.density.scale}" if self.density else one for one in found)
 
     def components(self, steps: Series) -> dict[str, np.ndarray]:
-        size = {name: len(part.loading) for name, part in self._dummy_parts().items()}
+        size = {name: len(part.loading) for name, part in self._example().items()}
         found, first = {}, 0
-        for name, part in self._dummy_parts().items():
+        for name, part in self._example().items():
             row = np.zeros(sum(size.values()))
             row[first : first + size[name]] = part.loading
             found[name], first = row, first + size[name]
         return found
 
-    def _dummy_parts(self) -> dict[str, Component]:
+    def _example(self) -> dict[str, Component]:
+        """The parts at some values: their states and loadings are the same at all."""
         ones = {"frequency": np.ones(1), "ar": np.zeros((self.ar, 1)), "ar_noise": np.ones(1)}
         return self._parts(ones, 1)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fitonce.core.arguments import require
+from fitonce.core.arguments import read_names, require
 from fitonce.core.constraints import Constraint, as_tuples
 from fitonce.core.numerics import as_numbers
 from fitonce.core.parameters import freeze
@@ -231,6 +231,11 @@ class SpaceModel(ABC):
     def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         """Values to start a fit from; other ones when `rng` is given."""
 
+    def with_known(self, values: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Values to start from, those of `frozen` parameters as they are known."""
+        known = dict(self.frozen)
+        return {name: np.asarray(known.get(name, value), float) for name, value in values.items()}
+
     @property
     def state_names(self) -> tuple[str, ...]:
         """Of each state; empty: they are only numbered."""
@@ -247,22 +252,57 @@ class SpaceModel(ABC):
 
 
 def stationary_spread(moving: np.ndarray, shaking: np.ndarray) -> np.ndarray:
-    """(n, n, F) P = T P T' + W, for (n, n, F) each: the sum of T^k W T'^k, doubled until it stays."""
+    """(n, n, F) P = T P T' + W, for (n, n, F) each: the sum of T^k W T'^k, doubled until it stays; nan
+    where it does not end."""
     power, found = np.moveaxis(moving, -1, 0), np.moveaxis(shaking, -1, 0)
-    for _ in range(_DOUBLINGS):
-        more = power @ found @ np.swapaxes(power, -1, -2)
-        found = found + more
-        grown, sizes = (np.abs(np.einsum("fii->fi", one)) for one in (more, found))
-        if not (grown > 1e-17 * sizes).any():  # each state by its own size
-            break
-        power = power @ power
-    return np.moveaxis(found, 0, -1)
+    with np.errstate(over="ignore", invalid="ignore"):  # of roots beyond 1
+        for _ in range(_DOUBLINGS):
+            more = power @ found @ np.swapaxes(power, -1, -2)
+            found = found + more
+            grown, sizes = (np.abs(np.einsum("fii->fi", one)) for one in (more, found))
+            if not (grown > 1e-17 * sizes).any():  # each state by its own size
+                break
+            power = power @ power
+    found = np.moveaxis(found, 0, -1)
+    return np.where(np.isfinite(found).all((0, 1)), found, np.nan)
 
 
-def beside_diffuse(marked: np.ndarray, unit: float) -> np.ndarray:
-    """(n, n, 1) a covariance of diffuse states. They may have any finite one beside what is not known;
-    this keeps the variance of the first observations from vanishing."""
+def stationary_mean(moving: np.ndarray, drift: np.ndarray) -> np.ndarray:
+    """(n, F) m = T m + c, for (n, n, F) and (n, F); nan where a root at 1 leaves it open."""
+    apart = np.moveaxis(np.eye(len(moving))[..., None] - moving, -1, 0)
+    lost = ~(np.abs(np.linalg.slogdet(apart)[0]) > 0)[:, None, None]
+    found = np.linalg.solve(np.where(lost, np.eye(len(moving)), apart), drift.T[..., None])
+    return np.where(lost, np.nan, found)[..., 0].T
+
+
+def added_to_diffuse(marked: np.ndarray, unit: float) -> np.ndarray:
+    """(n, n, 1) unit^2 on the diagonal for states marked as diffuse (n,). Under a flat prior any finite
+    covariance that is added to theirs changes nothing; this one keeps the variance of the first
+    observations from being zero."""
     return np.diag(np.where(marked, unit**2, 0.0))[..., None]
+
+
+def covariate_names(name: str, value: Any) -> tuple[str, ...]:
+    """A list of names of covariates, or one of them, as a tuple."""
+    return read_names(name, (value,) if isinstance(value, str) else value, "names of covariates")
+
+
+def other_fields(model: Any, *named: str, **defaults: Any) -> list[str]:
+    """Those fields of a model that have other values than by default, as they are given: "ar=2"; but for
+    those that are `named` already. `defaults`: of fields whose default depends on others."""
+    found = {one.name: getattr(model, one.name) for one in fields(model) if one.name not in named}
+    usual = {one.name: one.default for one in fields(model)} | defaults
+    return [f"{name}={_given(name, value)}" for name, value in found.items() if value != usual[name]]
+
+
+def _given(name: str, value: Any) -> str:
+    """The value of a field as a user gives it."""
+    if name == "frozen":
+        return repr(dict(value))
+    if isinstance(value, tuple):
+        return f"[{', '.join(_given('', one) for one in value)}]"
+    value = value.item() if isinstance(value, np.generic) else value
+    return repr(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def frozen_pairs(frozen: Any) -> tuple[tuple[str, Any], ...]:

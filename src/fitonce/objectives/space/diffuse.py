@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fitonce.core.lanes import LANES
-
-_UNDETERMINED = 1e-10  # of the information about a direction, relative to all that there could be
+from fitonce.engines.kalman import UNDETERMINED
 
 
 class State(NamedTuple):
@@ -120,7 +119,7 @@ def integral(products: np.ndarray, scale: np.ndarray) -> Integral:
         finite = np.isfinite(scaled).all((-1, -2))
         least = np.linalg.eigvalsh(np.where(finite[..., None, None], scaled, np.eye(rest)))[..., 0]
         least = np.where(finite, least, np.nan)
-        lost = ~(least > _UNDETERMINED)
+        lost = ~(least > UNDETERMINED)
         inverse = np.linalg.inv(np.where(lost[..., None, None], np.eye(rest), inner))
         centre = -np.einsum("nlij,nlj->nli", inverse, outer)
         values = 0.5 * (np.linalg.slogdet(inverse)[1] - np.einsum("nli,nli->nl", outer, centre))

@@ -32,6 +32,9 @@ from fitonce.results.laplace_error import LaplaceError
 from fitonce.results.smoothed import Smoothed
 
 _FAR = 0.02  # of differences, in standard errors of a parameter
+_NO_LIKELIHOOD = (
+    "the likelihood is no number, for want of a stationary first state or of finite matrices,"
+)
 _FAR_OF_COUNTS = 0.004  # whose likelihoods are less like parabolas, and vary little by rounding
 
 
@@ -158,13 +161,16 @@ class SpaceObjective(Objective):
         return 0.0
 
     def require_determined(self) -> None:
-        """Raise where a sequence does not determine the diffuse part of its first state."""
+        """Raise where a sequence does not determine the diffuse part of its first state, or where the
+        start has no likelihood."""
 
         start = (self.start(None)[None], self.base[None])
         values = self._passes(lambda one, _: (one.of_sequences,), *start)[0][0]
         for number, value in enumerate(values):
             if np.isnan(value):
-                size = self.layout.diffuse.shape[1]
+                size = self.n_unknown_starts
+                if not size:
+                    raise ValueError(f"{self.model}: {_NO_LIKELIHOOD} where the fit starts")
                 seen = int(self.steps.seen[slice(*self.steps.starts[number : number + 2])].any(1).sum())
                 where = "" if len(values) == 1 else f" in sequence {number}"
                 raise ValueError(
@@ -175,6 +181,8 @@ class SpaceObjective(Objective):
     def why_not_finite(self, theta: np.ndarray, weights: np.ndarray) -> str:
         if not np.isnan(self.log_likelihoods(theta[None], weights[None])[0]):
             return ""
+        if not self.n_unknown_starts:
+            return f"{_NO_LIKELIHOOD} at these parameters"
         return "the data that this fold keeps do not determine the first state"
 
     # --- passes ----------------------------------------------------------------------------------------
@@ -226,7 +234,7 @@ class SpaceObjective(Objective):
             values = -one.log_likelihoods
             return np.where(np.isnan(values), np.inf, values), -slopes
 
-        values, slopes = self._passes(work, thetas, weights, wanted=_none(thetas))
+        values, slopes = self._passes(work, thetas, weights, wanted=_no_steps(thetas))
         return values, slopes
 
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -235,7 +243,7 @@ class SpaceObjective(Objective):
             paths = here._paths(weights)
             return (paths.coefficients.T * self._compiled.of_sequences(thetas, paths)).sum(1)
         work = lambda one, _: (one.log_likelihoods,)  # noqa: E731
-        return here._passes(work, thetas, weights, wanted=_none(thetas))[0]
+        return here._passes(work, thetas, weights, wanted=_no_steps(thetas))[0]
 
     # --- derivatives by differences --------------------------------------------------------------------
 
@@ -358,6 +366,6 @@ class SpaceObjective(Objective):
         return replace(self, parallel=parallel)
 
 
-def _none(thetas: np.ndarray) -> np.ndarray:
-    """(F, 0): folds that want expectations of no step."""
+def _no_steps(thetas: np.ndarray) -> np.ndarray:
+    """(F, 0) `wanted` of folds that need likelihoods only, and no states at any step."""
     return np.zeros((len(thetas), 0), int)
