@@ -192,8 +192,10 @@ def _figure():
 
 
 def _axes():
-    """The same axes, without what was put beside them."""
+    """The same axes, without what was put beside them; to clear them takes longer than most calls."""
     ax, place = _figure()
+    if not ax.has_data():
+        return ax
     for other in [each for each in ax.figure.axes if each is not ax]:
         other.remove()
     ax.clear()

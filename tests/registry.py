@@ -354,7 +354,7 @@ def entries() -> list[Entry]:
         Entry("poisson-level", fo.models.Structural(observations="poisson"), _rates()),
         Entry("binomial-seasons", fo.models.Structural(
             seasonal=4, exog=["u0"], moving_seasonal=False, observations="binomial", trials="n"),
-              _shares(), sequences=True),
+              _shares(), sequences=True, slow=True),
         Entry("own-state-space", fo.models.StateSpace(
             _shared, {"phi": [0.5], "loading": [1.0, 0.5], "noise": np.eye(2)},
             {"phi": "stationary", "noise": "covariance"}, ["u0"]), _pairs()),

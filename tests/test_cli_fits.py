@@ -20,6 +20,7 @@ from fitonce.cli.examples import example_of
 
 QUICK = ["--restarts", "1", "--optima", "0", "--no-cache"]
 SLOW = ("neural-ar-hmm", "potts-gaussian", "potts-binomial", "potts-categorical", "ar-hmm")
+SLOW += ("structural-binomial",)
 
 
 def run(*words):

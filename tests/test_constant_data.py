@@ -40,7 +40,12 @@ def read(values, heat):
     return fo.sequences(values, covariates=tables)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+SLOW = ("linear regression",)  # of channels by themselves it is the Gaussian regression
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS]
+)
 def test_constant_data_are_predicted_but_not_fitted(kind):
     model, values = KINDS[kind]
     fit = fo.fit(model, fo.sequences(values, covariates={"heat": HEAT}), restarts=1, optima=0)

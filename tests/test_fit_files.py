@@ -15,8 +15,11 @@ from registry import entries
 
 # Whose models are code of the user's own.
 OWN = ("custom-mixture", "custom-field", "iid-mixture", "own-state-space")
+LARGE = ("custom-field",)  # its programs take long to compile
 ENTRIES = [
-    pytest.param(entry, id=entry.name, marks=[pytest.mark.slow] if entry.slow else [])
+    pytest.param(
+        entry, id=entry.name, marks=[pytest.mark.slow] if entry.slow or entry.name in LARGE else []
+    )
     for entry in entries()
 ]
 

@@ -277,7 +277,7 @@ def test_units_of_covariates_in_transitions_do_not_matter():
     data = _simulated(200, 3)
     scaled = fo.sequences(data.values[0, :, 0], covariates={"heat": 1e6 * data.covariates[0, :, 0]})
     model = fo.models.HMM(2, "gaussian", transition_covariates=["heat"])
-    plain, other = fo.fit(model, data), fo.fit(model, scaled)
+    plain, other = (fo.fit(model, given, restarts=2, optima=0) for given in (data, scaled))
     assert plain.ok, plain.status
     assert other.ok, other.status
     assert plain.value == pytest.approx(other.value, abs=1e-7)
@@ -288,9 +288,9 @@ def test_units_of_covariates_in_transitions_do_not_matter():
 
 def test_folds_of_a_model_with_covariates_in_transitions_are_those_of_refits():
     data = _simulated(150, 5)
-    fit = fo.fit(fo.models.HMM(2, "gaussian", transition_covariates=["heat"]), data)
+    fit = fo.fit(fo.models.HMM(2, "gaussian", transition_covariates=["heat"]), data, restarts=1)
     folds = fo.folds.blocks(data, percent=10, n=5, seed=0)
-    quick, exact = fo.cross_validate(fit, folds), fo.cross_validate(fit, folds, method="exact")
+    quick, exact = (fo.cross_validate(fit, folds, method=m, optima=0) for m in ("auto", "exact"))
     good = quick.folds["verdict"] == "good"
     assert good.any()
     np.testing.assert_allclose(quick.folds["loss"][good], exact.folds["loss"][good], atol=1e-4)
@@ -321,7 +321,8 @@ def _lasting(steps=600, seed=2):
 
 @lru_cache
 def _lasting_fit():
-    return fo.fit(fo.models.HMM(2, "gaussian", durations="poisson", stages=16), _lasting()[1])
+    model = fo.models.HMM(2, "gaussian", durations="poisson", stages=16)
+    return fo.fit(model, _lasting()[1], restarts=1, optima=0)
 
 
 def test_durations_are_recovered_and_beat_geometric_ones():
@@ -392,27 +393,38 @@ def test_covariates_that_are_missing_or_constant_are_refused():
         fo.fit(model, fo.sequences([1.0, 2.0, 3.0], covariates={"heat": [2.0] * 3}))
 
 
-def test_the_command_line_has_chains_with_covariates_and_durations(tmp_path):
+@pytest.fixture
+def command(tmp_path):
+    """What a command says of a file, and its exit code."""
     data, path = _simulated(250, 0, slope=2.5), tmp_path / "x.csv"
     columns = np.stack([data.values[0, :, 0], data.covariates[0, :, 0]], 1)
     np.savetxt(path, columns, delimiter=",", header="x,heat", comments="")
     usual = [str(path), "--model", "gaussian-hmm", "--columns", "x"]
 
-    def run(command, *words):
-        found = CliRunner().invoke(app, [command, *usual, *words])
-        assert found.exit_code == 0, found.output
-        return " ".join(found.output.split())
+    def run(name, *words):
+        found = CliRunner().invoke(app, [name, *usual, *words])
+        return " ".join(found.output.split()), found.exit_code
 
-    assert "1 covariate" in run("cv", "--transition-covariates", "heat", "--n", "5")
-    assert "estimate" in run("cv", "--durations", "poisson", "--stages", "3", "--n", "5")
-    chosen = run("select", "--states", "2", "--transition-covariates", ",heat")
-    assert "transition covariates none" in chosen
-    assert "chosen: transition covariates heat" in chosen
-    wrong = CliRunner().invoke(app, ["cv", *usual, "--durations", "gamma"])
-    assert wrong.exit_code == 2
-    assert "durations must be one of negative-binomial, poisson or None, got 'gamma'" in " ".join(
-        wrong.output.split()
-    )
+    return run
+
+
+def test_the_command_line_has_chains_with_covariates_and_durations(command):
+    quick = ["--n", "5", "--restarts", "1", "--optima", "0"]
+    said, code = command("cv", "--transition-covariates", "heat", *quick)
+    assert (code, "1 covariate" in said) == (0, True), said
+    said, code = command("cv", "--durations", "poisson", "--stages", "3", *quick)
+    assert (code, "estimate" in said) == (0, True), said
+    said, code = command("cv", "--durations", "gamma")
+    assert code == 2
+    assert "durations must be one of negative-binomial, poisson or None, got 'gamma'" in said
+
+
+@pytest.mark.slow
+def test_the_command_line_chooses_covariates_of_transitions(command):
+    said, code = command("select", "--states", "2", "--transition-covariates", ",heat")
+    assert code == 0, said
+    assert "transition covariates none" in said
+    assert "chosen: transition covariates heat" in said
 
 
 def test_zeros_that_are_given_stay_zeros():

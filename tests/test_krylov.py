@@ -94,11 +94,11 @@ def test_bent_valleys_are_followed_to_their_end():
     def value(x):
         return (100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2).sum()
 
-    first, second = jax.jit(jax.value_and_grad(value)), jax.jit(jax.hessian(value))
+    firsts, seconds = (jax.jit(jax.vmap(make(value))) for make in (jax.value_and_grad, jax.hessian))
     with jax.enable_x64(True):
         ends = newton_cg(
-            lambda t, _: tuple(np.array(part) for part in jax.vmap(first)(t)),
-            lambda t, v, _: np.einsum("nij,nj->ni", np.array(jax.vmap(second)(t)), v),
+            lambda t, _: tuple(np.array(part) for part in firsts(t)),
+            lambda t, v, _: np.einsum("nij,nj->ni", np.array(seconds(t)), v),
             same,
             np.array([[-1.2, 1.0], [3.0, -4.0]]),
             tolerance=1e-9,
@@ -165,16 +165,16 @@ def test_a_preconditioner_made_anew_follows_a_valley():
     def value(x):
         return 100.0 * (x[1] - x[0] ** 2) ** 2 + (1.0 - x[0]) ** 2
 
-    first, second = jax.value_and_grad(value), jax.hessian(value)
+    firsts, seconds = (jax.jit(jax.vmap(make(value))) for make in (jax.value_and_grad, jax.hessian))
 
     def renew(place):
-        bent, turn = np.linalg.eigh(np.array(second(place)))
+        bent, turn = np.linalg.eigh(np.array(seconds(place[None])[0]))
         return lambda columns: (turn / np.maximum(np.abs(bent), 1e-3)) @ (turn.T @ columns)
 
     with jax.enable_x64(True):
         end = newton_cg_afresh(
-            lambda t, _: tuple(np.array(part) for part in jax.vmap(first)(t)),
-            lambda t, v, _: np.einsum("nij,nj->ni", np.array(jax.vmap(second)(t)), v),
+            lambda t, _: tuple(np.array(part) for part in firsts(t)),
+            lambda t, v, _: np.einsum("nij,nj->ni", np.array(seconds(t)), v),
             renew,
             np.array([-1.2, 1.0]),
             tolerance=1e-9,

@@ -76,10 +76,10 @@ def usual():
         slow(ARHMM(2, 0, noise="state"), walks(LENGTHS)),
         slow(ARHMM(2, 2, noise="fixed", variance=0.7), walks(LENGTHS)),
         slow(ARHMM(2, 2, noise="shared"), walks(LENGTHS)),
-        (ARHMM(2, 1, noise="shared", frozen={"transition": STICKY}), gaps(LENGTHS)),
+        slow(ARHMM(2, 1, noise="shared", frozen={"transition": STICKY}), gaps(LENGTHS)),
         slow(ARHMM(2, 1, noise="state", frozen={"bias": np.zeros((2, 2))}), gaps(LENGTHS)),
         slow(ARHMM(2, 1, noise="shared", frozen={"variance": 0.5}), walks(LENGTHS)),
-        (ARHMM(3, 1, noise="state", support=ONE_WAY), walks(LENGTHS)),
+        slow(ARHMM(3, 1, noise="state", support=ONE_WAY), walks(LENGTHS)),
         slow(ARHMM(1, 1, noise="shared"), walk(9)),
         slow(NeuralARHMM(2, 1, hidden=2, noise="shared"), gaps(LENGTHS)),
         slow(NeuralARHMM(2, 2, hidden=2, noise="fixed"), walks(LENGTHS)),
@@ -222,7 +222,8 @@ for folds in (fo.folds.kfold(fit.data, 4), fo.folds.structures(fit.data)):
 """
 
 
-@pytest.mark.parametrize("methods", [(), slow(("ij", "onestep", "exact"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("methods", [(), ("ij", "onestep", "exact")])
 def test_two_devices_give_what_one_does(methods):
     """H by itself, and cross-validation by these methods."""
     code = DEVICES.replace("METHODS", repr(methods))

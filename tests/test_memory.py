@@ -194,6 +194,7 @@ print(json.dumps([first, free, bound, same]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from /proc")
 def test_a_process_stays_below_its_limit():
     """30,000 steps and 256 folds, in less than they take without a limit."""

@@ -46,7 +46,7 @@ def leaves_no_regressors_behind(entry):
 
 every_model = pytest.mark.parametrize("name", parameters())
 SHAPES = ("gaussian-unequal",)  # the slow tests take the others
-FIELDS = ("potts-poisson", "potts-learned", "custom-field")
+FIELDS = ("potts-poisson", "potts-learned")
 STEP = 1e-4
 
 
@@ -73,7 +73,6 @@ def schemes_of(name):
         return [schemes.A()]
     paths = [
         schemes.A(),
-        schemes.B(),
         schemes.B(normalised=True),
         schemes.B(per_transition=True),
     ]

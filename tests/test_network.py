@@ -85,7 +85,9 @@ def test_m_steps_lower_the_cost(layers):
     assert (np.diff(costs) < 0).all()
 
 
-@pytest.mark.parametrize("noise", ["fixed", "shared", "state"])
+@pytest.mark.parametrize(
+    "noise", ["fixed", *(pytest.param(n, marks=pytest.mark.slow) for n in ("shared", "state"))]
+)
 def test_em_of_networks_never_raises_the_objective(noise):
     objective, theta = at_random(fo.models.NeuralARHMM(2, 1, hidden=3, noise=noise), walks([14, 20]))
     before = first = objective(theta)

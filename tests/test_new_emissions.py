@@ -109,6 +109,7 @@ def test_coefficients_of_categories_are_recovered():
     np.testing.assert_allclose(*shares, atol=0.06)
 
 
+@pytest.mark.slow
 def test_regressions_of_correlated_channels_draw_what_they_fit():
     rng = np.random.default_rng(6)
     u = rng.normal(size=(400, 1))
@@ -127,7 +128,10 @@ def test_regressions_of_correlated_channels_draw_what_they_fit():
     np.testing.assert_allclose(np.cov(residual.T), at["covariance"][0], atol=0.2)
 
 
-@pytest.mark.parametrize("shape", ["diag", "spherical", "full", "tied", "fixed"])
+@pytest.mark.parametrize(
+    "shape",
+    ["diag", "spherical", "fixed", *(pytest.param(s, marks=pytest.mark.slow) for s in ("full", "tied"))],
+)
 def test_m_steps_of_mixtures_lead_to_a_stationary_point(shape):
     """With states given, steps of EM over components improve, to as good as can be."""
     rng = np.random.default_rng(7)

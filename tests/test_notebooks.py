@@ -85,7 +85,13 @@ def test_there_is_a_notebook_for_each_family():
     assert [path.stem for path in EXAMPLES] == ["chain", "labels", "map"]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+QUICK = ("chain",)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, id=p.stem, marks=[] if p.stem in QUICK else [pytest.mark.slow]) for p in EXAMPLES],
+)
 def test_a_notebook_runs_and_shows_what_is_stored(path):
     if path.stem == "map":
         pytest.importorskip("pyogrio", reason="needs pyogrio")

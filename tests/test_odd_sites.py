@@ -55,7 +55,9 @@ def fitted(name):
     return fo.fit(model, x, restarts=1), x
 
 
-@pytest.mark.parametrize("name", ["poisson", "binomial", "gaussian"])
+@pytest.mark.parametrize(
+    "name", ["poisson", pytest.param("binomial", marks=pytest.mark.slow), "gaussian"]
+)
 def test_sites_are_as_far_out_as_by_enumeration(name):
     fit, x = fitted(name)
     folds = fo.folds.sites([[0, 1], [1, 2], [3], [4, 5]], fit.data)  # site 1 is scored twice

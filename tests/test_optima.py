@@ -37,6 +37,16 @@ def searched(four):
     return fo.cross_validate(four, FOLDS)
 
 
+@pytest.fixture(scope="module")
+def local(four):
+    return fo.cross_validate(four, FOLDS, optima=0)
+
+
+@pytest.fixture(scope="module")
+def five():
+    return fo.fit(fo.models.PoissonHMM(5), COUNTS)
+
+
 def objectives(fit, cv, folds=FOLDS):
     """(F,) at the folds' parameters, at the folds' weights."""
     return fit.objective.values_and_gradients(cv.theta, folds.weights)[0]
@@ -87,10 +97,9 @@ def test_the_other_optima_are_stationary_points_of_all_data(four):
         assert np.linalg.eigvalsh(hessian)[0] > 0
 
 
-def test_five_states_reach_the_better_optimum():
+def test_five_states_reach_the_better_optimum(five):
     """Three starts end at 335.007 or above; 334.796 exists."""
-    fit = fo.fit(fo.models.PoissonHMM(5), COUNTS)
-    assert fit.value == pytest.approx(334.7958, abs=1e-4)
+    assert five.value == pytest.approx(334.7958, abs=1e-4)
 
 
 def test_without_a_search_there_are_only_the_given_starts():
@@ -108,13 +117,12 @@ def test_a_given_start_is_the_only_one(four):
 # --- the search in the folds ---------------------------------------------------------------------
 
 
-def test_no_fold_is_above_cold_refits_by_an_independent_minimiser(four, searched):
-    local = fo.cross_validate(four, FOLDS, optima=0)
+def test_no_fold_is_above_cold_refits_by_an_independent_minimiser(four, searched, local):
     found, before = objectives(four, searched), objectives(four, local)
     assert (found <= before + 1e-6).all()
     moved = np.flatnonzero(searched.folds["optimum"] != 0)
     assert len(moved) == 15  # as an independent EM from many starts found, too
-    for fold in [*moved[:3], 0, 50]:
+    for fold in [*moved[:2], 50]:
         assert found[fold] <= cold(four, FOLDS.weights[fold], 15, fold) + 1e-3
 
 
@@ -122,8 +130,7 @@ def test_the_estimate_is_that_of_the_better_optima(searched):
     assert searched.estimate == pytest.approx(3.3506, abs=1e-4)  # by an independent EM
 
 
-def test_gains_and_shifts_are_differences_from_the_local_result(four, searched):
-    local = fo.cross_validate(four, FOLDS, optima=0)
+def test_gains_and_shifts_are_differences_from_the_local_result(four, searched, local):
     gains = objectives(four, local) - objectives(four, searched)
     np.testing.assert_allclose(searched.folds["gain"], gains, atol=1e-6)
     shifts = searched.folds["loss"] - local.folds["loss"]
@@ -270,16 +277,16 @@ def test_long_data_are_searched_in_some_folds_only():
     assert 0 < work[1] - work[0] <= 1.5 * max(work[0], cheap)
 
 
-def test_points_are_compared_with_the_other_optima_of_the_fit():
-    fit = fo.fit(fo.models.PoissonHMM(5), COUNTS)
+def test_points_are_compared_with_the_other_optima_of_the_fit(five):
+    fit, folds = five, fo.folds.points(five.data)
     found, local = fo.loo(fit), fo.loo(fit, optima=0)
-    folds = fo.folds.points(fit.data)
     before, after = (objectives(fit, cv, folds) for cv in (local, found))
     moved = (found.folds["optimum"] != 0).to_numpy()
     assert moved.sum() > 20
     assert (after[moved] < before[moved] - 1e-3).all()
-    exact = objectives(fit, fo.cross_validate(fit, folds, method="exact"), folds)
-    assert (after[moved] < exact[moved] + 0.01).all()
+    some = np.flatnonzero(moved)[:10]
+    exact = fo.cross_validate(fit, folds.some(some), method="exact")
+    assert (after[some] < objectives(fit, exact, folds.some(some)) + 0.01).all()
     assert found.optima_search == "compared"
     assert (found.starts, local.starts) == (10, 0)
     assert fo.loo(fit, refine=3).folds["rung"].eq("other").sum() <= 3
@@ -371,6 +378,7 @@ def test_scheme_b_is_searched(four):
     np.testing.assert_allclose(np.subtract(*values)[~moved], 0.0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_little_memory_finds_the_same(four, searched):
     cv = fo.cross_validate(four, FOLDS, memory_limit="70MB")
     np.testing.assert_allclose(cv.folds["loss"], searched.folds["loss"], atol=1e-6)

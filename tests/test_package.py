@@ -91,3 +91,9 @@ def test_workflows_call_what_there_is():
     assert called <= targets
     supported = set(re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text()))
     assert set(jobs["tests"]["strategy"]["matrix"]["python"]) == supported
+
+
+def test_workers_are_given_whole_groups(request):
+    """Otherwise each worker makes all fits that tests share."""
+    grouped = request.config.getoption("loadgroup", False)
+    assert request.node.nodeid.endswith("@test_package") == grouped
