@@ -3,80 +3,43 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from importlib import import_module  # of those that run: forks of `kills` and `faults` cannot have JAX
 
-from benchmarks import (
-    autoregressive_peers,
-    best_of_many,
-    chain_scaling,
-    chains,
-    crf,
-    crfsuite,
-    deadlock,
-    dynamax_peers,
-    estimator_checks,
-    examples,
-    fails_safely,
-    faults,
-    graphs,
-    grid_search,
-    hmmlearn_peers,
-    instant,
-    instant_crf,
-    kills,
-    large,
-    lengths,
-    limits,
-    load,
-    many_sequences,
-    motion,
-    peers,
-    plan,
-    refits,
-    report,
-    scaling,
-    start,
-    state_space,
-    state_space_device,
-    statsmodels_peers,
+NAMES = (
+    "scaling",
+    "peers",
+    "dynamax-peers",
+    "hmmlearn-peers",
+    "statsmodels-peers",
+    "state-space",
+    "state-space-device",
+    "fails-safely",
+    "graphs",
+    "crf",
+    "crfsuite",
+    "large",
+    "many-sequences",
+    "autoregressive-peers",
+    "report",
+    "start",
+    "instant",
+    "chains",
+    "lengths",
+    "chain-scaling",
+    "plan",
+    "instant-crf",
+    "deadlock",
+    "motion",
+    "best-of-many",
+    "grid-search",
+    "estimator-checks",
+    "examples",
+    "refits",
+    "faults",
+    "kills",
+    "limits",
+    "load",
 )
-
-NAMES: dict[str, Callable[..., None]] = {
-    "scaling": scaling.main,
-    "peers": peers.main,
-    "dynamax-peers": dynamax_peers.main,
-    "hmmlearn-peers": hmmlearn_peers.main,
-    "statsmodels-peers": statsmodels_peers.main,
-    "state-space": state_space.main,
-    "state-space-device": state_space_device.main,
-    "fails-safely": fails_safely.main,
-    "graphs": graphs.main,
-    "crf": crf.main,
-    "crfsuite": crfsuite.main,
-    "large": large.main,
-    "many-sequences": many_sequences.main,
-    "autoregressive-peers": autoregressive_peers.main,
-    "report": report.main,
-    "start": start.main,
-    "instant": instant.main,
-    "chains": chains.main,
-    "lengths": lengths.main,
-    "chain-scaling": chain_scaling.main,
-    "plan": plan.main,
-    "instant-crf": instant_crf.main,
-    "deadlock": deadlock.main,
-    "motion": motion.main,
-    "best-of-many": best_of_many.main,
-    "grid-search": grid_search.main,
-    "estimator-checks": estimator_checks.main,
-    "examples": examples.main,
-    "refits": refits.main,
-    "faults": faults.main,
-    "kills": kills.main,
-    "limits": limits.main,
-    "load": load.main,
-}
-
 ASKED = ("kills",)  # a thousand processes that are killed
 
 numbers = [float(word) for word in sys.argv[1:] if word.isdigit()]  # after load: its minutes
@@ -88,5 +51,6 @@ if unknown:
     sys.exit(f"benchmarks: expected names from {', '.join(NAMES)}; got {', '.join(unknown)}")
 for name in chosen:
     print(f"== {name} ==")
-    NAMES[name](*(numbers if name == "load" else []))
+    module = import_module(f"benchmarks.{name.replace('-', '_')}")
+    module.main(*(numbers if name == "load" else []))
     print()
