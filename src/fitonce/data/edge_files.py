@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fitonce.data.cells import as_numbers
 from fitonce.data.table_files import read_table
 
 
@@ -21,9 +22,9 @@ def edges_of(path: Path, sites: pd.DataFrame) -> tuple[pd.DataFrame, str | None]
     if pairs.shape[1] < 2:
         raise ValueError(f"{path.name} must have two columns of sites, got {pairs.shape[1]}")
     pairs = pairs.iloc[:, :2].set_axis(["i", "j"], axis=1)
-    numbers = pairs.apply(pd.to_numeric, errors="coerce").notna().all(axis=1)
+    numbers = pairs.apply(as_numbers).notna().all(axis=1)
     if numbers.iloc[1:].all() and (len(pairs) > 1 or numbers.all()):
-        return _by_number(_complete(pairs[numbers], path).apply(pd.to_numeric), sites, path)
+        return _by_number(_complete(pairs[numbers], path).apply(as_numbers), sites, path)
     column = _name_column(pairs, sites, path)
     place = {str(name): row for row, name in enumerate(sites[column])}
     is_header = not set(pairs.iloc[0].astype(str)) & set(place)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import listed
+from fitonce.data.cells import as_numbers
 from fitonce.data.sequences import Sequences, sequences
 
 _NAMED = ("name", "namelsad", "label", "title", "geoid", "id", "code")  # beginnings of usual columns
@@ -107,7 +108,7 @@ def observed_at(
 
 
 def _numbers(column: pd.Series, called: tuple[str, ...]) -> np.ndarray:
-    found = pd.to_numeric(column, errors="coerce").to_numpy(float, na_value=np.nan)
+    found = as_numbers(column).to_numpy(float, na_value=np.nan)
     bad = np.flatnonzero(
         np.isnan(found) & column.notna().to_numpy() & (column.astype(str) != "").to_numpy()
     )

@@ -13,6 +13,7 @@ import pandas as pd
 
 from fitonce.core.wording import listed
 from fitonce.core.writing import existing
+from fitonce.data.cells import as_numbers
 from fitonce.data.geography import NOWHERE, SiteShape, maybe_degrees
 from fitonce.data.geojson import content_of, read_features
 from fitonce.data.table_files import TABLES, read_table
@@ -155,7 +156,7 @@ def _from_table(path: Path, coordinates: tuple[str, str] | None, decimal: str | 
     for name in coordinates:
         if name not in table.columns:
             raise ValueError(f"'{name}' is not a column; columns are {listed(table.columns)}")
-    places = table[list(coordinates)].apply(pd.to_numeric, errors="coerce").to_numpy(float)
+    places = table[list(coordinates)].apply(as_numbers).to_numpy(float)
     shapes = [NOWHERE if np.isnan(point).any() else SiteShape((), point) for point in places]
     return _judged(table, shapes, None, float("nan"))
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted, listed
+from fitonce.data.cells import as_numbers
 
 _CONDITION = re.compile(r"\s*(.+?)\s*(==|!=|<=|>=|=|<|>)\s*(.+?)\s*")
 _AND = re.compile(r"\s+and\s+|\s*,\s*", re.IGNORECASE)
@@ -34,7 +35,7 @@ def chosen(table: pd.DataFrame, column: str, sign: str, value: str) -> np.ndarra
         bound = float(value)
     except ValueError:
         raise ValueError(f"where compares '{column}' with a number, got '{value}'") from None
-    numbers = pd.to_numeric(cells, errors="coerce").to_numpy(float)
+    numbers = as_numbers(cells).to_numpy(float)
     compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
     return compare[sign](numbers, bound)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted, listed
+from fitonce.data.cells import as_numbers
 from fitonce.data.column_hints import PERIODS, closed_hint, hints, rhythm_hint, with_periods
 from fitonce.data.parts import split_groups
 from fitonce.data.sequences import Sequences, sequences
@@ -326,7 +327,7 @@ def _is_constant(column: pd.Series) -> bool:
 def _example(column: pd.Series) -> str:
     """A cell that is not a number, for messages."""
     cells = column.dropna()
-    bad = cells[pd.to_numeric(cells, errors="coerce").isna()]
+    bad = cells[as_numbers(cells).isna()]
     if bad.empty:
         return f"{column.dtype}"
     comma = re.fullmatch(r"-?\d+,\d+", str(bad.iloc[0]).strip())

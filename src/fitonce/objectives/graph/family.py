@@ -12,6 +12,7 @@ import pandas as pd
 
 from fitonce.core.arguments import shown
 from fitonce.core.wording import counted
+from fitonce.data.cells import as_numbers
 from fitonce.data.edge_files import edges_of
 from fitonce.data.graph import graph
 from fitonce.data.map_files import GEOJSON, OTHERS
@@ -88,7 +89,7 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
 
 def _numbers(column: pd.Series) -> np.ndarray:
     """A column that must hold a number in every row."""
-    found = pd.to_numeric(column, errors="coerce")
+    found = as_numbers(column)
     bad = np.flatnonzero(found.isna())
     if bad.size:
         got = column.iloc[bad[0]]
