@@ -23,6 +23,37 @@ def test_a_level_that_is_large_beside_its_changes_costs_no_digits(parts):
     np.testing.assert_allclose(slopes[1], slopes[0], atol=1e-5)
 
 
+@pytest.mark.parametrize("size", [1e-4, 0.01, 0.1])
+def test_what_comes_before_all_kept_data_is_as_exact_beside_large_steps(size):
+    """A straight line with noise is a regression, whose predictions are known."""
+    time = np.arange(60.0)
+    around = size * np.random.default_rng(0).normal(size=60)
+    fit = fo.fit_at(
+        fo.models.Structural("fixed trend"), 1000.0 + 5.0 * time + around, {"noise": size**2}
+    )
+    folds = fo.folds.sites([range(30), [0, 1, 2]], fit.data)
+    losses = fo.cross_validate(fit, folds, method="none").folds["loss"]
+    for fold, loss in enumerate(losses):
+        left = folds.dropped[fold]
+        mean, variance = _line(np.delete(np.arange(60), left), left, around, size)
+        expected = np.log(2.0 * np.pi * variance) + (around[left] - mean) ** 2 / variance
+        assert loss == pytest.approx(0.5 * expected.mean(), abs=1e-7)
+    later = np.where(time < 20, np.nan, fit.data.values[0, :, 0])
+    found = fo.fit_at(fit.model, later, fit.params).smoothed()
+    wanted = np.array([10, 19])
+    variance = _line(np.arange(20, 60), wanted, around, size)[1] - size**2
+    np.testing.assert_allclose(found.sd[wanted, 0], np.sqrt(variance), rtol=1e-7)
+
+
+def _line(kept, wanted, y, size):
+    """Means and variances of observations at `wanted` steps by a regression on time at those kept."""
+    columns = np.column_stack([np.ones(60), np.arange(60.0)])
+    spread = np.linalg.inv(columns[kept].T @ columns[kept])
+    mean = columns[wanted] @ spread @ (columns[kept].T @ y[kept])
+    beyond = np.einsum("ti,ij,tj->t", columns[wanted], spread, columns[wanted])
+    return mean, size**2 * (1.0 + beyond)
+
+
 def test_a_wave_of_two_steps_has_one_state():
     fit = fo.fit_at(
         fo.models.Structural(seasonal=4, harmonics=2), Y, {"level": 1.0, "noise": 1.0, "seasonal": 0.0}

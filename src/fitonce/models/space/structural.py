@@ -265,14 +265,13 @@ class Structural(SpaceModel):
             found.loading[0, 0, own] = part.loading[:, None]
             found.moving[0, own, own] = part.moving
             found.shaking[0, own, own] = part.shaking
-            found.spread[own, own] = (
-                beside_diffuse(np.ones(len(part.loading), bool), float(steps.unit[0]))
-                if part.diffuse
-                else stationary_spread(part.moving, part.shaking)
-            )
+            if not part.diffuse:
+                found.spread[own, own] = stationary_spread(part.moving, part.shaking)
             first = own.stop
         if self.noise:
             found.noise[0, 0, 0] = values["noise"]
+        counted_noise = 0.0 if self.density is None else float(steps.unit[0]) ** 2
+        found.spread[...] += beside_diffuse(np.array(places), found.noise + counted_noise, found.shaking)
         offset = found.offset
         if self.exog:
             offset = (steps.covariates @ values["coefficient"])[:, None]

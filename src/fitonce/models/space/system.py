@@ -259,10 +259,16 @@ def stationary_spread(moving: np.ndarray, shaking: np.ndarray) -> np.ndarray:
     return np.moveaxis(found, 0, -1)
 
 
-def beside_diffuse(marked: np.ndarray, unit: float) -> np.ndarray:
-    """(n, n, 1) a covariance of diffuse states. They may have any finite one beside what is not known;
-    this keeps the variance of the first observations from vanishing."""
-    return np.diag(np.where(marked, unit**2, 0.0))[..., None]
+def beside_diffuse(marked: np.ndarray, noise: np.ndarray, shaking: np.ndarray) -> np.ndarray:
+    """(n, n, F) a covariance of the states that are marked, whose start is diffuse, by H and W.
+
+    They may have any finite one beside what is not known; this keeps the variance of the first
+    observations from vanishing. It is as large as the variances of the model: digits of these are lost
+    beside a larger one, where steps far from all others are smoothed, and what is known of first states
+    is lost beside a smaller one.
+    """
+    size = sum(np.einsum("tiif->tif", array).mean(0).sum(0) for array in (noise, shaking))
+    return np.diag(marked.astype(float))[..., None] * size
 
 
 def frozen_pairs(frozen: Any) -> tuple[tuple[str, Any], ...]:
