@@ -9,6 +9,7 @@ import statsmodels.api as sm
 import fitonce as fo
 from fitonce.models.space.system import stationary_spread
 from fitonce.objectives.families import objective_of
+from fitonce.objectives.space.coefficients import Coefficients
 
 Y = np.cumsum(np.random.default_rng(1).normal(size=40)) + np.random.default_rng(2).normal(size=40)
 
@@ -52,6 +53,46 @@ def _line(kept, wanted, y, size):
     mean = columns[wanted] @ spread @ (columns[kept].T @ y[kept])
     beyond = np.einsum("ti,ij,tj->t", columns[wanted], spread, columns[wanted])
     return mean, size**2 * (1.0 + beyond)
+
+
+def test_folds_that_lose_a_coefficient_are_never_good():
+    """Nothing but step 20 says how large its peak is."""
+    peak = np.arange(40) == 20
+    data = fo.sequences(Y + 20.0 * peak, covariates={"peak": peak * 1.0})
+    fit = fo.fit(fo.models.Structural(exog="peak"), data, restarts=1)
+    folds = fo.folds.sites([[20], range(18, 23), [3, 4]], data)
+    for method in ("ij", "onestep", "auto", "exact"):
+        cv = fo.cross_validate(fit, folds, method=method, optima=0)
+        assert cv.folds["verdict"][:2].tolist() == ["bad", "bad"]
+        assert cv.folds["ok"][:2].tolist() == [method in ("ij", "onestep")] * 2
+        assert cv.folds["ok"][2]
+        told = cv.folds["status"][0]
+        assert ("determines some coefficient" in told) or ("flat or downhill along 'coeff" in told)
+    found = fo.loo(fit, optima=0).folds
+    assert found["verdict"][20] == "bad"
+    assert not found["ok"][20]
+    assert (found["verdict"].drop(20) == "good").mean() > 0.8
+
+
+def test_lost_coefficients_are_those_whose_rows_depend_on_the_others():
+    """Against ranks of all columns together: two sequences, each with a line of its own."""
+    rng, steps = np.random.default_rng(3), np.arange(12.0)
+    columns = np.zeros((24, 3))
+    columns[:12, 0], columns[12:, 0] = steps >= 6, steps >= 3
+    columns[5, 1], columns[14:17, 2] = 1.0, rng.normal(size=3)
+    parts = [np.cumsum(rng.normal(size=12)) for _ in range(2)]
+    data = fo.sequences(parts, covariates=np.split(columns, 2))
+    names = ["u0", "u1", "u2"]
+    layout = objective_of(fo.models.Structural("drift", exog=names), data).layout
+    dropped = [np.flatnonzero(rng.random(24) < share) for share in (0.1, 0.3, 0.5) for _ in range(60)]
+    dropped += [np.array([5]), np.arange(3, 9), np.arange(12, 24), np.array([14, 15, 16]), np.arange(6)]
+    line = np.kron(np.eye(2), np.column_stack([np.ones(12), steps]))
+    rank = np.linalg.matrix_rank
+    kept = [np.setdiff1d(np.arange(24), fold) for fold in dropped]
+    expected = [rank(np.hstack([line, columns])[k]) < rank(line[k]) + 3 for k in kept]
+    assert 5 < sum(expected) < len(expected) - 5
+    found = Coefficients(layout, np.zeros(layout.space.size)).lost(dropped)
+    assert found.tolist() == expected
 
 
 def test_a_wave_of_two_steps_has_one_state():
