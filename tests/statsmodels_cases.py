@@ -19,6 +19,18 @@ _ATTRIBUTES = (
 _PURPOSES = ("regime_transition", "exog", "variance", "autoregressive")
 
 
+def with_stationary_cycle(peer: Any) -> Any:
+    """Unobserved components whose last part is a damped cycle: this as stationary as it is (theirs has a
+    diffuse start), all before it diffuse."""
+    from statsmodels.tsa.statespace.initialization import Initialization
+
+    start, first = Initialization(peer.k_states), peer.k_states - 2
+    start.set((0, first), "diffuse")
+    start.set((first, peer.k_states), "stationary")
+    peer.ssm.initialization = start
+    return peer
+
+
 def data(name: str = "") -> tuple[np.ndarray, np.ndarray]:
     """y (T,) and two known quantities (T, 2); with "slopes", states differ in how y depends on
     these, with "ar" in how they depend on earlier steps, and with "hamilton" in their means."""

@@ -10,6 +10,7 @@ import statsmodels.api as sm
 
 import fitonce as fo
 from fitonce.objectives.families import objective_of
+from statsmodels_cases import with_stationary_cycle
 
 
 def _series(name):
@@ -60,6 +61,7 @@ def pair(request):
     values = model.start(objective_of(model, y).steps, np.random.default_rng(4))
     fit = fo.fit_at(model, y, values)
     peer = sm.tsa.UnobservedComponents(y.to_numpy(), use_exact_diffuse=True, **theirs)
+    peer = with_stationary_cycle(peer) if "cycle" in theirs else peer
     return fit, peer.smooth([float(np.squeeze(values[key])) for key in order])
 
 

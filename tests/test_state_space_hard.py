@@ -9,6 +9,7 @@ import statsmodels.api as sm
 import fitonce as fo
 from fitonce.models.space.system import stationary_mean, stationary_spread
 from fitonce.objectives.families import objective_of
+from fitonce.objectives.space.coefficients import Coefficients
 
 Y = np.cumsum(np.random.default_rng(1).normal(size=40)) + np.random.default_rng(2).normal(size=40)
 
@@ -21,6 +22,77 @@ def test_a_level_that_is_large_beside_its_changes_costs_no_digits(parts):
     np.testing.assert_allclose(far.log_likelihood, near.log_likelihood, rtol=1e-7)
     slopes = [one.objective.gradients(one.theta[None], one.objective.base[None]) for one in (near, far)]
     np.testing.assert_allclose(slopes[1], slopes[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-4, 0.01, 0.1])
+def test_what_comes_before_all_kept_data_is_as_exact_beside_large_steps(size):
+    """A straight line with noise is a regression, whose predictions are known."""
+    time = np.arange(60.0)
+    around = size * np.random.default_rng(0).normal(size=60)
+    fit = fo.fit_at(
+        fo.models.Structural("fixed trend"), 1000.0 + 5.0 * time + around, {"noise": size**2}
+    )
+    folds = fo.folds.sites([range(30), [0, 1, 2]], fit.data)
+    losses = fo.cross_validate(fit, folds, method="none").folds["loss"]
+    for fold, loss in enumerate(losses):
+        left = folds.dropped[fold]
+        mean, variance = _line(np.delete(np.arange(60), left), left, around, size)
+        expected = np.log(2.0 * np.pi * variance) + (around[left] - mean) ** 2 / variance
+        assert loss == pytest.approx(0.5 * expected.mean(), abs=1e-7)
+    later = np.where(time < 20, np.nan, fit.data.values[0, :, 0])
+    found = fo.fit_at(fit.model, later, fit.params).smoothed()
+    wanted = np.array([10, 19])
+    variance = _line(np.arange(20, 60), wanted, around, size)[1] - size**2
+    np.testing.assert_allclose(found.sd[wanted, 0], np.sqrt(variance), rtol=1e-7)
+
+
+def _line(kept, wanted, y, size):
+    """Means and variances of observations at `wanted` steps by a regression on time at those kept."""
+    columns = np.column_stack([np.ones(60), np.arange(60.0)])
+    spread = np.linalg.inv(columns[kept].T @ columns[kept])
+    mean = columns[wanted] @ spread @ (columns[kept].T @ y[kept])
+    beyond = np.einsum("ti,ij,tj->t", columns[wanted], spread, columns[wanted])
+    return mean, size**2 * (1.0 + beyond)
+
+
+def test_folds_that_lose_a_coefficient_are_never_good():
+    """Nothing but step 20 says how large its peak is."""
+    peak = np.arange(40) == 20
+    data = fo.sequences(Y + 20.0 * peak, covariates={"peak": peak * 1.0})
+    fit = fo.fit(fo.models.Structural(exog="peak"), data, restarts=1)
+    folds = fo.folds.sites([[20], range(18, 23), [3, 4]], data)
+    for method in ("ij", "onestep", "auto", "exact"):
+        cv = fo.cross_validate(fit, folds, method=method, optima=0)
+        assert cv.folds["verdict"][:2].tolist() == ["bad", "bad"]
+        assert cv.folds["ok"][:2].tolist() == [method in ("ij", "onestep")] * 2
+        assert cv.folds["ok"][2]
+        told = cv.folds["status"][0]
+        assert ("determines some coefficient" in told) or ("flat or downhill along 'coeff" in told)
+    found = fo.loo(fit, optima=0).folds
+    assert found["verdict"][20] == "bad"
+    assert not found["ok"][20]
+    assert (found["verdict"].drop(20) == "good").mean() > 0.8
+
+
+def test_lost_coefficients_are_those_whose_rows_depend_on_the_others():
+    """Against ranks of all columns together: two sequences, each with a line of its own."""
+    rng, steps = np.random.default_rng(3), np.arange(12.0)
+    columns = np.zeros((24, 3))
+    columns[:12, 0], columns[12:, 0] = steps >= 6, steps >= 3
+    columns[5, 1], columns[14:17, 2] = 1.0, rng.normal(size=3)
+    parts = [np.cumsum(rng.normal(size=12)) for _ in range(2)]
+    data = fo.sequences(parts, covariates=np.split(columns, 2))
+    names = ["u0", "u1", "u2"]
+    layout = objective_of(fo.models.Structural("drift", exog=names), data).layout
+    dropped = [np.flatnonzero(rng.random(24) < share) for share in (0.1, 0.3, 0.5) for _ in range(60)]
+    dropped += [np.array([5]), np.arange(3, 9), np.arange(12, 24), np.array([14, 15, 16]), np.arange(6)]
+    line = np.kron(np.eye(2), np.column_stack([np.ones(12), steps]))
+    rank = np.linalg.matrix_rank
+    kept = [np.setdiff1d(np.arange(24), fold) for fold in dropped]
+    expected = [rank(np.hstack([line, columns])[k]) < rank(line[k]) + 3 for k in kept]
+    assert 5 < sum(expected) < len(expected) - 5
+    found = Coefficients(layout, np.zeros(layout.space.size)).lost(dropped)
+    assert found.tolist() == expected
 
 
 def test_a_wave_of_two_steps_has_one_state():

@@ -126,3 +126,13 @@ def test_a_fold_that_does_not_determine_the_first_state_says_so(method):
     assert cv.folds["status"][0] == said
     assert np.isfinite(cv.estimate)
     assert f"fold 0: {said}" in str(cv)
+
+
+def test_a_damped_cycle_has_an_optimum_where_there_is_none_in_the_data():
+    """From a diffuse start the likelihood has no bound as the damping, or a wave of two steps, goes."""
+    y = np.cumsum(np.random.default_rng(1).normal(size=80))
+    fit = fo.fit(fo.models.Structural(cycle=True), y, restarts=3, optima=0)
+    assert fit.ok, fit.status
+    assert fit.value < fo.fit(fo.models.Structural(), y, restarts=2).value + 1e-9
+    gone = fo.fit_at(fit.model, y, fit.params | {"damping": 1e-9})
+    assert gone.log_likelihood < fit.log_likelihood

@@ -93,9 +93,9 @@ class StatsmodelsSpace(SpaceModel):
         mean, spread, marked = _first_state(
             self.peer.ssm.initialization, moving[0], drift[0], shaking[0]
         )
-        spread = spread + added_to_diffuse(marked, float(steps.unit.max()))
-        start = (mean, spread, np.eye(len(marked))[:, marked])
         observed = (stacked("design"), stacked("obs_intercept"), stacked("obs_cov"))
+        spread = spread + added_to_diffuse(marked, observed[2], shaking)
+        start = (mean, spread, np.eye(len(marked))[:, marked])
         return System(*observed, moving, drift, shaking, *start)
 
     def _matrices(self, params: np.ndarray) -> dict[str, np.ndarray]:

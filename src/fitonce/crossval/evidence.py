@@ -66,14 +66,17 @@ def gather_evidence(scoring: Scoring, parameters: FoldParameters, which: np.ndar
 
 
 def distrust(scoring: Scoring, status: list[Status], evidence: Evidence, which: np.ndarray) -> None:
-    """Withdraw the errors of folds `which` that carry a latent state, unless they are certified."""
+    """Withdraw the errors of folds `which` that carry a latent state or a coefficient, unless they are
+    certified."""
     for fold in which[scoring.carriers()[which]]:
         if status[fold].outcome is Outcome.APPROXIMATE:
             evidence.errors[fold], evidence.rates[fold] = np.nan, np.inf
+            what = "nearly all observations of one latent state, so that parameters depend on this fold"
+            if scoring.lost_coefficients[fold]:
+                what = "all that determines some coefficient, so that losses depend on this fold"
             status[fold] = Status(
                 Outcome.APPROXIMATE,
-                "the fold leaves out nearly all observations of one latent state, so that parameters "
-                "depend on this fold and gradients do not show how far they would move",
+                f"the fold leaves out {what} and gradients do not show how far they would move",
             )
 
 

@@ -204,15 +204,22 @@ class Scoring:
         return loss_errors(losses, ahead, self.counted[which], self.sizes[which], rates)
 
     def carriers(self) -> np.ndarray:
-        """(F,) whether a fold leaves out nearly all observations of some latent state at the full fit.
+        """(F,) whether a fold leaves out nearly all observations of some latent state at the full fit,
+        or all that determines some coefficient.
 
-        The parameters of that state depend on the fold. Where they fit it well its gradients are small,
-        and no check by gradients shows that they would be lost.
+        These parameters depend on the fold. Where they fit it well its gradients are small, and no check
+        by gradients shows that they would be lost.
         """
         objective = self.batches.objective
         if not objective.traits.hidden_states or self.folds.kind != "sites":
-            return np.zeros(len(self.folds), bool)
-        return carrying(objective, self.curve.theta, self.folds.dropped)
+            return self.lost_coefficients
+        return carrying(objective, self.curve.theta, self.folds.dropped) | self.lost_coefficients
+
+    @cached_property
+    def lost_coefficients(self) -> np.ndarray:
+        """(F,) whether what a fold keeps does not determine some coefficient."""
+        folds, objective = self.folds, self.batches.objective
+        return objective.lost_coefficients(self.curve.theta, folds.dropped, folds.kind != "sites")
 
     def means(self, losses: np.ndarray) -> np.ndarray:
         """(F,) the mean loss of each fold; nan where one of its losses is."""

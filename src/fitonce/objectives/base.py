@@ -262,6 +262,13 @@ class Objective(ABC):
         with other words they cannot be compared. Empty: there are none."""
         return ""
 
+    def lost_coefficients(
+        self, theta: np.ndarray, dropped: Sequence[np.ndarray], whole: bool
+    ) -> np.ndarray:
+        """(F,) whether what is kept beside sets of sites, or of `whole` sequences, does not determine
+        some coefficient."""
+        return np.zeros(len(dropped), bool)
+
     @property
     def n_unknown_starts(self) -> int:
         """How many first states of a sequence nothing is known about."""

@@ -217,11 +217,12 @@ class StateSpace(SpaceModel):
         else:
             known = "initial_state_cov" in made[0] or "initial_state" in made[0]
         marked = made[0].get("diffuse", np.full((1, size), not known))[0].astype(bool)
-        spread = spread + added_to_diffuse(marked, float(steps.unit.max()))
+        noise = stacked("obs_cov", empty.noise)
+        spread = spread + added_to_diffuse(marked, noise, shaking)
         return System(
             stacked("design", empty.loading),
             stacked("obs_intercept", empty.offset),
-            stacked("obs_cov", empty.noise),
+            noise,
             moving,
             drift,
             shaking,

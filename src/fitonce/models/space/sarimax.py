@@ -153,7 +153,6 @@ class SARIMAX(SpaceModel):
         load[0], load[1 : 1 + len(ma)] = 1.0, ma
         found.shaking[0, own, own] = load[:, None] * load[None] * values["sigma2"]
         found.spread[own, own] = stationary_spread(found.moving[0, own, own], found.shaking[0, own, own])
-        found.spread[lags, lags] = added_to_diffuse(np.ones(len(past), bool), float(steps.unit[0]))
         if "intercept" in values:
             found.drift[0, first] = values["intercept"]
             # The mean of the companion form: that of its first entry, and what of it is still to come.
@@ -163,6 +162,8 @@ class SARIMAX(SpaceModel):
                 found.mean[first + k] = mean if k == 0 else mean * later[k:].sum(0)
         if self.measurement_error:
             found.noise[0, 0, 0] = values["noise"]
+        marked = np.ones(len(past), bool)
+        found.spread[lags, lags] = added_to_diffuse(marked, found.noise, found.shaking)
         offset = found.offset
         if self.exog:
             offset = (steps.covariates @ values["coefficient"])[:, None]

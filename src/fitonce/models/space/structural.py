@@ -38,6 +38,7 @@ from fitonce.models.space.system import (
 
 LEVELS = ("fixed", "local", "drift", "trend", "smooth trend", "fixed trend")
 _SLOPES = ("drift", "trend", "smooth trend", "fixed trend")
+_LONGEST = 0.9999  # damping: a cycle of one size is the limit of ever less noise and ever less damping
 _SHARES = {"slope": 0.01, "seasonal": 0.01}  # of a unit's square, at the start of fits; others 0.4
 _SMALLEST = {"slope": -5.0, "seasonal": -4.0}  # logarithms of shares at random starts; others -3
 
@@ -56,7 +57,7 @@ class Structural(SpaceModel):
 
     Parameters are variances, which may be zero, coefficients, and the frequency and damping of a cycle,
     by maximum likelihood (the prior is flat). Nothing is known about the first state: its prior is
-    diffuse, exactly.
+    diffuse, exactly. Autoregressions, and cycles that are damped and renewed, are stationary.
 
     Args:
         level: "local" (a random walk), "trend" (a random walk whose slope is one, too), "smooth trend"
@@ -90,7 +91,7 @@ class Structural(SpaceModel):
     exog: Any = ()
     moving_seasonal: bool = True
     moving_cycle: bool = True
-    periods: tuple[float, float] = (2.0, 100.0)
+    periods: tuple[float, float] = (2.5, 100.0)
     frozen: Any = ()
     observations: str = "gaussian"
     exposure: str | None = None
@@ -216,7 +217,7 @@ class Structural(SpaceModel):
             low, high = self.periods
             found["frequency"] = Interval((), 2.0 * np.pi / high, 2.0 * np.pi / low)
             if self.damped:
-                found["damping"] = Interval((), 0.0, 1.0)
+                found["damping"] = Interval((), 0.0, _LONGEST if self._renewed else 1.0)
             if self.moving_cycle:
                 found["cycle"] = variance
         if self.ar:
@@ -225,6 +226,18 @@ class Structural(SpaceModel):
         if self.exog:
             found["coefficient"] = Free((len(self.exog),))
         return found
+
+    @property
+    def _renewed(self) -> bool:
+        """Whether the cycle is stationary. From a diffuse start a cycle that is gone after a step would
+        have an unbounded likelihood: nothing would say where it began."""
+        known = dict(self.frozen)
+        return (
+            self.damped
+            and self.moving_cycle
+            and known.get("damping", 0) < 1
+            and known.get("cycle", 1) > 0
+        )
 
     def _parts(self, values: Values, folds: int) -> dict[str, Component]:
         still = np.zeros(folds)
@@ -239,7 +252,8 @@ class Structural(SpaceModel):
                 found["seasonal"] = parts.harmonics(float(self.seasonal), self.harmonics, variance)
         if self.cycle:
             damping = values.get("damping", np.ones(folds))
-            found["cycle"] = parts.cycle(values["frequency"], damping, values.get("cycle", still))
+            part = parts.cycle(values["frequency"], damping, values.get("cycle", still))
+            found["cycle"] = part._replace(diffuse=not self._renewed)
         if self.ar:
             found["ar"] = parts.autoregression(values["ar"], values["ar_noise"])
         return found or {
@@ -258,14 +272,15 @@ class Structural(SpaceModel):
             found.loading[0, 0, own] = part.loading[:, None]
             found.moving[0, own, own] = part.moving
             found.shaking[0, own, own] = part.shaking
-            found.spread[own, own] = (
-                added_to_diffuse(np.ones(len(part.loading), bool), float(steps.unit[0]))
-                if part.diffuse
-                else stationary_spread(part.moving, part.shaking)
-            )
+            if not part.diffuse:
+                found.spread[own, own] = stationary_spread(part.moving, part.shaking)
             first = own.stop
         if self.noise:
             found.noise[0, 0, 0] = values["noise"]
+        counted_noise = 0.0 if self.density is None else float(steps.unit[0]) ** 2
+        found.spread[...] += added_to_diffuse(
+            np.array(places), found.noise + counted_noise, found.shaking
+        )
         offset = found.offset
         if self.exog:
             offset = (steps.covariates @ values["coefficient"])[:, None]
@@ -323,7 +338,7 @@ class Structural(SpaceModel):
         if self.seasonal is not None:
             waves = "" if self.harmonics is None else f" by {counted(self.harmonics, 'harmonic')}"
             found.append(f"seasons of {self.seasonal:g} steps{waves}")
-        found += ["cycle"] if self.cycle else []
+        found += ["cycle"] if self.cycle and not self._renewed else []
         return tuple(f"{one} of the {self.density.scale}" if self.density else one for one in found)
 
     def components(self, steps: Series) -> dict[str, np.ndarray]:

@@ -275,11 +275,16 @@ def stationary_mean(moving: np.ndarray, drift: np.ndarray) -> np.ndarray:
     return np.where(lost, np.nan, found)[..., 0].T
 
 
-def added_to_diffuse(marked: np.ndarray, unit: float) -> np.ndarray:
-    """(n, n, 1) unit^2 on the diagonal for states marked as diffuse (n,). Under a flat prior any finite
-    covariance that is added to theirs changes nothing; this one keeps the variance of the first
-    observations from being zero."""
-    return np.diag(np.where(marked, unit**2, 0.0))[..., None]
+def added_to_diffuse(marked: np.ndarray, noise: np.ndarray, shaking: np.ndarray) -> np.ndarray:
+    """(n, n, F) a covariance of the states that are marked, whose start is diffuse, by H and W.
+
+    They may have any finite one beside what is not known; this keeps the variance of the first
+    observations from vanishing. It is as large as the variances of the model: digits of these are lost
+    beside a larger one, where steps far from all others are smoothed, and what is known of first states
+    is lost beside a smaller one.
+    """
+    size = sum(np.einsum("tiif->tif", array).mean(0).sum(0) for array in (noise, shaking))
+    return np.diag(marked.astype(float))[..., None] * size
 
 
 def covariate_names(name: str, value: Any) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from fitonce.models.space.system import Series, SpaceModel
 from fitonce.objectives.base import MANY_SEQUENCES, Objective, Program, Traits, ValuesAndSlopes
 from fitonce.objectives.schemes import A, Increments, Scheme, Structures
 from fitonce.objectives.simulation import Simulator
+from fitonce.objectives.space.coefficients import Coefficients
 from fitonce.objectives.space.compiled import KERNELS, Compiled, chosen
 from fitonce.objectives.space.differences import along_theta
 from fitonce.objectives.space.evaluated import Evaluated, evaluated
@@ -125,6 +126,13 @@ class SpaceObjective(Objective):
         if not size:
             return ""
         return ", ".join(self.model.unknown_starts) or f"{counted(size, 'state')} of {self.model}"
+
+    def lost_coefficients(
+        self, theta: np.ndarray, dropped: Sequence[np.ndarray], whole: bool
+    ) -> np.ndarray:
+        steps = np.split(np.arange(len(self.steps.y)), self.steps.starts[1:-1])
+        some = [np.concatenate([steps[n] for n in fold]) for fold in dropped] if whole else dropped
+        return Coefficients(self.layout, theta).lost(some)
 
     @property
     def approximation(self) -> str:
