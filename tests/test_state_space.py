@@ -160,7 +160,7 @@ def test_two_diffuse_states_need_two_observations():
         ({"seasonal": 0.5, "harmonics": 1}, "seasonal must be a number above 1, got 0.5"),
         ({"cycle": True, "periods": (1.0, 5.0)}, r"periods must be two numbers from 2, .*got \(1.0, 5"),
         ({"cycle": True, "periods": (5.0, 4.0)}, "the shortest and then the longest period, got"),
-        ({"periods": (2.0, 50.0)}, r"periods must be \(2.0, 100.0\) without cycle=True, got"),
+        ({"periods": (2.0, 50.0)}, r"periods must be \(2.5, 100.0\) without cycle=True, got"),
         ({"damped": False}, "damped must be True without cycle=True, got False"),
         ({"moving_cycle": False}, "moving_cycle must be True without cycle=True, got False"),
         ({"moving_seasonal": False}, "moving_seasonal must be True without a period in seasonal"),
