@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import fitonce as fo
+from fitonce.fitting import boundary
+from fitonce.models.hidden import zeros
+from fitonce.objectives.families import objective_of
 
 FLAT = {"initial_concentration": 1.0, "transition_concentration": 1.0}
 
@@ -253,6 +256,23 @@ def test_folds_reach_zero_and_single_points_leave_it():
     whole = fo.fit_at(refit.model, xs, refit.params)
     expected = refit.log_likelihood - whole.log_likelihood
     assert fo.loo(fit).folds["loss"][3] == pytest.approx(expected, abs=1e-5)
+    leaves = fo.influence(fit).table.set_index("site").loc[3]
+    assert leaves["how"] == "exact"  # first order knows of no zero
+    assert leaves["displacement"] == pytest.approx(2.0 * (whole.value - fit.value), abs=1e-5)
+    assert leaves["displacement"] > 1.5 * fo.influence(fit, refine=False).table["displacement"][3]
+
+
+def test_slopes_without_points_are_those_of_their_folds():
+    """From one sweep, against a gradient for each point."""
+    fit = fo.fit(fo.models.HMM(3, fo.models.Gaussian(scale=0.5), **FLAT), _five(), restarts=1, optima=0)
+    observed = np.array([0, 3, 31, 120])
+    weights = np.repeat(fit.objective.base[None], len(observed), 0)
+    weights[np.arange(len(observed)), observed] = 0.0
+    for name in boundary.estimated_zeros(fit):
+        relaxed = objective_of(zeros.relaxed(fit.model, name), fit.data)
+        expected = boundary.slopes_at(relaxed, name, [fit.params] * len(observed), weights)
+        found = boundary.slopes_without(fit, name, observed)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_fold_that_leaves_one_zero_may_leave_those_that_are_held():

@@ -127,9 +127,8 @@ def _leaving(
     leaving: dict[int, list[str]] = {}
     for name, zero in masks.items():
         objective = _with_scheme_of(scoring, zeros.relaxed(fit.model, name), fit)
-        prior = zeros.concentration(fit.model, name, zero.shape)
-        excess = np.where(np.asarray(fit.params[name]) > 0, prior - 1.0, 0.0).sum(-1, keepdims=True)
-        slopes = boundary.slopes_at(objective, name, params, weights) + excess
+        slopes = boundary.slopes_at(objective, name, params, weights)
+        slopes += boundary.prior_of_others(fit, name)
         lower = zero & (slopes < -boundary.ROUNDING * boundary.expected(fit, name, zero.ndim))
         for row, *at in np.argwhere(lower):
             leaving.setdefault(int(whole[row]), []).append(boundary.entry_name(name, at))
