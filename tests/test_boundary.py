@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import fitonce as fo
+from fitonce.fitting import boundary
+from fitonce.models.hidden import zeros
+from fitonce.objectives.families import objective_of
 
 FLAT = {"initial_concentration": 1.0, "transition_concentration": 1.0}
 
@@ -253,6 +256,47 @@ def test_folds_reach_zero_and_single_points_leave_it():
     whole = fo.fit_at(refit.model, xs, refit.params)
     expected = refit.log_likelihood - whole.log_likelihood
     assert fo.loo(fit).folds["loss"][3] == pytest.approx(expected, abs=1e-5)
+    leaves = fo.influence(fit).table.set_index("site").loc[3]
+    assert leaves["how"] == "exact"  # first order knows of no zero
+    assert leaves["displacement"] == pytest.approx(2.0 * (whole.value - fit.value), abs=1e-5)
+    assert leaves["displacement"] > 1.5 * fo.influence(fit, refine=False).table["displacement"][3]
+
+
+def test_slopes_without_points_are_those_of_their_folds():
+    """From one sweep, against a gradient for each point."""
+    fit = fo.fit(fo.models.HMM(3, fo.models.Gaussian(scale=0.5), **FLAT), _five(), restarts=1, optima=0)
+    observed = np.array([0, 3, 31, 120])
+    weights = np.repeat(fit.objective.base[None], len(observed), 0)
+    weights[np.arange(len(observed)), observed] = 0.0
+    for name in boundary.estimated_zeros(fit):
+        relaxed = objective_of(zeros.relaxed(fit.model, name), fit.data)
+        expected = boundary.slopes_at(relaxed, name, [fit.params] * len(observed), weights)
+        found = boundary.slopes_without(fit, name, observed)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_fold_that_leaves_one_zero_may_leave_those_that_are_held():
+    """Given parameters hold at zero what the data ask for; a fold that leaves another zero is an optimum
+    of the model in which all of them are possible. Against a fit of the data without the point."""
+    xs, model = _five(), fo.models.HMM(3, fo.models.Gaussian(scale=0.5), **FLAT)
+    free = fo.fit(model, xs, restarts=1, optima=0).ordered("mean")
+    start = {name: np.array(value) for name, value in free.params.items()}
+    start["transition"] = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.0, 0.1, 0.9]])
+    start["initial"] = np.array([0.5, 0.3, 0.2])
+    held = fo.fit(model, xs, init=start)
+    assert "held at zero: 1 probability, as 'transition[2,0]'" in str(held.status)
+    folds = fo.folds.sites([[3]], held.data)
+    cv = fo.cross_validate(held, folds, method="exact", optima=0)
+    assert "left zero at 'transition[0,2]'" in cv.folds["status"][0]
+    without = [x.copy() for x in xs]
+    without[0][3] = np.nan
+    start["transition"] = np.full((3, 3), 0.05) + 0.85 * np.eye(3)
+    refit = fo.fit(model, without, init=start)
+    assert refit.ok
+    np.testing.assert_allclose(cv.params(0)["transition"], refit.params["transition"], atol=1e-6)
+    whole = fo.fit_at(refit.model, xs, refit.params)
+    expected = refit.log_likelihood - whole.log_likelihood
+    assert cv.folds["loss"][0] == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_fold_with_a_category_of_its_own_says_that_its_loss_is_infinite():

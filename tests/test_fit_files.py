@@ -276,3 +276,17 @@ def test_forecasts_of_saved_fits_know_holidays(tmp_path):
     fit = fo.fit_at(fo.models.PoissonHMM(1), pd.Series([1.0, 2.0, 5.0, 3.0], index=days), at)
     found = fo.load(fit.save(tmp_path / "fit.json")).forecast(2, n=5)
     assert [str(day.date()) for day in found.index] == ["2024-01-02", "2024-01-04"]
+
+
+def test_forecasts_go_on_with_weekdays_where_steps_were():
+    """Friday 12 January and eleven days on which markets are open before it."""
+    days = pd.bdate_range("2023-12-28", "2024-01-12")
+    plain = pd.DatetimeIndex(
+        days.to_numpy(), name="date"
+    )  # as columns of files are, without a frequency
+    at = {"rate": [[3.0]], "initial": [1.0], "transition": [[1.0]]}
+    fit = fo.fit_at(fo.models.PoissonHMM(1), pd.Series(np.arange(12.0), index=plain), at)
+    ahead = fit.forecast(3, n=5).index
+    assert [str(day.date()) for day in ahead] == ["2024-01-15", "2024-01-16", "2024-01-17"]
+    gap = fo.fit_at(fo.models.PoissonHMM(1), pd.Series(np.arange(11.0), index=plain.delete(6)), at)
+    assert gap.forecast(3, n=5).index is None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 
 import canonical
 import fitonce as fo
@@ -87,7 +89,7 @@ def test_sequences_of_unequal_length_and_partly_missing_channels():
 
 
 def test_influence_is_the_move_of_each_parameter(fit):
-    effect = fo.influence(fit)
+    effect = fo.influence(fit, refine=False)
     swept = fo.loo(fit, refine=False)
     table = fit.to_dataframe().set_index("name")
     place = int(np.flatnonzero(effect.table["site"] == 40)[0])
@@ -97,7 +99,7 @@ def test_influence_is_the_move_of_each_parameter(fit):
     move = (swept.theta[place, k] - fit.theta[k]) * table["value"].iloc[k] / table["se"].iloc[k]
     assert effect.table["rate[1,0]"][place] == pytest.approx(move, rel=1e-6)
     assert effect.top(1)["site"].iloc[0] == 40
-    assert effect.top(3, by="rate[1,0]").shape == (3, 7)
+    assert effect.top(3, by="rate[1,0]").shape == (3, 8)
     assert effect.top(1, by="rate")["site"].iloc[0] == 40
     assert len(effect.to_dataframe()) == 59
     assert "Influence of 59 points" in repr(effect)
@@ -107,11 +109,60 @@ def test_influence_is_the_move_of_each_parameter(fit):
 
 
 def test_displacement_is_what_the_log_posterior_loses(fit):
-    effect = fo.influence(fit)
+    effect = fo.influence(fit, refine=False)
+    assert (effect.table["how"] == "first order").all()
     swept = fo.loo(fit, refine=False)
     for place in (0, 20):
         lost = 2 * (fit.objective(swept.theta[place]) - fit.value)
         assert effect.table["displacement"][place] == pytest.approx(lost, rel=0.1)
+
+
+def _log_posterior(params, x):
+    """Of a Poisson HMM with the default prior, up to a constant: sums of scaled forward messages."""
+    found = 0.1 * (np.log(params["initial"]).sum() + np.log(params["transition"]).sum())
+    ahead = params["initial"]
+    for value in x:
+        seen = 1.0 if np.isnan(value) else stats.poisson.pmf(value, params["rate"][:, 0])
+        joint = ahead * seen
+        found += np.log(joint.sum())
+        ahead = joint / joint.sum() @ params["transition"]
+    return found
+
+
+def test_influence_refits_without_the_points_that_move_the_fit_most(fit):
+    """Against fits of the data without the point, by a forward algorithm of the test's own."""
+    effect, rough = fo.influence(fit), fo.influence(fit, refine=False)
+    assert (effect.table["how"] == "exact").sum() == 20
+    top, off = effect.top(4), []
+    assert (top["how"] == "exact").all()
+    at_fit = _log_posterior(fit.params, COUNTS)
+    se = fit.to_dataframe().set_index("name")["se"]["rate[1,0]"]
+    for row, site in zip(top.index, top["site"], strict=True):
+        without = COUNTS.copy()
+        without[site] = np.nan
+        refit = fo.fit(fit.model, without, init=fit.params)
+        lost = 2.0 * (at_fit - _log_posterior(refit.params, COUNTS))
+        assert top["displacement"][row] == pytest.approx(lost, rel=1e-6)
+        moved = (refit.params["rate"][1, 0] - fit.params["rate"][1, 0]) / se
+        assert top["rate[1,0]"][row] == pytest.approx(moved, rel=1e-6)
+        off.append(abs(rough.table["displacement"][row] / lost - 1.0))
+    assert max(off) > 0.1  # the control: to first order it would matter
+    rest = effect.table["how"] == "first order"
+    pd.testing.assert_frame_equal(effect.table[rest], rough.table[rest])
+    assert "first order: rough" in repr(effect)
+    assert (fo.influence(fit, refine=2).table["how"] == "exact").sum() == 2
+
+
+def test_influence_names_every_channel():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        rng.normal(np.repeat([0.0, 4.0], 15)[:, None], size=(30, 2)), columns=["u", "v"]
+    )
+    fit = fo.fit(fo.models.GaussianHMM(2, scale=0.5), table, restarts=1)
+    header, first = repr(fo.influence(fit, refine=0)).splitlines()[1:3]
+    assert header.split()[:5] == ["time", "u", "v", "loss", "displacement"]
+    row = table.iloc[int(first.split()[0])]
+    assert [float(word) for word in first.split()[1:3]] == pytest.approx(row.tolist(), rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -143,5 +194,7 @@ def test_what_has_no_chain_is_refused(fit):
         fo.influence(fit).top(by="size")
     with pytest.raises(ValueError, match="n must be an integer of at least 1, got 0"):
         fo.influence(fit).top(0)
+    with pytest.raises(ValueError, match="refine must be True, False or a number of points, got -1"):
+        fo.influence(fit, refine=-1)
     with pytest.raises(ValueError, match="leaving one out needs at least 2 observed sites, got 1"):
         fo.folds.points([1.0, np.nan])

@@ -89,7 +89,7 @@ def test_losses_that_hardly_change_the_estimate_or_are_none_are_not_said(loo):
 
 
 def test_a_fit_without_other_starts_says_what_was_not_looked_for(loo, tmp_path):
-    said = "nor better ones of the fit, which had no other starts: fo.cross_validate(fit, folds) looks"
+    said = "nor better ones of the fit, which had no other starts: fo.fit(fit.model, fit.data)"
     assert said in loo.about_optima
     loo.save(tmp_path / "loo.json")
     assert fo.load(tmp_path / "loo.json").about_optima == loo.about_optima

@@ -214,6 +214,13 @@ def test_a_worse_fit_is_told_and_the_better_one_offered(four, tmp_path):
     assert by in repr(cv).splitlines()[1]
     assert f"worse, {by}" in doubts
     assert "optima=50" in doubts
+    said = "fo.fit(fit.model, fit.data), or `fitonce fit`, has random ones where the model has"
+    assert cv.about_optima.endswith(f"; the fit had no other starts: {said}")
+    assert "better, fo.fit(fit.model, fit.data); --optima 50" in repr(cv).splitlines()[1]
+    assert "at a fit without other starts" in repr(cv)
+    with_starts = fo.fit(worse.model, worse.data)  # as is advised
+    assert with_starts.value < worse.value - 0.5
+    assert "without other starts" not in repr(fo.cross_validate(with_starts, FOLDS.some([0])))
     again = fo.fit(four.model, COUNTS, init=cv.better)
     assert again.value == pytest.approx(four.value, abs=1e-6)
     back = fo.load(cv.save(tmp_path / "cv.json"))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fitonce.analysis.displacements import gradients_of_a_refit, usual_refits
 from fitonce.analysis.timing import Times, seconds_per_operation, times_of
 from fitonce.core import deferred, memory
 from fitonce.core.parallel import cores
@@ -157,10 +158,13 @@ def _sweeps(objective: Objective, times: Times, points: int) -> list[Prediction]
     checked = points if points <= _DRAWS else 32
     check = checked * (3 * times.row + 3 * times.loss)
     working = max(_chunks(objective, checked), _point(objective))
+    refits = 0 if objective.traits.labels else min(usual_refits(objective), points)
+    exactly = refits * (gradients_of_a_refit(objective) * times.row + 3 * times.loss)
+    apart = refits * bytes_per_refined(objective, max(refits, 1), "exact")
     found = []
     for call, held, more in (
         ("loo", bytes_of_sweep(objective, points), check),
-        ("influence", bytes_of_influence(objective, points), 0.0),
+        ("influence", bytes_of_influence(objective, points) + apart, exactly),
     ):
         space = working if more else _point(objective)
         found.append(Prediction(call, _CALL + swept + solved + more, 0.0, held + space + _SMALL))

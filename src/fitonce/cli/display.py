@@ -11,12 +11,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fitonce.analysis.influence import LOSS, Influence
+from fitonce.analysis.influence import HOW, LOSS, Influence
 from fitonce.analysis.label_audit import LabelAudit
 from fitonce.cli.labels import Suspicion, largest
 from fitonce.results.doubts import about_missed_optima
 from fitonce.results.result import CVResult
-from fitonce.results.summary import moves_most
 
 _WIDEST, _BOX = 10_000, box.SIMPLE_HEAD
 _STYLES = {"FOLDS": "bold red", "FIT": "bold red", "estimate": "bold", "control": "dim"}
@@ -126,8 +125,7 @@ def show_influence(found: Influence | LabelAudit, count: int, quiet: bool, asked
     if isinstance(found, LabelAudit):
         print(found.report(count, **asked.only))
         return
-    where = ["place"] if "place" in top else ["sequence", "time"]
-    shown = top[["site", *where, "value", "loss", "displacement"]]
-    top = shown.assign(moves_most=moves_most(top[found.names]))
-    show_table(top.set_index(top.columns[0]), "largest influence on the fit")
-    print("\n".join([LOSS, *found.cautions]))
+    shown = found.shown(count, ["sequence", "time"])
+    shown.insert(0, "site", top["site"])
+    show_table(shown.set_index("site"), "largest influence on the fit")
+    print("\n".join([LOSS, HOW, *found.cautions]))

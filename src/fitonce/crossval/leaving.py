@@ -127,13 +127,12 @@ def _leaving(
     leaving: dict[int, list[str]] = {}
     for name, zero in masks.items():
         objective = _with_scheme_of(scoring, zeros.relaxed(fit.model, name), fit)
-        prior = zeros.concentration(fit.model, name, zero.shape)
-        excess = np.where(np.asarray(fit.params[name]) > 0, prior - 1.0, 0.0).sum(-1, keepdims=True)
-        slopes = boundary.slopes_at(objective, name, params, weights) + excess
+        slopes = boundary.slopes_at(objective, name, params, weights)
+        slopes += boundary.prior_of_others(fit, name)
         lower = zero & (slopes < -boundary.ROUNDING * boundary.expected(fit, name, zero.ndim))
         for row, *at in np.argwhere(lower):
             leaving.setdefault(int(whole[row]), []).append(boundary.entry_name(name, at))
-    return _refitted(fit, masks, scoring, parameters, evidence, search, leaving) if leaving else {}
+    return _refitted(fit, scoring, parameters, evidence, search, leaving) if leaving else {}
 
 
 def _with_scheme_of(scoring: Scoring, model: Any, fit: Fit) -> Objective:
@@ -142,7 +141,6 @@ def _with_scheme_of(scoring: Scoring, model: Any, fit: Fit) -> Objective:
 
 def _refitted(
     fit: Fit,
-    masks: dict[str, np.ndarray],
     scoring: Scoring,
     parameters: FoldParameters,
     evidence: Evidence,
@@ -153,7 +151,7 @@ def _refitted(
     objective = _with_scheme_of(scoring, model, fit)
     batches = Batches.of_folds(objective, scoring.folds, scoring.batches.size)
     which = np.array(sorted(leaving))
-    begun = np.stack([_begin(fit, objective, masks, parameters.thetas[fold]) for fold in which])
+    begun = np.stack([_begin(fit, objective, parameters.thetas[fold]) for fold in which])
     metrics = np.stack([metric(objective, theta) for theta in begun])
     _, thetas = fold_descents(batches, begun, which, metrics, np.arange(len(which)))
     scoring.batches.gradients_used[which] += batches.gradients_used[which]
@@ -232,11 +230,13 @@ def _settled(scoring: Scoring, model: Any, params: Params, fit: Fit, weights: np
     return _End(objective, end.thetas[0], float(end.values[0]), float(end.distances[0]), status)
 
 
-def _begin(
-    fit: Fit, objective: Objective, masks: dict[str, np.ndarray], theta: np.ndarray
-) -> np.ndarray:
+def _begin(fit: Fit, objective: Objective, theta: np.ndarray) -> np.ndarray:
+    """Parameters of a fold in which nothing that the objective allows is zero: what is held at zero
+    without being an optimum may be left, too, and what underflowed has no logarithm."""
     params = {name: np.asarray(value) for name, value in fit.objective.space.params_at(theta).items()}
-    for name, zero in masks.items():
-        value = np.where(zero, _BEGIN, params[name])
+    for name in zeros.learned(objective.model, params):
+        value = params[name]
+        zero = (value == 0) & zeros.possible(objective.model, name, value.shape)
+        value = np.where(zero, _BEGIN, value)
         params[name] = value / value.sum(-1, keepdims=True)
     return np.asarray(objective.space.to_free(params), float)

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 from fitonce.data.sequences import Collection, Sequences
-from fitonce.data.times import regular_grid
+from fitonce.data.times import TimeGrid, regular_grid, weekday_grid
+
+_WEEKS = pd.Timedelta(days=13)  # that show which days of the week have steps
 
 
 def indices_of(data: Collection) -> tuple[pd.Index, ...] | None:
@@ -52,6 +54,10 @@ def continued(index: pd.Index, steps: int) -> pd.Index | None:
     return pd.Index(numbers[-1] + gaps[0] * np.arange(1, steps + 1), name=index.name)
 
 
+def _without_gaps(grid: TimeGrid | None) -> bool:
+    return grid is not None and bool(grid.places[-1] == len(grid.places) - 1)
+
+
 def _later(index: pd.DatetimeIndex, steps: int) -> pd.DatetimeIndex | None:
     """The next times of regular ones, in days of the clock where there is a time zone."""
     if index.freq is not None:
@@ -60,7 +66,9 @@ def _later(index: pd.DatetimeIndex, steps: int) -> pd.DatetimeIndex | None:
     if len(local) < 3 or not (local.is_unique and local.is_monotonic_increasing):
         return None
     grid = regular_grid(local.to_series())
-    if grid is None or grid.places[-1] != len(local) - 1:
+    if not _without_gaps(grid) and local[-1] - local[0] >= _WEEKS:
+        grid = weekday_grid(local.to_series())
+    if grid is None or not _without_gaps(grid):
         return None
     step: Any = grid.step
     times = [local[0] + number * step for number in range(len(local), len(local) + steps)]

@@ -39,17 +39,46 @@ TIMES = 4  # that more of them vanish, once the first are gone
 def slopes_at(objective: Objective, name: str, params: list[Params], weights: np.ndarray) -> np.ndarray:
     """(F, ...) slopes by each entry of some probabilities, of a relaxed model at the parameters of F
     folds and their weights (F, P)."""
-    leaf, places = _leaf(objective, name)
+    near, thetas = _near(objective, name, params)
+    return _by_entries(objective, name, near, objective.gradients(thetas, weights))
+
+
+def slopes_without(fit: Fit, name: str, observed: np.ndarray) -> np.ndarray:
+    """(n, ...) the same without each of the points `observed` (n,), at the parameters of the fit, from
+    one sweep: the objective without a point is that of all, and the point's log density given them."""
+    objective = objective_of(zeros.relaxed(fit.model, name), fit.data)
+    near, thetas = _near(objective, name, [fit.params])
+    whole = objective.gradients(thetas, objective.base[None])
+    _, slopes = objective.leave_one_out(thetas[0])
+    chosen = slopes if slopes.shape[1] == len(observed) else slopes[:, observed]
+    return _by_entries(objective, name, near, whole + chosen.T) + prior_of_others(fit, name)
+
+
+def prior_of_others(fit: Fit, name: str) -> np.ndarray:
+    """What the prior of the others in a row adds to slopes of a relaxed model, whose prior is flat."""
+    value = np.asarray(fit.params[name], float)
+    prior = zeros.concentration(fit.model, name, value.shape)
+    return np.where(value > 0, prior - 1.0, 0.0).sum(-1, keepdims=True)
+
+
+def _near(objective: Objective, name: str, params: list[Params]) -> tuple[np.ndarray, np.ndarray]:
+    """Some probabilities (F, ...) without zeros, and the thetas (F, D) with these."""
+    leaf, _ = _leaf(objective, name)
     near = [np.where(np.asarray(one[name]) == 0, _NEARLY, one[name]) * leaf.mask() for one in params]
     near = [value / value.sum(-1, keepdims=True) for value in near]
     thetas = [
         objective.space.to_free(_representable(objective, {**one, name: value}))
         for one, value in zip(params, near, strict=True)
     ]
-    slopes = objective.gradients(np.stack(thetas), weights)[:, places]
-    found = np.zeros((len(near), *leaf.shape))
-    found[:, *np.array(leaf.coordinates(), int).T] = slopes
-    last = np.broadcast_to(leaf.reference()[..., None], (len(near), *leaf.shape[:-1], 1))
+    return np.stack(near), np.stack(thetas)
+
+
+def _by_entries(objective: Objective, name: str, near: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+    """(F, ...) slopes by entries of gradients (F, D) by log-ratios."""
+    leaf, places = _leaf(objective, name)
+    found = np.zeros((len(gradients), *leaf.shape))
+    found[:, *np.array(leaf.coordinates(), int).T] = gradients[:, places]
+    last = np.broadcast_to(leaf.reference()[..., None], (len(gradients), *leaf.shape[:-1], 1))
     np.put_along_axis(found, last, -found.sum(-1, keepdims=True), -1)
     return found / np.where(leaf.mask(), near, 1.0)
 
@@ -90,8 +119,8 @@ def judged_zeros(fit: Fit) -> dict[str, Judged]:
         objective = objective_of(zeros.relaxed(fit.model, name), fit.data)
         zero = (value == 0) & _leaf(objective, name)[0].mask()
         prior = zeros.concentration(fit.model, name, value.shape)
-        excess = np.where(value > 0, prior - 1.0, 0.0).sum(-1, keepdims=True)
-        slopes = slopes_at(objective, name, [params], objective.base[None])[0] + excess
+        slopes = slopes_at(objective, name, [params], objective.base[None])[0]
+        slopes += prior_of_others(fit, name)
         optimum = zero & (prior <= 1.0) & (slopes >= -ROUNDING * expected(fit, name, zero.ndim))
         found[name] = Judged(zero, slopes, optimum)
     return found

@@ -184,8 +184,8 @@ class Fit:
         Args:
             steps: how many.
             sequence: which; the last one by default.
-            n: number of random paths, from which means and quantiles come; those of state-space models
-                are exact.
+            n: number of random paths, from which quantiles come, and means where the emission has no
+                closed form of them; all those of state-space models are exact.
             seed: of the paths.
             covariates: of the steps, as for `fo.sequences`, if the model depends on some.
         """

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fitonce.core.wording import counted
-from fitonce.results.doubts import beyond_interval, may_be_better
+from fitonce.results.doubts import (
+    advice_on_starts,
+    beyond_interval,
+    had_no_other_starts,
+    may_be_better,
+)
 from fitonce.results.missed import Missed
 from fitonce.results.standard_errors import FEW
 
@@ -29,7 +34,7 @@ def about_optima(cv: CVResult) -> str:
         "partly": " (random starts in some of the folds only)",
         "compared": " (compared with those of the fit only)",
     }.get(cv.optima_search, "")
-    more = _may_be_better(cv)
+    more = f"{_may_be_better(cv)}{_of_fit(cv)}"
     if not moved.any():
         return f"other optima: none better was found in any fold{some}{more}"
     shift = float(cv.folds.loc[used, "shift"].mean())
@@ -65,11 +70,11 @@ def _remedy(cv: CVResult, unsearched: int) -> str:
 
 def _of_fit(cv: CVResult) -> str:
     """A fit that was brought from elsewhere, or had one start, may be in a poor optimum itself."""
-    pool = getattr(cv.fit, "optima", None)  # a saved result does not know the starts
-    if pool is None or pool.starts > 1:
+    if not had_no_other_starts(cv):
         return ""
-    look = ": fo.cross_validate(fit, folds) looks for both" if cv.method == "loo" else ""
-    return f", nor better ones of the fit, which had no other starts{look}"
+    if cv.optima_search == "local":
+        return f", nor better ones of the fit, which had no other starts: {advice_on_starts()}"
+    return f"; the fit had no other starts: {advice_on_starts()}"
 
 
 def treatment(cv: CVResult) -> str:

@@ -25,6 +25,27 @@ WITHIN = "within the optima that were found"
 _GOOD_PART = 0.25  # of the standard error: an error so large is said beside intervals
 
 
+_LOOK_AGAIN = "fo.fit(fit.model, fit.data)"
+
+
+def had_no_other_starts(cv: CVResult) -> bool:
+    """Whether the fit was brought from elsewhere or had one start, so that it may be in a poor optimum
+    itself."""
+    known = cv.summary.optima  # none of a convex objective
+    return known is not None and known.starts < 2
+
+
+def advice_on_starts() -> str:
+    """How a fit without other starts is given some."""
+    return f"{_LOOK_AGAIN}, or `fitonce fit`, has random ones where the model has"
+
+
+def advice_on_better(cv: CVResult) -> str:
+    """Code for a better fit, where folds led to a better optimum: from there, unless the fit had no
+    other starts, of which some are likely to go further."""
+    return _LOOK_AGAIN if had_no_other_starts(cv) else BEGIN_THERE
+
+
 def better_fit(cv: CVResult) -> str:
     """That folds led to a better optimum of all data, and by how much; empty if none did."""
     if cv.better_theta is None:

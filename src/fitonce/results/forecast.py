@@ -29,7 +29,9 @@ class Forecast:
         index: of the steps, where data were tables of pandas whose index goes on regularly; else None.
         past: the index of the sequence, where there is one of the steps.
         normal: (2, h, C) means and standard deviations, where these are known and distributions are
-            normal: then means and quantiles are exact. None: they are those of the samples.
+            normal: then means and quantiles are exact. None: quantiles are those of the samples.
+        moments: (2, h, C) exact means and standard deviations, where distributions are not normal; nan,
+            or None: those of the samples.
     """
 
     samples: np.ndarray
@@ -41,13 +43,14 @@ class Forecast:
     index: pd.Index | None = None
     past: pd.Index | None = None
     normal: np.ndarray | None = None
+    moments: np.ndarray | None = None
 
     @property
     def mean(self) -> np.ndarray:
         """(h, C)."""
         if self.normal is not None:
             return self.normal[0]
-        return np.where(self.circular, self._directions, self.samples.mean(0))
+        return self._exactly(0, np.where(self.circular, self._directions, self.samples.mean(0)))
 
     @property
     def sd(self) -> np.ndarray:
@@ -55,12 +58,23 @@ class Forecast:
         if self.normal is not None:
             return self.normal[1]
         apart = np.angle(np.exp(1j * (self.samples - self._directions)))
-        return np.where(self.circular, np.sqrt((apart**2).mean(0)), self.samples.std(0))
+        around = np.where(self.circular, np.sqrt((apart**2).mean(0)), self.samples.std(0))
+        return self._exactly(1, around)
+
+    def _exactly(self, which: int, of_samples: np.ndarray) -> np.ndarray:
+        """(h, C) exact moments where they are known, and otherwise those of the samples."""
+        if self.moments is None:
+            return of_samples
+        known = self.moments[which]
+        return np.where(np.isnan(known), of_samples, known)
 
     @property
     def how(self) -> str:
         """Where the numbers come from, in words."""
-        return "normal" if self.normal is not None else f"{len(self.samples):,} paths"
+        if self.normal is not None:
+            return "normal"
+        exact = self.moments is not None and np.isfinite(self.moments).all()
+        return f"{'means exact, quantiles of ' if exact else ''}{len(self.samples):,} paths"
 
     @property
     def _directions(self) -> np.ndarray:

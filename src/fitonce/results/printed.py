@@ -9,7 +9,7 @@ import pandas as pd
 
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted, duration
-from fitonce.results.doubts import BEGIN_THERE, better_fit, error_of
+from fitonce.results.doubts import advice_on_better, better_fit, error_of, had_no_other_starts
 from fitonce.results.site_losses import largest_of, odd_sentence, sentence_of, table_of
 from fitonce.results.summary import loss_in_words
 
@@ -35,7 +35,9 @@ def lines_of(cv: CVResult) -> list[str]:
         *([f"            {cv.about_optima}"] if cv.about_optima else []),
     ]
     if cv.better_theta is not None:
-        better = f"not the best optimum: {better_fit(cv)}, {BEGIN_THERE}; --optima 50 looks for more"
+        better = (
+            f"not the best optimum: {better_fit(cv)}, {advice_on_better(cv)}; --optima 50 looks for more"
+        )
         lines.insert(1, f"  FIT       {better}")
     wrong = ~cv.folds["ok"] | (cv.folds["verdict"] == "bad")
     if wrong.any() or cv.n_unfinished:
@@ -139,7 +141,9 @@ def _checks(cv: CVResult) -> str:
         return "not checked; pass check= for an error estimate"
     counts = verdicts.value_counts()
     named = ", ".join(f"{counts[name]:,} {name}" for name in ("good", "fair", "bad") if name in counts)
-    local = " (local)" if cv.optima_search == "local" else ""
+    where = ["local"] if cv.optima_search == "local" else []
+    where += ["at a fit without other starts"] if had_no_other_starts(cv) else []
+    local = f" ({', '.join(where)})" if where else ""
     text = f"error of the estimate {error_of(cv).words}; verdicts{local}: {named}"
     if counts.get("bad", 0) and cv.method in ("ij", "onestep", "none", "newton"):
         text += "; use method='auto'"

@@ -184,6 +184,13 @@ class Emission(ABC):
         """(m, C) random observations of steps in states (m,), given covariates (m, Q)."""
         raise ValueError(f"a {self.name} emission cannot be sampled from: it has no draw()")
 
+    def moments(
+        self, params: Params, states: np.ndarray, known: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Means and variances (m, C) of steps in states (m,), given covariates (m, Q), nan where these
+        are not known; None: none are, and forecasts take those of paths."""
+        return None
+
     def closed_forms(self, rows: Observations) -> ClosedForms | None:
         """Densities and derivatives in closed form, of chains with these rows; None: by JAX. An emission
         that has this may see equal observations as one row, with how often it occurs in `counts`."""

@@ -179,16 +179,29 @@ class Channelwise(Emission):
     def draw(
         self, params: Params, states: np.ndarray, known: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
+        return self.drawn(self._coordinates_of(params, states, known), known, rng)
+
+    def moments(
+        self, params: Params, states: np.ndarray, known: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        return self.moments_at(self._coordinates_of(params, states, known), known)
+
+    def _coordinates_of(self, params: Params, states: np.ndarray, known: np.ndarray) -> Any:
+        """(m, C) each, of steps in states (m,) given covariates (m, Q)."""
         at = [one.free(params[one.name], numpy_maths())[states] for one in self.coordinates]
         if self.regressors:
             used = known[:, : len(self.regressors)]
             at[0] = at[0] + np.einsum("mcq,mq->mc", params[COEFFICIENTS][states], used)
         offset = self.argument(np.ones((len(states), 1)), known, numpy_maths())[1]
-        return self.drawn((at[0] + offset, *at[1:]), known, rng)
+        return at[0] + offset, *at[1:]
 
     def drawn(self, at: Any, known: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Random observations (m, C) at coordinates (m, C)."""
         return np.asarray(self.density.draw(at, rng), float)
+
+    def moments_at(self, at: Any, known: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Means and variances (m, C) at coordinates (m, C)."""
+        return self.density.moments(at)
 
     def closed_forms(self, rows: Observations) -> ClosedForms:
         weights = rows.seen * rows.counts[:, None]

@@ -133,6 +133,11 @@ class LogNormal(Channelwise):
     def drawn(self, at: Any, known: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.exp(super().drawn(at, known, rng))
 
+    def moments_at(self, at: Any, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        variance = np.exp(at[1])  # of the logarithm
+        mean = np.exp(at[0] + 0.5 * variance)
+        return mean, mean**2 * np.expm1(variance)
+
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
         return -np.log(x)
 

@@ -218,6 +218,10 @@ class BinomialRegression(Channelwise):
         trials = np.broadcast_to(self._trials(at[0], known), at[0].shape).astype(int)
         return rng.binomial(trials, expit(at[0])).astype(float)
 
+    def moments_at(self, at: Any, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean = self._trials(at[0], known) * expit(at[0])
+        return mean, mean * expit(-at[0])
+
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return (BetaPrior(*self.rate_prior),)
 

@@ -85,6 +85,11 @@ class Poisson(Emission):
     def draw(self, params: Params, states: np.ndarray, known: np.ndarray, rng: Any) -> np.ndarray:
         return rng.poisson(params["rate"][states]).astype(float)
 
+    def moments(
+        self, params: Params, states: np.ndarray, known: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return params["rate"][states], params["rate"][states]
+
     def tails(self, params: Params, rows: Rows) -> Tails:
         exposure = 1.0 if rows.exposure is None else np.asarray(rows.exposure)[:, None]
         return poisson_tails(np.asarray(rows.x)[:, None], exposure * np.asarray(params["rate"]))
@@ -181,6 +186,12 @@ class Binomial(Emission):
 
     def draw(self, params: Params, states: np.ndarray, known: np.ndarray, rng: Any) -> np.ndarray:
         return rng.binomial(int(self.trials or 0), params["rate"][states]).astype(float)
+
+    def moments(
+        self, params: Params, states: np.ndarray, known: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        rate = params["rate"][states]
+        return int(self.trials or 0) * rate, int(self.trials or 0) * rate * (1.0 - rate)
 
     def tails(self, params: Params, rows: Rows) -> Tails:
         x = np.asarray(rows.x)[:, None]

@@ -46,6 +46,10 @@ class Density(ABC):
     def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
         """Random numbers at coordinates of one shape."""
 
+    def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and variance, where there are closed forms of both."""
+        return None
+
     @abstractmethod
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         """By each coordinate."""
@@ -63,6 +67,9 @@ class PoissonDensity(Density):
 
     def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
         return rng.poisson(np.exp(at[0]))
+
+    def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        return np.exp(at[0]), np.exp(at[0])
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         return (x - np.exp(at[0]),)
@@ -100,6 +107,9 @@ class NormalDensity(Density):
     def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
         return rng.normal(at[0], np.exp(0.5 * at[1]))
 
+    def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        return at[0], np.exp(at[1])
+
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         scaled = (x - at[0]) * np.exp(-at[1])
         return scaled, 0.5 * ((x - at[0]) * scaled - 1.0)
@@ -125,6 +135,10 @@ class NegativeBinomialDensity(Density):
 
     def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
         return rng.poisson(np.exp(at[0] - at[1]) * rng.gamma(np.exp(at[1])))
+
+    def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        mean = np.exp(at[0])
+        return mean, mean + mean**2 * np.exp(-at[1])
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         size, share = np.exp(at[1]), special.expit(at[0] - at[1])
@@ -160,6 +174,10 @@ class ZeroInflatedDensity(Density):
     def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
         return rng.poisson(np.exp(at[0])) * (rng.random(at[0].shape) >= special.expit(at[1]))
 
+    def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        rate, zero = np.exp(at[0]), special.expit(at[1])
+        return rate * (1.0 - zero), rate * (1.0 - zero) * (1.0 + rate * zero)
+
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         rate, zero = np.exp(at[0]), self._zeros(x, at)
         return x - rate * (1.0 - zero), zero - special.expit(at[1])
@@ -183,6 +201,9 @@ class ExponentialDensity(Density):
     def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
         return rng.exponential(np.exp(at[0]))
 
+    def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        return np.exp(at[0]), np.exp(2.0 * at[0])
+
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         return (x * np.exp(-at[0]) - 1.0,)
 
@@ -200,6 +221,9 @@ class GammaDensity(Density):
 
     def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
         return rng.gamma(np.exp(at[1]), np.exp(at[0] - at[1]))
+
+    def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        return np.exp(at[0]), np.exp(2.0 * at[0] - at[1])
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         shape, relative = np.exp(at[1]), np.log(x) - at[0]
@@ -235,6 +259,10 @@ class BetaDensity(Density):
     def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
         precision = np.exp(at[1])
         return rng.beta(special.expit(at[0]) * precision, special.expit(-at[0]) * precision)
+
+    def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        mean = special.expit(at[0])
+        return mean, mean * special.expit(-at[0]) / (1.0 + np.exp(at[1]))
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         mean, rest, precision, above, below = self._parts(x, at)

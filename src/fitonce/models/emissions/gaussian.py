@@ -261,6 +261,16 @@ class Gaussian(Emission):
         variance = upright(variance, mean) if self.covariance == "spherical" else variance
         return mean[states] + np.sqrt(np.broadcast_to(variance, mean.shape))[states] * noise
 
+    def moments(
+        self, params: Params, states: np.ndarray, known: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        mean = np.asarray(params["mean"])
+        if self.covariance in _MATRICES:
+            variance = np.diagonal(np.asarray(params["covariance"]), axis1=-2, axis2=-1)
+        else:
+            variance = np.asarray(self._variances(params))
+        return mean[states], np.broadcast_to(variance, mean.shape)[states]
+
     def tails(self, params: Params, rows: Rows) -> Tails:
         mean, variance = np.asarray(params["mean"]), np.asarray(self._variances(params))
         return normal_tails(np.asarray(rows.x)[:, None], mean, variance)

@@ -108,3 +108,10 @@ class LinearRegression(Emission):
     ) -> np.ndarray:
         moved = np.einsum("mcq,mq->mc", params[COEFFICIENTS][states], known)
         return self.noise.draw(params, states, known, rng) + moved
+
+    def moments(
+        self, params: Params, states: np.ndarray, known: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        moved = np.einsum("mcq,mq->mc", params[COEFFICIENTS][states], known)
+        mean, variance = self.noise.moments(params, states, known)
+        return mean + moved, variance

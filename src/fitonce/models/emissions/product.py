@@ -202,6 +202,16 @@ class Product(Emission):
         ]
         return np.concatenate(drawn, 1)
 
+    def moments(
+        self, params: Params, states: np.ndarray, known: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        mean, variance = np.full((2, len(states), sum(len(names) for names, _ in self.parts)), np.nan)
+        for piece in self._pieces():
+            found = piece.emission.moments(piece.of(params), states, known[:, piece.known])
+            if found is not None:
+                mean[:, piece.columns], variance[:, piece.columns] = found
+        return mean, variance
+
     def closed_forms(self, rows: Observations) -> ClosedForms | None:
         parts = []
         for piece in sorted(self._pieces(), key=lambda piece: f"{piece.label}."):

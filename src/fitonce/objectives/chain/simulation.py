@@ -62,11 +62,31 @@ class FittedHMM(Simulator):
         for step, moves in enumerate(self.model.chain.moves_at(self.params, ahead.links)):
             now = shares[step] = now @ moves
         drawn = self._paths(n, shares[0], ahead, self._last_steps(sequence), seed)
+        moments = self._moments(shares, ahead)
         shares = self.model.by_states(shares)
         observed = np.where(self._known, data.values, np.nan)[sequence, :end]
         circular = self.model.emission.circular(len(data.channels))
         index, past = self.indices_ahead(sequence, steps)
-        return Forecast(drawn[1], drawn[0], shares, data.channels, observed, circular, index, past)
+        return Forecast(
+            drawn[1], drawn[0], shares, data.channels, observed, circular, index, past, None, moments
+        )
+
+    def _moments(self, shares: np.ndarray, ahead: Ahead) -> np.ndarray | None:
+        """(2, h, C) means and standard deviations of steps with these probabilities of their states
+        (h, E): of mixtures of what the states emit; None where these depend on earlier steps, or have no
+        closed forms."""
+        emission, steps = self.model.emission, len(shares)
+        if emission.lags:
+            return None
+        shares = shares.reshape(steps, -1, self.model.stages_alike).sum(-1)
+        states = np.tile(np.arange(shares.shape[1]), steps)
+        found = emission.moments(self.params, states, np.repeat(ahead.rows, shares.shape[1], 0))
+        if found is None:
+            return None
+        means, variances = (np.asarray(part).reshape(*shares.shape, -1) for part in found)
+        mean = np.einsum("hk,hkc->hc", shares, means)
+        variance = np.einsum("hk,hkc->hc", shares, variances + (means - mean[:, None]) ** 2)
+        return np.stack([mean, np.sqrt(variance)])
 
     @property
     def bytes_per_step(self) -> int:
@@ -132,7 +152,8 @@ class FittedHMM(Simulator):
 
     def _paths(self, count: int, firsts: np.ndarray, ahead: Ahead, past: np.ndarray, seed: Any) -> Drawn:
         """So many random paths, given probabilities of the first state (E,), what the steps depend on
-        and, if observations depend on those before them, the steps before the first (L, C)."""
+        and, if observations depend on those before them, the steps before the first (L, C). Of several
+        paths the first steps are the same, however many there are."""
         rng, emission, steps = np.random.default_rng(seed), self.model.emission, len(ahead.links)
         moves, known = self.model.chain.moves_at(self.params, ahead.links), ahead.rows
         hidden = np.empty((count, steps), int)
@@ -143,10 +164,16 @@ class FittedHMM(Simulator):
             if step + 1 < steps:
                 probabilities = moves[step + 1][hidden[:, step]]
         states, emitting = hidden // self.model.chain.n_stages, hidden // self.model.stages_alike
-        if not emission.lags:
+        if not emission.lags and count == 1:
             every = np.broadcast_to(known, (count, *known.shape)).reshape(count * steps, -1)
             values = emission.draw(self.params, emitting.ravel(), every, rng)
             return Drawn(states, values.reshape(count, steps, -1))
+        if count > 1:  # what states draw depends on the number of steps
+            rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
+        if not emission.lags:
+            beside = np.repeat(known[:, None], count, 1)
+            each = [emission.draw(self.params, emitting[:, k], beside[k], rng) for k in range(steps)]
+            return Drawn(states, np.stack(each, 1))
         recent = np.repeat(past[None, ::-1], count, 0)  # the latest first
         values = np.empty((count, steps, past.shape[1]))
         for step in range(steps):

@@ -14,7 +14,6 @@ from fitonce.results.notebook.labels import by_kind
 from fitonce.results.notebook.picture import NAMED, bars, histogram, interval, moves, network, scale_of
 from fitonce.results.report.layout import positions
 from fitonce.results.report.markup import Markup
-from fitonce.results.summary import moves_most
 
 _MOST_COLUMNS, _MOST_ROWS, _MOST_STATES = 9, 12, 20
 _MOST_SITES = 500  # of a graph that is drawn; a layout of more takes seconds
@@ -128,8 +127,8 @@ def of_influence(found: Any) -> str:
     several = found.table["sequence"].iloc[-1] > 0
     site = found.fit.objective.traits.site
     where = ["place"] if "place" in top else [*(["sequence"] if several else []), site]
-    shown = top.assign(**{"moves most": moves_most(top[found.names])})
-    table = of_frame(shown, [*where, "value", "loss", "displacement", "moves most"])
+    shown = found.shown(_LARGEST, where).rename(columns={"moves_most": "moves most"})
+    table = of_frame(shown, list(shown.columns))
     first = ", ".join(str(top[name].iloc[0]) for name in where)
     named = first if where == ["place"] else f"{' and '.join(where)} {first}"
     return card(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted
-from fitonce.results.doubts import BEGIN_THERE, beyond_interval, is_unchecked
+from fitonce.results.doubts import advice_on_better, beyond_interval, is_unchecked
 from fitonce.results.notebook.card import (
     Mark,
     Picture,
@@ -69,7 +69,7 @@ def _verdict_of(cv: Any) -> Mark:
 def _warnings(cv: Any) -> list[str]:
     found = [] if cv.fit.ok else [f"the fit: {cv.fit.status}"]
     if cv.better_theta is not None:
-        found.append(f"to start at the better optimum: {BEGIN_THERE}")
+        found.append(f"for a better optimum: {advice_on_better(cv)}")
     if cv.n_failed or cv.n_unfinished or (cv.folds["verdict"] == "bad").any():
         found.append(f"folds: {cv.treatment}")
     return found

@@ -9,8 +9,8 @@ import numpy as np
 
 from fitonce.core.wording import counted
 from fitonce.results.doubts import (
-    BEGIN_THERE,
     WITHIN,
+    advice_on_better,
     better_fit,
     beyond_interval,
     error_of,
@@ -132,9 +132,8 @@ def _certainty(result: Result) -> list[Markup]:
     said = [text for text in (result.about_se, result.about_optima) if text]
     shown = [paragraph(text[0].upper() + text[1:] + ".") for text in said]
     if result.better_theta is not None:
-        words = f"The fit is not at its best optimum: {better_fit(result)}. To start there: "
-        code = advice(BEGIN_THERE)
-        shown.insert(0, paragraph(words, code, "."))
+        words = f"The fit is not at its best optimum: {better_fit(result)}. Better: "
+        shown.insert(0, paragraph(words, advice(advice_on_better(result)), "."))
     if result.summary.optima is not None:
         shown.append(paragraph(about_starts(result.summary.optima)))
     return shown

@@ -15,7 +15,7 @@ from fitonce.results.report.points import MOST_POINTS, Pairs, floats, integers, 
 from fitonce.results.summary import moves_most
 
 _NEEDED = ("sequence", "time", "site", "loss", "displacement")
-_COMMON = (*_NEEDED, "place", "value")
+_COMMON = (*_NEEDED, "place", "value", "how")
 _AROUND = 4  # words on either side of a label
 _TOP = 10
 _LEGEND = (
@@ -195,15 +195,20 @@ def influence_section(
     top = found.loc[order]
     moves = [name for name in found.columns if name not in _COMMON]
     where = ("place",) if "place" in found else spoken
-    header = (*where, value, *further, "loss", "displacement", *(["moves most"] if moves else []))
+    how = ("how",) if "how" in found else ()
+    header = (
+        *where, value, *further, "loss", "displacement", *how, *(["moves most"] if moves else [])
+    )  # fmt: skip
     columns: list[list[Any]] = [top[name].astype(str).tolist() for name in where]
     columns.append([datum(one) for one in top["value"]])
     columns += [[datum(one) for one in values[top["site"]]] for values in further.values()]
     columns += [top[name].astype(float).tolist() for name in ("loss", "displacement")]
+    columns += [top[name].astype(str).tolist() for name in how]
     columns += [moves_most(top[moves])] if moves else []
     intro = (
         f"Of {counted(len(found), 'point')}, those that move the fit most when left out. Their loss is "
-        "at the parameters of the fit, as the control is:"
+        "at the parameters of the fit, as the control is. Displacements that are exact come from a "
+        "refit without the point; those to first order are rough where a point moves the fit far:"
     )
     rows = zip(*columns, strict=True)
     return join([paragraph(intro), table(header, rows, "Points with the largest influence"), chart])

@@ -52,7 +52,7 @@ TERMS: dict[str, str] = {
     "stationary": "The gradient is zero up to rounding, and the curvature is that of a minimum.",
     "displacement": (
         "How much twice the log posterior of all data drops at the parameters fitted without the "
-        "point. Large: the point has a strong influence on the fit."
+        "point. Large: the point has a strong influence on the fit. Exact: from a refit without it."
     ),
     "damping": ("A number added to the diagonal of the Hessian H where H is not positive definite."),
 }
