@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,19 +126,16 @@ def cross_validate(
     curve = curvature_of(fit, objective, damping, residual)
     which = _checked(check, method, len(folds))
     pieces = _pieces(objective, folds, method, loss)
-    budget = _budget(method, max_gradients, max_seconds, watch.started)
-    together = partial(
-        Batches.of_folds,
-        objective,
-        size=_chunk_size(objective, chunk, len(folds), place),
-        progress=progress,
-        given=chunk is not None,
-        parallel=place,
-        journal=None if journal is None else Journal.of(journal, objective),
-        stop=stop,
-        **budget,
-    )
-    batches = together(folds=folds)
+    options: dict[str, Any] = {
+        "size": _chunk_size(objective, chunk, len(folds), place),
+        "progress": progress,
+        "given": chunk is not None,
+        "parallel": place,
+        "journal": None if journal is None else Journal.of(journal, objective),
+        "stop": stop,
+        **_budget(method, max_gradients, max_seconds, watch.started),
+    }
+    batches = Batches.of_folds(objective, folds, **options)
     scoring = Scoring(curve, folds, batches, loss)
     foretell_folds(fit, objective, method, len(folds), int(optima), progress)
     if method == "auto":
@@ -159,7 +155,7 @@ def cross_validate(
         left = leave_boundary(fit, scoring, parameters, evidence, found)
     each = Found(parameters, evidence, batches.work, found, left, remarks).repeated(first, repeats)
     if len(folds) < len(all_folds):
-        scoring = Scoring(curve, all_folds, together(folds=all_folds), loss)
+        scoring = Scoring(curve, all_folds, Batches.of_folds(objective, all_folds, **options), loss)
     result = assemble(fit, scoring, method, each, tolerance, watch.read())
     if batches.journal is not None:
         result.about["journal"] = str(batches.journal)

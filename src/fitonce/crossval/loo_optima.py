@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fitonce.crossval.optima import LOWER, REACH
+from fitonce.crossval.fold_optima import LOWER
+from fitonce.crossval.optima import REACH
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.factor import factor_of
 

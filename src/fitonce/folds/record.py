@@ -102,7 +102,8 @@ class Folds:
         """(n,) the first of each group of folds that leave out and score the same, and (folds,) which of
         these each fold is: stretches drawn at random often repeat."""
         numbers: dict[bytes, int] = {}
-        first, which = [], np.zeros(len(self), int)
+        first: list[int] = []
+        which = np.zeros(len(self), int)
         for fold, parts in enumerate(zip(self.dropped, self.scored, strict=True)):
             key = b"|".join(np.asarray(part, np.int64).tobytes() for part in parts)
             if numbers.setdefault(key, len(first)) == len(first):
