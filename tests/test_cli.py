@@ -142,6 +142,9 @@ def test_select_names_a_winner(table, tmp_path):
     words = ["select", table, "--model", "poisson-hmm", "--states", "1..2", *QUICK]
     done = run(*words, "--json", "--plot", tmp_path / "p.png", "--report", tmp_path / "r.html")
     assert done.exit_code == 0, done.output
+    text = run(*words).stdout
+    assert re.search(r"^2 states, (95 %: .*; se from|too short to tell)", text, re.MULTILINE), text
+    assert "; D: free parameters" in text
     found = json.loads(done.stdout)
     assert found["best"] == "2 states"
     page = (tmp_path / "r.html").read_text()

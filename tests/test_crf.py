@@ -396,6 +396,13 @@ def test_leaving_all_labels_of_a_sequence_out_is_leaving_it_out():
     np.testing.assert_allclose(labels.theta[0], whole.theta[1], atol=1e-8)
 
 
+def test_a_convex_fit_has_no_other_optima_to_speak_of():
+    """Scores are linear, and log-partitions convex: reports have no sentence on starts."""
+    complete, partial = fitted()[0], fitted("linear", True)[0]
+    assert complete.summary.optima is None
+    assert partial.summary.optima is not None  # sums over unknown labels are not
+
+
 def test_only_a_complete_corpus_by_sequences_is_called_convex():
     complete, partial = fitted()[0].objective, fitted("linear", True)[0].objective
     whole = schemes.Structures()

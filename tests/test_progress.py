@@ -95,7 +95,7 @@ def test_lines_end_with_the_command_that_fails(capsys, monkeypatch):
         (1.0, 19.0, ""),
         (4.0, 50.0, "folds will take 4 s to 50 s\n"),
         (200.0, 205.0, "about 3 min\n"),
-        (6.0, 360.0, "folds will take at most 6 min, probably less\n"),
+        (6.0, 360.0, "folds will take from 6 s, at most 6 min\n"),
     ],
 )
 def test_what_takes_long_says_how_long_before_it_starts(capsys, least, most, said):

@@ -85,6 +85,8 @@ def test_exact_refits_are_beside_the_estimate(cv):
     some = said(html_report(low, scatter=rows[rows["fold"] < 3]))
     three = exact.pointwise[exact.pointwise["fold"] < 3].groupby("fold")["loss"].mean().mean()
     assert f"Exact refits of 3 folds, which started at the fit, have a mean of {three:.4f}" in some
+    own = rows[rows["fold"] < 3].groupby("fold")["approximate"].mean().mean()
+    assert f"exact refits of 3 folds {three:.4f} measured (estimate of these: {own:.4f}): the" in some
     assert "Dashed" not in said(html_report(cv))
 
 

@@ -26,6 +26,9 @@ def saved(cv, tmp_path):
 
 def test_all_of_a_result_comes_back(cv, saved):
     found = fo.load(saved)
+    shown = repr(found.fit).splitlines()
+    assert len(shown) < 16
+    assert shown[0].startswith("Summary of a fit of ")
     assert repr(found) == repr(cv)
     assert found.pointwise.equals(cv.pointwise)
     assert found.folds.equals(cv.folds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import stats
 
 import fitonce as fo
 from fitonce.results.regions import independent_regions
+from fitonce.results.report.page import html_report
 from fitonce.results.standard_errors import (
     Spread,
     Terms,
@@ -123,6 +125,21 @@ def test_four_regimes_are_too_few_to_tell(regimes):
     cv = fo.cross_validate(fit, fo.folds.blocks(regimes, percent=10, n=20))
     assert cv.stretches < 1
     assert "too short to tell" in repr(cv)
+    box = html_report(cv).split("<nav")[0]
+    assert "Caution: too short to tell: " in box
+    assert 'class="note caution"' in box
+
+
+def test_intervals_follow_from_what_is_printed(regimes):
+    """By the quantiles of SciPy, at the degrees of freedom that stand beside the interval."""
+    fit = fo.fit(fo.models.PoissonHMM(2), np.tile(regimes[::8], 2), restarts=1, optima=0)
+    printed = repr(fo.cross_validate(fit, fo.folds.kfold(fit.data, 10), optima=0))
+    number = r"(-?[\d.]+)"
+    estimate, se = map(float, re.search(rf"estimate +{number} \+- {number}", printed).groups())
+    low, high = map(float, re.search(rf"95 %: {number} to {number}", printed).groups())
+    dof = float(re.search(rf"; t with {number} degrees of freedom\)", printed)[1])
+    half = stats.t(dof).ppf(0.975) * se
+    assert [low, high] == pytest.approx([estimate - half, estimate + half], rel=0.01)
 
 
 def test_results_print_an_interval():

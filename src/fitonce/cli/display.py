@@ -100,6 +100,7 @@ def show_models(table: pd.DataFrame, more: list[str]) -> None:
     show_table(shown.rename(columns={"parameters": "D"}))
     over_all = "; nats: over all data" if "nats" in more else ""
     over_all += "; found: by so many starts of the fit" if "found" in more else ""
+    over_all += "; D: free parameters" if "parameters" in more else ""
     print(f"difference: from the best (paired standard error){over_all}")
 
 

@@ -147,7 +147,7 @@ def _show(found: Selection, quiet: bool) -> None:
         return
     print(f"\n{found.comparison.left_out}")
     show_models(found.table, ["parameters", "nats", "p", "aic", "bic", "worst", "found"])
-    print(found.results[found.best].about_se)
+    print(f"{found.simplest}, {found.results[found.simplest].about_se}")
     for line in (found.choice, *found.doubts):
         print(line)
     for name, why in found.skipped.items():

@@ -18,7 +18,7 @@ from fitonce.core.progress_notebook import in_notebook
 from fitonce.core.wording import duration
 
 LONG = 10.0  # seconds
-_WIDE = 20.0  # times the least: a range from there says nothing
+_WIDE = 20.0  # times the least: the middle of a range from there says nothing
 
 
 def is_told(progress: bool | None) -> bool:
@@ -35,7 +35,7 @@ def foretell(what: str, least: float, most: float, how_to_stop: str = "") -> Non
     low, high = duration(least), duration(most)
     time_said = f"about {low}" if low == high else f"{low} to {high}"
     if most > _WIDE * least:
-        time_said = f"at most {high}, probably less"
+        time_said = f"from {low}, at most {high}"
     hint = f"; {how_to_stop}" if how_to_stop else ""
     print(f"fitonce: {what} will take {time_said}{hint}", file=sys.stderr, flush=True)
 

@@ -56,7 +56,7 @@ def summary_of(fit: Fit) -> FitSummary:
 
 def starts_of(fit: Fit) -> Starts | None:
     """What is known of other optima; None where there are none."""
-    if fit.objective.traits.convex:
+    if fit.objective.traits.convex or fit.objective.least_curvature is not None:
         return None
     found = int(fit.optima.found[0]) if len(fit.optima) else 0
     return Starts(found, fit.optima.starts, fit.optima.sentence)

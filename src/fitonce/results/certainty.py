@@ -106,13 +106,18 @@ def _with_failed(cv: CVResult) -> str:
     return f" (estimate with what is known of their losses: {cv.estimate + changed:.4f}{size})"
 
 
+def se_is_a_guess(cv: CVResult) -> bool:
+    """Whether data are too short to tell the standard error."""
+    return bool(cv.se > 0 and cv.dof < 2)
+
+
 def about_se(cv: CVResult) -> str:
     """See `CVResult.about_se`."""
     if not np.isfinite(cv.se):
         return ""
     if cv.se == 0:
         return "all losses are equal: the se is 0, and says nothing about other data"
-    if cv.dof < 2:
+    if se_is_a_guess(cv):
         why = f"losses remember about {cv.memory:.0f} steps"
         if np.isnan(cv.memory):
             why = "there are only two sequences or regions"
@@ -121,7 +126,8 @@ def about_se(cv: CVResult) -> str:
     number = round(cv.stretches)
     what = "independent stretch" if np.isfinite(cv.memory) else "independent part"
     things = counted(number, what, f"{what}es" if what.endswith("ch") else f"{what}s")
-    few = " (few: the se itself is uncertain)" if cv.stretches < FEW else ""
+    by = f"t with {cv.dof:.3g} degrees of freedom"
+    few = f" (few: the se itself is uncertain; {by})" if cv.stretches < FEW else ""
     without = beyond_interval(cv)
     beside = f", {without}" if without else ""
     return f"95 %: {low:.4f} to {high:.4f}{beside}; se from about {things}{few}"

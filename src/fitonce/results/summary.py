@@ -17,6 +17,8 @@ from fitonce.data.places import Names
 from fitonce.results.occupancy import about_few
 from fitonce.results.standard_errors import Terms
 
+_SHOWN = 10  # parameters
+
 
 class Fitted(Protocol):
     """What a result needs of its fit, or of a summary of it."""
@@ -116,6 +118,16 @@ class FitSummary:
     in_states: np.ndarray | None = None
     few_in_states: tuple[str, ...] = ()
     further: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        lines = [
+            f"Summary of a fit of {self.model}, to {self.data}",
+            f"  {self.status}",
+            f"  log-likelihood {self.log_likelihood:.4f}; parameters: in `parameters`, as below",
+            self.parameters.head(_SHOWN).to_string(index=False, float_format=lambda v: f"{v:.4g}"),
+        ]
+        more = len(self.parameters) - _SHOWN
+        return "\n".join([*lines, *([f"... and {more:,} more"] if more > 0 else [])])
 
     @property
     def ok(self) -> bool:

@@ -76,8 +76,15 @@ def estimate_section(result: Result, pairs: Pairs) -> Markup:
 
 def _refitted(refits: Refits, result: Result) -> tuple[str, str, str]:
     """Of the card."""
-    folds = _which(refits, result)
-    return f"exact refits of {folds}", number(refits.exact, 5), f"measured: {_apart(refits, result)}"
+    of_these = _estimate_of_these(refits, result)
+    words = f"measured{of_these}: {_apart(refits, result)}"
+    return f"exact refits of {_which(refits, result)}", number(refits.exact, 5), words
+
+
+def _estimate_of_these(refits: Refits, result: Result) -> str:
+    """The estimate of the folds that were refitted, where these are not all."""
+    every = refits.folds == len(result.folds)
+    return "" if every else f" (estimate of these: {number(refits.estimate, 5)})"
 
 
 def _which(refits: Refits, result: Result) -> str:
@@ -98,10 +105,9 @@ def _apart(refits: Refits, result: Result) -> str:
 
 def _measured(refits: Refits, result: Result) -> str:
     known = error_of(result)
-    same = "" if refits.folds == len(result.folds) else f" (estimate: {number(refits.estimate, 5)})"
     words = (
         f"Exact refits of {_which(refits, result)}, which started at the fit, have a mean of "
-        f"{number(refits.exact, 5)}{same}: {_apart(refits, result)}."
+        f"{number(refits.exact, 5)}{_estimate_of_these(refits, result)}: {_apart(refits, result)}."
     )
     if known.how == "at least" and not known.missed and known.size > abs(refits.estimate - refits.exact):
         words += (

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from fitonce.core.wording import chance, counted
+from fitonce.core.wording import chance, counted, share_in_words
 from fitonce.data.places import Names
 from fitonce.results.labels.kinds import GROUPS, groups_in
 from fitonce.results.labels.suspects import Suspects
@@ -65,7 +65,7 @@ def _scores(rows: pd.DataFrame) -> Markup:
     header = ("of", "score", "value", "se", "control", "given", "predicted")
     named = rows["name"].where(rows["name"] != "all", "all " + rows["of"])
     cells = zip(
-        named, rows["score"], _numbers(rows["value"]), _numbers(rows["se"]), _numbers(rows["control"]),
+        named, rows["score"], _shares(rows["value"]), _numbers(rows["se"]), _shares(rows["control"]),
         rows["support"].astype(int), rows["predicted"].astype(int), strict=True,
     )  # fmt: skip
     return table(header, cells, "Scores of held-out labels")
@@ -73,6 +73,11 @@ def _scores(rows: pd.DataFrame) -> Markup:
 
 def _numbers(values: pd.Series) -> list[str]:
     return [number(value, 3) for value in values.astype(float)]
+
+
+def _shares(values: pd.Series) -> list[str]:
+    """Scores, of which none is 1 that is not."""
+    return [number(value, 3) if value != value else share_in_words(value) for value in values]
 
 
 def _kinds(kinds: pd.DataFrame) -> list[Markup]:

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fitonce.core.wording import counted
+from fitonce.results.certainty import se_is_a_guess
 from fitonce.results.doubts import is_unchecked
 from fitonce.results.report import along as by_place
 from fitonce.results.report import layout, points
@@ -135,10 +136,13 @@ def _lead(result: Result, fitted: FitSummary) -> Markup:
         f"Held-out loss {number(result.estimate, 5)}, standard error {number(result.se, 3)}, from "
         f"{counted(len(result.folds), 'fold')}: {', '.join(named)}. Control {number(result.control, 5)}."
     )
-    kind = "caution" if result.doubts else "unchecked" if is_unchecked(result) else "fine"
+    guess = [result.about_se] if se_is_a_guess(result) else []
+    careful = [*result.doubts, *guess]
+    kind = "caution" if careful else "unchecked" if is_unchecked(result) else "fine"
     first = []
+    if careful:
+        first = [tag("strong", f"Caution: {'; '.join(careful)}.", class_="warns"), " "]
     if result.doubts:
-        first = [tag("strong", f"Caution: {'; '.join(result.doubts)}.", class_="warns"), " "]
         words += " See the section on reliability before using this number."
     note = paragraph(*first, words, class_=f"note {kind}")
     scored = result.left_out
