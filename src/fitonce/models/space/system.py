@@ -231,6 +231,10 @@ class SpaceModel(ABC):
     def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         """Values to start a fit from; other ones when `rng` is given."""
 
+    def rival_starts(self, steps: Series) -> list[list[dict[str, np.ndarray]]]:
+        """Groups of further values: fits start from the likeliest of each."""
+        return []
+
     @property
     def state_names(self) -> tuple[str, ...]:
         """Of each state; empty: they are only numbered."""
