@@ -90,6 +90,9 @@ class DynamicFactor(SpaceModel):
         parts += [f"exog={list(self.exog)}"] if self.exog else []
         return f"DynamicFactor({', '.join(parts)})"
 
+    def count_states(self, width: int) -> int:
+        return self.n_factors * self.factor_order + width * self.error_order
+
     def check(self, steps: Series, data: Sequences) -> None:
         width = steps.y.shape[1]
         if max(*self._anchors, self.n_factors - 1) >= width:

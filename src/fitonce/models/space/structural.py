@@ -200,6 +200,10 @@ class Structural(SpaceModel):
             found.append(f"observations='{self.observations}'")
         return found
 
+    def count_states(self, width: int) -> int:
+        waves = 0 if self.seasonal is None else 2 * (self.harmonics or 0) or int(self.seasonal) - 1
+        return waves + self.ar
+
     def check(self, steps: Series, data: Sequences) -> None:
         if len(data.channels) != 1:
             raise ValueError(
