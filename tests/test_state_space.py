@@ -143,6 +143,43 @@ def test_constant_data_have_no_fit(model):
         fo.fit(model, np.array([3.0] * 12 + [np.nan]))
 
 
+TIME = np.arange(20.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (fo.models.Structural("trend"), TIME),
+        (fo.models.Structural("fixed trend", seasonal=4), 0.1 * TIME + np.tile([3.0, 1.0, 7.0, 2.0], 5)),
+        (fo.models.SARIMAX((0, 2, 1)), np.pi * TIME),
+    ],
+)
+def test_data_that_the_unknown_start_fits_have_no_fit(model, y):
+    with pytest.raises(ValueError, match=r"data must vary to be fitted by .* start \(.*\) fits exactly"):
+        fo.fit(model, y)
+    fo.fit_at(model, np.append(y, 0.0), fo.fit(model, np.append(y, 0.0), restarts=1, optima=0).params)
+
+
+def test_a_known_variance_fits_a_straight_line():
+    fit = fo.fit(fo.models.Structural("trend", frozen={"noise": 1.0}), TIME, restarts=1, optima=0)
+    assert fit.params["level"] == pytest.approx(0.0, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (fo.models.Structural(seasonal=10**7), "number of states of .* must be at most"),
+        (fo.models.Structural(ar=10**6), "number of states of .* must be at most"),
+        (fo.models.SARIMAX((50, 0, 0)), "50 lags in 'ar', which must be fewer than .*, 20"),
+        (fo.models.DynamicFactor(1, 50), "50 lags in 'ar', which must be fewer than .*, 20"),
+        (fo.models.SARIMAX((12, 0, 12)), "25 free parameters, which must be at most .*, 20"),
+    ],
+)
+def test_models_that_are_too_large_for_the_data_are_refused(model, words):
+    with pytest.raises((ValueError, MemoryError), match=words):
+        fo.fit(model, np.sin(TIME))
+
+
 def test_two_diffuse_states_need_two_observations():
     with pytest.raises(ValueError, match="2 unknown states"):
         fo.fit(fo.models.Structural("trend"), np.array([1.0, np.nan, np.nan]))

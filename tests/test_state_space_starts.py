@@ -136,3 +136,29 @@ def test_a_damped_cycle_has_an_optimum_where_there_is_none_in_the_data():
     assert fit.value < fo.fit(fo.models.Structural(), y, restarts=2).value + 1e-9
     gone = fo.fit_at(fit.model, y, fit.params | {"damping": 1e-9})
     assert gone.log_likelihood < fit.log_likelihood
+
+
+# Passengers of airlines by months (Box and Jenkins 1976).
+PASSENGERS = [
+    112, 118, 132, 129, 121, 135, 148, 148, 136, 119, 104, 118, 115, 126, 141, 135, 125, 149, 170,
+    170, 158, 133, 114, 140, 145, 150, 178, 163, 172, 178, 199, 199, 184, 162, 146, 166, 171, 180,
+    193, 181, 183, 218, 230, 242, 209, 191, 172, 194, 196, 196, 236, 235, 229, 243, 264, 272, 237,
+    211, 180, 201, 204, 188, 235, 227, 234, 264, 302, 293, 259, 229, 203, 229, 242, 233, 267, 269,
+    270, 315, 364, 347, 312, 274, 237, 278, 284, 277, 317, 313, 318, 374, 413, 405, 355, 306, 271,
+    306, 315, 301, 356, 348, 355, 422, 465, 467, 404, 347, 305, 336, 340, 318, 362, 348, 363, 435,
+    491, 505, 404, 359, 310, 337, 360, 342, 406, 396, 420, 472, 548, 559, 463, 407, 362, 405, 417,
+    391, 419, 461, 472, 535, 622, 606, 508, 461, 390, 432,
+]  # fmt: skip
+
+
+def test_a_trend_is_never_worse_than_one_whose_level_or_slope_is_still():
+    """Where level and slope may both move, each has an optimum of its own."""
+    values = {
+        level: fo.fit(
+            fo.models.Structural(level, seasonal=12), np.array(PASSENGERS, float), restarts=3, optima=0
+        ).value
+        for level in ("trend", "smooth trend", "drift")
+    }
+    assert values["smooth trend"] == pytest.approx(580.904, abs=1e-3)  # the slope moves
+    assert values["drift"] == pytest.approx(582.960, abs=1e-3)
+    assert values["trend"] == pytest.approx(580.904, abs=1e-3)

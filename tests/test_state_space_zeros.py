@@ -84,6 +84,16 @@ def test_a_fit_says_which_variances_are_at_zero(noise):
     assert far.value - objective(fit.theta) == pytest.approx(0.5 * 0.01, rel=0.1)
 
 
+def test_half_a_nat_is_measured_where_the_objective_is_no_parabola():
+    """A level that jumps once: at zero the noise has no curvature, in the variance or in its root."""
+    y = np.repeat([0.0, 1.0], 20)
+    fit = fo.fit_at(fo.models.Structural(), y, {"level": 1.0 / 39.0, "noise": 1e-16})
+    worse = fit.to_dataframe().set_index("name").loc["noise", "se"]
+    there = fo.fit_at(fit.model, y, fit.params | {"noise": worse})
+    assert there.value - fit.value == pytest.approx(0.5, abs=0.05)
+    assert worse == pytest.approx(0.0029, rel=0.05)
+
+
 def test_a_variance_that_is_known_to_be_zero_is_no_estimate(noise):
     fit, _ = noise
     fixed = fo.fit(fo.models.Structural(frozen={"level": 0.0}), fit.data, restarts=1)

@@ -172,7 +172,7 @@ def _from_matrix(matrix: Any, names: tuple[Any, ...] | None = None) -> Graph:
 
 
 def _from_edges(array: np.ndarray, n_sites: int | None) -> Graph:
-    if array.size == 0:
+    if len(array) == 0:
         array = np.zeros((0, 2), int)
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(

@@ -43,12 +43,13 @@ class Run(NamedTuple):
 
 def starting_points(objective: Objective, init: Params | None, seed: int) -> Iterator[np.ndarray]:
     """Free vectors to start from: the given one alone, or any number from the data, of which the first
-    is not random; one only where the model has no random starts."""
+    ones are not random; one only where the model has no random starts."""
     if init is not None:
         yield objective.space.to_free(init)
         return
     first = objective.start(None)
     yield first
+    yield from objective.rival_starts()
     yield from random_starts(objective, generator(seed), first)
 
 

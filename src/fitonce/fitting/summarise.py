@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _MOST_PARAMETERS = 2000  # with more, standard errors take too long: each is a solve with H
 _PER, _SMALL = (1_000, 100_000, 1_000_000, 10**9), 0.1  # units of rates that are smaller than this
+_LEAST_RISE, _MOST_RISE = 0.1, 2.5  # nats at a standard error, where a parabola has half a nat
+_DECADES, _HALVINGS = 12.0, 40  # of the search elsewhere
 _ROWS = 512  # standard errors computed at a time
 
 
@@ -88,7 +90,7 @@ def parameter_table(fit: Fit) -> pd.DataFrame:
     zero = space.at_zero(fit.theta, errors)
     values = space.named_values(fit.theta[None])[0]
     slopes = _standard_errors(fit, space.named_slopes(fit.theta))
-    further = space.named_values(np.where(zero, errors, fit.theta)[None])[0]
+    further = space.named_values(np.where(zero, _half_a_nat(fit, errors, zero), fit.theta)[None])[0]
     return pd.DataFrame(
         {
             "name": fit.names,
@@ -98,6 +100,29 @@ def parameter_table(fit: Fit) -> pd.DataFrame:
             "theta_se": errors,
         }
     )
+
+
+def _half_a_nat(fit: Fit, errors: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
+    """(D,) roots of variances at zero at which the objective is half a nat higher, others following to
+    first order: standard errors, but measured where the objective is far from a parabola."""
+    found = errors.copy()
+    for place in np.flatnonzero(at_zero):
+        unit = np.eye(len(fit.theta))[place]
+        along = fit.hessian_operator.solve(unit) / errors[place]
+
+        def rise(share: float, along: np.ndarray = along) -> float:
+            with np.errstate(all="ignore"):
+                return fit.objective(fit.theta + share * along) - fit.value
+
+        if _LEAST_RISE <= rise(1.0) <= _MOST_RISE:
+            continue
+        low, high = -_DECADES, _DECADES  # of logarithms
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            lower = rise(10.0**middle) < 0.5  # False for what is not finite
+            low, high = (middle, high) if lower else (low, middle)
+        found[place] = errors[place] * 10.0 ** (0.5 * (low + high))
+    return found
 
 
 def _boundary(fit: Fit) -> dict[str, str]:

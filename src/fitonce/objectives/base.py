@@ -262,6 +262,10 @@ class Objective(ABC):
         with other words they cannot be compared. Empty: there are none."""
         return ""
 
+    def rival_starts(self) -> list[np.ndarray]:
+        """Further starting points (D,) that are not random: fits take them after the first one."""
+        return []
+
     def lost_coefficients(
         self, theta: np.ndarray, dropped: Sequence[np.ndarray], whole: bool
     ) -> np.ndarray:

@@ -86,6 +86,9 @@ class DynamicFactor(SpaceModel):
     def __str__(self) -> str:
         return f"DynamicFactor({', '.join([str(self.n_factors), *other_fields(self, 'n_factors')])})"
 
+    def count_states(self, width: int) -> int:
+        return self.n_factors * self.factor_order + width * self.error_order
+
     def check(self, steps: Series, data: Sequences) -> None:
         width = steps.y.shape[1]
         if max(*self._anchors, self.n_factors - 1) >= width:

@@ -79,6 +79,10 @@ class SARIMAX(SpaceModel):
         orders = [str(self.order), *[str(self.seasonal_order)] * any(self.seasonal_order)]
         return f"SARIMAX({', '.join(orders + other_fields(self, 'order', 'seasonal_order'))})"
 
+    def count_states(self, width: int) -> int:
+        (p, d, q), (seasonal_p, seasonal_d, seasonal_q, season) = self.order, self.seasonal_order
+        return d + season * seasonal_d + max(p + season * seasonal_p, q + season * seasonal_q + 1)
+
     def check(self, steps: Series, data: Sequences) -> None:
         if len(data.channels) != 1:
             got = counted(len(data.channels), "channel")

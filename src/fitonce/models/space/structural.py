@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ LEVELS = ("fixed", "local", "drift", "trend", "smooth trend", "fixed trend")
 _SLOPES = ("drift", "trend", "smooth trend", "fixed trend")
 _LONGEST = 0.9999  # damping: a cycle of one size is the limit of ever less noise and ever less damping
 _SHARES = {"slope": 0.01, "seasonal": 0.01}  # of a unit's square, at the start of fits; others 0.4
+_STILL = 0.004  # the share of a part that hardly moves
 _SMALLEST = {"slope": -5.0, "seasonal": -4.0}  # logarithms of shares at random starts; others -3
 
 
@@ -191,6 +193,10 @@ class Structural(SpaceModel):
         others = other_fields(self, "level", noise=usual)
         return f"Structural({', '.join([f'level={self.level!r}', *others])})"
 
+    def count_states(self, width: int) -> int:
+        waves = 0 if self.seasonal is None else 2 * (self.harmonics or 0) or int(self.seasonal) - 1
+        return waves + self.ar
+
     def check(self, steps: Series, data: Sequences) -> None:
         if len(data.channels) != 1:
             raise ValueError(
@@ -305,6 +311,20 @@ class Structural(SpaceModel):
         if self.exog:
             found["coefficient"] = steps.regressed()
         return self.with_known(found)
+
+    def rival_starts(self, steps: Series) -> list[list[dict[str, np.ndarray]]]:
+        """Each variance large or small. Where level and slope may both move, optima disagree on which
+        does: a group for each."""
+        names = [name for name, leaf in self.leaves(steps).items() if isinstance(leaf, Variance)]
+        free = [name for name in names if name not in dict(self.frozen)]
+        if not {"level", "slope"} <= set(free) or self.density is not None:
+            return []
+        first, unit = self.start(steps, None), float(steps.unit[0]) ** 2
+        groups: dict[bool, list[dict[str, np.ndarray]]] = {True: [], False: []}
+        for sizes in product((_STILL * unit, 0.4 * unit), repeat=len(free)):
+            values = first | dict(zip(free, map(np.asarray, sizes), strict=True))
+            groups[bool(values["level"] < values["slope"])].append(values)
+        return list(groups.values())
 
     def _frequency(self, steps: Series, leaf: Interval, rng: np.random.Generator | None) -> float:
         """Where the periodogram of the observations is largest, or anywhere."""

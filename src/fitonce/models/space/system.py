@@ -23,6 +23,7 @@ from fitonce.core.parameters import freeze
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
 from fitonce.models.space.counts import CountDensity
+from fitonce.models.space.determined import require_fewer, require_noise, require_room
 
 Values = Mapping[str, np.ndarray]  # constrained values by name, (*shape, F)
 _DOUBLINGS = 60  # of a sum over powers: beyond, a root is within rounding of the unit circle
@@ -194,6 +195,7 @@ class SpaceModel(ABC):
         known = data.covariates_of(self.covariates)[data.valid]
         starts = np.concatenate([data.offsets, [data.n_sites]]).astype(np.int64)
         steps = Series(data.values[data.valid], data.observed[data.valid], starts, known)
+        require_room(self, steps.y.shape[1])
         self.check(steps, data)
         return self.read(steps)
 
@@ -202,7 +204,9 @@ class SpaceModel(ABC):
         return steps
 
     def check_to_fit(self, data: Sequences, steps: Series) -> None:
-        """Raise where a channel is constant: without noise the likelihood has no maximum."""
+        """Raise where a channel is constant or first states fit all exactly (without noise the
+        likelihood has no maximum), and where there are more lags or parameters than data determine."""
+        require_fewer(self, steps)
         if self.density is not None:
             seen = steps.seen[:, 0]
             found = self.density.bounds(steps.counts[seen], steps.sizes[seen]) if seen.any() else ""
@@ -213,6 +217,11 @@ class SpaceModel(ABC):
             if seen.any() and np.ptp(values[seen]) == 0:
                 only = f"only {values[seen][0]:g} in channel '{name}'"
                 raise ValueError(f"data must vary to be fitted by {self}, got {only}")
+        require_noise(self, steps)
+
+    def count_states(self, width: int) -> int:
+        """How many there are for so many channels, where this may be large."""
+        return 0
 
     def check(self, steps: Series, data: Sequences) -> None:  # noqa: B027
         """Raise where the model cannot be of these data."""
@@ -235,6 +244,10 @@ class SpaceModel(ABC):
         """Values to start from, those of `frozen` parameters as they are known."""
         known = dict(self.frozen)
         return {name: np.asarray(known.get(name, value), float) for name, value in values.items()}
+
+    def rival_starts(self, steps: Series) -> list[list[dict[str, np.ndarray]]]:
+        """Groups of further values: fits start from the likeliest of each."""
+        return []
 
     @property
     def state_names(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fitonce.models.space.system import System
+from fitonce.models.space.determined import starts_of
 from fitonce.objectives.space.layout import Layout
 
 _PLAUSIBLE = 0.99  # leverage: below, kept rows are not asked
@@ -48,20 +48,6 @@ class Coefficients:
         shape = (*self.layout.steps.y.shape, int(alone.sum()))
         return np.broadcast_to(offset[..., alone], shape)
 
-    @cached_property
-    def _system(self) -> System:
-        return self.layout.systems(self.theta[None])
-
-    def _starts(self, number: int) -> np.ndarray:
-        """(steps, C, q) D of a sequence."""
-        system, (begin, end) = self._system, self.layout.steps.starts[number : number + 2]
-        now, found = self.layout.diffuse, []
-        for step in range(begin, end):
-            loading = system.loading[step if len(system.loading) > 1 else 0, ..., 0]
-            found.append(loading @ now)
-            now = system.moving[step if len(system.moving) > 1 else 0, ..., 0] @ now
-        return np.array(found)
-
     def _beside(self, number: int, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A basis of D in the rows of a sequence that are kept (steps, C), and what is left of X."""
         own = slice(*self.layout.steps.starts[number : number + 2])
@@ -71,7 +57,8 @@ class Coefficients:
 
     @cached_property
     def _starts_of(self) -> list[np.ndarray]:
-        return [self._starts(number) for number in range(len(self.layout.steps.starts) - 1)]
+        system, steps = self.layout.systems(self.theta[None]), self.layout.steps
+        return [starts_of(system, steps, number) for number in range(len(steps.starts) - 1)]
 
     @cached_property
     def _all(self) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:

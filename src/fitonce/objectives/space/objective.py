@@ -164,6 +164,16 @@ class SpaceObjective(Objective):
     def start(self, rng: np.random.Generator | None) -> np.ndarray:
         return self.space.to_free(self.model.start(self.steps, rng))
 
+    def rival_starts(self) -> list[np.ndarray]:
+        here, found = self._by_site, []
+        for group in self.model.rival_starts(self.steps):
+            thetas = np.stack([self.space.to_free(values) for values in group])
+            weights = np.tile(here.base, (len(thetas), 1))
+            work = lambda one, _: (one.log_likelihoods,)  # noqa: E731
+            values = here._passes(work, thetas, weights, wanted=_no_steps(thetas))[0]
+            found.append(thetas[np.argmax(np.where(np.isfinite(values), values, -np.inf))])
+        return found
+
     def log_prior(self, theta: np.ndarray) -> float:
         """Flat: fits are of maximum likelihood."""
         return 0.0

@@ -1,0 +1,92 @@
+"""Whether data can determine a state-space model: its lags, its parameters, its variances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fitonce.core.factor_constraints import StationaryVector
+from fitonce.core.lanes import LANES
+from fitonce.core.memory import require_fits
+from fitonce.core.series_constraints import Stationary, Variance
+from fitonce.core.wording import counted
+
+if TYPE_CHECKING:
+    from fitonce.models.space.system import Series, SpaceModel, System
+
+_ROUNDING = 1e-11  # of the data
+_FIRST = 50  # steps
+
+
+def require_room(model: SpaceModel, width: int) -> None:
+    """Raise where covariances of the states would not fit in memory, before any is made."""
+    room = lambda n: 8 * LANES * 4 * n * n  # noqa: E731
+    require_fits(f"the number of states of {model}", model.count_states(width), room, "covariances")
+
+
+def require_fewer(model: SpaceModel, steps: Series) -> None:
+    """Raise where lags are as long as the series, or parameters as many as observations."""
+    longest = int(np.diff(steps.starts).max())
+    for name, leaf in model.leaves(steps).items():
+        if isinstance(leaf, (Stationary, StationaryVector)):
+            lags = leaf.shape[-1] if isinstance(leaf, Stationary) else leaf.shape[0]
+            if lags >= longest:
+                raise ValueError(
+                    f"{model} has {counted(lags, 'lag')} in '{name}', which must be fewer than the "
+                    f"steps of the longest sequence, {longest}"
+                )
+    count = sum(len(leaf.coordinates()) for leaf in model.parameters(steps).values())
+    seen = int(steps.seen.sum())
+    if count > seen:
+        raise ValueError(
+            f"{model} has {counted(count, 'free parameter')}, which must be at most the observed "
+            f"values, {seen:,}"
+        )
+
+
+def starts_of(system: System, steps: Series, number: int, most: int | None = None) -> np.ndarray:
+    """(steps, C, q) how the diffuse part of the first state of a sequence shows in its observations, or
+    in the first ones."""
+    begin, end = steps.starts[number : number + 2]
+    now, found = system.diffuse, []
+    for step in range(begin, end if most is None else begin + most):
+        found.append(system.loading[step if len(system.loading) > 1 else 0, ..., 0] @ now)
+        now = system.moving[step if len(system.moving) > 1 else 0, ..., 0] @ now
+    return np.array(found)
+
+
+def require_noise(model: SpaceModel, steps: Series) -> None:
+    """Raise where unknown first states fit all data exactly and all variances may be zero: the
+    likelihood has no maximum."""
+    start = {name: np.asarray(v, float)[..., None] for name, v in model.start(steps, None).items()}
+    system = model.system(start, steps)
+    size, sequences = system.diffuse.shape[1], range(len(steps.starts) - 1)
+    if not size or int(steps.seen.sum()) <= size * len(sequences):
+        return
+    for number in sequences:
+        length = int(np.diff(steps.starts)[number])
+        for some in (size + _FIRST, length):  # of most data the first steps show that there is noise
+            if not _fits_exactly(system, steps, number, min(some, length)):
+                return
+    leaves = model.parameters(steps)
+    still = {name: v * (not isinstance(leaves[name], Variance)) for name, v in start.items()}
+    system = model.system(still, steps)
+    if not system.noise.any() and not system.shaking.any():
+        known = ", ".join(model.unknown_starts) or counted(size, "state")
+        raise ValueError(
+            f"data must vary to be fitted by {model}, got what its unknown start ({known}) fits exactly"
+        )
+
+
+def _fits_exactly(system: System, steps: Series, number: int, some: int) -> bool:
+    """Whether the unknown start fits so many first steps of a sequence but for rounding."""
+    begin = steps.starts[number]
+    own = slice(begin, begin + some)
+    seen = steps.seen[own]
+    offset = np.broadcast_to(system.offset[..., 0], steps.y.shape)[own]
+    design, y = starts_of(system, steps, number, some)[seen], (steps.y[own] - offset)[seen]
+    lengths = np.linalg.norm(design, axis=0)
+    design = design / np.where(lengths > 0, lengths, 1.0)
+    left = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    return bool(np.abs(left).max(initial=0.0) <= _ROUNDING * np.abs(y).max(initial=0.0))
