@@ -172,7 +172,7 @@ def test_a_known_variance_fits_a_straight_line():
         (fo.models.Structural(ar=10**6), "number of states of .* must be at most"),
         (fo.models.SARIMAX((50, 0, 0)), "50 lags in 'ar', which must be fewer than .*, 20"),
         (fo.models.DynamicFactor(1, 50), "50 lags in 'ar', which must be fewer than .*, 20"),
-        (fo.models.SARIMAX((12, 0, 12)), "25 free parameters, which must be at most .*, 20"),
+        (fo.models.SARIMAX((12, 0, 12)), "24 lags in 'ar', 'ma', which must be fewer than .*, 20"),
     ],
 )
 def test_models_that_are_too_large_for_the_data_are_refused(model, words):

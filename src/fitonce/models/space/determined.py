@@ -1,4 +1,4 @@
-"""Whether data can determine a state-space model: its lags, its parameters, its variances."""
+"""Whether data can determine a state-space model: its lags, its variances."""
 
 from __future__ import annotations
 
@@ -26,22 +26,17 @@ def require_room(model: SpaceModel, width: int) -> None:
 
 
 def require_fewer(model: SpaceModel, steps: Series) -> None:
-    """Raise where lags are as long as the series, or parameters as many as observations."""
+    """Raise where there are as many lags as steps."""
     longest = int(np.diff(steps.starts).max())
+    found = {}
     for name, leaf in model.leaves(steps).items():
         if isinstance(leaf, (Stationary, StationaryVector)):
-            lags = leaf.shape[-1] if isinstance(leaf, Stationary) else leaf.shape[0]
-            if lags >= longest:
-                raise ValueError(
-                    f"{model} has {counted(lags, 'lag')} in '{name}', which must be fewer than the "
-                    f"steps of the longest sequence, {longest}"
-                )
-    count = sum(len(leaf.coordinates()) for leaf in model.parameters(steps).values())
-    seen = int(steps.seen.sum())
-    if count > seen:
+            found[name] = leaf.shape[-1] if isinstance(leaf, Stationary) else leaf.shape[0]
+    lags = sum(found.values())
+    if lags and lags >= longest:
         raise ValueError(
-            f"{model} has {counted(count, 'free parameter')}, which must be at most the observed "
-            f"values, {seen:,}"
+            f"{model} has {counted(lags, 'lag')} in {', '.join(map(repr, found))}, which must be fewer "
+            f"than the steps of the longest sequence, {longest}"
         )
 
 

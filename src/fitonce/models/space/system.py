@@ -205,7 +205,7 @@ class SpaceModel(ABC):
 
     def check_to_fit(self, data: Sequences, steps: Series) -> None:
         """Raise where a channel is constant or first states fit all exactly (without noise the
-        likelihood has no maximum), and where there are more lags or parameters than data determine."""
+        likelihood has no maximum), and where there are as many lags as steps."""
         require_fewer(self, steps)
         if self.density is not None:
             seen = steps.seen[:, 0]
