@@ -51,6 +51,22 @@ def test_log_likelihoods_are_theirs(name):
     assert str(fit.model) == f"{type(results.model).__name__} of statsmodels"
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_seasons_with_a_wave_of_two_steps_are_read(exact):
+    """Its second state is never observed, so that no data determine it; the first one is."""
+    y = _growth()["realinv"].to_numpy()
+    peer = sm.tsa.UnobservedComponents(
+        y, "local level", freq_seasonal=[{"period": 4}], use_exact_diffuse=exact
+    )
+    fit = fo.from_statsmodels(_fitted(peer, maxiter=20))
+    judge = sm.tsa.UnobservedComponents(
+        y, "local level", freq_seasonal=[{"period": 4}], use_exact_diffuse=True
+    )
+    params = [float(fit.params[name]) for name in judge.param_names]
+    assert fit.log_likelihood == pytest.approx(judge.loglike(params), rel=1e-8)
+    assert fit.objective.n_unknown_starts == 4
+
+
 @pytest.mark.parametrize("name", ["local level", "arma", pytest.param("vector", marks=pytest.mark.slow)])
 def test_polished_fits_are_optima_of_theirs(name):
     results = _fitted(_made(name))

@@ -30,6 +30,7 @@ from fitonce.models.space.system import (
 )
 
 _ONE_AT_A_TIME = Lock()  # their models keep the matrices of the last parameters in themselves
+_ROUNDING = 1e-9  # of how states are observed
 _APART = 1e-6  # nats for each of the log-likelihood's: how far ours may be from theirs
 _VARIANCES = ("sigma2", "var.", "measurement_variance.")  # how names of variances begin
 
@@ -94,6 +95,8 @@ class StatsmodelsSpace(SpaceModel):
             self.peer.ssm.initialization, moving[0], drift[0], shaking[0]
         )
         observed = (stacked("design"), stacked("obs_intercept"), stacked("obs_cov"))
+        if len(observed[0]) == len(moving) == 1:
+            marked &= _is_ever_seen(observed[0][0].real, moving[0].real)
         spread = spread + added_to_diffuse(marked, observed[2], shaking)
         start = (mean, spread, np.eye(len(marked))[:, marked])
         return System(*observed, moving, drift, shaking, *start)
@@ -138,6 +141,17 @@ def _first_state(
                 block.stationary_cov if block.stationary_cov is not None else 0.0
             )[..., None]
     return mean, spread, marked
+
+
+def _is_ever_seen(loading: np.ndarray, moving: np.ndarray) -> np.ndarray:
+    """(n,) whether states reach an observation, by (C, n, F) and (n, n, F). The second state of a wave of
+    two steps does not but for rounding: no data determine where it starts, and it makes no difference."""
+    reach, found = np.moveaxis(loading, -1, 0), np.zeros(len(moving), bool)
+    least = _ROUNDING * np.abs(reach).max()
+    for _ in range(len(moving)):
+        found |= (np.abs(reach) > least).any((0, 1))
+        reach = reach @ np.moveaxis(moving, -1, 0)
+    return found
 
 
 def from_state_space(results: Any) -> Fit:
