@@ -144,8 +144,9 @@ def _first_state(
 
 
 def _is_ever_seen(loading: np.ndarray, moving: np.ndarray) -> np.ndarray:
-    """(n,) whether states reach an observation, by (C, n, F) and (n, n, F). The second state of a wave of
-    two steps does not but for rounding: no data determine where it starts, and it makes no difference."""
+    """(n,) whether states reach an observation, by (C, n, F) and (n, n, F). The second state of a wave
+    of two steps does not but for rounding: no data determine where it starts, and it makes no
+    difference."""
     reach, found = np.moveaxis(loading, -1, 0), np.zeros(len(moving), bool)
     least = _ROUNDING * np.abs(reach).max()
     for _ in range(len(moving)):
