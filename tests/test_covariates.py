@@ -33,6 +33,9 @@ def test_groups_and_lists_have_their_own():
     by_list = fo.sequences([COUNTS[p] for p in parts], covariates=[HEAT[p] for p in parts])
     np.testing.assert_array_equal(by_group.covariates, by_list.covariates)
     assert by_list.covariate_names == ("u0",)
+    by_name = fo.sequences([COUNTS[p] for p in parts], covariates={"heat": [HEAT[p] for p in parts]})
+    np.testing.assert_array_equal(by_group.covariates, by_name.covariates)
+    assert by_name.covariate_names == ("heat",)
 
 
 def test_sequences_of_unequal_length_are_fitted_by_every_kernel():
@@ -94,6 +97,11 @@ def test_models_refuse_covariates_that_make_no_sense(make, sentence):
         (TABLE[["calls", "heat"]], ["heat", "heat"], "covariates must differ"),
         (COUNTS, HEAT[:50], "sequence 0 has 60 steps, its covariates 50"),
         ([COUNTS, COUNTS], [HEAT], "for each of the 2 sequences, got 1"),
+        (
+            [COUNTS, COUNTS],
+            {"heat": HEAT},
+            r"covariates\['heat'\] must be a list with an array for each",
+        ),
         (COUNTS, np.where(np.arange(60) == 3, np.nan, HEAT), "'u0' is nan at step 3 of sequence 0"),
         (COUNTS, {"heat": ["warm"] * 60}, "covariates must be numeric, but 'heat' is"),
         (COUNTS, np.zeros((2, 3, 4)), r"shape \(T,\) or \(T, Q\), got \(2, 3, 4\)"),

@@ -25,6 +25,8 @@ def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.D
     names = [given] if isinstance(given, str) else given
     if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
         return _columns(parts, list(names))
+    if isinstance(given, Mapping) and len(parts) > 1:
+        given = _of_each_sequence(given, len(parts))
     several = isinstance(given, (list, tuple))
     tables = [as_table(table) for table in (given if several else [given])]
     if len(tables) != len(parts):
@@ -49,6 +51,17 @@ def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.D
                 f"{list(table.columns)}"
             )
     return parts, tables
+
+
+def _of_each_sequence(given: Mapping[Any, Any], count: int) -> list[dict[str, Any]]:
+    """Lists of arrays by name as a table of each sequence."""
+    for name, columns in given.items():
+        if not (isinstance(columns, (list, tuple)) and len(columns) == count):
+            raise ValueError(
+                f"covariates['{name}'] must be a list with an array for each of the {count} sequences, "
+                f"got {shown(columns)}"
+            )
+    return [{str(name): columns[n] for name, columns in given.items()} for n in range(count)]
 
 
 def _columns(parts: list[Any], names: list[str]) -> tuple[list[Any], list[pd.DataFrame]]:
