@@ -376,10 +376,13 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "Graph": lambda: fo.graph(_grid()),
     "Tagger": _tagger,
 }
-OF_OTHERS: dict[str, Callable[[], Any]] = {"Fit.laplace_error": counts_in_time}
+OF_OTHERS: dict[str, Callable[[], Any]] = dict.fromkeys(
+    ("Fit.laplace_error", "Fit.components", "Fit.smoothed"), counts_in_time
+)
 INNER = {  # called by the library, or only where a result has labels
     "CVResult.suspects",
     "Fit.memory_of",
+    "Influence.shown",
     "CVResult.require_same_folds",
     "Folds.rebased",
     "Folds.weights_of",

@@ -200,7 +200,7 @@ class Structural(SpaceModel):
     def check(self, steps: Series, data: Sequences) -> None:
         if len(data.channels) != 1:
             raise ValueError(
-                f"Structural models one channel, got {counted(len(data.channels), 'channel')}; "
+                f"Structural models one channel, got data of {counted(len(data.channels), 'channel')}; "
                 "give several series as several sequences"
             )
         if self.density is not None:
