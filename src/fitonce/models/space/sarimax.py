@@ -87,7 +87,8 @@ class SARIMAX(SpaceModel):
         if len(data.channels) != 1:
             got = counted(len(data.channels), "channel")
             raise ValueError(
-                f"SARIMAX models one channel, got data of {got}; give several series as several sequences"
+                f"SARIMAX models one channel, got data of {got}; give several series as several "
+                "sequences"
             )
 
     def leaves(self, steps: Series) -> dict[str, Constraint]:
