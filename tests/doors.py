@@ -232,10 +232,11 @@ def _made_and_fitted(of):
 
 
 @cache
-@cache
 def counts_in_time() -> fo.Fit:
     model = fo.models.Structural(observations="poisson")
-    return fo.fit_at(model, COUNTS, {"level": 0.1})
+    fit = fo.fit_at(model, COUNTS, {"level": 0.1})
+    fit.smoothed(COUNTS)  # compiles what other data take
+    return fit
 
 
 def _hmmlearn():

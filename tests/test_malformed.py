@@ -28,6 +28,7 @@ def check(words, keep=None):
     assert "Traceback" not in done.output
     assert "went wrong" not in told, told
     ours = [line for line in told.split("\n") if line.startswith("fitonce: ")]
+    ours = [line for line in ours if not line.endswith(" so far")]  # progress on a slow machine
     usage = "Usage:" in told or "Error \u2500" in told  # what typer refuses itself
     assert usage or len(ours) == 1, told
     assert usage or len(ours[0]) < 700
