@@ -177,6 +177,15 @@ class ParameterSpace:
             columns.append(sparse.csc_array(found.T))
         return sparse.csr_array(sparse.hstack(columns)[:, : self.size])
 
+    def along(self, theta: np.ndarray, slopes: dict[str, np.ndarray]) -> np.ndarray:
+        """(D,) the direction in which some named values change with the given slopes, and no others."""
+        own = np.concatenate([places for name, _, places in self.leaves() if name in slopes])
+        wanted = [np.ravel(slopes[name]) for name, _, _ in self.leaves() if name in slopes]
+        found = np.zeros(self.size)
+        matrix = self.named_slopes(theta)[own][:, own].toarray()
+        found[own] = np.linalg.solve(matrix, np.concatenate(wanted))
+        return found
+
     @partial(jit, static_argnums=0)
     def to_params(self, theta: Array) -> Params:
         """The pytree of constrained values at a free vector (D,). Differentiable. Compiled as a whole:

@@ -67,15 +67,10 @@ class Stationary(EachEntry):
     Free coordinates x are x / sqrt(1 + x^2) = partial autocorrelations, from which Levinson's recursion
     makes the coefficients.
 
-    Args:
-        shape: of the coefficients.
-        sign: -1.0 for those of invertible moving averages x_t = noise_t + sum_k theta_k noise_t-k.
     """
 
-    sign: float = 1.0
-
     def to_free(self, value: np.ndarray) -> np.ndarray:
-        partial = _partial(self.sign * value)
+        partial = _partial(value)
         return np.ravel(partial / np.sqrt(1.0 - partial**2))
 
     def to_value(self, free: Array) -> Array:
@@ -84,7 +79,7 @@ class Stationary(EachEntry):
         for order in range(self.shape[-1]):
             last = partial[..., order : order + 1]
             found = jnp.concatenate([found - last * found[..., ::-1], last], -1)
-        return self.sign * found
+        return found
 
     def values(self, free: np.ndarray) -> np.ndarray:
         partial = (free / np.sqrt(1.0 + free**2)).reshape(*self.shape, -1)
@@ -92,13 +87,12 @@ class Stationary(EachEntry):
         for order in range(self.shape[-1]):
             last = partial[..., order : order + 1, :]
             found = np.concatenate([found - last * found[..., ::-1, :], last], -2)
-        return self.sign * found
+        return found
 
     def violation(self, value: np.ndarray) -> str | None:
-        if np.all(np.abs(_partial(self.sign * value)) < 1):
+        if np.all(np.abs(_partial(value)) < 1):
             return None
-        what = "a stationary autoregression" if self.sign > 0 else "an invertible moving average"
-        return f"coefficients of {what}"
+        return "coefficients of a stationary autoregression"
 
 
 def _partial(coefficients: np.ndarray) -> np.ndarray:

@@ -11,7 +11,6 @@ from fitonce.core.status import Outcome, Rung, Status
 from fitonce.crossval.batches import Batches
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.footprint import with_matrices
-from fitonce.fitting.hessian import IndefiniteError
 
 _CLOSE = 1e-3  # standard errors: closer than this, a certificate makes no difference to a loss
 
@@ -92,15 +91,6 @@ def is_large(curve: Curvature, batches: Batches) -> bool:
 def at_full_fit(batches: Batches, curve: Curvature) -> np.ndarray:
     """(F, D) the parameters of the full fit for every fold."""
     return np.tile(curve.theta, (batches.n_folds, 1))
-
-
-def at_zero(curve: Curvature) -> np.ndarray:
-    """Places of variances that are zero in the full fit."""
-    space, none = curve.objective.space, np.zeros(0, int)
-    try:
-        return np.flatnonzero(space.at_zero(curve.theta, curve.scale)) if space.even.any() else none
-    except IndefiniteError:  # no standard errors
-        return none
 
 
 def start(batches: Batches, curve: Curvature) -> Descent:

@@ -32,12 +32,13 @@ from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.evidence import Evidence, distrust, fold_steps, gather_evidence
-from fitonce.crossval.fold_states import FoldParameters, at_zero, lengths, settle
+from fitonce.crossval.fold_states import FoldParameters, lengths, settle
 from fitonce.crossval.from_zero import leave_zero, points_that_rise
 from fitonce.crossval.leaving import leave_boundary
 from fitonce.crossval.loo_optima import could_move
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.methods import exact
+from fitonce.crossval.mirrors import mirrors_of
 from fitonce.crossval.optima import is_searched, search
 from fitonce.crossval.pieces import pieces_of
 from fitonce.crossval.repeats import Found
@@ -241,11 +242,11 @@ class _Points:
             self._refit(which[some])
 
     def leave_zero(self, scoring: Scoring, refit: bool) -> dict[int, str]:
-        """Refit points that would leave a variance of zero, see `from_zero`; remarks by point. The most
-        influential are asked by gradients, the others by one sweep first. Where `refit` is false they
-        are only told what they miss, which is as much work."""
+        """Refit points that would leave a variance of zero or a unit root, see `from_zero`; remarks by
+        point. The most influential are asked by gradients, the others by one sweep first. Where `refit`
+        is false they are only told what they miss, which is as much work."""
         curve = self.curve
-        if not at_zero(curve).size:
+        if not mirrors_of(curve).names:
             return {}
         order = np.argsort(-self._moves, kind="stable")
         asked, others = order[:_FEW], np.sort(order[_FEW:])

@@ -22,7 +22,8 @@ import numpy as np
 from fitonce.core.arguments import shown
 from fitonce.core.status import Outcome, Rung, Status
 from fitonce.crossval.batches import Batches
-from fitonce.crossval.fold_states import FoldParameters, at_full_fit, at_zero, is_large, start
+from fitonce.crossval.fold_states import FoldParameters, at_full_fit, is_large, start
+from fitonce.crossval.mirrors import Mirrors, mirrors_of
 from fitonce.crossval.refine import refine
 from fitonce.crossval.refine_products import fold_solve
 from fitonce.fitting.certificate import direction, refusal
@@ -82,7 +83,7 @@ def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
     )
     batches.hessians_used[:] += 1
     status, inverses = [], np.full_like(hessians, np.nan)
-    _hold_zeros(at_zero(curvature), gradients, hessians)
+    _hold(mirrors_of(curvature), gradients, hessians)
     for fold, (gradient, hessian) in enumerate(zip(gradients, hessians, strict=True)):
         refused = refusal(gradient, hessian, factor_of(hessian), curvature.names)
         status.append(refused or _APPROXIMATE)
@@ -99,12 +100,13 @@ def newton(curvature: Curvature, batches: Batches) -> FoldParameters:
     return _stepped(batches, thetas, before, status, inverses, flat)
 
 
-def _hold_zeros(places: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-    """Variances of zero stay there, whatever their curvature in a fold: by symmetry, no step of others
-    depends on them. See `from_zero` for folds that would leave them."""
-    gradients[:, places] = 0.0
-    hessians[:, places] = hessians[:, :, places] = 0.0
-    hessians[:, places, places] = 1.0
+def _hold(mirrors: Mirrors, gradients: np.ndarray, hessians: np.ndarray) -> None:
+    """Variances of zero stay there, and unit roots on their circle, whatever their curvature in a fold:
+    by symmetry, no step of others depends on them. See `from_zero` for folds that would leave them."""
+    for along, across in zip(mirrors.along, mirrors.across, strict=True):
+        others = np.eye(len(along)) - np.outer(across, along)
+        gradients[:] = gradients @ others.T
+        hessians[:] = others @ hessians @ others.T + np.outer(across, across)
 
 
 def large_newton(curvature: Curvature, batches: Batches) -> FoldParameters:

@@ -119,7 +119,7 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     ending = now()
     with stage("Newton steps to the minimum", how.progress):
         where, steps = objective.run_on(how.parallel), 0 if early else _NEWTON_STEPS
-        end = finish(where, best.x, how.tolerance, steps)
+        end = finish(where, objective.canonical(best.x), how.tolerance, steps)
     end_seconds = now() - ending
     seconds = end_seconds + min(run.seconds for run in runs)
     most = _HARDER * (reading + end_seconds + max(run.alone for run in runs))

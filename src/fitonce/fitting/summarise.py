@@ -126,7 +126,7 @@ def _half_a_nat(fit: Fit, errors: np.ndarray, at_zero: np.ndarray) -> np.ndarray
 
 
 def _boundary(fit: Fit) -> dict[str, str]:
-    """What is said of parameters that are at zero, by their names without indices."""
+    """What is said of parameters that are at zero or have unit roots, by their names without indices."""
     even = fit.objective.space.even
     if not even.any() or len(fit.theta) > _MOST_PARAMETERS:
         return {}
@@ -139,7 +139,8 @@ def _boundary(fit: Fit) -> dict[str, str]:
             which = "" if not leaf.shape else f": {', '.join(fit.names[place] for place in own)}"
             worse = ", ".join(f"{table['se'][place]:.4g}" for place in own)
             found[name] = f" (at its boundary{which}; half a nat worse at {worse})"
-    return found
+    units = {name: " (with a root on the unit circle)" for name, _ in fit.objective.mirrors(fit.theta)}
+    return found | units
 
 
 def _standard_errors(fit: Fit, slopes: Any) -> np.ndarray:

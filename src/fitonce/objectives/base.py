@@ -318,6 +318,15 @@ class Objective(ABC):
         """On about so many sites of the data, to time work on; all where there is no such part."""
         return self
 
+    def mirrors(self, theta: np.ndarray) -> list[tuple[str, np.ndarray]]:
+        """Directions (D,) at theta, other than those of single coordinates, in which F is even for all
+        weights, and the name of the parameter each is about; see `crossval.mirrors`."""
+        return []
+
+    def canonical(self, theta: np.ndarray) -> np.ndarray:
+        """Where several theta (D,) are the same model for all data, the one to print; else theta."""
+        return theta
+
     def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:  # noqa: B027
         """Raise where the weights (P,) of a fold have no effect on F."""
 

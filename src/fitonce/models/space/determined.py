@@ -30,8 +30,10 @@ def require_fewer(model: SpaceModel, steps: Series) -> None:
     longest = int(np.diff(steps.starts).max())
     found = {}
     for name, leaf in model.leaves(steps).items():
-        if isinstance(leaf, (Stationary, StationaryVector)):
-            found[name] = leaf.shape[-1] if isinstance(leaf, Stationary) else leaf.shape[0]
+        if isinstance(leaf, StationaryVector):
+            found[name] = leaf.shape[0]
+        elif isinstance(leaf, Stationary) or name in model.averages:
+            found[name] = leaf.shape[-1]
     lags = sum(found.values())
     if lags and lags >= longest:
         raise ValueError(

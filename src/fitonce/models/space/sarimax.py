@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from fitonce.core.numerics import is_count
 from fitonce.core.series_constraints import Stationary, Variance
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
+from fitonce.models.space.moving_averages import invertible, unit_roots
 from fitonce.models.space.system import (
     Series,
     SpaceModel,
@@ -26,6 +27,8 @@ from fitonce.models.space.system import (
     stationary_spread,
 )
 
+_POLYNOMIALS = ("ar", "ma", "seasonal_ar", "seasonal_ma")
+
 
 @dataclass(frozen=True)
 class SARIMAX(SpaceModel):
@@ -33,8 +36,10 @@ class SARIMAX(SpaceModel):
 
     phi(L) Phi(L^s) (1 - L)^d (1 - L^s)^D (y_t - x_t' coefficient) = intercept + theta(L) Theta(L^s) e_t.
 
-    Autoregressions are stationary and moving averages invertible by construction. What differences leave
-    open about the past has an exactly diffuse prior; the prior of the parameters is flat.
+    Autoregressions are stationary by construction. Moving averages are free, so that unit roots, where
+    short or overdifferenced series often have their optimum, are ordinary optima; fits are invertible,
+    since every moving average is the same process as one without roots outside of the unit circle. What
+    differences leave open about the past has an exactly diffuse prior; that of the parameters is flat.
 
     Args:
         order: p, d and q.
@@ -51,6 +56,7 @@ class SARIMAX(SpaceModel):
     exog: Any = ()
     measurement_error: bool = False
     frozen: Any = ()
+    averages: ClassVar[tuple[str, ...]] = ("ma", "seasonal_ma")
 
     def __post_init__(self) -> None:
         for name, count in (("order", 3), ("seasonal_order", 4)):
@@ -95,14 +101,12 @@ class SARIMAX(SpaceModel):
         (p, _, q), (seasonal_p, _, seasonal_q, _) = self.order, self.seasonal_order
         variance = Variance((), float(steps.unit[0]))
         found: dict[str, Constraint] = {"sigma2": variance}
-        for name, count, sign in (
-            ("ar", p, 1.0),
-            ("ma", q, -1.0),
-            ("seasonal_ar", seasonal_p, 1.0),
-            ("seasonal_ma", seasonal_q, -1.0),
-        ):
+        for name, count in (("ar", p), ("seasonal_ar", seasonal_p)):
             if count:
-                found[name] = Stationary((count,), sign)
+                found[name] = Stationary((count,))
+        for name, count in (("ma", q), ("seasonal_ma", seasonal_q)):
+            if count:
+                found[name] = Free((count,))
         if self.trend == "c":
             found["intercept"] = Free(())
         if self.exog:
@@ -135,6 +139,26 @@ class SARIMAX(SpaceModel):
             found[lag] += factor
             found[lag + 1 : lag + 1 + len(first)] += factor * first
         return found[1:]
+
+    def mirrors(self, params: Values) -> list[tuple[str, dict[str, np.ndarray]]]:
+        return [
+            (name, {name: slopes, "sigma2": change * params["sigma2"]})
+            for name in self._free_averages(params)
+            for slopes, change in unit_roots(np.asarray(params[name], float))
+        ]
+
+    def canonical(self, params: Values) -> Values:
+        found = dict(params)
+        for name in self._free_averages(params):
+            found[name], factor = invertible(np.asarray(params[name], float))
+            found["sigma2"] = factor * found["sigma2"]
+        return params if found["sigma2"] == params["sigma2"] else found
+
+    def _free_averages(self, params: Values) -> list[str]:
+        """Moving averages of which neither coefficients nor noise are known."""
+        known = dict(self.frozen)
+        free = [name for name in self.averages if name in params and name not in known]
+        return [] if "sigma2" in known else free
 
     def system(self, values: Values, steps: Series) -> System:
         folds, kind = folds_of(values)
@@ -180,9 +204,10 @@ class SARIMAX(SpaceModel):
             if isinstance(leaf, Variance):
                 share = 1.0 if rng is None else 10.0 ** rng.uniform(-1.0, 0.5)
                 found[name] = share * float(steps.unit[0]) ** 2
-            elif isinstance(leaf, Stationary):
+            elif name in _POLYNOMIALS:
                 free = np.full(leaf.shape, 0.1) if rng is None else rng.normal(0.0, 0.5, leaf.shape)
-                found[name] = leaf.values(free[:, None])[..., 0]
+                sign = 1.0 if name.endswith("ar") else -1.0
+                found[name] = sign * Stationary(leaf.shape).values(free[:, None])[..., 0]
             elif name == "intercept":
                 found[name] = 0.0 if self.order[1] or self.seasonal_order[1] else steps.level * 0.9
             else:

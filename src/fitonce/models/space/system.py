@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -184,6 +184,7 @@ class SpaceModel(ABC):
 
     covariates: tuple[str, ...] = ()
     frozen: tuple[tuple[str, Any], ...] = ()
+    averages: ClassVar[tuple[str, ...]] = ()  # coefficients of moving averages
 
     @property
     def density(self) -> CountDensity | None:
@@ -239,6 +240,15 @@ class SpaceModel(ABC):
     @abstractmethod
     def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         """Values to start a fit from; other ones when `rng` is given."""
+
+    def mirrors(self, params: Values) -> list[tuple[str, dict[str, np.ndarray]]]:
+        """Directions in which the likelihood of any data is even at some parameters, other than roots of
+        variances of zero: the name of the parameter it is about, and slopes of parameters by name."""
+        return []
+
+    def canonical(self, params: Values) -> Values:
+        """Of several parameters that are the same model, those to print."""
+        return params
 
     def with_known(self, values: dict[str, Any]) -> dict[str, np.ndarray]:
         """Values to start from, those of `frozen` parameters as they are known."""

@@ -32,6 +32,7 @@ from fitonce.objectives.space.splits import Splits
 from fitonce.results.laplace_error import LaplaceError
 from fitonce.results.smoothed import Smoothed
 
+_SAME = 1e-6  # nats
 _FAR = 0.02  # of differences, in standard errors of a parameter
 _NO_LIKELIHOOD = (
     "the likelihood is no number, for want of a stationary first state or of finite matrices,"
@@ -173,6 +174,22 @@ class SpaceObjective(Objective):
             values = here._passes(work, thetas, weights, wanted=_no_steps(thetas))[0]
             found.append(thetas[np.argmax(np.where(np.isfinite(values), values, -np.inf))])
         return found
+
+    def mirrors(self, theta: np.ndarray) -> list[tuple[str, np.ndarray]]:
+        return [
+            (name, self.space.along(theta, slopes))
+            for name, slopes in self.model.mirrors(self.space.params_at(theta))
+        ]
+
+    def canonical(self, theta: np.ndarray) -> np.ndarray:
+        if not np.isfinite(theta).all():
+            return theta
+        params = self.space.params_at(theta)
+        found = self.model.canonical(params)
+        if found is params:
+            return theta
+        there = self.space.to_free(found)
+        return there if self(there) <= self(theta) + _SAME else theta  # many roots lose digits
 
     def log_prior(self, theta: np.ndarray) -> float:
         """Flat: fits are of maximum likelihood."""

@@ -1,0 +1,58 @@
+"""Directions in which the objective is even at the full fit: roots of variances that are zero, and
+moduli of roots of moving averages on the unit circle.
+
+There the gradient along such a direction vanishes whether the place is best or worst of it, and no step
+of other parameters depends on it, so that folds would stay there by symmetry alone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fitonce.fitting.curvature import Curvature
+from fitonce.fitting.hessian import IndefiniteError
+
+
+class Mirrors(NamedTuple):
+    """Some directions at a fit.
+
+    Attributes:
+        names: of the parameter that each is about.
+        kinds: what it is there: "zero" or "a unit root".
+        along: (m, D) one standard error away from each.
+        across: (m, D) H `along`: how many standard errors a displacement is away from each.
+    """
+
+    names: list[str]
+    kinds: list[str]
+    along: np.ndarray
+    across: np.ndarray
+
+    def offsets(self, moves: np.ndarray) -> np.ndarray:
+        """(n, m) how far displacements (n, D) from the fit lead away from each."""
+        return moves @ self.across.T
+
+
+def mirrors_of(curve: Curvature) -> Mirrors:
+    """Those of a fit; none where it has no standard errors."""
+    objective, size = curve.objective, len(curve.theta)
+    names: list[str] = []
+    kinds: list[str] = []
+    along = [np.zeros((0, size))]
+    try:
+        if objective.space.even.any():
+            zero = np.flatnonzero(objective.space.at_zero(curve.theta, curve.scale))
+            names += [curve.names[place] for place in zero]
+            kinds += ["zero"] * len(zero)
+            along.append(np.eye(size)[zero] * curve.scale[zero, None])
+        for name, direction in objective.mirrors(curve.theta):
+            length = np.sqrt(direction @ curve.hessian_operator.product(direction))
+            names.append(name)
+            kinds.append("a unit root")
+            along.append(direction[None] / length)
+    except IndefiniteError:
+        return Mirrors([], [], along[0], along[0])
+    found = np.concatenate(along)
+    return Mirrors(names, kinds, found, curve.hessian_operator.product(found.T).T if names else found)
