@@ -36,6 +36,10 @@ def test_groups_and_lists_have_their_own():
     by_name = fo.sequences([COUNTS[p] for p in parts], covariates={"heat": [HEAT[p] for p in parts]})
     np.testing.assert_array_equal(by_group.covariates, by_name.covariates)
     assert by_name.covariate_names == ("heat",)
+    alone = fo.sequences([COUNTS], covariates={"heat": [HEAT]})
+    np.testing.assert_array_equal(
+        alone.covariates, fo.sequences(COUNTS, covariates={"heat": HEAT}).covariates
+    )
 
 
 def test_sequences_of_unequal_length_are_fitted_by_every_kernel():

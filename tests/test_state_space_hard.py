@@ -214,6 +214,24 @@ def test_variances_have_the_unit_of_their_start():
     np.testing.assert_allclose(tables[1], tables[0], rtol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        ({"state_cov": np.array([[1.0, 0.5], [0.0, 1.0]])}, "an asymmetric one"),
+        ({"initial_state_cov": np.array([[1.0, 2.0], [2.0, 1.0]])}, "eigenvalue -1"),
+        ({"obs_cov": np.full((1, 1), -0.5)}, "eigenvalue -0.5"),
+    ],
+)
+def test_covariances_must_be_covariances(given, got):
+    def build(p):
+        plain = {"design": p["load"] * np.ones((1, 2)), "transition": 0.5 * np.eye(2)}
+        return plain | {"state_cov": np.eye(2), "obs_cov": np.eye(1)} | given
+
+    (name,) = given
+    with pytest.raises(ValueError, match=f"'{name}' must be symmetric .* at init, got {got}"):
+        fo.fit(fo.models.StateSpace(build, {"load": 1.0}), Y)
+
+
 def _autoregression(p):
     given = {"design": np.eye(1), "transition": p["phi"] * np.eye(1), "state_cov": np.eye(1)}
     return given | {"state_intercept": np.ones(1), "initial_state_cov": "stationary"}

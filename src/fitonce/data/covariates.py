@@ -25,7 +25,7 @@ def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.D
     names = [given] if isinstance(given, str) else given
     if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
         return _columns(parts, list(names))
-    if isinstance(given, Mapping) and len(parts) > 1:
+    if isinstance(given, Mapping) and (len(parts) > 1 or _are_lists(given)):
         given = _of_each_sequence(given, len(parts))
     several = isinstance(given, (list, tuple))
     tables = [as_table(table) for table in (given if several else [given])]
@@ -51,6 +51,12 @@ def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.D
                 f"{list(table.columns)}"
             )
     return parts, tables
+
+
+def _are_lists(given: Mapping[Any, Any]) -> bool:
+    """Whether covariates of a single sequence are lists with one array, as those of several would be."""
+    lists = [isinstance(columns, (list, tuple)) and len(columns) == 1 for columns in given.values()]
+    return bool(lists) and all(lists) and all(np.ndim(columns[0]) > 0 for columns in given.values())
 
 
 def _of_each_sequence(given: Mapping[Any, Any], count: int) -> list[dict[str, Any]]:

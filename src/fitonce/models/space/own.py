@@ -42,9 +42,27 @@ _KINDS: dict[str, Callable[[tuple[int, ...]], Constraint]] = {
     "stationary": Stationary,
 }
 _MATRICES = PEER_MATRICES | {"initial_state": 1, "initial_state_cov": 2, "diffuse": 1}
+_COVARIANCES = {"obs_cov", "state_cov", "initial_state_cov"}
 _NEEDED = ("design", "transition", "state_cov")
 _PROBE = 1e-6  # steps of differences, relative to free coordinates
 _ROUNDED = 1e-8  # of such differences, relative to what is differentiated: rounding, and much more
+
+
+def _require_covariances(made: dict[str, np.ndarray]) -> None:
+    """Raise where matrices (1 or T, n, n) that should be covariances are none: filters read one half."""
+    for name in sorted(_COVARIANCES & set(made)):
+        matrices = made[name].real
+        size = _ROUNDED * np.abs(matrices).max(initial=0.0)
+        apart = np.abs(matrices - matrices.swapaxes(1, 2)).max((1, 2), initial=0.0)
+        lowest = np.linalg.eigvalsh(matrices).min(1, initial=0.0)
+        wrong = np.flatnonzero((apart > size) | (lowest < -size))
+        if wrong.size:
+            step = f" of step {wrong[0]}" if len(matrices) > 1 else ""
+            got = "an asymmetric one" if apart[wrong[0]] > size else f"eigenvalue {lowest[wrong[0]]:g}"
+            raise ValueError(
+                f"build: '{name}'{step} must be symmetric without negative eigenvalues at init, "
+                f"got {got}"
+            )
 
 
 def _unit(variance: np.ndarray, other: float) -> tuple[float, ...]:
@@ -113,6 +131,7 @@ class StateSpace(SpaceModel):
                     "build: initial_state_cov='stationary' needs a transition whose eigenvalues are all "
                     f"below 1 in size at init, got {largest:g}; mark states that are not as diffuse"
                 )
+        _require_covariances(made)
         self._require_analytic(steps)
 
     def _require_analytic(self, steps: Series) -> None:
