@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.bridges.statsmodels_matrices import matrices, regressors
 from fitonce.core.constraints import Constraint, Free, Frozen
 from fitonce.core.series_constraints import Interval, Variance
+from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.space.system import (
-    PEER_MATRICES,
     Series,
     SpaceModel,
     System,
@@ -43,14 +44,31 @@ class StatsmodelsSpace(SpaceModel):
         peer: their model.
         names: of its parameters.
         values: of its parameters, where a fit starts.
+        covariates: names of its regressors.
     """
 
     peer: Any
     names: tuple[str, ...]
     values: tuple[float, ...]
+    covariates: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{type(self.peer).__name__} of statsmodels"
+
+    def check(self, steps: Series, data: Sequences) -> None:
+        width, got = (counted(n, "channel") for n in (int(self.peer.k_endog), steps.y.shape[1]))
+        if got != width:
+            raise ValueError(f"{self} is of {width} and not for data of {got}")
+        with _ONE_AT_A_TIME:
+            made = matrices(self.peer, np.array(self.values), steps)
+        firsts = steps.starts[:-1]
+        if "stationary" in _kinds(self.peer.ssm.initialization):
+            moving = (made["transition"], made["state_intercept"], made["selection"], made["state_cov"])
+            if any(len(array) > 1 and (array[firsts] != array[0]).any() for array in moving):
+                raise ValueError(
+                    f"{self} starts as the regressors of the first steps say, which differ between "
+                    f"sequences: give data of one sequence, got {len(firsts)}"
+                )
 
     def leaves(self, steps: Series) -> dict[str, Constraint]:
         unit = float(steps.unit.min())
@@ -81,12 +99,10 @@ class StatsmodelsSpace(SpaceModel):
         folds, _ = folds_of(values)
         table = np.stack([values[name] for name in self.names])
         with _ONE_AT_A_TIME:
-            made = [self._matrices(table[:, fold]) for fold in range(folds)]
+            made = [matrices(self.peer, table[:, fold], steps) for fold in range(folds)]
 
         def stacked(name: str) -> np.ndarray:
-            longest = max(len(one[name]) for one in made)
-            same = [np.broadcast_to(one[name], (longest, *one[name].shape[1:])) for one in made]
-            return np.stack(same, -1)
+            return np.stack([one[name] for one in made], -1)
 
         selection = stacked("selection")
         shaking = np.einsum("tijf,tjkf,tlkf->tilf", selection, stacked("state_cov"), selection)
@@ -101,15 +117,12 @@ class StatsmodelsSpace(SpaceModel):
         start = (mean, spread, np.eye(len(marked))[:, marked])
         return System(*observed, moving, drift, shaking, *start)
 
-    def _matrices(self, params: np.ndarray) -> dict[str, np.ndarray]:
-        """By name, steps first."""
-        self.peer.update(params, transformed=True, complex_step=np.iscomplexobj(params))
-        found = {}
-        for name, axes in PEER_MATRICES.items():
-            array = np.array(self.peer.ssm[name])
-            array = array if np.iscomplexobj(params) else array.real  # after complex ones they stay so
-            found[name] = np.moveaxis(array, -1, 0) if array.ndim == axes + 1 else array[None]
-        return found
+
+def _kinds(initial: Any) -> set[str]:
+    """How states start: "diffuse", "approximate_diffuse", "stationary" or "known"."""
+    if initial.initialization_type is not None:
+        return {initial.initialization_type}
+    return set().union(*(_kinds(block) for block in initial.blocks.values()))
 
 
 def _first_state(
@@ -164,8 +177,11 @@ def from_state_space(results: Any) -> Fit:
             "concentrate_scale"
         )
     peer, values = deepcopy(peer), np.asarray(results.params, float)  # theirs stays as it is
-    made = StatsmodelsSpace(peer, tuple(map(str, peer.param_names)), tuple(values.tolist()))
-    data = _data(peer)
+    known = regressors(peer)
+    made = StatsmodelsSpace(
+        peer, tuple(map(str, peer.param_names)), tuple(values.tolist()), tuple(known)
+    )
+    data = _data(peer, known)
     found = fit_at(made, data, {name: np.asarray(v) for name, v in zip(made.names, values, strict=True)})
     proper = not found.objective.n_unknown_starts
     apart = abs(found.log_likelihood - results.llf) > _APART * (1.0 + abs(results.llf))
@@ -177,11 +193,11 @@ def from_state_space(results: Any) -> Fit:
     return found
 
 
-def _data(peer: Any) -> Sequences:
+def _data(peer: Any, known: dict[str, np.ndarray]) -> Sequences:
     """One sequence of all channels, with the index of the user's table, if it was one."""
     names = peer.endog_names if isinstance(peer.endog_names, list) else [str(peer.endog_names)]
     table = pd.DataFrame(np.asarray(peer.endog, float), columns=names)
     index = getattr(getattr(peer, "data", None), "row_labels", None)
     if isinstance(index, pd.Index) and len(index) == len(table):
         table.index = index
-    return sequences(table)
+    return sequences(table, covariates=known or None)
