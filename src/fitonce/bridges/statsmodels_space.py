@@ -45,12 +45,21 @@ class StatsmodelsSpace(SpaceModel):
         names: of its parameters.
         values: of its parameters, where a fit starts.
         covariates: names of its regressors.
+        exact: whether first states that theirs start with a large variance are exactly unknown here.
     """
 
     peer: Any
     names: tuple[str, ...]
     values: tuple[float, ...]
     covariates: tuple[str, ...] = ()
+    exact: bool = True
+
+    @property
+    def burn(self) -> int:  # type: ignore[override]
+        """As theirs, unless first states are exactly unknown: what these need is integrated over."""
+        kinds = _kinds(self.peer.ssm.initialization)
+        unknown = {"diffuse", "approximate_diffuse"} if self.exact else {"diffuse"}
+        return 0 if kinds & unknown else int(self.peer.loglikelihood_burn)
 
     def __str__(self) -> str:
         return f"{type(self.peer).__name__} of statsmodels"
@@ -108,7 +117,7 @@ class StatsmodelsSpace(SpaceModel):
         shaking = np.einsum("tijf,tjkf,tlkf->tilf", selection, stacked("state_cov"), selection)
         moving, drift = stacked("transition"), stacked("state_intercept")
         mean, spread, marked = _first_state(
-            self.peer.ssm.initialization, moving[0], drift[0], shaking[0]
+            self.peer.ssm.initialization, moving[0], drift[0], shaking[0], self.exact
         )
         observed = (stacked("design"), stacked("obs_intercept"), stacked("obs_cov"))
         if len(observed[0]) == len(moving) == 1:
@@ -126,7 +135,7 @@ def _kinds(initial: Any) -> set[str]:
 
 
 def _first_state(
-    initial: Any, moving: np.ndarray, drift: np.ndarray, shaking: np.ndarray
+    initial: Any, moving: np.ndarray, drift: np.ndarray, shaking: np.ndarray, exact: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean (n, F), covariance (n, n, F) and which entries are diffuse (n,), from their description."""
     size = len(moving)
@@ -141,10 +150,16 @@ def _first_state(
     for place, block in blocks.items():
         own = slice(place[0], place[-1] + 1)
         if block.initialization_type is None:
-            parts = _first_state(block, moving[own, own], drift[own], shaking[own, own])
+            parts = _first_state(block, moving[own, own], drift[own], shaking[own, own], exact)
             mean[own], spread[own, own], marked[own] = parts
-        elif block.initialization_type in ("diffuse", "approximate_diffuse"):
+        elif block.initialization_type == "diffuse":
             marked[own] = True
+        elif block.initialization_type == "approximate_diffuse":
+            marked[own] = exact
+            if not exact:
+                mean[own] = np.asarray(block.constant)[:, None]
+                large = block.approximate_diffuse_variance * np.eye(own.stop - own.start)
+                spread[own, own] = large[..., None]
         elif block.initialization_type == "stationary":
             spread[own, own] = stationary_spread(moving[own, own], shaking[own, own])
             mean[own] = stationary_mean(moving[own, own], drift[own])
@@ -178,14 +193,22 @@ def from_state_space(results: Any) -> Fit:
         )
     peer, values = deepcopy(peer), np.asarray(results.params, float)  # theirs stays as it is
     known = regressors(peer)
-    made = StatsmodelsSpace(
-        peer, tuple(map(str, peer.param_names)), tuple(values.tolist()), tuple(known)
-    )
+    # Data do not tell unknown starts of differences from those of autoregressions that need not be
+    # stationary, or only by coefficients other than zero: integrated over both, likelihoods would have
+    # no bound. Given their first steps they have one.
+    exact = bool(getattr(peer, "enforce_stationarity", True))
+    names = tuple(map(str, peer.param_names))
+    made = StatsmodelsSpace(peer, names, tuple(values.tolist()), tuple(known), exact)
     data = _data(peer, known)
-    found = fit_at(made, data, {name: np.asarray(v) for name, v in zip(made.names, values, strict=True)})
+    try:
+        found = fit_at(made, data, dict(zip(names, map(np.asarray, values), strict=True)))
+    except ValueError as error:
+        if exact or "diffuse" not in _kinds(peer.ssm.initialization):
+            raise
+        raise ValueError(f"{error}; fit the model without use_exact_diffuse") from error
     proper = not found.objective.n_unknown_starts
     apart = abs(found.log_likelihood - results.llf) > _APART * (1.0 + abs(results.llf))
-    if proper and apart and not int(results.loglikelihood_burn):
+    if proper and apart:
         raise ValueError(
             f"the log-likelihood of these parameters is {found.log_likelihood:.6f} here and "
             f"{results.llf:.6f} there, so that the model was not read as it is meant; please report it"

@@ -184,6 +184,7 @@ class SpaceModel(ABC):
 
     covariates: tuple[str, ...] = ()
     frozen: tuple[tuple[str, Any], ...] = ()
+    burn: int = 0  # first steps of each sequence, which likelihoods are given: their terms do not count
 
     @property
     def density(self) -> CountDensity | None:
