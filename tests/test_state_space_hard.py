@@ -150,10 +150,15 @@ def test_builders_that_cannot_take_complex_parameters_are_refused_in_words():
 
 
 def test_matrices_that_change_with_time_are_not_read_beyond_their_end():
-    fit = fo.from_statsmodels(sm.tsa.SARIMAX(Y, order=(1, 0, 0), trend="ct").fit(disp=0))
-    with pytest.raises(ValueError, match="known for 40 steps, not for 45"):
+    def build(p):
+        given = {"design": np.ones((len(Y), 1, 1)), "transition": np.eye(1), "state_cov": np.eye(1)}
+        return given | {"obs_cov": p["noise"] * np.eye(1)}
+
+    model = fo.models.StateSpace(build, {"noise": 1.0}, constraints={"noise": "variance"})
+    fit = fo.fit_at(model, Y, {"noise": 2.0})
+    with pytest.raises(ValueError, match="one entry for each of 45 steps, got 40"):
         fit.forecast(5)
-    with pytest.raises(ValueError, match="known for 40 steps, not for 20"):
+    with pytest.raises(ValueError, match="one entry for each of 20 steps, got 40"):
         fit.score(Y[:20])
 
 

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from scipy import stats
 
 import fitonce as fo
 from fitonce.bridges.statsmodels_space import StatsmodelsSpace
@@ -131,3 +132,151 @@ def test_cycles_stay_within_the_bounds_of_theirs():
     held = fo.from_statsmodels(peer.smooth(np.array([100.0, 0.6, 1.0])))  # where theirs may end
     assert len(held.theta) == 2
     assert held.params["damping.cycle"] == 1.0
+
+
+_INVESTED = {"exog": "realinv"}
+_OF_TIME = {  # a model, what it is of, and its arguments
+    "constant": (sm.tsa.SARIMAX, "realgdp", {"order": (1, 0, 1), "trend": "c"}),
+    "trend": (sm.tsa.SARIMAX, "realgdp", {"order": (1, 0, 0), "trend": "ct"}),
+    "differences": (
+        sm.tsa.SARIMAX, "realgdp",
+        {"order": (1, 1, 0), "trend": "c", "simple_differencing": True} | _INVESTED,
+    ),
+    "regression": (
+        sm.tsa.SARIMAX, "realgdp", {"order": (1, 0, 0), "seasonal_order": (1, 0, 0, 4)} | _INVESTED
+    ),
+    "regression in the state": (
+        sm.tsa.UnobservedComponents, "realgdp",
+        {"level": "local level", "mle_regression": False, "use_exact_diffuse": True} | _INVESTED,
+    ),
+    "level and regression": (
+        sm.tsa.UnobservedComponents, "realgdp",
+        {"level": "local level", "autoregressive": 1, "use_exact_diffuse": True} | _INVESTED,
+    ),
+    "vector": (sm.tsa.VARMAX, ["realgdp", "realcons"], {"order": (1, 0)} | _INVESTED),
+    "vector trend": (sm.tsa.VARMAX, ["realgdp", "realcons"], {"order": (1, 0), "trend": "ct"}),
+    "factor": (
+        sm.tsa.DynamicFactor, ["realgdp", "realcons"],
+        {"k_factors": 1, "factor_order": 1, "enforce_stationarity": False} | _INVESTED,
+    ),
+}  # fmt: skip
+
+
+def _of_rows(name, rows):
+    """A model of statsmodels of some rows of the growth of series."""
+    kind, channels, how = _OF_TIME[name]
+    part = _growth().iloc[rows].reset_index(drop=True)
+    beside = {"exog": part[how["exog"]]} if "exog" in how else {}
+    return kind(part[channels], **how | beside)
+
+
+def _regressors_of(fit, peer):
+    """As `covariates=`: those of a model of statsmodels."""
+    if peer.exog is None:
+        return None
+    return dict(zip(fit.data.covariate_names, np.asarray(peer.exog, float).T, strict=True))
+
+
+@pytest.fixture(scope="module", params=list(_OF_TIME))
+def of_time(request):
+    """A name, statsmodels' results of the first 150 quarters, and a fit of ours."""
+    peer = _of_rows(request.param, slice(150))
+    results = peer.smooth(peer.start_params, cov_type="none")
+    return request.param, results, fo.from_statsmodels(results)
+
+
+def test_other_data_have_their_own_regressors(of_time):
+    name, results, fit = of_time
+    for rows in (slice(20, 170), slice(60, 81)):  # as many steps as the model has, and fewer
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an index that is no date
+            peer = _of_rows(name, rows)
+        known = _regressors_of(fit, peer)
+        other = fo.sequences(np.asarray(peer.endog), covariates=known)
+        expected = peer.loglike(results.params)
+        np.testing.assert_allclose(fit.log_likelihood_of(other), expected, rtol=1e-8)
+        np.testing.assert_allclose(fo.fit_at(fit.model, other, fit.params).log_likelihood, expected)
+        if known:
+            (column,) = known
+            with pytest.raises(ValueError, match=f"needs a covariate '{column}' in the data"):
+                fit.log_likelihood_of(np.asarray(peer.endog))
+
+
+def test_forecasts_with_known_regressors_are_theirs(of_time):
+    name, results, fit = of_time
+    future = _growth()["realinv"].to_numpy()[150:158]
+    given = {} if results.model.exog is None else {"exog": future[:, None]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = results.get_forecast(8, **given)
+    if name == "differences":  # their regressors are differences already
+        future = np.diff(_growth()["realinv"].to_numpy()[149:158])
+    known = {fit.data.covariate_names[0]: future} if given else None
+    ahead = fit.forecast(8, n=10, covariates=known)
+    means, sds = (
+        np.asarray(part).reshape(8, -1) for part in (expected.predicted_mean, expected.se_mean)
+    )
+    np.testing.assert_allclose(ahead.mean, means, rtol=1e-8)
+    np.testing.assert_allclose(ahead.sd, sds, rtol=1e-8)
+    if given:
+        with pytest.raises(ValueError, match=r"the model depends on .*: give covariates= for each step"):
+            fit.forecast(8)
+
+
+def test_sequences_are_each_of_their_own_steps(of_time):
+    """Each has its own regressors, and its trend from the start."""
+    name, results, fit = of_time
+    peers = [_of_rows(name, rows) for rows in (slice(90), slice(20, 110))]
+    known = [_regressors_of(fit, peer) for peer in peers]
+    beside = None if known[0] is None else {key: [one[key] for one in known] for key in known[0]}
+    both = fo.sequences([np.asarray(peer.endog) for peer in peers], covariates=beside)
+    if name == "vector":
+        with pytest.raises(ValueError, match="VARMAX of statsmodels starts as the regressors of the"):
+            fit.log_likelihood_of(both)
+        return
+    expected = [peer.loglike(results.params) for peer in peers]
+    np.testing.assert_allclose(fit.log_likelihood_of(both), expected, rtol=1e-8)
+
+
+def test_regressors_keep_their_names_and_may_be_constant():
+    growth = _growth()
+    peer = sm.tsa.SARIMAX(growth["realgdp"], growth[["realinv", "realcons"]], (1, 0, 0), trend="c")
+    fit = fo.from_statsmodels(_fitted(peer, maxiter=5))
+    assert fit.data.covariate_names == ("realinv", "realcons")
+    short = fo.sequences(np.ones(3), covariates={"realinv": np.ones(3), "realcons": np.zeros(3)})
+    p = fit.params
+    mean = p["intercept"] / (1.0 - p["ar.L1"]) + p["realinv"]
+    spread = (
+        p["sigma2"] / (1.0 - p["ar.L1"] ** 2) * p["ar.L1"] ** np.abs(np.subtract.outer(*[range(3)] * 2))
+    )
+    expected = stats.multivariate_normal(np.full(3, mean), spread).logpdf(np.ones(3))
+    np.testing.assert_allclose(fit.log_likelihood_of(short), expected)
+
+
+class _Weighted(sm.tsa.statespace.MLEModel):
+    """A coefficient that moves, by regressors that the model keeps for itself."""
+
+    param_names = ("sigma2.noise", "sigma2.coefficient")
+
+    def __init__(self, y, known):
+        super().__init__(y, k_states=1, initialization="diffuse")
+        self["design"], self["transition"], self["selection"] = known[None, None], np.eye(1), np.eye(1)
+
+    def update(self, params, **how):
+        params = super().update(params, **how)
+        self["obs_cov", 0, 0], self["state_cov", 0, 0] = params
+
+
+def test_models_that_cannot_be_made_for_other_data_are_refused():
+    growth = _growth()
+    y = growth["realgdp"].to_numpy()
+    results = _Weighted(y, growth["realinv"].to_numpy()).smooth([1.0, 0.1])
+    fit = fo.from_statsmodels(results)
+    assert fit.log_likelihood == pytest.approx(results.llf, rel=1e-8)
+    for asked in (lambda: fit.score(y[::-1]), lambda: fit.forecast(2), lambda: fit.score(y[:20])):
+        with pytest.raises(ValueError, match=r"_Weighted .* needs a method clone\(endog, exog=\)"):
+            asked()
+    with pytest.raises(
+        ValueError, match="_Weighted of statsmodels is of 1 channel and not for data of 2 channels"
+    ):
+        fit.score(growth[["realgdp", "realcons"]])

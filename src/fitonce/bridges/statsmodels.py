@@ -47,8 +47,10 @@ def from_statsmodels(results: Any) -> Fit:
 
     State-space models (`UnobservedComponents`, `SARIMAX`, `DynamicFactor`, `VARMAX` and others) keep
     their own functions from parameters to matrices. What is diffuse is exactly so here, whatever it is
-    there, so that log-likelihoods differ; `polish()` goes to the optimum of the exact one. Nothing keeps
-    autoregressions stationary.
+    there, so that log-likelihoods differ; `polish()` goes to the optimum of the exact one. With
+    `enforce_stationarity=False` a large variance stays as it is, and the first steps are burnt as there
+    (`loglikelihood_burn`): likelihoods are given these. Nothing keeps autoregressions stationary. Their
+    `exog` are covariates of the data, which other data and forecasts need, too.
 
     Args:
         results: of a state-space model, a `MarkovRegression` or a `MarkovAutoregression`. Switching

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.bridges.statsmodels_matrices import matrices, regressors
 from fitonce.core.constraints import Constraint, Free, Frozen
 from fitonce.core.series_constraints import Interval, Variance
+from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
 from fitonce.models.space.system import (
-    PEER_MATRICES,
     Series,
     SpaceModel,
     System,
@@ -43,14 +44,40 @@ class StatsmodelsSpace(SpaceModel):
         peer: their model.
         names: of its parameters.
         values: of its parameters, where a fit starts.
+        covariates: names of its regressors.
+        exact: whether first states that theirs start with a large variance are exactly unknown here.
     """
 
     peer: Any
     names: tuple[str, ...]
     values: tuple[float, ...]
+    covariates: tuple[str, ...] = ()
+    exact: bool = True
+
+    @property
+    def burn(self) -> int:  # type: ignore[override]
+        """As theirs, unless first states are exactly unknown: what these need is integrated over."""
+        kinds = _kinds(self.peer.ssm.initialization)
+        unknown = {"diffuse", "approximate_diffuse"} if self.exact else {"diffuse"}
+        return 0 if kinds & unknown else int(self.peer.loglikelihood_burn)
 
     def __str__(self) -> str:
         return f"{type(self.peer).__name__} of statsmodels"
+
+    def check(self, steps: Series, data: Sequences) -> None:
+        width, got = (counted(n, "channel") for n in (int(self.peer.k_endog), steps.y.shape[1]))
+        if got != width:
+            raise ValueError(f"{self} is of {width} and not for data of {got}")
+        with _ONE_AT_A_TIME:
+            made = matrices(self.peer, np.array(self.values), steps)
+        firsts = steps.starts[:-1]
+        if "stationary" in _kinds(self.peer.ssm.initialization):
+            moving = (made["transition"], made["state_intercept"], made["selection"], made["state_cov"])
+            if any(len(array) > 1 and (array[firsts] != array[0]).any() for array in moving):
+                raise ValueError(
+                    f"{self} starts as the regressors of the first steps say, which differ between "
+                    f"sequences: give data of one sequence, got {len(firsts)}"
+                )
 
     def leaves(self, steps: Series) -> dict[str, Constraint]:
         unit = float(steps.unit.min())
@@ -81,18 +108,16 @@ class StatsmodelsSpace(SpaceModel):
         folds, _ = folds_of(values)
         table = np.stack([values[name] for name in self.names])
         with _ONE_AT_A_TIME:
-            made = [self._matrices(table[:, fold]) for fold in range(folds)]
+            made = [matrices(self.peer, table[:, fold], steps) for fold in range(folds)]
 
         def stacked(name: str) -> np.ndarray:
-            longest = max(len(one[name]) for one in made)
-            same = [np.broadcast_to(one[name], (longest, *one[name].shape[1:])) for one in made]
-            return np.stack(same, -1)
+            return np.stack([one[name] for one in made], -1)
 
         selection = stacked("selection")
         shaking = np.einsum("tijf,tjkf,tlkf->tilf", selection, stacked("state_cov"), selection)
         moving, drift = stacked("transition"), stacked("state_intercept")
         mean, spread, marked = _first_state(
-            self.peer.ssm.initialization, moving[0], drift[0], shaking[0]
+            self.peer.ssm.initialization, moving[0], drift[0], shaking[0], self.exact
         )
         observed = (stacked("design"), stacked("obs_intercept"), stacked("obs_cov"))
         if len(observed[0]) == len(moving) == 1:
@@ -101,19 +126,16 @@ class StatsmodelsSpace(SpaceModel):
         start = (mean, spread, np.eye(len(marked))[:, marked])
         return System(*observed, moving, drift, shaking, *start)
 
-    def _matrices(self, params: np.ndarray) -> dict[str, np.ndarray]:
-        """By name, steps first."""
-        self.peer.update(params, transformed=True, complex_step=np.iscomplexobj(params))
-        found = {}
-        for name, axes in PEER_MATRICES.items():
-            array = np.array(self.peer.ssm[name])
-            array = array if np.iscomplexobj(params) else array.real  # after complex ones they stay so
-            found[name] = np.moveaxis(array, -1, 0) if array.ndim == axes + 1 else array[None]
-        return found
+
+def _kinds(initial: Any) -> set[str]:
+    """How states start: "diffuse", "approximate_diffuse", "stationary" or "known"."""
+    if initial.initialization_type is not None:
+        return {initial.initialization_type}
+    return set().union(*(_kinds(block) for block in initial.blocks.values()))
 
 
 def _first_state(
-    initial: Any, moving: np.ndarray, drift: np.ndarray, shaking: np.ndarray
+    initial: Any, moving: np.ndarray, drift: np.ndarray, shaking: np.ndarray, exact: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean (n, F), covariance (n, n, F) and which entries are diffuse (n,), from their description."""
     size = len(moving)
@@ -128,10 +150,16 @@ def _first_state(
     for place, block in blocks.items():
         own = slice(place[0], place[-1] + 1)
         if block.initialization_type is None:
-            parts = _first_state(block, moving[own, own], drift[own], shaking[own, own])
+            parts = _first_state(block, moving[own, own], drift[own], shaking[own, own], exact)
             mean[own], spread[own, own], marked[own] = parts
-        elif block.initialization_type in ("diffuse", "approximate_diffuse"):
+        elif block.initialization_type == "diffuse":
             marked[own] = True
+        elif block.initialization_type == "approximate_diffuse":
+            marked[own] = exact
+            if not exact:
+                mean[own] = np.asarray(block.constant)[:, None]
+                large = block.approximate_diffuse_variance * np.eye(own.stop - own.start)
+                spread[own, own] = large[..., None]
         elif block.initialization_type == "stationary":
             spread[own, own] = stationary_spread(moving[own, own], shaking[own, own])
             mean[own] = stationary_mean(moving[own, own], drift[own])
@@ -164,12 +192,23 @@ def from_state_space(results: Any) -> Fit:
             "concentrate_scale"
         )
     peer, values = deepcopy(peer), np.asarray(results.params, float)  # theirs stays as it is
-    made = StatsmodelsSpace(peer, tuple(map(str, peer.param_names)), tuple(values.tolist()))
-    data = _data(peer)
-    found = fit_at(made, data, {name: np.asarray(v) for name, v in zip(made.names, values, strict=True)})
+    known = regressors(peer)
+    # Data do not tell unknown starts of differences from those of autoregressions that need not be
+    # stationary, or only by coefficients other than zero: integrated over both, likelihoods would have
+    # no bound. Given their first steps they have one.
+    exact = bool(getattr(peer, "enforce_stationarity", True))
+    names = tuple(map(str, peer.param_names))
+    made = StatsmodelsSpace(peer, names, tuple(values.tolist()), tuple(known), exact)
+    data = _data(peer, known)
+    try:
+        found = fit_at(made, data, dict(zip(names, map(np.asarray, values), strict=True)))
+    except ValueError as error:
+        if exact or "diffuse" not in _kinds(peer.ssm.initialization):
+            raise
+        raise ValueError(f"{error}; fit the model without use_exact_diffuse") from error
     proper = not found.objective.n_unknown_starts
     apart = abs(found.log_likelihood - results.llf) > _APART * (1.0 + abs(results.llf))
-    if proper and apart and not int(results.loglikelihood_burn):
+    if proper and apart:
         raise ValueError(
             f"the log-likelihood of these parameters is {found.log_likelihood:.6f} here and "
             f"{results.llf:.6f} there, so that the model was not read as it is meant; please report it"
@@ -177,11 +216,11 @@ def from_state_space(results: Any) -> Fit:
     return found
 
 
-def _data(peer: Any) -> Sequences:
+def _data(peer: Any, known: dict[str, np.ndarray]) -> Sequences:
     """One sequence of all channels, with the index of the user's table, if it was one."""
     names = peer.endog_names if isinstance(peer.endog_names, list) else [str(peer.endog_names)]
     table = pd.DataFrame(np.asarray(peer.endog, float), columns=names)
     index = getattr(getattr(peer, "data", None), "row_labels", None)
     if isinstance(index, pd.Index) and len(index) == len(table):
         table.index = index
-    return sequences(table)
+    return sequences(table, covariates=known or None)

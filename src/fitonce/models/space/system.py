@@ -185,6 +185,7 @@ class SpaceModel(ABC):
     covariates: tuple[str, ...] = ()
     frozen: tuple[tuple[str, Any], ...] = ()
     averages: ClassVar[tuple[str, ...]] = ()  # coefficients of moving averages
+    burn: int = 0  # first steps of each sequence, which likelihoods are given: their terms do not count
 
     @property
     def density(self) -> CountDensity | None:

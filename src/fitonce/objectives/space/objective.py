@@ -222,15 +222,22 @@ class SpaceObjective(Objective):
 
     # --- passes ----------------------------------------------------------------------------------------
 
-    def _paths(self, weights: np.ndarray) -> Paths:
-        """Of weights (F, P)."""
+    @cached_property
+    def _counting(self) -> np.ndarray:
+        """(T, 1) ones for the steps whose terms are in likelihoods, zeros for those that are burnt."""
+        first = np.repeat(self.steps.starts[:-1], np.diff(self.steps.starts))
+        return (np.arange(len(first)) >= first + self.model.burn).astype(float)[:, None]
+
+    def _paths(self, weights: np.ndarray, burnt: bool = True) -> Paths:
+        """Of weights (F, P); not `burnt`: all steps say what is known of states."""
         folds = len(weights)
         steps, structures = np.ones((len(self.steps.y), folds)), np.ones((self.data.n_sequences, folds))
+        shares = steps * self._counting if burnt else steps
         if self._whole:
-            return Paths(steps, steps, weights.T)
+            return Paths(steps, shares, weights.T)
         if isinstance(self.scheme, Increments):
-            return Paths(steps, weights.T, structures)
-        return Paths(weights.T, steps, structures)
+            return Paths(steps, shares * weights.T, structures)
+        return Paths(weights.T, shares, structures)
 
     def _passes(
         self,
@@ -240,12 +247,13 @@ class SpaceObjective(Objective):
         *,
         states: bool = False,
         wanted: np.ndarray | None = None,
+        burnt: bool = True,
     ) -> tuple[np.ndarray, ...]:
         """work(pass, folds) of folds in groups: arrays with folds in their first axis, joined.
 
-        `wanted`: (F, m), what each fold wants; see `Pass`.
+        `wanted`: (F, m), what each fold wants; see `Pass`. `burnt`: see `_paths`.
         """
-        paths = self._paths(weights)
+        paths = self._paths(weights, burnt)
         groups = self._splits.groups(paths)
 
         def one(group: tuple[np.ndarray, int | None]) -> tuple[np.ndarray, ...]:
@@ -300,7 +308,9 @@ class SpaceObjective(Objective):
             def work(one: Evaluated, folds: np.ndarray) -> tuple[np.ndarray]:
                 if self._whole:
                     return (one.of_sequences,)
-                return (one.by_units(isinstance(self.scheme, Increments)),)
+                if isinstance(self.scheme, Increments):
+                    return (one.by_units(True) * self._counting.T,)
+                return (one.by_units(False),)
 
             return self._passes(work, thetas, weights)[0]
 
@@ -317,7 +327,8 @@ class SpaceObjective(Objective):
         here = self._by_site
 
         def values(thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-            return here._passes(lambda one, _: (one.left_out(),), thetas, weights)[0]
+            work = lambda one, _: (one.left_out(),)  # noqa: E731
+            return here._passes(work, thetas, weights, burnt=False)[0]
 
         at = (theta[None], here.base[None])
         return values(*at)[0], here._along_theta(values, *at)[0]
@@ -335,7 +346,8 @@ class SpaceObjective(Objective):
             losses = -found[places.reshape(scored[folds].shape), rows]
             return (np.where(np.isnan(one.log_likelihoods)[:, None], np.nan, losses),)
 
-        return self._by_site._passes(work, thetas, weights, states=True, wanted=scored)[0]
+        how: dict[str, Any] = {"states": True, "wanted": scored, "burnt": False}
+        return self._by_site._passes(work, thetas, weights, **how)[0]
 
     def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
         """(F, M): -log p(y_n)."""

@@ -1,0 +1,100 @@
+"""Matrices of statsmodels' state-space models, at the steps and regressors of any data."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from fitonce.models.space.system import PEER_MATRICES, Series
+
+# Models of other steps than theirs, which are costly to make: by their model and the steps.
+_MADE: WeakKeyDictionary[Any, WeakKeyDictionary[Series, list[Any]]] = WeakKeyDictionary()
+
+
+def regressors(peer: Any) -> dict[str, np.ndarray]:
+    """Columns of `exog` by the names that statsmodels has for them."""
+    if peer.exog is None:
+        return {}
+    columns = np.asarray(peer.exog, float).reshape(len(peer.exog), -1).T
+    names = getattr(peer, "exog_names", None)
+    names = [names] if isinstance(names, str) else list(names or ())
+    if len({*map(str, names)}) != len(columns):
+        names = [f"x{number + 1}" for number in range(len(columns))]
+    return dict(zip(map(str, names), columns, strict=True))
+
+
+def varying(peer: Any) -> set[str]:
+    """Names of the matrices that have an entry for each step."""
+    return {name for name in PEER_MATRICES if peer.ssm[name].ndim > PEER_MATRICES[name]}
+
+
+def matrices(peer: Any, params: np.ndarray, steps: Series) -> dict[str, np.ndarray]:
+    """By name, with a first axis of one entry, or of one for each step of all sequences."""
+    moving, lengths = varying(peer), np.diff(steps.starts)
+    each = [_updated(one, params) for one in models_of(peer, steps)]
+    found = {}
+    for name in PEER_MATRICES:
+        if name not in moving:
+            found[name] = each[0][name]
+            continue
+        parts = zip(each, lengths, strict=True)
+        found[name] = np.concatenate([one[name][:count] for one, count in parts])
+    return found
+
+
+def _updated(peer: Any, params: np.ndarray) -> dict[str, np.ndarray]:
+    """By name, steps first."""
+    peer.update(params, transformed=True, complex_step=np.iscomplexobj(params))
+    found = {}
+    for name, axes in PEER_MATRICES.items():
+        array = np.array(peer.ssm[name])
+        array = array if np.iscomplexobj(params) else array.real  # after complex ones they stay so
+        found[name] = np.moveaxis(array, -1, 0) if array.ndim == axes + 1 else array[None]
+    drift = found["state_intercept"]
+    if len(drift) > 1:  # of the step after the last one, whose regressors are not known
+        drift[-1] = np.where(np.isnan(drift[-1]), 0.0, drift[-1])
+    return found
+
+
+def models_of(peer: Any, steps: Series) -> list[Any]:
+    """Their model where its matrices are the same at all steps or these are its own; else a model for
+    each sequence."""
+    if not varying(peer) or _is_own(peer, steps):
+        return [peer]
+    made = _MADE.setdefault(peer, WeakKeyDictionary())
+    if steps not in made:
+        parts = [steps.sequence(number) for number in range(len(steps.starts) - 1)]
+        made[steps] = [_of_steps(peer, part) for part in parts]
+    return made[steps]
+
+
+def _is_own(peer: Any, steps: Series) -> bool:
+    """Whether steps are those of the model: by regressors or, where it has none, by observations."""
+    if len(steps.starts) > 2 or len(steps.y) != len(peer.endog):
+        return False
+    if steps.covariates.shape[1]:
+        return np.array_equal(steps.covariates.T, list(regressors(peer).values()))
+    seen = np.where(steps.seen, steps.y, np.nan)
+    return np.array_equal(seen, np.asarray(peer.endog, float).reshape(seen.shape), equal_nan=True)
+
+
+def _of_steps(peer: Any, steps: Series) -> Any:
+    """A model like theirs of other steps and a further one, with the same first state. Regressors differ
+    there: as those of a few steps may be, constant ones are refused beside a trend."""
+    known = np.concatenate([steps.covariates, steps.covariates[-1:] + 1.0])
+    how: dict[str, Any] = {"exog": known} if known.shape[1] else {}
+    if getattr(peer, "simple_differencing", False):  # data and regressors are differences already
+        (p, _, q), (seasonal_p, _, seasonal_q, season) = peer.order, peer.seasonal_order
+        how["order"], how["seasonal_order"] = (p, 0, q), (seasonal_p, 0, seasonal_q, season)
+        how["simple_differencing"] = False
+    try:
+        found = peer.clone(np.zeros((len(known), steps.y.shape[1])), **how)
+    except NotImplementedError as error:
+        raise ValueError(
+            f"{type(peer).__name__} of statsmodels has matrices that change with time: for other data "
+            "and for later steps it needs a method clone(endog, exog=), which it does not have"
+        ) from error
+    found.ssm.initialization = peer.ssm.initialization
+    return found
