@@ -280,3 +280,31 @@ def test_models_that_cannot_be_made_for_other_data_are_refused():
         ValueError, match="_Weighted of statsmodels is of 1 channel and not for data of 2 channels"
     ):
         fit.score(growth[["realgdp", "realcons"]])
+
+
+@pytest.mark.slow
+def test_random_starts_vary_coefficients_of_lags_too():
+    """Their own fit ends in the worse of two optima, which all starts with its lags end in."""
+    table = sm.datasets.co2.load_pandas().data.resample("MS").mean().iloc[:150]
+    wave = 2 * np.pi * np.arange(150) / 12
+    around = np.column_stack([np.cos(wave), np.sin(wave)])
+    peer = sm.tsa.SARIMAX(table["co2"].to_numpy(), exog=around, order=(1, 1, 1), use_exact_diffuse=True)
+    fit = fo.from_statsmodels(_fitted(peer, maxiter=500))
+    again = fo.fit(fit.model, fit.data, restarts=6)
+    assert again.value < fit.value - 1.0
+    theirs = peer.loglike(np.array([float(again.params[name]) for name in fit.model.names]))
+    assert again.log_likelihood == pytest.approx(theirs, rel=1e-8)
+
+
+def test_folds_leave_unit_roots_of_imported_moving_averages():
+    x = np.diff(np.random.default_rng(9).normal(size=81))
+    theirs = sm.tsa.SARIMAX(x, order=(0, 0, 1), enforce_invertibility=False).smooth([-1.0, 0.9443])
+    fit = fo.from_statsmodels(theirs).polish()
+    ours = fo.fit(fo.models.SARIMAX((0, 0, 1)), x)
+    assert fit.value == pytest.approx(ours.value, rel=1e-9)
+    assert "ma.L1: -1. (with a root on the unit circle)" in str(fit)
+    folds = fo.folds.blocks(fit.data, percent=10, n=8)
+    found, expected = (fo.cross_validate(one, folds, optima=0) for one in (fit, ours))
+    left = ["left a unit root at 'ma.L1'" in text for text in found.folds["status"]]
+    assert sum(left) == sum("left a unit root" in text for text in expected.folds["status"]) > 0
+    np.testing.assert_allclose(found.folds["loss"][left], expected.folds["loss"][left], atol=1e-6)

@@ -5,6 +5,7 @@ statsmodels need not be installed: what is read are the attributes of its result
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from dataclasses import dataclass
 from threading import Lock
@@ -19,6 +20,7 @@ from fitonce.core.series_constraints import Interval, Variance
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
+from fitonce.models.space.moving_averages import unit_roots
 from fitonce.models.space.system import (
     Series,
     SpaceModel,
@@ -33,6 +35,7 @@ from fitonce.models.space.system import (
 _ONE_AT_A_TIME = Lock()  # their models keep the matrices of the last parameters in themselves
 _ROUNDING = 1e-9  # of how states are observed
 _APART = 1e-6  # nats for each of the log-likelihood's: how far ours may be from theirs
+_LAG = re.compile(r"(ar|ma)\.|L\d+\.")  # and those of coefficients of lags
 _VARIANCES = ("sigma2", "var.", "measurement_variance.")  # how names of variances begin
 
 
@@ -99,10 +102,43 @@ class StatsmodelsSpace(SpaceModel):
         found = {name: np.asarray(value) for name, value in zip(self.names, self.values, strict=True)}
         if rng is None:
             return found
-        return {
-            name: value * (10.0 ** rng.uniform(-1.0, 1.0) if name.startswith(_VARIANCES) else 1.0)
-            for name, value in found.items()
-        }
+        return (
+            found
+            | {
+                name: value * 10.0 ** rng.uniform(-1.0, 1.0)
+                for name, value in found.items()
+                if name.startswith(_VARIANCES)
+            }
+            | self._lags_at_random(rng)
+        )
+
+    def _lags_at_random(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Coefficients of lags by name, where their free coordinates are random."""
+        lags = [place for place, name in enumerate(self.names) if _LAG.match(name)]
+        if not lags:
+            return {}
+        free = np.array(self.peer.untransform_params(np.array(self.values)), float)
+        free[lags] = rng.normal(0.0, 0.5, len(lags))
+        values = np.asarray(self.peer.transform_params(free), float)
+        return {self.names[place]: values[place] for place in lags}
+
+    def _averages(self) -> list[list[str]]:
+        """Names of the coefficients of each moving average of a SARIMAX that has all lags, in order."""
+        if not hasattr(self.peer, "seasonal_periods") or "sigma2" not in self.names:
+            return []
+        period, found = self.peer.seasonal_periods, []
+        for kind, step in (("ma", 1), ("ma.S", period)):
+            own = [name for name in self.names if name.startswith(f"{kind}.L")]
+            if own and own == [f"{kind}.L{step * (k + 1)}" for k in range(len(own))]:
+                found.append(own)
+        return found
+
+    def mirrors(self, params: Values) -> list[tuple[str, dict[str, np.ndarray]]]:
+        return [
+            (own[0], dict(zip(own, slopes, strict=True)) | {"sigma2": change * params["sigma2"]})
+            for own in self._averages()
+            for slopes, change in unit_roots(np.array([params[name] for name in own]))
+        ]
 
     def system(self, values: Values, steps: Series) -> System:
         folds, _ = folds_of(values)

@@ -32,7 +32,7 @@ def unit_roots(coefficients: np.ndarray) -> list[tuple[np.ndarray, float]]:
     even."""
     roots, found = _roots(coefficients), []
     for place in np.flatnonzero((np.abs(np.abs(roots) - 1.0) < _ON) & (roots.imag >= -_REAL)):
-        others = np.poly(np.delete(roots, place))
+        others = np.atleast_1d(np.poly(np.delete(roots, place)))
         slopes = -roots[place] * others
         pair = roots[place].imag > _REAL
         found.append(((2.0 if pair else 1.0) * slopes.real, -2.0 if pair else -1.0))
