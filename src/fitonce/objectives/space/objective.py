@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,27 +10,20 @@ from typing import Any
 import numpy as np
 
 from fitonce.core.arguments import require_choice, shown
-from fitonce.core.lanes import LANES
 from fitonce.core.parallel import Parallel
 from fitonce.core.parameters import ParameterSpace
 from fitonce.core.thread_pool import THREADS
 from fitonce.core.wording import counted
-from fitonce.data.sequences import Sequences, sequences
-from fitonce.models.space.system import Series, SpaceModel
-from fitonce.objectives.base import MANY_SEQUENCES, Objective, Program, Traits, ValuesAndSlopes
+from fitonce.data.sequences import sequences
+from fitonce.models.space.system import SpaceModel
+from fitonce.objectives.base import Program, ValuesAndSlopes
 from fitonce.objectives.schemes import A, Increments, Scheme, Structures
-from fitonce.objectives.simulation import Simulator
-from fitonce.objectives.space.coefficients import Coefficients
 from fitonce.objectives.space.compiled import KERNELS, Compiled, chosen
 from fitonce.objectives.space.differences import along_theta
 from fitonce.objectives.space.evaluated import Evaluated, evaluated
-from fitonce.objectives.space.importance import laplace_error
 from fitonce.objectives.space.layout import Layout, Paths
-from fitonce.objectives.space.simulation import FittedSpace
-from fitonce.objectives.space.smoothing import smoothed_parts, smoothed_states
+from fitonce.objectives.space.properties import SpaceProperties
 from fitonce.objectives.space.splits import Splits
-from fitonce.results.laplace_error import LaplaceError
-from fitonce.results.smoothed import Smoothed
 
 _SAME = 1e-6  # nats
 _FAR = 0.02  # of differences, in standard errors of a parameter
@@ -56,18 +49,8 @@ def space_objective(model: SpaceModel, data: Any, kernel: str | None = None) -> 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SpaceObjective(Objective):
-    """See `Objective`. `steps`: the data as the filter reads them."""
-
-    program: Program
-    base: np.ndarray
-    data: Sequences
-    steps: Series
-    parallel: Parallel = None
-
-    @cached_property
-    def layout(self) -> Layout:
-        return Layout(self.model, self.space, self.steps)
+class SpaceObjective(SpaceProperties):
+    """See `Objective`, and `SpaceProperties` for what it is of."""
 
     @cached_property
     def _compiled(self) -> Compiled | None:
@@ -77,90 +60,6 @@ class SpaceObjective(Objective):
     @cached_property
     def _splits(self) -> Splits:
         return Splits(self.layout)
-
-    @property
-    def prepared(self) -> Series:
-        """The data as the model checks them before a fit."""
-        return self.steps
-
-    @property
-    def traits(self) -> Traits:
-        return Traits(
-            site="time",
-            resampling=("structures",) if self.model.density else ("block", "iid", "structures"),
-            hidden_states=False,
-            linear_in_weights=self._whole,
-            cheap_cross=self._whole,
-            cheap_rows=True,
-            together=LANES,
-            sequences=True,
-            simulates=True,
-            continuous_states=True,
-            parts=bool(self.model.components(self.steps)),
-            compiles=self.program.kernel != "native",
-        )
-
-    @property
-    def _whole(self) -> bool:
-        return self.scheme.kind == "sequences"
-
-    @property
-    def clusters(self) -> np.ndarray:
-        """(P,) sequences, one observation each, or steps along time where sequences are few."""
-        if self._whole or self.along_time:
-            return np.arange(len(self.base))
-        return np.repeat(np.arange(self.data.n_sequences), self.data.lengths)
-
-    @property
-    def along_time(self) -> bool:
-        lengths = np.asarray(self.data.lengths, float)
-        alike = lengths.sum() ** 2 / np.sum(lengths**2)
-        return not self._whole and bool(alike < MANY_SEQUENCES - 0.5)
-
-    @property
-    def n_unknown_starts(self) -> int:
-        return self.layout.diffuse.shape[1]
-
-    @property
-    def unknown_starts(self) -> str:
-        size = self.n_unknown_starts
-        if not size:
-            return ""
-        return ", ".join(self.model.unknown_starts) or f"{counted(size, 'state')} of {self.model}"
-
-    def lost_coefficients(
-        self, theta: np.ndarray, dropped: Sequence[np.ndarray], whole: bool
-    ) -> np.ndarray:
-        steps = np.split(np.arange(len(self.steps.y)), self.steps.starts[1:-1])
-        some = [np.concatenate([steps[n] for n in fold]) for fold in dropped] if whole else dropped
-        return Coefficients(self.layout, theta).lost(some)
-
-    @property
-    def approximation(self) -> str:
-        return "" if self.model.density is None else "Laplace approximation"
-
-    def laplace_error(self, theta: np.ndarray, draws: int, seed: int) -> LaplaceError:
-        return laplace_error(self.layout, theta, draws, seed)
-
-    @property
-    def content(self) -> list[Any]:
-        steps = self.steps
-        return [steps.y, steps.seen, steps.starts, steps.covariates, steps.counts, steps.sizes]
-
-    @property
-    def bytes_per_fold(self) -> int:
-        """What the filter keeps of every step."""
-        states, width = self.layout.n_states, self.steps.y.shape[1]
-        triangle, columns = states * (states + 1) // 2, 1 + self.layout.diffuse.shape[1]
-        of_states = triangle + states * (columns + width)
-        return 8 * len(self.steps.y) * (of_states + width * (columns + width + 6) + 6)
-
-    @property
-    def _operations(self) -> float:
-        states = self.layout.n_states
-        columns = 1 + self.layout.diffuse.shape[1]
-        moves = len(self.layout.used["moving"]) + 3 * states
-        return 6.0 * len(self.steps.y) * LANES * moves * (states + columns)
 
     def start(self, rng: np.random.Generator | None) -> np.ndarray:
         return self.space.to_free(self.model.start(self.steps, rng))
@@ -175,12 +74,6 @@ class SpaceObjective(Objective):
             found.append(thetas[np.argmax(np.where(np.isfinite(values), values, -np.inf))])
         return found
 
-    def mirrors(self, theta: np.ndarray) -> list[tuple[str, np.ndarray]]:
-        return [
-            (name, self.space.along(theta, slopes))
-            for name, slopes in self.model.mirrors(self.space.params_at(theta))
-        ]
-
     def canonical(self, theta: np.ndarray) -> np.ndarray:
         if not np.isfinite(theta).all():
             return theta
@@ -190,10 +83,6 @@ class SpaceObjective(Objective):
             return theta
         there = self.space.to_free(found)
         return there if self(there) <= self(theta) + _SAME else theta  # many roots lose digits
-
-    def log_prior(self, theta: np.ndarray) -> float:
-        """Flat: fits are of maximum likelihood."""
-        return 0.0
 
     def require_determined(self) -> None:
         """Raise where a sequence does not determine the diffuse part of its first state, or where the
@@ -355,17 +244,6 @@ class SpaceObjective(Objective):
         ones = np.ones((len(thetas), len(self.base)))
         (values,) = self._passes(lambda one, _: (one.of_sequences,), thetas, ones)
         return -np.take_along_axis(values, scored, 1)
-
-    # --- states ----------------------------------------------------------------------------------------
-
-    def simulator(self, theta: np.ndarray) -> Simulator:
-        return FittedSpace(self.layout, theta, self.data)
-
-    def smoothed(self, theta: np.ndarray) -> Smoothed:
-        return smoothed_states(self.layout, theta, self.data)
-
-    def components(self, theta: np.ndarray) -> Smoothed:
-        return smoothed_parts(self.layout, theta, self.data)
 
     # --- other schemes and data ------------------------------------------------------------------------
 
