@@ -139,16 +139,16 @@ def test_quantiles_of_forecasts_are_calibrated():
         "rate": np.array([[3.0], [12.0]]),
     }
     model, rng = fo.models.PoissonHMM(2), np.random.default_rng(0)
-    maker = fo.fit_at(model, np.arange(150.0) % 7, truth)
+    maker = fo.fit_at(model, np.arange(500.0) % 7, truth)  # shorter ones have parameters too far off
     places = []
-    for seed in range(200):
+    for seed in range(500):
         x = maker.simulate(seed).values[0]
         fitted = fo.fit(model, x[:-1], optima=0)
         drawn = fitted.forecast(1, seed=seed).samples[:, 0, 0]
         below, equal = (drawn < x[-1]).mean(), (drawn == x[-1]).mean()
         places.append(below + rng.random() * equal)
     counts = np.histogram(places, np.linspace(0, 1, 11))[0]
-    assert stats.chisquare(counts).pvalue > 0.001  # of true densities, these series have 0.036
+    assert stats.chisquare(counts).pvalue > 0.01
 
 
 def test_an_autoregression_goes_on_from_its_last_steps():

@@ -42,8 +42,9 @@ def batched_lbfgs(
         if fresh.size:
             found, squares = memory.directions(precondition, place.gradients[fresh], fresh)
             sizes = np.max(np.abs(found) / np.maximum(np.abs(place.thetas[fresh]), 1.0), 1)
-            moves[fresh] = found * np.minimum(1.0, longest / np.maximum(sizes, 1e-300))[:, None]
-            slopes[fresh] = dots(moves[fresh], place.gradients[fresh])
+            with np.errstate(invalid="ignore"):  # a direction that overflows has no slope, and ends
+                moves[fresh] = found * np.minimum(1.0, longest / np.maximum(sizes, 1e-300))[:, None]
+                slopes[fresh] = dots(moves[fresh], place.gradients[fresh])
             shares[fresh], trials[fresh] = 1.0, 0
             done = ~((squares > tolerance**2) & (slopes[fresh] < 0))
             near = squares <= tolerance**2
