@@ -165,7 +165,7 @@ def test_matrices_that_change_with_time_are_not_read_beyond_their_end():
 def test_models_of_other_channels_are_refused():
     peer = sm.tsa.VARMAX(np.column_stack([Y, Y[::-1]]), order=(1, 0))
     fit = fo.from_statsmodels(peer.smooth(peer.start_params))
-    with pytest.raises(ValueError, match="for data of 1 channel"):
+    with pytest.raises(ValueError, match="must have data of 2 channels, got 1 channel"):
         fit.score(Y)
 
 
@@ -234,6 +234,16 @@ def test_covariances_must_be_covariances(given, got):
 
     (name,) = given
     with pytest.raises(ValueError, match=f"'{name}' must be symmetric .* at init, got {got}"):
+        fo.fit(fo.models.StateSpace(build, {"load": 1.0}), Y)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_covariances_must_be_finite(bad):
+    def build(p):
+        plain = {"design": p["load"] * np.eye(1), "transition": 0.5 * np.eye(1)}
+        return plain | {"state_cov": np.full((1, 1), bad), "obs_cov": np.eye(1)}
+
+    with pytest.raises(ValueError, match=f"'state_cov' must be finite at init, got {bad}"):
         fo.fit(fo.models.StateSpace(build, {"load": 1.0}), Y)
 
 

@@ -231,7 +231,7 @@ def test_sequences_are_each_of_their_own_steps(of_time):
     beside = None if known[0] is None else {key: [one[key] for one in known] for key in known[0]}
     both = fo.sequences([np.asarray(peer.endog) for peer in peers], covariates=beside)
     if name == "vector":
-        with pytest.raises(ValueError, match="VARMAX of statsmodels starts as the regressors of the"):
+        with pytest.raises(ValueError, match="the stationary start of VARMAX of statsmodels depends on"):
             fit.log_likelihood_of(both)
         return
     expected = [peer.loglike(results.params) for peer in peers]
@@ -247,7 +247,9 @@ def test_regressors_keep_their_names_and_may_be_constant():
     p = fit.params
     mean = p["intercept"] / (1.0 - p["ar.L1"]) + p["realinv"]
     spread = (
-        p["sigma2"] / (1.0 - p["ar.L1"] ** 2) * p["ar.L1"] ** np.abs(np.subtract.outer(*[range(3)] * 2))
+        p["sigma2"]
+        / (1.0 - p["ar.L1"] ** 2)
+        * p["ar.L1"] ** np.abs(np.subtract.outer(range(3), range(3)))
     )
     expected = stats.multivariate_normal(np.full(3, mean), spread).logpdf(np.ones(3))
     np.testing.assert_allclose(fit.log_likelihood_of(short), expected)
@@ -277,7 +279,7 @@ def test_models_that_cannot_be_made_for_other_data_are_refused():
         with pytest.raises(ValueError, match=r"_Weighted .* needs a method clone\(endog, exog=\)"):
             asked()
     with pytest.raises(
-        ValueError, match="_Weighted of statsmodels is of 1 channel and not for data of 2 channels"
+        ValueError, match="_Weighted of statsmodels must have data of 1 channel, got 2 channels"
     ):
         fit.score(growth[["realgdp", "realcons"]])
 

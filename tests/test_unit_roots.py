@@ -79,6 +79,7 @@ def test_folds_leave_the_circle_where_it_is_no_optimum_of_theirs(differenced):
         refit, loss = _cold(fit, folds, fold)
         inside = abs(refit.params["ma"][0]) < 1 - 1e-3
         assert inside == (fold in left)
+        assert abs(cv.params(fold)["ma"][0]) < 1 + 1e-6  # as invertible as fits are
         assert cv.folds["loss"][fold] == pytest.approx(loss, abs=1e-6 if inside else 2e-3)
 
 
@@ -88,8 +89,7 @@ def test_a_step_that_stays_on_the_circle_says_so(differenced):
     held = [k for k, text in enumerate(cv.folds["status"]) if "'ma' is held at a unit root" in text]
     assert [k for k in range(8) if abs(_cold(fit, folds, k)[0].params["ma"][0]) < 1 - 1e-3] == held
     error = abs(cv.folds["loss"][held[0]] - _cold(fit, folds, held[0])[1])
-    assert cv.folds["error"][held[0]] == pytest.approx(error, rel=2.0)
-    assert cv.folds["error"][held[0]] > error / 2
+    assert error / 2 < cv.folds["error"][held[0]] < 3 * error
 
 
 def test_newton_steps_hold_unit_roots(differenced):
@@ -142,6 +142,13 @@ def test_processes_on_both_sides_of_the_circle_are_the_same(roots):
     sides = [_spectrum(coefficients + s * h * slopes, np.exp(s * h * change)) for s in (-1.0, 1.0)]
     assert sides[0] == pytest.approx(sides[1], abs=10 * h**2)
     assert np.abs(slopes).max() > 0.1
+
+
+def test_fits_without_noise_on_the_unit_circle_are_printed():
+    x = np.diff(np.random.default_rng(9).normal(size=41))
+    model = fo.models.SARIMAX((0, 0, 1), measurement_error=True)
+    fit = fo.fit_at(model, x, {"ma": [-1.0], "sigma2": 0.0, "noise": 1.0})
+    assert "ma: [-1.] (with a root on the unit circle)" in str(fit)
 
 
 def test_known_coefficients_have_no_mirror():

@@ -47,10 +47,10 @@ def from_statsmodels(results: Any) -> Fit:
 
     State-space models (`UnobservedComponents`, `SARIMAX`, `DynamicFactor`, `VARMAX` and others) keep
     their own functions from parameters to matrices. What is diffuse is exactly so here, whatever it is
-    there, so that log-likelihoods differ; `polish()` goes to the optimum of the exact one. With
-    `enforce_stationarity=False` a large variance stays as it is, and the first steps are burnt as there
-    (`loglikelihood_burn`): likelihoods are given these. Nothing keeps autoregressions stationary. Their
-    `exog` are covariates of the data, which other data and forecasts need, too.
+    there, so that log-likelihoods differ; `polish()` goes to the optimum of the exact one. Only with
+    `enforce_stationarity=False` does a large variance stay as it is, and the first `loglikelihood_burn`
+    steps of a sequence do not count in likelihoods, as there. Nothing keeps autoregressions stationary
+    here. `exog` become covariates of the data, and other data and forecasts need their own.
 
     Args:
         results: of a state-space model, a `MarkovRegression` or a `MarkovAutoregression`. Switching

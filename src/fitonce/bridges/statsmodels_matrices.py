@@ -1,4 +1,7 @@
-"""Matrices of statsmodels' state-space models, at the steps and regressors of any data."""
+"""Matrices of statsmodels' state-space models for any data, with steps and regressors of their own.
+
+Their models keep the matrices of the last parameters in themselves: one thread at a time may ask.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ import numpy as np
 
 from fitonce.models.space.system import PEER_MATRICES, Series
 
-# Models of other steps than theirs, which are costly to make: by their model and the steps.
+# Their models made anew for other data, by model and data: kept, since they are costly to make.
 _MADE: WeakKeyDictionary[Any, WeakKeyDictionary[Series, list[Any]]] = WeakKeyDictionary()
 
 
 def regressors(peer: Any) -> dict[str, np.ndarray]:
-    """Columns of `exog` by the names that statsmodels has for them."""
+    """Columns of `exog` by statsmodels' names; x1, x2, ... where these are not unique."""
     if peer.exog is None:
         return {}
     columns = np.asarray(peer.exog, float).reshape(len(peer.exog), -1).T
@@ -31,7 +34,7 @@ def varying(peer: Any) -> set[str]:
 
 
 def matrices(peer: Any, params: np.ndarray, steps: Series) -> dict[str, np.ndarray]:
-    """By name, with a first axis of one entry, or of one for each step of all sequences."""
+    """Matrices by name, with a first axis of one entry, or of one for each step of all sequences."""
     moving, lengths = varying(peer), np.diff(steps.starts)
     each = [_updated(one, params) for one in models_of(peer, steps)]
     found = {}
@@ -45,7 +48,7 @@ def matrices(peer: Any, params: np.ndarray, steps: Series) -> dict[str, np.ndarr
 
 
 def _updated(peer: Any, params: np.ndarray) -> dict[str, np.ndarray]:
-    """By name, steps first."""
+    """Matrices of one model by name, with a first axis of steps."""
     peer.update(params, transformed=True, complex_step=np.iscomplexobj(params))
     found = {}
     for name, axes in PEER_MATRICES.items():
@@ -53,14 +56,14 @@ def _updated(peer: Any, params: np.ndarray) -> dict[str, np.ndarray]:
         array = array if np.iscomplexobj(params) else array.real  # after complex ones they stay so
         found[name] = np.moveaxis(array, -1, 0) if array.ndim == axes + 1 else array[None]
     drift = found["state_intercept"]
-    if len(drift) > 1:  # of the step after the last one, whose regressors are not known
+    if len(drift) > 1:  # the last leads to a step whose regressors are not known
         drift[-1] = np.where(np.isnan(drift[-1]), 0.0, drift[-1])
     return found
 
 
 def models_of(peer: Any, steps: Series) -> list[Any]:
-    """Their model where its matrices are the same at all steps or these are its own; else a model for
-    each sequence."""
+    """The model itself where its matrices do not vary or the steps are its own; else one made for each
+    sequence."""
     if not varying(peer) or _is_own(peer, steps):
         return [peer]
     made = _MADE.setdefault(peer, WeakKeyDictionary())
@@ -71,7 +74,8 @@ def models_of(peer: Any, steps: Series) -> list[Any]:
 
 
 def _is_own(peer: Any, steps: Series) -> bool:
-    """Whether steps are those of the model: by regressors or, where it has none, by observations."""
+    """Whether the steps are those the model was made for: by regressors or, where it has none, by
+    observations."""
     if len(steps.starts) > 2 or len(steps.y) != len(peer.endog):
         return False
     if steps.covariates.shape[1]:
@@ -81,8 +85,9 @@ def _is_own(peer: Any, steps: Series) -> bool:
 
 
 def _of_steps(peer: Any, steps: Series) -> Any:
-    """A model like theirs of other steps and a further one, with the same first state. Regressors differ
-    there: as those of a few steps may be, constant ones are refused beside a trend."""
+    """The model made anew for one sequence and a further step, with the same first state."""
+    # The further step differs: statsmodels refuses constant regressors, as few steps may have, beside
+    # a trend.
     known = np.concatenate([steps.covariates, steps.covariates[-1:] + 1.0])
     how: dict[str, Any] = {"exog": known} if known.shape[1] else {}
     if getattr(peer, "simple_differencing", False):  # data and regressors are differences already

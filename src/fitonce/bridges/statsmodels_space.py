@@ -35,8 +35,8 @@ from fitonce.models.space.system import (
 _ONE_AT_A_TIME = Lock()  # their models keep the matrices of the last parameters in themselves
 _ROUNDING = 1e-9  # of how states are observed
 _APART = 1e-6  # nats for each of the log-likelihood's: how far ours may be from theirs
-_LAG = re.compile(r"(ar|ma)\.|L\d+\.")  # and those of coefficients of lags
 _VARIANCES = ("sigma2", "var.", "measurement_variance.")  # how names of variances begin
+_LAG = re.compile(r"(ar|ma)\.|L\d+\.")  # how names of coefficients of lags begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +58,9 @@ class StatsmodelsSpace(SpaceModel):
     exact: bool = True
 
     @property
-    def burn(self) -> int:  # type: ignore[override]
-        """As theirs, unless first states are exactly unknown: what these need is integrated over."""
+    def burn(self) -> int:
+        """Theirs; none where first states are exactly unknown, since likelihoods are integrated over
+        these."""
         kinds = _kinds(self.peer.ssm.initialization)
         unknown = {"diffuse", "approximate_diffuse"} if self.exact else {"diffuse"}
         return 0 if kinds & unknown else int(self.peer.loglikelihood_burn)
@@ -70,7 +71,7 @@ class StatsmodelsSpace(SpaceModel):
     def check(self, steps: Series, data: Sequences) -> None:
         width, got = (counted(n, "channel") for n in (int(self.peer.k_endog), steps.y.shape[1]))
         if got != width:
-            raise ValueError(f"{self} is of {width} and not for data of {got}")
+            raise ValueError(f"{self} must have data of {width}, got {got}")
         with _ONE_AT_A_TIME:
             made = matrices(self.peer, np.array(self.values), steps)
         firsts = steps.starts[:-1]
@@ -78,8 +79,8 @@ class StatsmodelsSpace(SpaceModel):
             moving = (made["transition"], made["state_intercept"], made["selection"], made["state_cov"])
             if any(len(array) > 1 and (array[firsts] != array[0]).any() for array in moving):
                 raise ValueError(
-                    f"{self} starts as the regressors of the first steps say, which differ between "
-                    f"sequences: give data of one sequence, got {len(firsts)}"
+                    f"the stationary start of {self} depends on the regressors of the first step, which "
+                    f"differ between sequences: data must be one sequence, got {len(firsts)}"
                 )
 
     def leaves(self, steps: Series) -> dict[str, Constraint]:
@@ -113,7 +114,8 @@ class StatsmodelsSpace(SpaceModel):
         )
 
     def _lags_at_random(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Coefficients of lags by name, where their free coordinates are random."""
+        """Random coefficients of lags by name, as stationary or invertible as `transform_params` keeps
+        them."""
         lags = [place for place, name in enumerate(self.names) if _LAG.match(name)]
         if not lags:
             return {}
@@ -123,7 +125,8 @@ class StatsmodelsSpace(SpaceModel):
         return {self.names[place]: values[place] for place in lags}
 
     def _averages(self) -> list[list[str]]:
-        """Names of the coefficients of each moving average of a SARIMAX that has all lags, in order."""
+        """Names of the coefficients, in order, of each moving average of a SARIMAX; without those that
+        leave out lags."""
         if not hasattr(self.peer, "seasonal_periods") or "sigma2" not in self.names:
             return []
         period, found = self.peer.seasonal_periods, []
@@ -164,7 +167,7 @@ class StatsmodelsSpace(SpaceModel):
 
 
 def _kinds(initial: Any) -> set[str]:
-    """How states start: "diffuse", "approximate_diffuse", "stationary" or "known"."""
+    """All ways in which states start: "diffuse", "approximate_diffuse", "stationary" or "known"."""
     if initial.initialization_type is not None:
         return {initial.initialization_type}
     return set().union(*(_kinds(block) for block in initial.blocks.values()))
@@ -229,9 +232,9 @@ def from_state_space(results: Any) -> Fit:
         )
     peer, values = deepcopy(peer), np.asarray(results.params, float)  # theirs stays as it is
     known = regressors(peer)
-    # Data do not tell unknown starts of differences from those of autoregressions that need not be
-    # stationary, or only by coefficients other than zero: integrated over both, likelihoods would have
-    # no bound. Given their first steps they have one.
+    # Beside unknown starts of differences, data do not determine that of an autoregression that need
+    # not be stationary, or only by coefficients other than zero: with both exactly unknown, the
+    # likelihood would have no bound. Given the first steps it has one.
     exact = bool(getattr(peer, "enforce_stationarity", True))
     names = tuple(map(str, peer.param_names))
     made = StatsmodelsSpace(peer, names, tuple(values.tolist()), tuple(known), exact)

@@ -179,11 +179,12 @@ class ParameterSpace:
 
     def along(self, theta: np.ndarray, slopes: dict[str, np.ndarray]) -> np.ndarray:
         """(D,) the direction in which some named values change with the given slopes, and no others."""
-        own = np.concatenate([places for name, _, places in self.leaves() if name in slopes])
-        wanted = [np.ravel(slopes[name]) for name, _, _ in self.leaves() if name in slopes]
-        found = np.zeros(self.size)
-        matrix = self.named_slopes(theta)[own][:, own].toarray()
-        found[own] = np.linalg.solve(matrix, np.concatenate(wanted))
+        found, matrix = np.zeros(self.size), self.named_slopes(theta)
+        for name, _, places in self.leaves():
+            if name in slopes:
+                own = matrix[places][:, places].toarray()
+                # least squares: nothing moves a variance of zero, whose root has no slope
+                found[places] = np.linalg.lstsq(own, np.ravel(slopes[name]), rcond=None)[0]
         return found
 
     @partial(jit, static_argnums=0)

@@ -1,4 +1,4 @@
-"""Folds that would leave a variance of zero at which the full fit is, or a unit root of an average.
+"""Folds that would leave a variance of zero, or a unit root of a moving average, where the full fit is.
 
 The objective is even there (see `mirrors`), so that its gradient vanishes whether the place is best or
 worst: no gradient tells. The one a little further does, by its sign. Of single points one sweep there
@@ -17,8 +17,9 @@ from fitonce.crossval.mirrors import Mirrors, mirrors_of
 from fitonce.crossval.refine import refitted
 from fitonce.fitting.curvature import Curvature
 
-_THERE, _NEAR = 1e-4, 1e-2  # standard errors: what is at such a place, and where the slope is looked at
-_BEGIN = 0.5  # where a fold begins anew
+_THERE = 1e-4  # standard errors: a fold that is closer to such a place is there
+_NEAR = 1e-2  # standard errors away, where the slope is looked at
+_BEGIN = 0.5  # standard errors away, where a fold begins anew
 _LOWER = 1e-6  # nats: a fold leaves for no less
 _LEFT = "left {1} at '{0}'"
 _HELD = "but '{}' is held at {}, which is no optimum of this fold"
@@ -93,7 +94,8 @@ def points_that_rise(curve: Curvature, observed: np.ndarray, thetas: np.ndarray)
     but for a little step away from the place; H there takes it to the theta of the point.
     """
     objective, found = curve.objective, np.zeros(len(observed), bool)
-    for along, across in zip(*mirrors_of(curve)[2:], strict=True):
+    mirrors = mirrors_of(curve)
+    for along, across in zip(mirrors.along, mirrors.across, strict=True):
         near = curve.theta + _NEAR * along
         whole = objective.gradients(near[None], objective.base[None])[0] @ along
         row = objective.hessians(near[None], objective.base[None])[0] @ along

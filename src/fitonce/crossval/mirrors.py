@@ -19,10 +19,11 @@ class Mirrors(NamedTuple):
     """Some directions at a fit.
 
     Attributes:
-        names: of the parameter that each is about.
-        kinds: what it is there: "zero" or "a unit root".
-        along: (m, D) one standard error away from each.
-        across: (m, D) H `along`: how many standard errors a displacement is away from each.
+        names: the parameter that each is about.
+        kinds: what the parameter is there: "zero" or "a unit root".
+        along: (m, D) displacements of one standard error.
+        across: (m, D) H `along`; its product with a displacement is how many standard errors that is
+            along each.
     """
 
     names: list[str]
@@ -31,7 +32,7 @@ class Mirrors(NamedTuple):
     across: np.ndarray
 
     def offsets(self, moves: np.ndarray) -> np.ndarray:
-        """(n, m) how far displacements (n, D) from the fit lead away from each."""
+        """(n, m) how many standard errors along each displacements (n, D) from the fit lead."""
         return moves @ self.across.T
 
 

@@ -319,12 +319,12 @@ class Objective(ABC):
         return self
 
     def mirrors(self, theta: np.ndarray) -> list[tuple[str, np.ndarray]]:
-        """Directions (D,) at theta, other than those of single coordinates, in which F is even for all
-        weights, and the name of the parameter each is about; see `crossval.mirrors`."""
+        """Directions (D,) in which F is even at theta whatever the weights, other than the coordinates
+        in `space.even`: for each the name of the parameter it is about, and the direction."""
         return []
 
     def canonical(self, theta: np.ndarray) -> np.ndarray:
-        """Where several theta (D,) are the same model for all data, the one to print; else theta."""
+        """The theta (D,) that a fit reports, where several are the same model for all data."""
         return theta
 
     def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:  # noqa: B027

@@ -45,13 +45,17 @@ _MATRICES = PEER_MATRICES | {"initial_state": 1, "initial_state_cov": 2, "diffus
 _COVARIANCES = {"obs_cov", "state_cov", "initial_state_cov"}
 _NEEDED = ("design", "transition", "state_cov")
 _PROBE = 1e-6  # steps of differences, relative to free coordinates
-_ROUNDED = 1e-8  # of such differences, relative to what is differentiated: rounding, and much more
+_ROUNDED = 1e-8  # rounding, and much more: of differences or covariances, relative to the matrix
 
 
 def _require_covariances(made: dict[str, np.ndarray]) -> None:
-    """Raise where matrices (1 or T, n, n) that should be covariances are none: filters read one half."""
+    """Raise where a matrix (1 or T, n, n) is no covariance: the filter reads one half of it only."""
     for name in sorted(_COVARIANCES & set(made)):
         matrices = made[name].real
+        if not np.isfinite(matrices).all():
+            raise ValueError(
+                f"build: '{name}' must be finite at init, got {matrices[~np.isfinite(matrices)][0]}"
+            )
         size = _ROUNDED * np.abs(matrices).max(initial=0.0)
         apart = np.abs(matrices - matrices.swapaxes(1, 2)).max((1, 2), initial=0.0)
         lowest = np.linalg.eigvalsh(matrices).min(1, initial=0.0)

@@ -37,9 +37,10 @@ class SARIMAX(SpaceModel):
     phi(L) Phi(L^s) (1 - L)^d (1 - L^s)^D (y_t - x_t' coefficient) = intercept + theta(L) Theta(L^s) e_t.
 
     Autoregressions are stationary by construction. Moving averages are free, so that unit roots, where
-    short or overdifferenced series often have their optimum, are ordinary optima; fits are invertible,
-    since every moving average is the same process as one without roots outside of the unit circle. What
-    differences leave open about the past has an exactly diffuse prior; that of the parameters is flat.
+    short or overdifferenced series often have their optimum, are ordinary optima. Of the moving averages
+    that are the same process, a fit has the invertible one, whose theta(z) has no zeros inside the unit
+    circle. What differences leave open about the past has an exactly diffuse prior; that of the
+    parameters is flat.
 
     Args:
         order: p, d and q.
@@ -155,7 +156,7 @@ class SARIMAX(SpaceModel):
         return params if found["sigma2"] == params["sigma2"] else found
 
     def _free_averages(self, params: Values) -> list[str]:
-        """Moving averages of which neither coefficients nor noise are known."""
+        """Names of moving averages that can be replaced: neither they nor the noise are frozen."""
         known = dict(self.frozen)
         free = [name for name in self.averages if name in params and name not in known]
         return [] if "sigma2" in known else free
@@ -206,7 +207,7 @@ class SARIMAX(SpaceModel):
                 found[name] = share * float(steps.unit[0]) ** 2
             elif name in _POLYNOMIALS:
                 free = np.full(leaf.shape, 0.1) if rng is None else rng.normal(0.0, 0.5, leaf.shape)
-                sign = 1.0 if name.endswith("ar") else -1.0
+                sign = -1.0 if name in self.averages else 1.0  # theta is 1 + ..., and phi 1 - ...
                 found[name] = sign * Stationary(leaf.shape).values(free[:, None])[..., 0]
             elif name == "intercept":
                 found[name] = 0.0 if self.order[1] or self.seasonal_order[1] else steps.level * 0.9

@@ -184,8 +184,12 @@ class SpaceModel(ABC):
 
     covariates: tuple[str, ...] = ()
     frozen: tuple[tuple[str, Any], ...] = ()
-    averages: ClassVar[tuple[str, ...]] = ()  # coefficients of moving averages
-    burn: int = 0  # first steps of each sequence, which likelihoods are given: their terms do not count
+    averages: ClassVar[tuple[str, ...]] = ()  # names of parameters that are moving averages
+
+    @property
+    def burn(self) -> int:
+        """How many first steps of each sequence likelihoods are given: their own terms do not count."""
+        return 0
 
     @property
     def density(self) -> CountDensity | None:
@@ -243,12 +247,12 @@ class SpaceModel(ABC):
         """Values to start a fit from; other ones when `rng` is given."""
 
     def mirrors(self, params: Values) -> list[tuple[str, dict[str, np.ndarray]]]:
-        """Directions in which the likelihood of any data is even at some parameters, other than roots of
-        variances of zero: the name of the parameter it is about, and slopes of parameters by name."""
+        """Directions in which the likelihood of any data is even at these parameters, other than roots
+        of variances of zero: for each the name of the parameter it is about, and slopes by name."""
         return []
 
     def canonical(self, params: Values) -> Values:
-        """Of several parameters that are the same model, those to print."""
+        """The parameters that a fit reports, where several are the same model."""
         return params
 
     def with_known(self, values: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -50,7 +50,7 @@ def space_objective(model: SpaceModel, data: Any, kernel: str | None = None) -> 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SpaceObjective(SpaceProperties):
-    """See `Objective`, and `SpaceProperties` for what it is of."""
+    """See `Objective`; `SpaceProperties` has what describes it, and here is what it computes."""
 
     @cached_property
     def _compiled(self) -> Compiled | None:
@@ -118,7 +118,8 @@ class SpaceObjective(SpaceProperties):
         return (np.arange(len(first)) >= first + self.model.burn).astype(float)[:, None]
 
     def _paths(self, weights: np.ndarray, burnt: bool = True) -> Paths:
-        """Of weights (F, P); not `burnt`: all steps say what is known of states."""
+        """Of weights (F, P). `burnt`: terms of the first steps do not count, as in likelihoods; states
+        given data are asked without it, since all steps say what is known of them."""
         folds = len(weights)
         steps, structures = np.ones((len(self.steps.y), folds)), np.ones((self.data.n_sequences, folds))
         shares = steps * self._counting if burnt else steps

@@ -1,4 +1,4 @@
-"""What an objective of linear-Gaussian state-space models is of: its data, sizes and states."""
+"""What describes an objective of linear-Gaussian state-space models: its data, sizes and states."""
 
 from __future__ import annotations
 

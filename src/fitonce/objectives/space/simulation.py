@@ -104,8 +104,8 @@ class FittedSpace(Simulator):
         return replace(self.layout, steps=steps).systems(self.theta[None])
 
     def _firsts(self, sequence: int, rng: np.random.Generator) -> np.ndarray:
-        """(1, n) a first state: diffuse directions, and all where likelihoods are given the first steps,
-        as they are expected given a sequence, the others drawn from what the model says about them."""
+        """(1, n) a first state: diffuse directions as they are expected given a sequence, the others
+        drawn from what the model says about them. Where first steps are burnt all count as diffuse."""
         layout = self.layout
         system = self._system(layout.steps)
         diffuse = np.eye(layout.n_states) if layout.model.burn else layout.diffuse
