@@ -123,10 +123,44 @@ def test_left_out_points_of_burnt_likelihoods_are_those_of_their_smoother(burnt)
     np.testing.assert_allclose(fit.sample(1)[1][0, 0], y[0])  # not as far off as the variance says
 
 
-def test_a_burn_of_ones_own_is_kept():
-    peer = sm.tsa.SARIMAX(_growth("realgdp"), order=(1, 0, 1), trend="c", loglikelihood_burn=7)
+@pytest.fixture(scope="module")
+def given():
+    """A burn of one's own: statsmodels' results, and a fit of ours."""
+    y = _growth("realgdp")[:60]
+    peer = sm.tsa.SARIMAX(y, order=(1, 0, 1), trend="c", loglikelihood_burn=7)
     results = peer.smooth(peer.start_params, cov_type="none")
-    assert fo.from_statsmodels(results).log_likelihood == pytest.approx(results.llf, rel=1e-8)
+    return results, fo.from_statsmodels(results).polish()
+
+
+def test_a_burn_of_ones_own_is_kept(given):
+    results, fit = given
+    again = fo.fit_at(fit.model, fit.data, dict(zip(fit.model.names, results.params, strict=True)))
+    assert again.log_likelihood == pytest.approx(results.llf, rel=1e-8)
+    firsts = np.array([fit.sample(1, seed=seed)[1][0, 0] for seed in range(20)])
+    assert firsts.std() > 0.1  # of a stationary start, which is not that of the data
+
+
+def test_burnt_points_leave_out_what_likelihoods_lose(given):
+    """A burnt point has no term of its own, but is in what others are given."""
+    _, fit = given
+    one, theta, observed = fit.objective, fit.theta, np.arange(12)
+    values, slopes = one.leave_one_out(theta)
+    found, steep = one.gains_without(theta, observed, values[observed], slopes[:, observed].T)
+    weights = np.tile(one.base, (13, 1))
+    weights[observed, observed] = 0.0
+    expected, gradients = one.values_and_gradients(np.tile(theta, (13, 1)), weights)
+    np.testing.assert_allclose(found, expected[:-1] - expected[-1], atol=1e-9)
+    np.testing.assert_allclose(steep, gradients[:-1] - gradients[-1], atol=1e-4)
+    cv, exact = fo.loo(fit, refine=False), fo.loo(fit, refine=True)
+    np.testing.assert_allclose(cv.folds["loss"][:7], exact.folds["loss"][:7], atol=0.01)
+    moved = fo.influence(fit, refine=False).table["displacement"][:7]
+    np.testing.assert_allclose(moved, fo.influence(fit, refine=7).table["displacement"][:7], atol=0.05)
+
+
+def test_sequences_without_steps_beyond_the_burn_are_refused(given):
+    _, fit = given
+    with pytest.raises(ValueError, match="first 7 steps of each sequence, .* got 7 steps in sequence 1"):
+        fit.log_likelihood_of([np.arange(9.0), np.arange(7.0)])
 
 
 def test_starts_that_data_cannot_determine_say_what_to_do():

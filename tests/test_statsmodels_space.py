@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -310,3 +311,27 @@ def test_folds_leave_unit_roots_of_imported_moving_averages():
     left = ["left a unit root at 'ma.L1'" in text for text in found.folds["status"]]
     assert sum(left) == sum("left a unit root" in text for text in expected.folds["status"]) > 0
     np.testing.assert_allclose(found.folds["loss"][left], expected.folds["loss"][left], atol=1e-6)
+
+
+def test_fits_of_imported_moving_averages_are_invertible():
+    y = np.diff(sm.datasets.nile.load_pandas().data["volume"].to_numpy())
+    peer = sm.tsa.SARIMAX(y, order=(1, 0, 1))
+    fit = fo.from_statsmodels(peer.smooth([0.3, -0.9, 2e4])).polish()
+    beyond = 1.0 / float(fit.params["ma.L1"])
+    start = fit.params | {"ma.L1": beyond, "sigma2": fit.params["sigma2"] / beyond**2}
+    again = fo.fit(fit.model, fit.data, init=start)
+    assert float(again.params["ma.L1"]) == pytest.approx(float(fit.params["ma.L1"]), rel=1e-5)
+    assert again.value == pytest.approx(fit.value, abs=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_further_starts_where_a_covariance_is_at_its_bound():
+    """Such a covariance has no free coordinates in statsmodels."""
+    y = np.random.default_rng(3).normal(size=(60, 2))
+    peer = sm.tsa.VARMAX(y, order=(1, 0), trend="n")
+    fit = fo.from_statsmodels(peer.smooth(peer.start_params, cov_type="none"))
+    bound = dict(zip(fit.model.names, fit.model.values, strict=True))
+    bound |= {"sqrt.var.y1": 0.0, "sqrt.cov.y1.y2": 0.0}
+    model = replace(fit.model, values=tuple(bound.values()))
+    found = model.start(fit.objective.steps, np.random.default_rng(0))
+    assert found == bound

@@ -20,7 +20,7 @@ from fitonce.core.series_constraints import Interval, Variance
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
-from fitonce.models.space.moving_averages import unit_roots
+from fitonce.models.space.moving_averages import invertible, unit_roots
 from fitonce.models.space.system import (
     Series,
     SpaceModel,
@@ -64,6 +64,10 @@ class StatsmodelsSpace(SpaceModel):
         kinds = _kinds(self.peer.ssm.initialization)
         unknown = {"diffuse", "approximate_diffuse"} if self.exact else {"diffuse"}
         return 0 if kinds & unknown else int(self.peer.loglikelihood_burn)
+
+    @property
+    def vague(self) -> bool:
+        return not self.exact and "approximate_diffuse" in _kinds(self.peer.ssm.initialization)
 
     def __str__(self) -> str:
         return f"{type(self.peer).__name__} of statsmodels"
@@ -119,7 +123,11 @@ class StatsmodelsSpace(SpaceModel):
         lags = [place for place, name in enumerate(self.names) if _LAG.match(name)]
         if not lags:
             return {}
-        free = np.array(self.peer.untransform_params(np.array(self.values)), float)
+        try:
+            with np.errstate(all="ignore"):  # parameters at a bound have no free coordinate
+                free = np.array(self.peer.untransform_params(np.array(self.values)), float)
+        except np.linalg.LinAlgError:  # nor has a covariance there, as a whole: only variances vary
+            return {}
         free[lags] = rng.normal(0.0, 0.5, len(lags))
         values = np.asarray(self.peer.transform_params(free), float)
         return {self.names[place]: values[place] for place in lags}
@@ -142,6 +150,14 @@ class StatsmodelsSpace(SpaceModel):
             for own in self._averages()
             for slopes, change in unit_roots(np.array([params[name] for name in own]))
         ]
+
+    def canonical(self, params: Values) -> Values:
+        found, changed = dict(params), False
+        for own in self._averages():
+            slopes, factor = invertible(here := np.array([params[name] for name in own], float))
+            found |= dict(zip(own, slopes, strict=True)) | {"sigma2": factor * found["sigma2"]}
+            changed |= not np.array_equal(slopes, here)
+        return found if changed else params
 
     def system(self, values: Values, steps: Series) -> System:
         folds, _ = folds_of(values)

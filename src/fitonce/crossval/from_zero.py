@@ -101,7 +101,9 @@ def points_that_rise(curve: Curvature, observed: np.ndarray, thetas: np.ndarray)
         row = objective.hessians(near[None], objective.base[None])[0] @ along
         row -= (row @ along) * across  # none of the points moves along it
         start = 0
-        for _, _, slopes in objective.leave_one_out_in_pieces(near, observed):
-            some, start = slice(start, start + len(slopes)), start + len(slopes)
+        for _, densities, slopes in objective.leave_one_out_in_pieces(near, observed):
+            some = slice(start, start + len(slopes))
+            start = some.stop
+            _, slopes = objective.gains_without(near, observed[some], densities, slopes)
             found[some] |= whole + slopes @ along + (thetas[some] - curve.theta) @ row < 0
     return np.flatnonzero(found)

@@ -17,6 +17,7 @@ refitted exactly, as `reloo` does for PSIS-LOO.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -43,7 +44,7 @@ from fitonce.crossval.optima import is_searched, search
 from fitonce.crossval.pieces import pieces_of
 from fitonce.crossval.repeats import Found
 from fitonce.crossval.search_record import Search
-from fitonce.crossval.stepped import KEPT_BYTES, Slopes, SteppedThetas, one_step
+from fitonce.crossval.stepped import KEPT_BYTES, SteppedThetas, one_step
 from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import hold_point, hold_sweep
@@ -132,7 +133,7 @@ def loo(
 
 
 def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:
-    """One fold per observed point (n of them), losses l_t (n,) and their slopes (n, D)."""
+    """One fold per observed point (n of them), losses l_t (n,), and pulls (n, D); see `_swept`."""
     folds = points(fit.data)
     hold_point(fit.objective)
     hold_sweep(fit.objective, len(folds))
@@ -140,7 +141,9 @@ def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:
     observed = np.concatenate(folds.dropped)
     chosen = slopes if len(observed) == slopes.shape[1] else slopes[:, observed]
     chosen = np.require(chosen, requirements="W")  # copied where it belongs to JAX
-    return folds, -densities[observed], np.negative(chosen, out=chosen).T
+    losses = -densities[observed]
+    _, pulls = fit.objective.gains_without(fit.theta, observed, -losses, chosen.T)
+    return folds, losses, np.negative(pulls, out=pulls)
 
 
 def _first_order(fit: Fit, curve: Curvature, folds: Folds) -> tuple[FoldParameters, Evidence]:
@@ -149,19 +152,20 @@ def _first_order(fit: Fit, curve: Curvature, folds: Folds) -> tuple[FoldParamete
     count, size = len(observed), len(curve.theta)
     hold_point(fit.objective)
     hold_sweep(fit.objective, count)
-    slopes_of = _negated(partial(fit.objective.leave_one_out_in_pieces, fit.theta))
+    swept = partial(_swept, fit)
     values, first, squared = np.empty((3, count))
     kept = 8 * count * size <= KEPT_BYTES
-    thetas: Any = np.empty((count, size)) if kept else SteppedThetas(curve, observed, slopes_of)
+    thetas: Any = np.empty((count, size)) if kept else SteppedThetas(curve, observed, swept)
     start = 0
-    for _, losses, slopes in slopes_of(observed):
+    for losses, slopes, pulls in swept(observed):
         some, start = slice(start, start + len(losses)), start + len(losses)
-        moves = one_step(curve, slopes, many=count > size)
+        moves = one_step(curve, pulls, many=count > size)
         values[some], first[some] = losses, np.einsum("td,td->t", slopes, moves)
         if curve.damping:
             squared[some] = curve.distances_to(curve.theta + moves) ** 2
         else:  # H m = s - g
-            squared[some] = np.maximum(first[some] - moves @ curve.gradient, 0.0)
+            along = first[some] if pulls is slopes else np.einsum("td,td->t", pulls, moves)
+            squared[some] = np.maximum(along - moves @ curve.gradient, 0.0)
         if kept:
             thetas[some] = curve.theta + moves
     fine = Status(Outcome.APPROXIMATE, "")
@@ -180,14 +184,17 @@ def _first_order(fit: Fit, curve: Curvature, folds: Folds) -> tuple[FoldParamete
     return FoldParameters(thetas, status, rungs, moves=np.sqrt(squared)), evidence
 
 
-def _negated(slopes_of: Slopes) -> Slopes:
-    """Log densities and their slopes as losses."""
-
-    def losses_of(sites: np.ndarray) -> Any:
-        for some, values, slopes in slopes_of(sites):
-            yield some, -values, -slopes
-
-    return losses_of
+def _swept(fit: Fit, observed: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Losses l_t (n,) of points, their slopes (n, D), and their pulls on the fit s_t (n, D), in pieces:
+    F loses a term with the slope s_t when the point is left out, which is that of the loss for points
+    that likelihoods have terms of."""
+    objective, start = fit.objective, 0
+    for _, densities, slopes in objective.leave_one_out_in_pieces(fit.theta, observed):
+        some = slice(start, start + len(densities))
+        start = some.stop
+        _, pulls = objective.gains_without(fit.theta, observed[some], densities, slopes)
+        steep = -slopes
+        yield -densities, steep, steep if pulls is slopes else -pulls
 
 
 @dataclass(frozen=True, eq=False)

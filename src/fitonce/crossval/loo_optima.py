@@ -37,7 +37,9 @@ def _without(
         return found
     value, start = objective(theta), 0
     for _, densities, slopes in objective.leave_one_out_in_pieces(theta, observed):
-        some, start = slice(start, start + len(densities)), start + len(densities)
+        some = slice(start, start + len(densities))
+        start = some.stop
+        rises, slopes = objective.gains_without(theta, observed[some], densities, slopes)
         gains = reach * 0.5 * np.einsum("td,td->t", slopes, factor.solve(slopes.T).T)
-        found[some] = value + densities - gains
+        found[some] = value + rises - gains
     return found

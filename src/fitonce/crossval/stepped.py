@@ -18,7 +18,7 @@ from fitonce.fitting.curvature import Curvature
 _BYTES = 2**26  # of rows that are made at a time
 KEPT_BYTES = 2**28  # of rows that are kept rather than made again
 _SPARSE = 0.05  # share of numbers that are not zero
-Slopes = Callable[[np.ndarray], Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]]
+Swept = Callable[[np.ndarray], Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]]
 
 
 class SteppedThetas:
@@ -27,11 +27,11 @@ class SteppedThetas:
     Args:
         curve: H and g at the full fit.
         sites: (F,) the point of each row.
-        slopes: from sites to pieces of sites, values and slopes, in order.
+        swept: from sites to pieces of losses, their slopes and pulls s_t, in order.
     """
 
-    def __init__(self, curve: Curvature, sites: np.ndarray, slopes: Slopes) -> None:
-        self._curve, self._sites, self._slopes = curve, sites, slopes
+    def __init__(self, curve: Curvature, sites: np.ndarray, swept: Swept) -> None:
+        self._curve, self._sites, self._swept = curve, sites, swept
         self._set: dict[int, np.ndarray] = {}
         self.shape, self.ndim, self.dtype = (len(sites), len(curve.theta)), 2, np.dtype(float)
 
@@ -43,9 +43,9 @@ class SteppedThetas:
         found = np.empty((len(numbers), self.shape[1]))
         start = 0
         for some in pieces(numbers, 8 * self.shape[1], _BYTES):
-            for _, _, slopes in self._slopes(self._sites[some]):
-                found[start : start + len(slopes)] = self._curve.theta + one_step(self._curve, slopes)
-                start += len(slopes)
+            for *_, pulls in self._swept(self._sites[some]):
+                found[start : start + len(pulls)] = self._curve.theta + one_step(self._curve, pulls)
+                start += len(pulls)
         for place, number in enumerate(numbers):
             if int(number) in self._set:
                 found[place] = self._set[int(number)]
@@ -59,13 +59,13 @@ class SteppedThetas:
         return self[:].astype(dtype or float, copy=False)
 
 
-def one_step(curve: Curvature, slopes: np.ndarray, many: bool = False) -> np.ndarray:
-    """(n, D) moves -H^-1 (g - s) of points with slopes s (n, D).
+def one_step(curve: Curvature, pulls: np.ndarray, many: bool = False) -> np.ndarray:
+    """(n, D) moves -H^-1 (g - s) of points with pulls s (n, D).
 
-    With `many` points altogether H is inverted, once: slopes that are mostly zero, as those of single
+    With `many` points altogether H is inverted, once: pulls that are mostly zero, as those of single
     labels with sparse features, then take a few rows of the inverse each, where solving takes all of H.
     """
-    filled = np.count_nonzero(slopes)
-    if many and curve.hessian_operator.dense and filled < _SPARSE * slopes.size:
-        return sparse.csr_array(slopes) @ curve.inverse - curve.solve(curve.gradient)
-    return -curve.solve((curve.gradient - slopes).T).T
+    filled = np.count_nonzero(pulls)
+    if many and curve.hessian_operator.dense and filled < _SPARSE * pulls.size:
+        return sparse.csr_array(pulls) @ curve.inverse - curve.solve(curve.gradient)
+    return -curve.solve((curve.gradient - pulls).T).T

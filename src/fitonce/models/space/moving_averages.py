@@ -2,8 +2,8 @@
 
 theta(L) = 1 + theta_1 L + ... has the factors 1 - r L. These r are called roots here; the zeros of theta
 are their inverses. With 1 / conj(r) in place of r, and the variance of the noise times |r|^2, the
-process is the same, so that the likelihood is even in log |r| at |r| = 1: a unit root is an ordinary
-stationary point, if coefficients may lie on both sides of it.
+process is the same, so that the likelihood is even in log |r| at |r| = 1: a unit root, unless it is a
+double one, is an ordinary stationary point, if coefficients may lie on both sides of it.
 """
 
 from __future__ import annotations

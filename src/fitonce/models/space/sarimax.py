@@ -27,8 +27,6 @@ from fitonce.models.space.system import (
     stationary_spread,
 )
 
-_POLYNOMIALS = ("ar", "ma", "seasonal_ar", "seasonal_ma")
-
 
 @dataclass(frozen=True)
 class SARIMAX(SpaceModel):
@@ -149,11 +147,12 @@ class SARIMAX(SpaceModel):
         ]
 
     def canonical(self, params: Values) -> Values:
-        found = dict(params)
-        for name in self._free_averages(params):
+        found, averages = dict(params), self._free_averages(params)
+        for name in averages:
             found[name], factor = invertible(np.asarray(params[name], float))
             found["sigma2"] = factor * found["sigma2"]
-        return params if found["sigma2"] == params["sigma2"] else found
+        same = all(np.array_equal(found[name], params[name]) for name in averages)
+        return params if same else found
 
     def _free_averages(self, params: Values) -> list[str]:
         """Names of moving averages that can be replaced: neither they nor the noise are frozen."""
@@ -205,7 +204,7 @@ class SARIMAX(SpaceModel):
             if isinstance(leaf, Variance):
                 share = 1.0 if rng is None else 10.0 ** rng.uniform(-1.0, 0.5)
                 found[name] = share * float(steps.unit[0]) ** 2
-            elif name in _POLYNOMIALS:
+            elif name in ("ar", "seasonal_ar", *self.averages):
                 free = np.full(leaf.shape, 0.1) if rng is None else rng.normal(0.0, 0.5, leaf.shape)
                 sign = -1.0 if name in self.averages else 1.0  # theta is 1 + ..., and phi 1 - ...
                 found[name] = sign * Stationary(leaf.shape).values(free[:, None])[..., 0]

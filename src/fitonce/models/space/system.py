@@ -192,6 +192,11 @@ class SpaceModel(ABC):
         return 0
 
     @property
+    def vague(self) -> bool:
+        """Whether first states have a large variance in place of being exactly unknown."""
+        return False
+
+    @property
     def density(self) -> CountDensity | None:
         """Of observed counts given Z a_t + d + e_t; None: observations are this itself."""
         return None

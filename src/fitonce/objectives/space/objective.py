@@ -85,9 +85,17 @@ class SpaceObjective(SpaceProperties):
         return there if self(there) <= self(theta) + _SAME else theta  # many roots lose digits
 
     def require_determined(self) -> None:
-        """Raise where a sequence does not determine the diffuse part of its first state, or where the
-        start has no likelihood."""
+        """Raise where a sequence has no steps beyond those that are burnt or does not determine the
+        diffuse part of its first state, or where the start has no likelihood."""
 
+        burn = self.model.burn
+        for number, steps in enumerate(np.diff(self.steps.starts)):
+            if burn and steps <= burn:
+                raise ValueError(
+                    f"likelihoods of {self.model} are given the first {counted(burn, 'step')} of each "
+                    f"sequence, which must be longer: got {counted(int(steps), 'step')} in sequence "
+                    f"{number}"
+                )
         start = (self.start(None)[None], self.base[None])
         values = self._passes(lambda one, _: (one.of_sequences,), *start)[0][0]
         for number, value in enumerate(values):
@@ -112,7 +120,7 @@ class SpaceObjective(SpaceProperties):
     # --- passes ----------------------------------------------------------------------------------------
 
     @cached_property
-    def _counting(self) -> np.ndarray:
+    def _counted(self) -> np.ndarray:
         """(T, 1) ones for the steps whose terms are in likelihoods, zeros for those that are burnt."""
         first = np.repeat(self.steps.starts[:-1], np.diff(self.steps.starts))
         return (np.arange(len(first)) >= first + self.model.burn).astype(float)[:, None]
@@ -122,7 +130,7 @@ class SpaceObjective(SpaceProperties):
         given data are asked without it, since all steps say what is known of them."""
         folds = len(weights)
         steps, structures = np.ones((len(self.steps.y), folds)), np.ones((self.data.n_sequences, folds))
-        shares = steps * self._counting if burnt else steps
+        shares = steps * self._counted if burnt else steps
         if self._whole:
             return Paths(steps, shares, weights.T)
         if isinstance(self.scheme, Increments):
@@ -199,7 +207,7 @@ class SpaceObjective(SpaceProperties):
                 if self._whole:
                     return (one.of_sequences,)
                 if isinstance(self.scheme, Increments):
-                    return (one.by_units(True) * self._counting.T,)
+                    return (one.by_units(True) * self._counted.T,)
                 return (one.by_units(False),)
 
             return self._passes(work, thetas, weights)[0]
@@ -223,6 +231,20 @@ class SpaceObjective(SpaceProperties):
         at = (theta[None], here.base[None])
         return values(*at)[0], here._along_theta(values, *at)[0]
 
+    def gains_without(
+        self, theta: np.ndarray, sites: np.ndarray, values: np.ndarray, slopes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        here = self._by_site
+        burnt = np.flatnonzero(here._counted[sites, 0] == 0)
+        if not burnt.size:
+            return values, slopes
+        weights = np.tile(here.base, (len(burnt) + 1, 1))
+        weights[1 + np.arange(len(burnt)), sites[burnt]] = 0.0
+        found, steep = here.values_and_gradients(np.tile(theta, (len(weights), 1)), weights)
+        values, slopes = values.copy(), slopes.copy()
+        values[burnt], slopes[burnt] = found[1:] - found[0], steep[1:] - steep[0]
+        return values, slopes
+
     def pointwise_losses(
         self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray
     ) -> np.ndarray:
@@ -236,8 +258,8 @@ class SpaceObjective(SpaceProperties):
             losses = -found[places.reshape(scored[folds].shape), rows]
             return (np.where(np.isnan(one.log_likelihoods)[:, None], np.nan, losses),)
 
-        how: dict[str, Any] = {"states": True, "wanted": scored, "burnt": False}
-        return self._by_site._passes(work, thetas, weights, **how)[0]
+        here = self._by_site
+        return here._passes(work, thetas, weights, states=True, wanted=scored, burnt=False)[0]
 
     def _sequence_losses(self, thetas: np.ndarray, scored: np.ndarray) -> np.ndarray:
         """(F, M): -log p(y_n)."""

@@ -105,10 +105,10 @@ class FittedSpace(Simulator):
 
     def _firsts(self, sequence: int, rng: np.random.Generator) -> np.ndarray:
         """(1, n) a first state: diffuse directions as they are expected given a sequence, the others
-        drawn from what the model says about them. Where first steps are burnt all count as diffuse."""
+        drawn from what the model says about them. Where some are vague all count as diffuse."""
         layout = self.layout
         system = self._system(layout.steps)
-        diffuse = np.eye(layout.n_states) if layout.model.burn else layout.diffuse
+        diffuse = np.eye(layout.n_states) if layout.model.vague else layout.diffuse
         drawn = drawn_normal(system.mean[:, 0], system.spread[..., 0], 1, rng)
         if not diffuse.size:
             return drawn
