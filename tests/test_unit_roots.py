@@ -110,6 +110,29 @@ def test_one_sweep_tells_which_points_leave_the_circle(differenced):
         assert (abs(refit.params["ma"][0]) < 1 - 1e-4) == (point in said)
 
 
+def test_influence_refits_without_points_that_leave_the_circle(differenced):
+    """To first order none of them moves the root."""
+    fit, _ = differenced
+    found, all_exact = fo.influence(fit), fo.influence(fit, refine=fit.n_sites)
+    largest = all_exact.table["displacement"].nlargest(5).index
+    assert set(largest) <= set(found.table.index[found.table["how"] == "exact"])
+    np.testing.assert_allclose(
+        found.table["ma[0]"][largest], all_exact.table["ma[0]"][largest], atol=1e-5
+    )
+    assert (all_exact.table["ma[0]"] > -1e-3).all()  # inwards, from -1
+
+
+def test_a_bootstrap_to_first_order_says_that_it_holds_a_unit_root(differenced):
+    fit, _ = differenced
+    held, exact = (fo.bootstrap(fit, n=100, method=method) for method in ("ij", "exact"))
+    assert held.held == ("'ma' at a unit root",)
+    assert "trust: bad; draws stay where the fit is ('ma' at a unit root)" in str(held)
+    assert exact.held == ()
+    assert "trust: every draw is a certified refit" in str(exact)
+    assert held.table["se"][0] < 1e-6 < 1e-3 < exact.table["se"][0]
+    assert (np.abs(exact.draws[:, 0]) < 1 + 1e-9).all()
+
+
 def test_fits_are_invertible_whatever_they_start_from():
     e = np.random.default_rng(3).normal(size=121)
     x = e[1:] + 0.6 * e[:-1]

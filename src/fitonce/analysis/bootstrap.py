@@ -31,6 +31,7 @@ from fitonce.core.numerics import in_float64
 from fitonce.core.progress_lines import told_as
 from fitonce.core.wording import counted
 from fitonce.crossval.batches import Batches, chunk_size
+from fitonce.crossval.from_zero import held_at, leave_mirrors
 from fitonce.crossval.methods import METHODS, exact
 from fitonce.fitting.curvature import Curvature, curvature_of
 from fitonce.fitting.fit import Fit
@@ -42,6 +43,7 @@ from fitonce.objectives.base import Objective
 KINDS = ("block", "iid", "structures")
 _METHODS = ("ij", "newton", "exact")
 _SAMPLE = 20
+_ASKED = 200  # draws that are asked whether they would leave a zero
 _GOOD, _FAIR = 0.1, 0.3  # of a draw's distance from the fit; the effect on a standard error is smaller
 
 
@@ -60,6 +62,8 @@ class Bootstrap:
             `se_exact` by exact refits, and the largest difference in standard errors, `largest`.
         left: how far draws end from their own optima, relative to their distance from the fit: the root
             mean square of 20 draws that were checked by a gradient; nan for exact refits.
+        held: places that draws stay at to first order, such as "'level' at zero", although one of 200
+            that were asked has its own optimum elsewhere.
         n_failed: draws without a usable number (no certified refit, a step uphill), which are left out.
         check_failed: refits of the check without a certificate, left out of it.
         damping: what was added to the diagonal of H.
@@ -73,6 +77,7 @@ class Bootstrap:
     block: int | None
     check: pd.DataFrame | None
     left: float
+    held: tuple[str, ...]
     n_failed: int
     check_failed: int
     damping: float
@@ -80,11 +85,18 @@ class Bootstrap:
 
     def _level(self) -> str:
         """ "good", "fair" or "bad": how near draws are to their own optima."""
+        if self.held:
+            return "bad"
         if np.isnan(self.left):
             return "good"
         return "good" if self.left < _GOOD else "fair" if self.left < _FAIR else "bad"
 
     def _trust(self) -> str:
+        if self.held:
+            return (
+                f"trust: bad; draws stay where the fit is ({', '.join(self.held)}), which is no optimum "
+                "of some of them: intervals of it say nothing; use method='exact'"
+            )
         if np.isnan(self.left):
             return "trust: every draw is a certified refit"
         word = self._level()
@@ -172,7 +184,10 @@ def bootstrap(
     _hold(curve.objective, n, method)
     weights = _weights(curve.objective.base, fit, block, rng, n)
     size = chunk_size(curve.objective, n)
-    solved = METHODS[method](curve, Batches.of(curve.objective, weights, size))
+    batches = Batches.of(curve.objective, weights, size)
+    solved = METHODS[method](curve, batches)
+    if method == "exact":
+        leave_mirrors(curve, batches, solved)
     ok = np.array([status.ok for status in solved.status])
     if ok.sum() < 2:
         raise ValueError(
@@ -191,9 +206,13 @@ def bootstrap(
     if check:
         batches = Batches.of(curve.objective, weights[:check], min(size, check))
         report, failed = _compare(curve, batches, draws[:check], table, quantities)
-    left = np.nan if method == "exact" else _left(curve, weights[:_SAMPLE], theta[:_SAMPLE], size)
-    lost = len(ok) - len(draws)
-    return Bootstrap(table, draws, theta, level, kind, block, report, left, lost, failed, damping, fit)
+    left, held = np.nan, tuple[str, ...]()
+    if method != "exact":
+        first, some = (Batches.of(curve.objective, weights[:n], size) for n in (_SAMPLE, _ASKED))
+        left, held = _left(curve, first, theta[:_SAMPLE]), held_at(curve, some, theta[:_ASKED])
+    counts: dict[str, Any] = {"n_failed": len(ok) - len(draws), "check_failed": failed}
+    found = {"check": report, "left": left, "held": held, "damping": damping, "fit": fit, **counts}
+    return Bootstrap(table, draws, theta, level, kind, block, **found)
 
 
 def _hold(objective: Objective, n: int, method: str) -> None:
@@ -309,10 +328,9 @@ def _quantities(fit: Fit, statistic: Callable[[Any], Any] | None) -> _Quantities
     return _Quantities(names, lambda thetas: np.asarray(many(jax.device_put(thetas))), slopes)
 
 
-def _left(curve: Curvature, weights: np.ndarray, thetas: np.ndarray, size: int) -> float:
+def _left(curve: Curvature, batches: Batches, thetas: np.ndarray) -> float:
     """The root mean square distance of draws from their own optima, relative to that from the fit."""
-    batches = Batches.of(curve.objective, weights, min(size, len(weights)))
-    _, gradients = batches.values_and_gradients(thetas, np.arange(len(weights)))
+    _, gradients = batches.values_and_gradients(thetas, np.arange(len(thetas)))
     rest = np.einsum("fi,ij,fj->", gradients, curve.inverse, gradients)
     moved = np.sum(curve.distances_to(thetas) ** 2)
     return float(np.sqrt(rest / moved)) if moved > 0 else np.nan
@@ -327,6 +345,7 @@ def _compare(
 ) -> tuple[pd.DataFrame, int]:
     """The draws against exact refits, and how many of these failed."""
     refitted = exact(curve, batches)
+    leave_mirrors(curve, batches, refitted)
     ok = np.array([status.ok for status in refitted.status])
     exact_draws = quantities(refitted.thetas)[ok]
     spreads = np.full((2, len(table)), np.nan)

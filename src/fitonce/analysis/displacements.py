@@ -2,8 +2,9 @@
 
 First order says how far the fit moves where its objective stays as it is. It does not where a point is a
 good part of what a hidden state rests on: without share h of a weighted sum the rest has 1 - h, so that
-moves grow by 1 / (1 - h) and the displacement by its square. And it knows nothing of probabilities that
-are zero at the fit and would not be without the point (`fitting.boundary`).
+moves grow by 1 / (1 - h) and the displacement by its square. And it knows nothing of probabilities or
+variances that are zero at the fit and would not be without the point (`fitting.boundary`,
+`crossval.from_zero`), nor of roots of moving averages that would leave the unit circle.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from fitonce.core.memory import MemoryLimitError
 from fitonce.crossval.cross_validate import cross_validate
+from fitonce.crossval.from_zero import slopes_beyond
 from fitonce.fitting import boundary
 from fitonce.fitting.carriers import state_shares
 from fitonce.fitting.optima import cheap_gradients
@@ -22,6 +24,7 @@ from fitonce.models.hidden import zeros
 from fitonce.objectives.families import objective_of
 
 if TYPE_CHECKING:
+    from fitonce.fitting.curvature import Curvature
     from fitonce.fitting.fit import Fit
     from fitonce.objectives.base import Objective
 
@@ -56,10 +59,20 @@ def gradients_of_a_refit(objective: Objective) -> float:
     return _GRADIENTS + (0 if objective.traits.exact_hessians else objective.space.size)
 
 
-def most_doubtful(fit: Fit, observed: np.ndarray, first_order: np.ndarray, count: int) -> np.ndarray:
-    """(count,) which of the points `observed` (n,) move the fit most, or may: by displacements to
-    `first_order` (n,) and how far these may be off. At most half of them would leave a zero."""
-    leaving = _leaving_zeros(fit, observed)[: count // 2]
+def most_doubtful(
+    curve: Curvature,
+    fit: Fit,
+    observed: np.ndarray,
+    moves: np.ndarray,
+    first_order: np.ndarray,
+    count: int,
+) -> np.ndarray:
+    """(count,) which of the points `observed` (n,) move the fit most, or may: by moves (n, D) and
+    displacements to `first_order` (n,), and how far these may be off. At most half of them would leave a
+    zero or a unit root."""
+    slopes = slopes_beyond(curve, observed, curve.theta + moves)
+    steepest = np.argsort(slopes, kind="stable")
+    leaving = np.append(steepest[slopes[steepest] < 0], _leaving_zeros(fit, observed))[: count // 2]
     likely = np.nan_to_num(first_order, nan=np.inf) / _left_of_states(fit, observed) ** 2
     likely[leaving] = np.inf
     return np.argsort(-likely, kind="stable")[:count]

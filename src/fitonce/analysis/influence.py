@@ -17,7 +17,7 @@ from fitonce.core.progress_lines import told_as
 from fitonce.core.wording import counted
 from fitonce.crossval.loo import sweep
 from fitonce.fitting.carriers import about_carriers, single_carriers
-from fitonce.fitting.curvature import curvature
+from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import bytes_of_influence, bytes_of_sweep
 from fitonce.fitting.optima import SAME
@@ -168,15 +168,16 @@ def influence(
     )
     if isinstance(fit, Fit) and fit.objective.traits.labels:
         return label_audit(fit, damping)
-    found = _to_first_order(fit, damping)
+    curve = curvature(fit, damping=damping)
+    found, moves = _to_first_order(fit, curve)
     if refine is not False and fit.ok and not damping:
         count = usual_refits(fit.objective) if refine is True else min(int(refine), len(found.table))
-        _refine(found, count)
+        _refine(found, curve, moves, count)
     return found
 
 
-def _to_first_order(fit: Fit, damping: float) -> Influence:
-    curve = curvature(fit, damping=damping)
+def _to_first_order(fit: Fit, curve: Curvature) -> tuple[Influence, np.ndarray]:
+    """The table, and the moves of the free parameters (n, D)."""
     folds, losses, slopes = sweep(fit)
     more = bytes_of_influence(fit.objective, len(folds)) - bytes_of_sweep(fit.objective, len(folds))
     memory.hold(more, f"the table of {counted(len(folds), 'point')}")
@@ -198,16 +199,17 @@ def _to_first_order(fit: Fit, damping: float) -> Influence:
         }
     )
     effects = pd.DataFrame(moves @ slope.T / se, columns=fit.names)
-    return Influence(pd.concat([table, effects], axis=1), list(fit.names), damping, fit, se)
+    whole = pd.concat([table, effects], axis=1)
+    return Influence(whole, list(fit.names), curve.damping, fit, se), moves
 
 
-def _refine(found: Influence, count: int) -> None:
+def _refine(found: Influence, curve: Curvature, moves: np.ndarray, count: int) -> None:
     """Replace the rows of the points that move the fit most, or may, by those of exact refits."""
     table, fit = found.table, found.fit
     observed, first_order = table["site"].to_numpy(), table["displacement"].to_numpy()
-    rows = most_doubtful(fit, observed, first_order, count) if count else np.zeros(0, int)
-    if not rows.size:
+    if not count:
         return
+    rows = most_doubtful(curve, fit, observed, moves, first_order, count)
     exact = refitted(fit, observed, rows)
     table.loc[exact.rows, "displacement"] = exact.displacements
     table.loc[exact.rows, "how"] = EXACT

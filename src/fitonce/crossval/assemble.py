@@ -15,6 +15,7 @@ from fitonce.crossval.heldout_labels import heldout_labels
 from fitonce.crossval.heldout_values import heldout_values
 from fitonce.crossval.losses import LOSSES, Loss, Scoring
 from fitonce.crossval.lost_states import score_by_others
+from fitonce.crossval.mirrors import make_canonical
 from fitonce.crossval.optima import WAYS
 from fitonce.crossval.repeats import Found
 from fitonce.crossval.search_record import Search
@@ -45,6 +46,7 @@ def assemble(
     """Put the parts together; `seconds` are those of the call and of compilation within it."""
     folds, curve = scoring.folds, scoring.curve
     parameters, evidence, work, search, left, remarks = found
+    make_canonical(curve.objective, parameters.thetas)
     score_by_others(scoring, parameters, evidence)
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([status.ok for status in parameters.status]) & np.isfinite(losses)

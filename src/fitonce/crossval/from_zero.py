@@ -7,15 +7,19 @@ tells it for all.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from fitonce.core.status import Rung
+from fitonce.core.status import Rung, Status
+from fitonce.crossval.batches import Batches
 from fitonce.crossval.evidence import Evidence, arrived_errors
 from fitonce.crossval.fold_states import FoldParameters
 from fitonce.crossval.losses import Scoring
-from fitonce.crossval.mirrors import Mirrors, mirrors_of
+from fitonce.crossval.mirrors import Mirrors, make_canonical, mirrors_of
 from fitonce.crossval.refine import refitted
 from fitonce.fitting.curvature import Curvature
+from fitonce.fitting.newton import Minima
 
 _THERE = 1e-4  # standard errors: a fold that is closer to such a place is there
 _NEAR = 1e-2  # standard errors away, where the slope is looked at
@@ -37,7 +41,8 @@ def leave_zero(
     None: all. Returns remarks by fold."""
     asked = scoring.batches.every_fold if among is None else among
     mirrors = mirrors_of(scoring.curve)
-    rising = _rising(scoring, parameters.thetas, asked, mirrors)
+    batches = scoring.batches
+    rising = falls_beyond(scoring.curve, batches, parameters.thetas[asked], asked, mirrors)
     leaving, rising = asked[rising.any(1)], rising[rising.any(1)]
     first = rising.argmax(1) if len(rising) else []
     places = {
@@ -47,15 +52,10 @@ def leave_zero(
     remarks = {fold: _HELD.format(*place) for fold, place in places.items()}
     chosen = evidence.checked[leaving] | refit
     wanted = leaving[chosen]
-    if not wanted.size or scoring.batches.spent():
+    if not wanted.size or batches.spent():
         return remarks
-    here = parameters.thetas[wanted]
-    begun = here + _BEGIN * rising[chosen] @ mirrors.along
-    before, _ = scoring.batches.values_and_gradients(here, wanted)
-    value_of = dict(zip(wanted.tolist(), before.tolist(), strict=True))
-    for fold, end, status in refitted(scoring.batches, wanted, begun, scoring.curve):
-        if not (status.ok and end.values[0] < value_of[fold] - _LOWER):
-            continue
+    here, directions = parameters.thetas[wanted], rising[chosen] @ mirrors.along
+    for fold, end, status in beyond(scoring.curve, batches, here, wanted, directions):
         alone = np.array([fold])
         losses = scoring.losses(end.thetas, alone)
         if not refit:
@@ -71,29 +71,69 @@ def leave_zero(
     return remarks
 
 
-def _rising(scoring: Scoring, thetas: np.ndarray, asked: np.ndarray, mirrors: Mirrors) -> np.ndarray:
-    """(n, m) which places the folds `asked` (n,) are at although the fold's objective falls away from
-    there."""
-    here = thetas[asked]
-    offsets = mirrors.offsets(here - scoring.curve.theta)
+def leave_mirrors(curve: Curvature, batches: Batches, parameters: FoldParameters) -> None:
+    """Replace all that leave such a place by where they end, as fits have them; in place."""
+    mirrors, thetas = mirrors_of(curve), parameters.thetas
+    falling = falls_beyond(curve, batches, thetas, batches.every_fold, mirrors)
+    leaving = np.flatnonzero(falling.any(1))
+    if leaving.size:
+        directions = falling[leaving] @ mirrors.along
+        for fold, end, _ in beyond(curve, batches, thetas[leaving], leaving, directions):
+            thetas[fold] = end.thetas[0]
+    make_canonical(curve.objective, thetas)
+
+
+def held_at(curve: Curvature, batches: Batches, thetas: np.ndarray) -> tuple[str, ...]:
+    """Such places that some of the folds, at thetas (F, D), are at although these are no optima of
+    theirs, as in "'level' at zero"."""
+    mirrors = mirrors_of(curve)
+    falling = falls_beyond(curve, batches, thetas, batches.every_fold, mirrors)
+    found = zip(mirrors.names, mirrors.kinds, falling.T, strict=True)
+    return tuple(f"'{name}' at {kind}" for name, kind, column in found if column.any())
+
+
+def falls_beyond(
+    curve: Curvature, batches: Batches, here: np.ndarray, asked: np.ndarray, mirrors: Mirrors
+) -> np.ndarray:
+    """(n, m) which places the folds `asked` (n,), at `here` (n, D), are at although the fold's objective
+    falls away from there."""
+    offsets = mirrors.offsets(here - curve.theta)
     found = np.abs(offsets) < _THERE  # False for nan
     for place, along in enumerate(mirrors.along):
         at = np.flatnonzero(found[:, place])
         if at.size:
             moved = here[at] + (_NEAR - offsets[at, place, None]) * along
-            gradients = scoring.batches.values_and_gradients(moved, asked[at])[1]
+            gradients = batches.values_and_gradients(moved, asked[at])[1]
             found[at, place] = gradients @ along < 0
     return found
 
 
+def beyond(
+    curve: Curvature, batches: Batches, here: np.ndarray, folds: np.ndarray, directions: np.ndarray
+) -> Iterator[tuple[int, Minima, Status]]:
+    """Folds (n,) that are certified lower than `here` (n, D) once they have left along `directions`
+    (n, D), and where they end."""
+    before, _ = batches.values_and_gradients(here, folds)
+    value_of = dict(zip(folds.tolist(), before.tolist(), strict=True))
+    for fold, end, status in refitted(batches, folds, here + _BEGIN * directions, curve):
+        if status.ok and end.values[0] < value_of[fold] - _LOWER:
+            yield fold, end, status
+
+
 def points_that_rise(curve: Curvature, observed: np.ndarray, thetas: np.ndarray) -> np.ndarray:
     """(m,) which of the points `observed` (n,) would leave such a place when they are left out, as
-    numbers of these, by one sweep for each place; `thetas` (n, D) are near the full fit.
+    numbers of these."""
+    return np.flatnonzero(slopes_beyond(curve, observed, thetas) < 0)
+
+
+def slopes_beyond(curve: Curvature, observed: np.ndarray, thetas: np.ndarray) -> np.ndarray:
+    """(n,) the slope of the objective a little away from such a place, the least of all places, without
+    each of the points `observed`, by one sweep for each place; `thetas` (n, D) are near the full fit.
 
     The gradient without point t is that of all data plus the slope of log p(x_t | x_-t), at the full fit
     but for a little step away from the place; H there takes it to the theta of the point.
     """
-    objective, found = curve.objective, np.zeros(len(observed), bool)
+    objective, found = curve.objective, np.zeros(len(observed))
     mirrors = mirrors_of(curve)
     for along, across in zip(mirrors.along, mirrors.across, strict=True):
         near = curve.theta + _NEAR * along
@@ -105,5 +145,6 @@ def points_that_rise(curve: Curvature, observed: np.ndarray, thetas: np.ndarray)
             some = slice(start, start + len(slopes))
             start = some.stop
             _, slopes = objective.gains_without(near, observed[some], densities, slopes)
-            found[some] |= whole + slopes @ along + (thetas[some] - curve.theta) @ row < 0
-    return np.flatnonzero(found)
+            slope = whole + slopes @ along + (thetas[some] - curve.theta) @ row
+            found[some] = np.fmin(found[some], slope)
+    return found

@@ -7,12 +7,15 @@ of other parameters depends on it, so that folds would stay there by symmetry al
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.hessian import IndefiniteError
+
+if TYPE_CHECKING:
+    from fitonce.objectives.base import Objective
 
 
 class Mirrors(NamedTuple):
@@ -57,3 +60,11 @@ def mirrors_of(curve: Curvature) -> Mirrors:
         return Mirrors([], [], along[0], along[0])
     found = np.concatenate(along)
     return Mirrors(names, kinds, found, curve.hessian_operator.product(found.T).T if names else found)
+
+
+def make_canonical(objective: Objective, thetas: Any) -> None:
+    """Of parameters (F, D) that are the same model, folds have those that fits have; in place. Rows that
+    are made when they are asked for are steps from the fit, and stay as they are."""
+    if isinstance(thetas, np.ndarray):
+        for fold, theta in enumerate(thetas):
+            thetas[fold] = objective.canonical(theta)
