@@ -113,10 +113,19 @@ def _nats(small: SmallVariances) -> list[str]:
 
 
 def _beside(fit: Fit) -> dict[str, str]:
-    """What is said of parameters that are at zero, beside it or have unit roots, by their names without
-    indices."""
-    if not fit.objective.space.even.any() or len(fit.theta) > _MOST_PARAMETERS:
+    """What is said of parameters, by their names without indices: that they are at zero or beside it,
+    have unit roots, or what their model remarks."""
+    if len(fit.theta) > _MOST_PARAMETERS:
         return {}
+    of_model = getattr(fit.model, "remarks", None)
+    remarks = of_model(fit.params, fit.objective.collection.lengths) if of_model else {}
+    found = {name: f" ({text})" for name, text in remarks.items()}
+    found |= {name: " (with a root on the unit circle)" for name, _ in fit.objective.mirrors(fit.theta)}
+    return found | (_small(fit) if fit.objective.space.even.any() else {})
+
+
+def _small(fit: Fit) -> dict[str, str]:
+    """What is said of variances at zero or beside it."""
     table, found = parameter_table(fit), {}
     for name, leaf, places in fit.objective.space.leaves():
         own = table.iloc[places]
@@ -127,8 +136,7 @@ def _beside(fit: Fit) -> dict[str, str]:
         ]
         if said:
             found[name] = f" ({'; '.join(said)})"
-    units = {name: " (with a root on the unit circle)" for name, _ in fit.objective.mirrors(fit.theta)}
-    return found | units
+    return found
 
 
 def _near_zero(rows: pd.DataFrame, note: str, named: bool) -> str:
