@@ -237,3 +237,26 @@ def test_a_command_with_a_journal_goes_on_from_there(folder, tmp_path):
     refused = run(*words, "--journal", folder / "fit.json")
     assert refused.exit_code == 2
     assert "journal must be a folder, but" in refused.stderr
+
+
+def test_fits_of_code_and_without_data_need_python(folder, tmp_path):
+    def density(params, x, weights):
+        return -0.5 * (weights * (x - params["centre"]) ** 2).sum()
+
+    own = fo.fit(fo.models.Custom(density, {"centre": np.zeros(())}), np.arange(5.0))
+    path = own.save(tmp_path / "own.json")
+    words = 'commands cannot read it; go on in Python, fo.load("own.json", model=...)'
+    for command in ("cv", "forecast"):
+        assert words in run(command, path).stderr
+    bare = fo.load(folder / "fit.json").save(tmp_path / "bare.json", data=False)
+    assert "was saved without its data, which commands need" in run("cv", bare).stderr
+
+
+def test_imported_fits_of_code_have_models_that_are_alike(tmp_path):
+    peer = pytest.importorskip("statsmodels.api", reason="needs the peers extra: statsmodels")
+    model = peer.tsa.UnobservedComponents(np.arange(9.0) ** 2, "llevel")
+    path = fo.from_statsmodels(model.smooth([1, 1])).save(tmp_path / "imported.json")
+    assert (
+        "cannot read it; fit `--model structural` to the data, or go on in Python, "
+        'fo.load("imported.json", model=fo.from_statsmodels(...).model)' in run("loo", path).stderr
+    )

@@ -191,3 +191,21 @@ def test_the_command_line_fits_and_decodes(tmp_path):
     assert fo.load(kept).model == fo.models.DynamicFactor(2)
     shown = CliRunner().invoke(app, ["decode", str(kept), "--csv"]).stdout
     assert "factor[1]" in shown.splitlines()[0]
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_fit_of_levels_says_that_changes_are_to_be_fitted(order):
+    rng = np.random.default_rng(0)
+    factor = np.cumsum(rng.normal(size=100))
+    y = 100.0 + factor[:, None] * [1.0, 0.8, 0.5] + rng.normal(scale=0.5, size=(100, 3))
+    model = fo.models.DynamicFactor(1, order)
+    said = "beside 1: where channels are levels, fit their changes, np.diff(y, axis=0))"
+    assert said in str(fo.fit(model, y, restarts=1, optima=0))
+    assert said not in str(fo.fit(model, np.diff(y, axis=0), restarts=1, optima=0))
+    ar = np.zeros((2, 2, 2))
+    ar[0], ar[1] = [[0.2, 0.1], [0.0, 0.5]], [[0.1, 0.0], [0.3, 0.4]]
+    roots = 1.0 / np.roots(
+        [*np.poly1d([-0.4, -0.5, 1.0]) * np.poly1d([-0.1, -0.2, 1.0]) - np.poly1d([0.03, 0.0, 0.0, 0.0])]
+    )
+    found = fo.models.DynamicFactor(2, 2).remarks({"ar": ar}, np.array([100]))["ar"]
+    assert found.startswith(f"a root of {np.abs(roots).max():.4f}, beside 1")

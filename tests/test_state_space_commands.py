@@ -96,6 +96,59 @@ def test_a_cross_validation_is_reported(folder, tmp_path):
         assert "Structural(level=&#x27;local&#x27;, seasonal=12" in (tmp_path / name).read_text()
 
 
+SARIMAX = ["--columns", "sales", "--model", "sarimax"]
+
+
+def test_sarimax_is_that_of_the_library(folder, tmp_path):
+    file, saved = folder / "sales.csv", tmp_path / "sarimax.json"
+    orders = ["--p", "0", "--d", "1", "--q", "1", "--seasonal", "12", "--seasonal-p", "1"]
+    beside = ["--intercept", "yes", "--covariates", "heat", "--time", "month"]
+    said("fit", file, *SARIMAX, *orders, *beside, *QUICK, "--save", saved)
+    fit = fo.load(saved)
+    assert fit.model == fo.models.SARIMAX((0, 1, 1), (1, 0, 0, 12), trend="c", exog="heat")
+    table = pd.read_csv(file)
+    again = fo.fit(fit.model, fo.sequences(table[["sales", "heat"]], covariates="heat"), restarts=1)
+    assert fit.value == pytest.approx(again.value, rel=1e-9)
+    words = ["--steps", 3, "--covariates", folder / "ahead.csv", "--json"]
+    rows = json.loads(said("forecast", saved, *words))["rows"]
+    ahead = fit.forecast(3, covariates=pd.read_csv(folder / "ahead.csv"))
+    np.testing.assert_allclose([row["mean"] for row in rows], ahead.mean[:, 0])
+    words = ["--folds", "blocks", "--n", 4, "--method", "onestep", "--json"]
+    assert json.loads(said("cv", saved, *words))["estimate"] == pytest.approx(
+        fo.cross_validate(
+            fit, fo.folds.blocks(fit.data, percent=10, n=4, seed=0), method="onestep"
+        ).estimate
+    )
+    assert json.loads(said("loo", file, *SARIMAX, *QUICK, "--json"))["folds"] == 72
+
+
+def test_orders_of_sarimax_are_selected(folder):
+    words = ["--q", "0..1", "--seasonal", "none,12", "--seasonal-p", "0..1", "--method", "none"]
+    found = json.loads(said("select", folder / "sales.csv", *SARIMAX, *words, *QUICK, "--json"))
+    names = [row["model"] for row in found["models"]]
+    assert names == ["seasonal none, q 0", "seasonal none, q 1",
+                     "seasonal 12, q 0, seasonal p 1", "seasonal 12, q 1, seasonal p 1"]  # fmt: skip
+    assert all("--seasonal-p" in why for why in found["skipped"].values())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--seasonal", "12"], "and one of --seasonal-p, --seasonal-d and --seasonal-q above 0, got"),
+        (["--seasonal-d", "1"], "got --seasonal none and 0, 1, 0"),
+        (["--seasonal", "2.5", "--seasonal-d", "1"], "must be a whole number of steps, got 2.5"),
+        (["--p", "-1"], "order must be 3 integers that are not negative, got (-1, 0, 0)"),
+        (["--intercept", "maybe"], "intercept must be one of"),
+        (["--order", "2"], "got --model sarimax, which takes --p, --d and --q"),
+        (["--level", "trend"], "--level is for structural"),
+    ],
+)
+def test_orders_that_make_no_sarimax_are_refused(folder, options, words):
+    done = run("cv", folder / "sales.csv", *SARIMAX, *options, *QUICK)
+    assert done.exit_code != 0
+    assert words in done.stderr.replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -116,6 +169,6 @@ def test_options_that_make_no_model_are_refused(folder, options, words):
 def test_options_of_series_are_for_series(folder):
     done = run("cv", folder / "sales.csv", "--model", "gaussian-hmm", "--seasonal", "12", *QUICK)
     assert (
-        "--seasonal is for structural, structural-poisson, structural-binomial, got --model gaussian-hmm"
-        in done.stderr
+        "--seasonal is for structural, structural-poisson, structural-binomial, sarimax, "
+        "got --model gaussian-hmm" in done.stderr
     )

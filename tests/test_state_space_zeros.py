@@ -9,6 +9,7 @@ import pytest
 
 import fitonce as fo
 from fitonce.crossval.from_zero import points_that_rise
+from fitonce.fitting.summarise import in_digits
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,48 @@ def test_half_a_nat_is_measured_where_the_objective_is_no_parabola():
     there = fo.fit_at(fit.model, y, fit.params | {"noise": worse})
     assert there.value - fit.value == pytest.approx(0.5, abs=0.05)
     assert worse == pytest.approx(0.0029, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("seed", "shown", "nats"), [(263, "8.504e-06", "0.01"), (24, "0.0004267", "0.01")]
+)
+def test_a_variance_beside_zero_has_no_standard_error_of_its_curvature(seed, shown, nats):
+    y = np.random.default_rng(seed).normal(size=60)
+    fit = fo.fit(fo.models.Structural(), y, restarts=2, optima=0)
+    row = fit.to_dataframe().set_index("name").loc["level"]
+    worse = row["value"] + row["se"]
+    assert row["note"] == f"0 is within {nats} nats"
+    assert (
+        f"  level: {shown} (no standard error holds, {row['note']}; half a nat worse at {worse:.4g})"
+        in str(fit)
+    )
+
+    def profile(level):
+        fixed = fo.models.Structural(frozen={"level": level})
+        return fo.fit(fixed, y, restarts=1, optima=0).value - fit.value
+
+    assert 0.0 < profile(0.0) < float(nats)
+    assert profile(worse) == pytest.approx(0.5, abs=0.1)
+    by_curvature = 2.0 * fit.theta[0] * row["theta_se"] * fit.data.values.std() ** 2
+    assert row["se"] > 1.5 * by_curvature
+
+
+def test_a_variance_far_from_zero_has_its_standard_error():
+    y = np.cumsum(np.random.default_rng(1).normal(size=80)) + np.random.default_rng(2).normal(size=80)
+    fit = fo.fit(fo.models.Structural(), y, restarts=1, optima=0)
+    table = fit.to_dataframe().set_index("name")
+    assert table["note"].tolist() == ["", ""]
+    assert table.loc["level", "se"] == pytest.approx(
+        2.0 * table["value"]["level"] * table["theta_se"]["level"] / abs(table["theta"]["level"])
+    )
+    assert "nat" not in str(fit).split("level:")[1]
+
+
+def test_numbers_that_are_not_zero_are_not_printed_as_zero():
+    assert in_digits(np.array(1.3e-6)) == "1.3e-06"
+    assert in_digits(np.array(0.0)) == "0."
+    assert in_digits(np.array([[1.0 - 1e-5, 1e-5], [0.0, -1.0]])) == "[[   1. 1e-05]\n [   0.   -1.]]"
+    assert in_digits(np.array([0.25, 0.75])) == "[0.25 0.75]"
 
 
 def test_a_variance_that_is_known_to_be_zero_is_no_estimate(noise):

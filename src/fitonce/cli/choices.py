@@ -52,7 +52,11 @@ class ModelChoice:
             # An option that the model does not take is a mistake, so it is not ignored.
             if name not in taken and self.options.get(name, option.default) != option.default:
                 users = [model.name for model in known.values() if option in model.options]
-                raise ValueError(f"{flag(name)} is for {', '.join(users)}, got --model {self.name}")
+                instead = known[self.name].instead.get(name)
+                more = f", which takes {instead}" if instead else ""
+                raise ValueError(
+                    f"{flag(name)} is for {', '.join(users)}, got --model {self.name}{more}"
+                )
 
     @property
     def family(self) -> Family:

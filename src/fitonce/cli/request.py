@@ -18,6 +18,7 @@ from rich.console import Console
 from fitonce.cli import options as o
 from fitonce.cli.choices import FoldChoice, ModelChoice, flag, model_options
 from fitonce.cli.outputs import check_outputs
+from fitonce.cli.saved_fits import opened
 from fitonce.core import compile_cache
 from fitonce.core.memory import checked_limit
 from fitonce.core.progress_lines import in_lines
@@ -26,7 +27,6 @@ from fitonce.crossval.losses import LOSSES, resolve_loss
 from fitonce.crossval.methods import METHODS, resolve_method
 from fitonce.data.reading import Columns
 from fitonce.fitting.fit import Fit
-from fitonce.fitting.loading import load_fit
 from fitonce.folds.catalogue import FOLD_KINDS, FoldOptions
 from fitonce.objectives.families import families, family_of
 from fitonce.objectives.family import Family, Loaded, Option
@@ -149,7 +149,7 @@ class Request:
         for name, option in model_options().items():
             if self.options.get(name, option.default) != option.default:
                 raise ValueError(f"{flag(name)} is for models that are fitted, got a fit")
-        fit = load_fit(self.file)
+        fit = opened(self.file)
         self._check(family_of(fit.model), covering=False)
         return fit
 

@@ -19,6 +19,7 @@ from fitonce.cli.display import show_table, show_written
 from fitonce.cli.errors import complain
 from fitonce.cli.files import Files
 from fitonce.cli.request import Request, listed
+from fitonce.cli.saved_fits import opened
 from fitonce.cli.steps import fitted
 from fitonce.core.writing import write_figure
 from fitonce.data.covariates import with_truths
@@ -29,7 +30,6 @@ from fitonce.data.reading import Columns
 from fitonce.data.sequences import Sequences
 from fitonce.data.table_files import read_table
 from fitonce.fitting.fit import Fit
-from fitonce.fitting.loading import load_fit
 from fitonce.fitting.summarise import free_names
 from fitonce.models.prior_words import priors_of
 from fitonce.objectives.families import family_of
@@ -103,7 +103,7 @@ def _opened(
     outputs.check_outputs(outs, plot, force, (file,))
     if both:
         raise ValueError("--json and --csv are two ways to print one table: give one of them")
-    return load_fit(file)
+    return opened(file)
 
 
 def decode(

@@ -227,9 +227,11 @@ class Fit:
         return hidden.plot_transitions(self, ax)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row per free coordinate: `name`, `value` and its standard error `se` (delta method; of a
-        variance that is at zero, the value at which the objective is half a nat higher), and the same in
-        free coordinates (logarithms, log-ratios, roots of variances): `theta`, `theta_se`."""
+        """One row per free coordinate: `name`, `value` and its standard error `se` (delta method), and
+        the same in free coordinates (logarithms, log-ratios, roots of variances): `theta`, `theta_se`.
+
+        Where variances may be zero, `note` says which are, and beside which zero is less than half a nat
+        worse: of these, `se` is how far above them the objective is half a nat higher."""
         return summarise.parameter_table(self)
 
     def save(

@@ -29,6 +29,18 @@ _READABLE = {results.FORMAT: results.READABLE, saving.FORMAT: (saving.VERSION,)}
 _SAME = 1e-8  # relative: values of one objective on two machines
 
 
+class WithoutModelError(ValueError):
+    """A file of a fit whose model is code; `described` says of what kind it is."""
+
+    def __init__(self, message: str, described: str) -> None:
+        super().__init__(message)
+        self.described = described
+
+
+class WithoutDataError(ValueError):
+    """A file of a fit without its data."""
+
+
 @in_float64
 def load(path: str | os.PathLike[str], *, model: Any = None, data: Any = None) -> Any:
     """Read what `save` wrote: a `CVResult`, or a `Fit`, which cross-validates to the same digits.
@@ -63,12 +75,15 @@ def _fit(document: dict[str, Any], path: Path, model: Any, data: Any) -> Fit:
         found = _fields(document)
         kernel = document["kernel"]
     if known is None and model is None:
-        raise ValueError(
+        raise WithoutModelError(
             f"{path.name} is a fit of your own model, {described}, and files hold no code: pass the "
-            "model, fo.load(path, model=...)"
+            "model, fo.load(path, model=...)",
+            described,
         )
     if kept is None and data is None:
-        raise ValueError(f"{path.name} was saved without its data: pass them, fo.load(path, data=...)")
+        raise WithoutDataError(
+            f"{path.name} was saved without its data: pass them, fo.load(path, data=...)"
+        )
     if model is not None and known is not None and (type(model) is not type(known) or model != known):
         got = model if type(model) is type(known) else shown(model)
         raise ValueError(f"{path.name} is a fit of {described}, got {got} as model=")

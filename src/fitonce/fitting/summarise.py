@@ -11,6 +11,7 @@ from scipy import sparse
 from fitonce.core.chunks import chunks
 from fitonce.core.wording import counted
 from fitonce.fitting.carriers import places_in_states, points_in_states
+from fitonce.fitting.small_variances import SmallVariances, small_variances
 from fitonce.models.prior_words import priors_of
 from fitonce.results.occupancy import about_few, points_in_words
 from fitonce.results.summary import FitSummary, Starts
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 _MOST_PARAMETERS = 2000  # with more, standard errors take too long: each is a solve with H
 _PER, _SMALL = (1_000, 100_000, 1_000_000, 10**9), 0.1  # units of rates that are smaller than this
-_LEAST_RISE, _MOST_RISE = 0.1, 2.5  # nats at a standard error, where a parabola has half a nat
-_DECADES, _HALVINGS = 12.0, 40  # of the search elsewhere
+_FEWEST = 0.01  # nats: so much worse is said of what is less
+_DECIMALS, _SHOWN = 4, 20  # of printed numbers, and how many of an array are printed
 _ROWS = 512  # standard errors computed at a time
 
 
@@ -87,60 +88,63 @@ def parameter_table(fit: Fit) -> pd.DataFrame:
     """One row per free coordinate, see `Fit.to_dataframe`."""
     space = fit.objective.space
     errors = _standard_errors(fit, sparse.eye_array(len(fit.theta)).tocsr())
-    zero = space.at_zero(fit.theta, errors)
-    values = space.named_values(fit.theta[None])[0]
+    small = small_variances(fit, errors)
+    values = np.where(small.at_zero, 0.0, space.named_values(fit.theta[None])[0])
     slopes = _standard_errors(fit, space.named_slopes(fit.theta))
-    further = space.named_values(np.where(zero, _half_a_nat(fit, errors, zero), fit.theta)[None])[0]
-    return pd.DataFrame(
+    worse = space.named_values(small.worse[None])[0]
+    table = pd.DataFrame(
         {
             "name": fit.names,
-            "value": np.where(zero, 0.0, values),
-            "se": np.where(zero, further, slopes),
+            "value": values,
+            "se": np.where(small.at_zero | small.beside, worse - values, slopes),
             "theta": fit.theta,
             "theta_se": errors,
         }
     )
+    if space.even.any():
+        near = [f"0 is within {nats} nats" for nats in _nats(small)]
+        table["note"] = np.where(small.at_zero, "at zero", np.where(small.beside, near, ""))
+    return table
 
 
-def _half_a_nat(fit: Fit, errors: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
-    """(D,) roots of variances at zero at which the objective is half a nat higher, others following to
-    first order: standard errors, but measured where the objective is far from a parabola."""
-    found = errors.copy()
-    for place in np.flatnonzero(at_zero):
-        unit = np.eye(len(fit.theta))[place]
-        along = fit.hessian_operator.solve(unit) / errors[place]
+def _nats(small: SmallVariances) -> list[str]:
+    """How much worse zero is than each parameter, in one digit."""
+    return [f"{max(rise, _FEWEST):.1g}" for rise in np.nan_to_num(small.rise)]
 
-        def rise(share: float, along: np.ndarray = along) -> float:
-            with np.errstate(all="ignore"):
-                return fit.objective(fit.theta + share * along) - fit.value
 
-        if _LEAST_RISE <= rise(1.0) <= _MOST_RISE:
-            continue
-        low, high = -_DECADES, _DECADES  # of logarithms
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            lower = rise(10.0**middle) < 0.5  # False for what is not finite
-            low, high = (middle, high) if lower else (low, middle)
-        found[place] = errors[place] * 10.0 ** (0.5 * (low + high))
+def _beside(fit: Fit) -> dict[str, str]:
+    """What is said of parameters, by their names without indices: that they are at zero or beside it,
+    have unit roots, or what their model remarks."""
+    if len(fit.theta) > _MOST_PARAMETERS:
+        return {}
+    of_model = getattr(fit.model, "remarks", None)
+    remarks = of_model(fit.params, fit.objective.collection.lengths) if of_model else {}
+    found = {name: f" ({text})" for name, text in remarks.items()}
+    found |= {name: " (with a root on the unit circle)" for name, _ in fit.objective.mirrors(fit.theta)}
+    return found | (_small(fit) if fit.objective.space.even.any() else {})
+
+
+def _small(fit: Fit) -> dict[str, str]:
+    """What is said of variances at zero or beside it."""
+    table, found = parameter_table(fit), {}
+    for name, leaf, places in fit.objective.space.leaves():
+        own = table.iloc[places]
+        said = [
+            _near_zero(own[own["note"] == note], note, bool(leaf.shape))
+            for note in dict.fromkeys(own["note"])
+            if note
+        ]
+        if said:
+            found[name] = f" ({'; '.join(said)})"
     return found
 
 
-def _boundary(fit: Fit) -> dict[str, str]:
-    """What is said of parameters that are at zero or have unit roots, by their names without indices."""
-    even = fit.objective.space.even
-    if not even.any() or len(fit.theta) > _MOST_PARAMETERS:
-        return {}
-    errors = _standard_errors(fit, sparse.eye_array(len(fit.theta)).tocsr())
-    zero = fit.objective.space.at_zero(fit.theta, errors)
-    table, found = parameter_table(fit), {}
-    for name, leaf, places in fit.objective.space.leaves():
-        own = places[zero[places]]
-        if own.size:
-            which = "" if not leaf.shape else f": {', '.join(fit.names[place] for place in own)}"
-            worse = ", ".join(f"{table['se'][place]:.4g}" for place in own)
-            found[name] = f" (at its boundary{which}; half a nat worse at {worse})"
-    units = {name: " (with a root on the unit circle)" for name, _ in fit.objective.mirrors(fit.theta)}
-    return found | units
+def _near_zero(rows: pd.DataFrame, note: str, named: bool) -> str:
+    """Variances with the same note."""
+    which = f": {', '.join(rows['name'])}" if named else ""
+    said = "at its boundary" if note == "at zero" else f"no standard error holds, {note}"
+    worse = ", ".join(f"{value:.4g}" for value in rows["value"] + rows["se"])
+    return f"{said}{which}; half a nat worse at {worse}"
 
 
 def _standard_errors(fit: Fit, slopes: Any) -> np.ndarray:
@@ -204,13 +208,12 @@ def text_of(fit: Fit) -> str:
     ]
     if fit.optima.disagree:
         lines.append(f"  {fit.optima.sentence}")
-    at_zero = _boundary(fit)
-    for name, value in fit.objective.space.named_leaves(fit.params):
-        beside = at_zero.get(name, "")
+    beside = _beside(fit)
+    for name, value in fit.objective.space.named_leaves(_without_rounding(fit)):
+        said = beside.get(name, "")
         if name in fit.objective.per_exposure:
             name, value = _in_units(name, value)
-        shown = np.array2string(value, precision=4, suppress_small=True, threshold=20)
-        lines.append(f"  {name}: " + shown.replace("\n", "\n" + " " * (len(name) + 4)) + beside)
+        lines.append(f"  {name}: " + in_digits(value).replace("\n", "\n" + " " * (len(name) + 4)) + said)
     if fit.objective.approximation:
         how = fit.objective.approximation
         lines.append(f"  likelihood: {how}; fit.laplace_error() says how far it is off")
@@ -220,6 +223,35 @@ def text_of(fit: Fit) -> str:
         few = about_few(points, on_map, places_in_states(fit))
         lines.append(f"  {points_in_words(points, on_map)}{f'; caution: {few}' if few else ''}")
     return "\n".join([*lines, *([f"  priors: {priors}"] if priors else [])])
+
+
+def _without_rounding(fit: Fit) -> Any:
+    """The parameters, with variances that are zero to rounding level at zero."""
+    even = fit.objective.space.even
+    if not even.any() or len(fit.theta) > _MOST_PARAMETERS:
+        return fit.params
+    errors = _standard_errors(fit, sparse.eye_array(len(fit.theta)).tocsr())
+    zero = fit.objective.space.at_zero(fit.theta, errors)
+    return fit.params_at(np.where(zero, 0.0, fit.theta)) if zero.any() else fit.params
+
+
+def in_digits(values: np.ndarray) -> str:
+    """Numbers with four decimals; those that would be 0. but are not, and a single one of which few
+    digits would be left, with four digits."""
+    values = np.asarray(values)
+    least = 10.0**-_DECIMALS * (0.5 if values.ndim else 10.0)
+    hidden = (np.abs(values) < least) & (values != 0.0)
+    if not hidden.any() or values.dtype.kind != "f" or values.size > _SHOWN:
+        return np.array2string(values, precision=_DECIMALS, suppress_small=True, threshold=_SHOWN)
+
+    def digits(value: float) -> str:
+        if 0.0 < abs(value) < least:
+            return f"{value:.{_DECIMALS}g}"
+        return np.format_float_positional(value, _DECIMALS)
+
+    width = max(len(digits(value)) for value in values.ravel()) if values.ndim else 0
+    how: Any = {"float_kind": lambda value: digits(value).rjust(width)}
+    return np.array2string(values, formatter=how)
 
 
 def free_names(fit: Fit) -> list[str]:

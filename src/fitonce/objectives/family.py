@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,6 +67,7 @@ class NamedModel:
         covariates: whether it uses covariates of the data.
         idle: given the options, those that make no difference beside the others, and values for them:
             a grid of models has one model for all of their values.
+        instead: options of other models for which it has others, and what these are.
     """
 
     name: str
@@ -75,6 +76,7 @@ class NamedModel:
     options: tuple[Option, ...] = ()
     covariates: bool = False
     idle: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda options: {}
+    instead: Mapping[str, str] = field(default_factory=dict)
 
 
 class Loaded(NamedTuple):

@@ -28,6 +28,7 @@ from fitonce.models.space.system import (
 
 NOISES = ("diag", "full")
 _MOST = 10_000  # factors and orders
+_APART = 11.0  # 10 % of estimates of a unit root are farther below it, times the steps (Dickey, Fuller)
 
 
 @dataclass(frozen=True)
@@ -193,6 +194,20 @@ class DynamicFactor(SpaceModel):
         scores = standard @ axes.T
         scores = scores / np.maximum(np.sqrt(np.mean(scores**2, 0)), 1e-8)
         return scores, 0.9 * standard.T @ scores / length
+
+    def remarks(self, params: Values, lengths: np.ndarray) -> dict[str, str]:
+        """What a printed fit says of its parameters, given how long its sequences are: factors of levels
+        wander, which makes slow fits and poor ones."""
+        size = self.n_factors * self.factor_order
+        companion = np.eye(size, k=-self.n_factors)
+        companion[: self.n_factors] = np.hstack(list(np.asarray(params["ar"], float)))
+        root = np.abs(np.linalg.eigvals(companion)).max()
+        if root < 1.0 - _APART / max(np.max(lengths), 1):
+            return {}
+        return {
+            "ar": f"a root of {root:.4f}, beside 1: where channels are levels, fit their changes, "
+            "np.diff(y, axis=0)"
+        }
 
     @property
     def state_names(self) -> tuple[str, ...]:

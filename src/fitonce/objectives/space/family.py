@@ -11,6 +11,7 @@ from typing import Any
 from fitonce.core.arguments import require_choice
 from fitonce.data.reading import Columns, read_file
 from fitonce.models.space.factors import DynamicFactor
+from fitonce.models.space.sarimax import SARIMAX
 from fitonce.models.space.structural import LEVELS, Structural
 from fitonce.models.space.system import SpaceModel
 from fitonce.objectives.family import EXPOSURE, Family, Loaded, NamedModel, Option
@@ -58,6 +59,20 @@ _FACTOR_ORDER = Option(
 _ERROR_ORDER = Option(
     "error_order", int, 0, "Steps that the error of each series looks back", several="Such as 0..1"
 )
+_ORDERS = tuple(
+    Option(name, int, default, help, several="Such as 0..2")
+    for name, default, help in (  # noqa: A001
+        ("p", 1, "Order of the autoregression of sarimax"),
+        ("d", 0, "Order of the differences of sarimax"),
+        ("q", 0, "Order of the moving average of sarimax"),
+        ("seasonal_p", 0, "Order of its seasonal autoregression, with the period --seasonal"),
+        ("seasonal_d", 0, "Order of its seasonal differences"),
+        ("seasonal_q", 0, "Order of its seasonal moving average"),
+    )
+)
+_INTERCEPT = Option(
+    "intercept", str, "no", "Whether sarimax has an intercept: yes or no", several="Such as no,yes"
+)
 
 
 def _structural(options: Mapping[str, Any], data: Any, observations: str = "gaussian") -> Structural:
@@ -101,6 +116,26 @@ def _factor(options: Mapping[str, Any], data: Any) -> DynamicFactor:
     )
 
 
+def _sarimax(options: Mapping[str, Any], data: Any) -> SARIMAX:
+    orders = tuple(options[one.name] for one in _ORDERS)
+    season = _period(options[_SEASONAL.name])
+    require_choice(_INTERCEPT.name, options[_INTERCEPT.name], ("yes", "no"))
+    if season is not None and not isinstance(season, int):
+        raise ValueError(f"--seasonal of sarimax must be a whole number of steps, got {season}")
+    if any(orders[3:]) != (season is not None):
+        raise ValueError(
+            "seasons of sarimax need --seasonal, their period in steps, and one of --seasonal-p, "
+            f"--seasonal-d and --seasonal-q above 0, got --seasonal {options[_SEASONAL.name]} and "
+            f"{', '.join(map(str, orders[3:]))}"
+        )
+    return SARIMAX(
+        orders[:3],
+        (*orders[3:], season or 0),
+        trend="c" if options[_INTERCEPT.name] == "yes" else "n",
+        exog=options.get("covariates", data.covariate_names),
+    )
+
+
 def _period(text: str) -> float | None:
     """Of seasons."""
     if text == "none":
@@ -115,6 +150,12 @@ def _period(text: str) -> float | None:
 def _idle(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Without seasons there are no waves of them."""
     return {_HARMONICS.name: 0} if options["seasonal"] == "none" else {}
+
+
+def _idle_orders(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without a season there are no orders of it."""
+    seasonal = [one.name for one in _ORDERS[3:]]
+    return dict.fromkeys(seasonal, 0) if options[_SEASONAL.name] == "none" else {}
 
 
 SPACES = Family(
@@ -133,6 +174,15 @@ SPACES = Family(
         ),
         _counts("poisson", "counts in time: level, seasons and others add up to the log rate"),
         _counts("binomial", "successes in time: level, seasons and others add up to the log-odds"),
+        NamedModel(
+            "sarimax",
+            "numbers in time: autoregression and moving average of differences, with seasons",
+            _sarimax,
+            (*_ORDERS, _SEASONAL, _INTERCEPT),
+            covariates=True,
+            idle=_idle_orders,
+            instead={"order": "--p, --d and --q", "ar": "--p"},
+        ),
         NamedModel(
             "dynamic-factor",
             "several series in time that follow a few common factors",
