@@ -11,8 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fitonce.core.arguments import require, require_choice, require_count
-from fitonce.core.numerics import is_number
+from fitonce.core.arguments import require_choice, require_count, require_level
 from fitonce.core.parameters import Params
 from fitonce.core.writing import check_free, write_text
 from fitonce.results import certainty, exports, plots, saving, site_losses
@@ -154,7 +153,7 @@ class CVResult:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """In which the expected loss lies with this probability, by Student's t with `dof` degrees of
         freedom; nan where there is no standard error, or no degree of freedom."""
-        require(is_number(level) and 0 < level < 1, "level", "between 0 and 1", level)
+        require_level(level)
         half = Spread(self.se, self.dof).half_width(level)
         return self.estimate - half, self.estimate + half
 
