@@ -180,7 +180,7 @@ def test_a_stationary_start_is_drawn():
 def test_parts_are_drawn_and_printed(sold):
     parts = sold.components()
     figure = parts.plot(level=0.8)
-    assert [text.get_text() for text in figure.axes[1].get_legend().texts][0] == "80 % interval"
+    assert figure.axes[1].get_legend().texts[0].get_text() == "80 % interval"
     assert [ax.get_ylabel() for ax in figure.axes] == ["sales", "level", "regression"]
     plt.close(figure)
     assert str(parts).startswith("2 parts at 60 steps given all data")
