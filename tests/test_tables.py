@@ -144,7 +144,7 @@ def test_several_tables_come_back_as_one_with_their_names():
     ("index", "ahead"),
     [
         (DAYS, NEXT),
-        (DAYS.delete(7), None),
+        pytest.param(DAYS.delete(7), None, marks=pytest.mark.filterwarnings("ignore:dates of data lack")),
         (pd.DatetimeIndex(DAYS.tolist(), name="day"), NEXT),
         (pd.DatetimeIndex(DAYS.tz_localize(ZONE).tolist()), NEXT.tz_localize(ZONE)),
         (MONTHS[:60].to_timestamp(), MONTHS[60:].to_timestamp()),
