@@ -129,11 +129,12 @@ def _series(name: str, case: Case) -> list[pd.DataFrame]:
     print(f"\n{name}, {len(case.series):,} steps, {case.model}: {fit.status}")
     count = min(case.folds, int(os.environ.get("FITONCE_FOLDS", case.folds)))
     steps = len(case.series)
-    origins = np.linspace(0.8 * steps, steps - 2, count).astype(int)
+    horizon = max(steps // 50, 1)
+    origins = np.linspace(0.8 * steps, steps - max(horizon, 2), count).astype(int)
     kinds = {
         "blocks of 5 %": fo.folds.blocks(fit.data, percent=5, n=count, seed=0),
         "blocks of 10 %": fo.folds.blocks(fit.data, percent=10, n=count, seed=0),
-        "rolling future": fo.folds.future(fit.data, start=origins, horizon=max(steps // 50, 1)),
+        "rolling future": fo.folds.future(fit.data, start=origins, horizon=horizon),
     }
     return [_kind(kind, folds, fit, case) for kind, folds in kinds.items()]
 

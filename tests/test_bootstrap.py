@@ -153,7 +153,7 @@ REFUSALS = [
     ({"n": None}, "n must be an integer of at least 2, got None"),
     ({"check": 1}, "check must be 0 or between 2 and the 1000 draws, got 1"),
     ({"check": 1001}, "check must be 0 or between 2 and the 1000 draws, got 1001"),
-    ({"level": 90}, "level must be a number between 0 and 1, got 90"),
+    ({"level": 90}, r"level must be a probability between 0 and 1 \(0.9, not 90\), got 90"),
     ({"method": "onestep"}, r"method must be one of \('ij', 'newton', 'exact'\), got 'onestep'"),
     ({"statistic": lambda p: np.asarray(p["mean"])[0]}, "statistic must be written with jax.numpy"),
     ({"statistic": lambda p: {"m": p["mean"][0]}}, "statistic must be written with jax.numpy"),

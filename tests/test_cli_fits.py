@@ -149,7 +149,7 @@ def test_saved_fits_are_cross_validated(folder):
         ("decode fit.json week.csv --columns cold", "'cold' is not a column"),
         ("forecast heat.json", "the model depends on ['heat']: give covariates= for each step"),
         ("forecast fit.json --covariates ahead.csv", "the model depends on none"),
-        ("forecast fit.json --level 200", "level must be a percentage between 0 and 100, got 200"),
+        ("forecast fit.json --level 90", "a probability between 0 and 1 (0.9, not 90), got 90"),
         ("forecast fit.json --sequence 3", "sequence must be the number of one of 1, got 3"),
         ("sample fit.json --json --csv", "--json and --csv are two ways to print one table"),
         ("sample fit.json --save fit.csv", "fit.csv exists; pass force=True (--force)"),

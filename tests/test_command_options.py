@@ -68,6 +68,7 @@ def test_k_folds_over_sequences_are_those_of_the_library(walks):
             "--percent is for blocks, iid, future, regions, got --folds seq",
         ),
         (["sequences", "--hops", "1"], "--hops is for regions, buffered, got --folds sequences"),
+        (["future", "--horizon", "500"], "fewer than --horizon 500; give a higher percentage"),
         (["sequences", "--horizon", "1"], "--horizon is for future, got --folds sequences"),
         (["blocks", "--k", "5"], "--k is for kfold, sequences, spatial-kfold, got --folds blocks"),
         (["kfold", "--n", "5"], "--n is for blocks, iid, future, sequences, regions, got --folds kfold"),

@@ -80,6 +80,12 @@ def test_a_fold_that_failed_in_one_is_left_out_of_all(selection):
     assert found.table.loc["2", "estimate"] == pytest.approx(kept)
     assert found.table.loc["1", "failed"] == 1
     assert "unreliable folds in: 1" in found.sentence
+    count = len(first.folds)
+    of = f"estimates and differences are of {count - 1} of {count} folds, which have a number in every"
+    assert of in found.sentence
+    assert of in repr(found)
+    assert of in replace(selection, comparison=found).sentence
+    assert "estimates and differences are of" not in selection.sentence
 
 
 @pytest.mark.parametrize(

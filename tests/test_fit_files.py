@@ -288,5 +288,6 @@ def test_forecasts_go_on_with_weekdays_where_steps_were():
     fit = fo.fit_at(fo.models.PoissonHMM(1), pd.Series(np.arange(12.0), index=plain), at)
     ahead = fit.forecast(3, n=5).index
     assert [str(day.date()) for day in ahead] == ["2024-01-15", "2024-01-16", "2024-01-17"]
-    gap = fo.fit_at(fo.models.PoissonHMM(1), pd.Series(np.arange(11.0), index=plain.delete(6)), at)
+    with pytest.warns(UserWarning, match="lack 1 step, the first of them 2024-01-05"):
+        gap = fo.fit_at(fo.models.PoissonHMM(1), pd.Series(np.arange(11.0), index=plain.delete(6)), at)
     assert gap.forecast(3, n=5).index is None

@@ -137,7 +137,8 @@ def test_blocks_choose_a_sequence_in_proportion_to_the_places_it_offers():
         ({"start": 7}, [[7, 8, 9]], [[7, 8, 9]]),
         ({"steps": 2}, [[8, 9]], [[8, 9]]),
         ({"start": np.array([6, 8])}, [[6, 7, 8, 9], [8, 9]], [[6, 7, 8, 9], [8, 9]]),
-        ({"steps": [1, 3], "horizon": 2}, [[9], [7, 8, 9]], [[9], [7, 8]]),
+        ({"steps": [2, 3], "horizon": 2}, [[8, 9], [7, 8, 9]], [[8, 9], [7, 8]]),
+        ({"start": [8, 5], "horizon": 2}, [[8, 9], [5, 6, 7, 8, 9]], [[8, 9], [5, 6]]),
     ],
 )
 def test_future_leaves_out_the_end_and_scores_the_horizon(options, dropped, counted):
@@ -150,6 +151,11 @@ def test_future_counts_within_each_sequence():
     assert sets(folds.future(data, 3)) == [[6, 7]]
     assert sets(folds.future(data, steps=1)) == [[2, 7]]
     assert sets(folds.future(data, steps=4)) == [[0, 1, 2, 4, 5, 6, 7]]
+
+
+def test_sequences_without_a_whole_horizon_are_left_out_and_not_scored():
+    made = folds.future([np.ones(3), np.ones(5)], start=[1, 2], horizon=2)
+    assert (sets(made), scored(made)) == ([[1, 2, 4, 5, 6, 7], [2, 5, 6, 7]], [[1, 2, 4, 5], [5, 6]])
 
 
 @pytest.mark.parametrize("blocks", [True, False])
@@ -258,6 +264,20 @@ SPARSE = np.r_[1.0, np.full(10**6, NAN), 1.0]  # blocks of 10 % all but never me
         (
             lambda: folds.future(9, 3, horizon=1.5),
             "horizon must be an integer of at least 1 or None, got 1.5",
+        ),
+        (
+            lambda: folds.future(9, [5, 8], horizon=2),
+            "start: fold 1 (start 8) leaves 1 step, fewer than the horizon of 2; "
+            "start must be at most 7",
+        ),
+        (
+            lambda: folds.future([np.ones(3), np.ones(9)], steps=[4, 2], horizon=3),
+            "steps: fold 1 (steps 2) leaves 2 steps of the longest sequence, fewer than the horizon "
+            "of 3; steps must be at least 3",
+        ),
+        (
+            lambda: folds.future(9, [5, 8], horizon=9),
+            "horizon must be less than the 9 steps of data, got 9",
         ),
         (lambda: folds.future(9, [5, 9]), "fold 1 leaves out nothing"),
         (lambda: folds.future(9, [5, 0]), "fold 1 leaves out all observed sites; at least one"),

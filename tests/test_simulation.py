@@ -84,7 +84,7 @@ def test_forecasts_are_the_mixture_of_the_states(fit):
         assert ahead.sd[step, 0] == pytest.approx(np.sqrt(spread), rel=1e-12)
         below = shares @ stats.poisson(rate).cdf(5)
         assert (ahead.samples[:, step, 0] <= 5).mean() == pytest.approx(below, abs=0.015)
-    table = ahead.to_dataframe(level=80)
+    table = ahead.to_dataframe(level=0.8)
     assert list(table.columns) == ["step", "channel", "mean", "median", "lower", "upper"]
     assert (table["lower"] <= table["median"]).all()
     assert (table["median"] <= table["upper"]).all()
@@ -173,7 +173,7 @@ def test_angles_have_mean_directions():
     angles = np.random.default_rng(3).vonmises(np.pi, 20.0, 100)
     ahead = fo.fit(fo.models.HMM(1, "von-mises"), angles).forecast(1)
     assert abs(np.angle(np.exp(1j * (ahead.mean[0, 0] - np.pi)))) < 0.1
-    lower, upper = ahead.interval(90)
+    lower, upper = ahead.interval(0.9)
     assert (upper - lower).item() == pytest.approx(2 * 1.645 / np.sqrt(20.0), rel=0.2)
 
 
@@ -217,7 +217,10 @@ def test_decode_and_score_are_those_of_the_data(fit):
         (lambda fit: fit.forecast(0), "steps must be an integer of at least 1, got 0"),
         (lambda fit: fit.forecast(2, sequence=3), "sequence must be the number of one of 1, got 3"),
         (lambda fit: fit.forecast(2, covariates=[1, 2]), "the model depends on none"),
-        (lambda fit: fit.forecast(2).interval(0), "level must be a percentage between 0 and 100"),
+        (lambda fit: fit.forecast(2).interval(0), "level must be a probability between 0 and 1, got"),
+        (lambda fit: fit.forecast(2).interval(90), r"between 0 and 1 \(0.9, not 90\), got 90"),
+        (lambda fit: fit.forecast(2).to_dataframe(1), "a probability between 0 and 1, got 1"),
+        (lambda fit: fit.forecast(2).plot(level=95), r"0 and 1 \(0.95, not 95\), got 95"),
         (lambda fit: fit.sample(-1), "n must be an integer of at least 1, got -1"),
         (lambda fit: fit.sample(1, seed=-1), "seed must be a non-negative integer, got -1"),
         (lambda fit: fit.simulate(-1), "seed must be a non-negative integer, got -1"),

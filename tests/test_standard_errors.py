@@ -150,7 +150,7 @@ def test_results_print_an_interval():
     assert low < cv.estimate < high
     assert high - cv.estimate == pytest.approx(cv.se * 2.1, rel=0.05)  # t with 18 degrees of freedom
     assert f"95 %: {low:.4f} to {high:.4f}; se from about 9 independent stretches" in repr(cv)
-    with pytest.raises(ValueError, match="level must be between 0 and 1"):
+    with pytest.raises(ValueError, match=r"a probability between 0 and 1 \(0.95, not 95\)"):
         cv.interval(95)
 
 

@@ -181,8 +181,9 @@ def test_models_that_are_too_large_for_the_data_are_refused(model, words):
 
 
 def test_two_diffuse_states_need_two_observations():
-    with pytest.raises(ValueError, match="2 unknown states"):
-        fo.fit(fo.models.Structural("trend"), np.array([1.0, np.nan, np.nan]))
+    known = {"level": 1.0, "slope": 1.0, "noise": 1.0}
+    with pytest.raises(ValueError, match=r"2 unknown states, .*: got 1 observed step"):
+        fo.fit_at(fo.models.Structural("trend"), np.array([1.0, np.nan, np.nan]), known)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_parts_forecasts_and_samples_come_from_the_file(folder):
     known = ["--covariates", folder / "ahead.csv"]
     rows = json.loads(said("forecast", folder / "fit.json", "--steps", 3, *known, "--json"))["rows"]
     ahead = fit.forecast(3, covariates=pd.read_csv(folder / "ahead.csv"))
-    np.testing.assert_allclose([row["lower"] for row in rows], ahead.interval(90)[0][:, 0])
+    np.testing.assert_allclose([row["lower"] for row in rows], ahead.interval(0.9)[0][:, 0])
     assert [row["month"] for row in rows] == ["2024-01-01", "2024-02-01", "2024-03-01"]
     drawn = pd.read_csv(io.StringIO(said("sample", folder / "fit.json", "-n", 3, *known, "--csv")))
     assert list(drawn) == ["step", "sales"]

@@ -160,7 +160,7 @@ def test_observations_that_do_not_exist_are_refused(arguments, words):
     ("model", "y", "words"),
     [
         (POISSON, [1.0, 2.5], "a Poisson model needs non-negative integer counts, got 2.5"),
-        (POISSON, [0.0, 0.0, 0.0], "got 3 observed steps"),
+        (POISSON, [0.0, 0.0, 0.0], "must vary to be fitted by .*, got only zeros"),
         (
             fo.models.Structural(observations="binomial", trials=2),
             [1.0, 3.0],

@@ -75,7 +75,7 @@ def test_forecasts_are_those_of_statsmodels(pair):
     ahead, expected = fit.forecast(12, n=200), peer.get_forecast(12)
     np.testing.assert_allclose(ahead.mean[:, 0], expected.predicted_mean, rtol=1e-8)
     np.testing.assert_allclose(ahead.sd[:, 0], expected.se_mean, rtol=1e-8)
-    low, high = ahead.interval(95)
+    low, high = ahead.interval(0.95)
     expected_ends = expected.conf_int(alpha=0.05)
     np.testing.assert_allclose(np.hstack([low, high]), expected_ends, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(ahead.quantile(0.5), ahead.mean)
@@ -179,15 +179,16 @@ def test_a_stationary_start_is_drawn():
 
 def test_parts_are_drawn_and_printed(sold):
     parts = sold.components()
-    figure = parts.plot()
+    figure = parts.plot(level=0.8)
+    assert figure.axes[1].get_legend().texts[0].get_text() == "80 % interval"
     assert [ax.get_ylabel() for ax in figure.axes] == ["sales", "level", "regression"]
     plt.close(figure)
     assert str(parts).startswith("2 parts at 60 steps given all data")
     ahead = sold.forecast(2, covariates=np.array([[0.0], [1.0]]))
     assert str(ahead).startswith("Forecast of 2 steps, normal, 90 %")
     assert "2 steps, normal, parameters taken as known" in ahead._repr_html_()
-    with pytest.raises(ValueError, match="level must be a percentage"):
-        parts.plot(level=0)
+    with pytest.raises(ValueError, match=r"level must be a probability .*\(0.8, not 80\), got 80"):
+        parts.plot(level=80)
     with pytest.raises(ValueError, match="sequence must be the number of one of 1"):
         parts.plot(sequence=1)
 

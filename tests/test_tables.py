@@ -155,6 +155,7 @@ def test_several_tables_come_back_as_one_with_their_names():
     ],
     ids=["days", "gap", "plain", "zone", "firsts", "months", "range", "floats", "words"],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:dates of data lack")
 def test_a_forecast_goes_on_where_the_index_ends(daily, index, ahead):
     data = pd.Series(CALLS[: len(index)], index=index, name="calls")
     fit = fo.fit_at(fo.models.PoissonHMM(2), data, daily.params)

@@ -23,7 +23,7 @@ from fitonce.core.arguments import (
     require,
     require_choice,
     require_count,
-    require_number,
+    require_level,
 )
 from fitonce.core.deferred import jax, jnp
 from fitonce.core.memory import limits_memory
@@ -168,7 +168,7 @@ def bootstrap(
             Hessian, for blocks so long that few of them determine a parameter; "exact", refits.
         statistic: a function of the parameters (a pytree of constrained values) that returns a number or
             a one-dimensional array, written with `jax.numpy`; None: the parameters themselves.
-        level: of the percentile intervals.
+        level: the probability of the percentile intervals.
         check: refit this many of the draws exactly, and report the differences.
         seed: of the draws.
         damping: added to the diagonal of H, for a fit at which it is not positive definite.
@@ -244,7 +244,7 @@ def _refuse(fit: Fit, kind: str, n: int, block: int | None, level: float, check:
         require_count(name, value, least)
     if check == 1 or check > n:
         raise refusal("check", f"0 or between 2 and the {n} draws", check)
-    require_number("level", level, above=0, below=1)
+    require_level(level)
 
 
 def _block_length(fit: Fit, block: int | None) -> int:

@@ -200,7 +200,7 @@ def forecast(
     file: SavedFit,
     steps: Annotated[int, o.option("Forecast", "How many steps ahead", "--steps", min=1)] = 1,
     sequence: Annotated[int, o.option("Forecast", "Number of the sequence; -1: the last")] = -1,
-    level: Annotated[float, o.option("Forecast", "Percentage that intervals hold")] = 90.0,
+    level: Annotated[float, o.option("Forecast", "Probability of the intervals")] = 0.9,
     paths: Annotated[int, o.option("Forecast", "Number of random paths", min=1)] = 4000,
     covariates: Known = None,
     seed: Seed = 0,

@@ -105,6 +105,14 @@ def require_count(
     raise refusal(name, f"an integer {bounds}" + " or None" * optional, value)
 
 
+def require_level(level: Any) -> None:
+    """Raise unless this is the probability of an interval; 90 is taken for the percentage that it is."""
+    if is_number(level) and 0 < level < 1:
+        return
+    instead = f" ({level / 100:g}, not {level:g})" if is_number(level) and 1 < level < 100 else ""
+    raise refusal("level", f"a probability between 0 and 1{instead}", level)
+
+
 def require_flag(name: str, value: Any, *, optional: bool = False) -> None:
     """Raise unless the argument is true or false."""
     fine = isinstance(value, (bool, np.bool_)) or (value is None and optional)

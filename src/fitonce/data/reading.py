@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pandas as pd
 from fitonce.core.wording import counted, listed
 from fitonce.data.cells import as_numbers
 from fitonce.data.column_hints import PERIODS, closed_hint, hints, rhythm_hint, with_periods
+from fitonce.data.gaps import GapsWarning
 from fitonce.data.parts import split_groups
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.data.table_files import read_table
@@ -143,11 +145,13 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
         unnamed = used if columns.modelled is None else []
         notes += hints(table, unnamed, apart, columns.group is not None)
     kept = {name: part[used + known] for name, part in parts.items()}
-    data = sequences(
-        list(kept.values()) if columns.group is None else kept,
-        missing=columns.missing,
-        covariates=known or None,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GapsWarning)  # gaps are closed where that was asked for
+        data = sequences(
+            list(kept.values()) if columns.group is None else kept,
+            missing=columns.missing,
+            covariates=known or None,
+        )
     return Reading(data, whole, list(dict.fromkeys(notes)))
 
 

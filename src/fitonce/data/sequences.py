@@ -21,6 +21,7 @@ from fitonce.core.memory import require_fits
 from fitonce.core.numerics import as_numbers, squares_overflow
 from fitonce.core.wording import counted, span
 from fitonce.data.covariates import padded, split_covariates
+from fitonce.data.gaps import warn_of_gaps
 from fitonce.data.parts import (
     as_list,
     as_matrix,
@@ -328,6 +329,7 @@ def sequences(
     names = names_of(parts, keys)
     known, known_names = padded(beside, counts)
     tables = [part for part in parts if isinstance(part, (pd.DataFrame, pd.Series))]
+    warn_of_gaps(part.index for part in tables)
     indices = tuple(part.index for part in tables) if len(tables) == len(parts) else None
     return Sequences(values, observed, counts, channels, None, names, known, known_names, indices)
 

@@ -36,7 +36,7 @@ from fitonce.fitting.optima import (
 from fitonce.models.hidden.zeros import compared, freed
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
-from fitonce.objectives.prepared import require_fit
+from fitonce.objectives.prepared import require_counts, require_fit
 
 DEFAULT_TOLERANCE = 1e-6  # standard errors
 _NEWTON_STEPS = 50
@@ -98,7 +98,7 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     beginning = now()
     with stage("reading the data", how.progress):
         model, init = _with_zeros(model, init)
-        objective = objective_of(model, data, how.kernel)
+        objective = objective_of(model, require_counts(model, data), how.kernel)
         hold_point(objective)
         require_fit(objective)
         points = starting_points(objective, init, how.seed)

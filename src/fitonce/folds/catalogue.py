@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core.wording import counted
 from fitonce.folds.given import points, structures
 from fitonce.folds.record import Folds
 from fitonce.folds.space import buffered, regions, spatial_kfold
@@ -72,12 +73,19 @@ def covering(kind: str, model: Any, data: Any, seed: int = 0) -> Folds:
 
 
 def _futures(data: Any, given: FoldOptions) -> Folds:
-    """`n` folds that leave out increasing numbers of last steps, up to the percentage."""
+    """`n` folds that leave out increasing numbers of last steps, from the horizon to the percentage."""
     if not 0 < given.share < 100:
         raise ValueError(f"--percent must be between 0 and 100, got {given.share:g}")
-    most = max(int(np.max(data.lengths) * given.share / 100), 1)
-    count = min(most, _FUTURES if given.n is None else given.n)
-    steps = np.unique(np.linspace(1, most, max(count, 1)).astype(int))
+    longest = int(np.max(data.lengths))
+    most = max(int(longest * given.share / 100), 1)
+    least = max(given.horizon or 1, 1)
+    if least > most:
+        raise ValueError(
+            f"--percent {given.share:g} leaves out up to {most:,} of {counted(longest, 'step')}, fewer "
+            f"than --horizon {least}; give a higher percentage, or a shorter horizon"
+        )
+    count = min(most - least + 1, _FUTURES if given.n is None else given.n)
+    steps = np.unique(np.linspace(least, most, max(count, 1)).astype(int))
     return future(data, steps=[int(step) for step in steps], horizon=given.horizon)
 
 

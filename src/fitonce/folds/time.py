@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import generator, require, require_count, require_flag
+from fitonce.core.arguments import generator, refusal, require, require_count, require_flag
 from fitonce.core.numerics import as_numbers
 from fitonce.core.wording import counted
 from fitonce.data.graph import Graph
@@ -71,7 +71,9 @@ def future(
         data: the data, or its length.
         start: first step left out, counted from the start of each sequence.
         steps: how many last steps to leave out instead.
-        horizon: score only the first `horizon` steps left out; later ones are left out unscored.
+        horizon: score only the first `horizon` steps left out; later ones are left out unscored. Every
+            fold must leave so many, at least of its longest sequence; sequences of which fewer are left
+            are left out from there on and not scored.
         lengths: of the sequences, where `data` is one array or table with the rows of all of them.
     """
     shape = shape_of(data, lengths=lengths)
@@ -84,17 +86,40 @@ def future(
     chosen = np.atleast_1d(found)
     fine = chosen.ndim == 1 and chosen.dtype.kind in "iu" and chosen.size and (chosen >= 0).all()
     require(fine, name, "a non-negative integer or a list of them", given)
-    longest = int(shape.lengths.max())
     require_count("horizon", horizon, optional=True)
-    horizon = None if horizon is None else min(int(horizon), longest)
     time = np.arange(len(shape.base)) - np.repeat(shape.offsets, shape.lengths)
     length = np.repeat(shape.lengths, shape.lengths)
     firsts = [value if start is not None else np.maximum(length - value, 0) for value in chosen]
     dropped = [np.flatnonzero(time >= first) for first in firsts]
-    ahead = longest if horizon is None else horizon
-    scored = [np.flatnonzero((time >= first) & (time < first + ahead)) for first in firsts]
+    if horizon is None:
+        scored = dropped
+    else:
+        horizon = int(horizon)
+        _require_whole(horizon, chosen, name, shape.lengths)
+        scored = [
+            np.flatnonzero((time >= first) & (time - first < horizon) & (length - first >= horizon))
+            for first in firsts
+        ]
     label = "leave-future-out" + (f", scored {counted(horizon, 'step')} ahead" if horizon else "")
     return make_folds("sites", dropped, shape, label, scored, given=name)
+
+
+def _require_whole(horizon: int, chosen: np.ndarray, name: str, lengths: np.ndarray) -> None:
+    """Raise unless each fold leaves so many steps of the longest sequence: means over folds that score
+    fewer would be of nearer steps."""
+    longest = int(lengths.max())
+    left = [min(value, longest) if name == "steps" else longest - value for value in chosen.tolist()]
+    short = next((fold for fold, steps in enumerate(left) if steps < horizon), None)
+    if short is None:
+        return
+    of = "" if len(lengths) == 1 else " of the longest sequence"
+    if horizon >= longest:
+        raise refusal("horizon", f"less than the {counted(longest, 'step')}{of or ' of data'}", horizon)
+    most = f"at most {longest - horizon}" if name == "start" else f"at least {horizon}"
+    raise ValueError(
+        f"{name}: fold {short} ({name} {chosen[short]}) leaves {counted(max(left[short], 0), 'step')}"
+        f"{of}, fewer than the horizon of {horizon}; {name} must be {most}"
+    )
 
 
 def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0, lengths: Any = None) -> Folds:

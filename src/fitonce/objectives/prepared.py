@@ -10,6 +10,7 @@ import numpy as np
 from fitonce.core.deferred import jax
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parameters import Params
+from fitonce.data.sequences import sequences
 from fitonce.objectives import priors
 from fitonce.objectives.base import Objective
 
@@ -19,6 +20,17 @@ def require_fit(objective: Objective) -> None:
     check = getattr(objective.model, "check_to_fit", None)
     if check is not None:
         check(objective.data, objective.prepared)  # type: ignore[attr-defined]
+
+
+def require_counts(model: Any, data: Any) -> Any:
+    """Raise if a model is too large to be fitted to data, which its objective may take long to find; the
+    data, read where the model has sequences to count."""
+    check = getattr(model, "check_counts", None)
+    if check is None:
+        return data
+    read = sequences(data)
+    check(read)
+    return read
 
 
 class PreparedObjective(Objective):

@@ -19,7 +19,7 @@ from fitonce.results.cautions import EXPLAINED, MANY, Lead, lead_by_chance, note
 from fitonce.results.doubts import better_fit, in_large_part
 from fitonce.results.plots import axes_on
 from fitonce.results.result import CVResult
-from fitonce.results.stacking import stacking_weights
+from fitonce.results.stacking import weights_of
 from fitonce.results.standard_errors import Spread, Terms, by_cluster, spread_of
 
 _LEVELS = ("point", "fold")
@@ -164,7 +164,11 @@ class Comparison:
             "fit not at a certified minimum": rows["fit"] != Outcome.STATIONARY.value,
             "many folds may have a better optimum": rows.index.isin(missed),
         }
-        found = [
+        found, used = list[str](), _usable(self.results)
+        if not used.all():
+            what = f"{used.sum():,} of {len(used):,} folds, which have a number in every model"
+            found.append(f"estimates and differences are of {what}")
+        found += [
             f"{reason}: {', '.join(map(str, rows.index[models]))}"
             for reason, models in reasons.items()
             if models.any()
@@ -215,13 +219,13 @@ def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "
             _require_same_units(first, other)
         except ValueError as error:
             raise ValueError(f"{both}: {error}") from None
-    used = np.all([result.folds["ok"].to_numpy(bool) for result in named.values()], axis=0)
+    used = _usable(named)
     if not used.any():
         raise ValueError("no fold has a usable number in every result")
     means = {name: float(result.folds["loss"].to_numpy()[used].mean()) for name, result in named.items()}
     order = sorted(named, key=lambda name: means[name])
     ordered = [named[name] for name in order]
-    weights = _weights(ordered, used)
+    weights = weights_of(ordered, used) if _in_nats(first) else np.full(len(order), np.nan)
     rows = [
         _row(result, ordered[0], used, by, weight)
         for result, weight in zip(ordered, weights, strict=True)
@@ -231,6 +235,11 @@ def compare(results: Mapping[str, CVResult] | Sequence[CVResult], *, by: str = "
     table = pd.DataFrame(rows, index=pd.Index(order, name="model"))
     lead = _lead(order, ordered, used, by) if len(order) > MANY else None
     return Comparison(table, by, first.left_out, named, lead)
+
+
+def _usable(named: Mapping[str, CVResult]) -> np.ndarray:
+    """(F,) which folds have a number in every result: differences are of these."""
+    return np.all([result.folds["ok"].to_numpy(bool) for result in named.values()], axis=0)
 
 
 def _named(results: Any) -> dict[str, CVResult]:
@@ -296,17 +305,6 @@ def _total(result: CVResult, differences: np.ndarray, used: np.ndarray) -> float
         return float("nan")
     sizes = result.folds["size"].to_numpy()[used]
     return float(differences @ sizes / sizes.sum() * _n_scored(result))
-
-
-def _weights(results: list[CVResult], used: np.ndarray) -> np.ndarray:
-    """(K,) of the models in their best mixture; nan for losses that are not log-densities."""
-    if not _in_nats(results[0]):
-        return np.full(len(results), np.nan)
-    fold = results[0].pointwise["fold"].to_numpy()
-    sizes = results[0].folds["size"].to_numpy()
-    kept = used[fold]
-    losses = np.stack([result.pointwise["loss"].to_numpy()[kept] for result in results], 1)
-    return stacking_weights(losses, 1.0 / sizes[fold[kept]])  # each fold counts once, as in estimates
 
 
 def _lead(names: list[str], ordered: list[CVResult], used: np.ndarray, by: str) -> Lead | None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from fitonce.results.result import CVResult
 
 
 def stretches(owner: np.ndarray, index: np.ndarray, apart: Any = None) -> tuple[np.ndarray, ...]:
@@ -48,4 +51,21 @@ def to_dropped(
     return tuple(
         np.concatenate([empty, *(np.arange(a, b) for a, b in zip(start[k:m], stop[k:m], strict=True))])
         for k, m in pairwise(ends)
+    )
+
+
+def scored_otherwise(one: CVResult, other: CVResult) -> str:
+    """A hint where the folds of two results are alike, but not what is scored in them; else empty."""
+    points, others = (cv.pointwise["site"].nunique() for cv in (one, other))
+    sizes = [int(cv.fit.summary.lengths.sum()) for cv in (one, other)]
+    if points == others and sizes[0] != sizes[1]:
+        return (
+            f", of data with {sizes[0]:,} and {sizes[1]:,} steps: if only one has rows for gaps in "
+            "its times, read both in the same way (both with --no-gaps, or none)"
+        )
+    if len(one.folds) != len(other.folds) or points == others:
+        return ""
+    return (
+        f", which score {points:,} and {others:,} points: autoregressions condition on their first "
+        "steps; make the folds from those of the highest order, model.modelled(fo.sequences(data))"
     )

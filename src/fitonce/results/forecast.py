@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from fitonce.core.arguments import require, shown
+from fitonce.core.arguments import require_level, shown
 from fitonce.core.numerics import is_number
 from fitonce.core.wording import counted
 from fitonce.results.plots import axes_on
@@ -93,13 +93,13 @@ class Forecast:
         turned = np.where(self.circular, around, self.samples)
         return np.quantile(turned, probability, axis=0)
 
-    def interval(self, level: float = 90) -> tuple[np.ndarray, np.ndarray]:
-        """(h, C) lower and upper ends of the central interval of `level` percent."""
-        require(is_number(level) and 0 < level < 100, "level", "a percentage between 0 and 100", level)
-        tail = 0.5 * (1.0 - level / 100.0)
+    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """(h, C) lower and upper ends of the central interval of this probability."""
+        require_level(level)
+        tail = 0.5 * (1.0 - level)
         return self.quantile(tail), self.quantile(1.0 - tail)
 
-    def to_dataframe(self, level: float = 90) -> pd.DataFrame:
+    def to_dataframe(self, level: float = 0.9) -> pd.DataFrame:
         """One row per step and channel: `step` (from 1), `channel`, `mean`, `median`, and the ends of
         the interval, `lower` and `upper`. With the index of the steps, if there is one."""
         steps, channels = self.mean.shape
@@ -116,7 +116,7 @@ class Forecast:
             index=None if self.index is None else self.index.repeat(channels),
         )
 
-    def plot(self, channel: int = 0, level: float = 90, last: int = 100, ax: Any = None) -> Any:
+    def plot(self, channel: int = 0, level: float = 0.9, last: int = 100, ax: Any = None) -> Any:
         """The end of the sequence, the mean of its future, and the interval; over dates, where the data
         had them."""
         ax = axes_on(ax, 7, 3.2)
@@ -124,7 +124,7 @@ class Forecast:
         before, ahead = self._places(len(seen))
         ax.plot(before, seen, ".-", color="0.3", ms=3, lw=0.7, label="observed")
         band = {"color": "#9ecae1", "alpha": 0.7, "lw": 0}
-        label = f"{level:g} % interval"
+        label = f"{100 * level:g} % interval"
         ax.fill_between(ahead, lower[:, channel], upper[:, channel], label=label, **band)
         ax.plot(ahead, self.mean[:, channel], color="#1b4f8a", label="mean")
         ax.set_xlabel("steps from the last one" if self.index is None else str(self.index.name or ""))

@@ -11,12 +11,12 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fitonce.core.arguments import require, require_choice, require_count
-from fitonce.core.numerics import is_number
+from fitonce.core.arguments import require_choice, require_count, require_level
 from fitonce.core.parameters import Params
 from fitonce.core.writing import check_free, write_text
-from fitonce.results import certainty, exports, plots, saving, site_losses
+from fitonce.results import certainty, exports, plots, saving, site_losses, steps_ahead
 from fitonce.results import doubts as doubted
+from fitonce.results.dropped import scored_otherwise
 from fitonce.results.heldout_values import HeldoutValues
 from fitonce.results.labels.confusion import Confusion, confusion
 from fitonce.results.labels.heldout import HeldoutLabels
@@ -154,7 +154,7 @@ class CVResult:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """In which the expected loss lies with this probability, by Student's t with `dof` degrees of
         freedom; nan where there is no standard error, or no degree of freedom."""
-        require(is_number(level) and 0 < level < 1, "level", "between 0 and 1", level)
+        require_level(level)
         half = Spread(self.se, self.dof).half_width(level)
         return self.estimate - half, self.estimate + half
 
@@ -249,6 +249,14 @@ class CVResult:
         tail (mid-p). By chance, about n p of n sites have a p as small."""
         return site_losses.table_of(self)
 
+    def by_steps_ahead(self) -> pd.DataFrame:
+        """Of folds of the future: one row per number of steps ahead of the last one kept, with the mean
+        `loss` of the `folds` that score that step, its standard error `se`, and `control`.
+
+        Autoregressive emissions (`order=` of an HMM) score each step given the actual values before it:
+        their rows are not of forecasts that far ahead."""
+        return steps_ahead.table_of(self)
+
     def to_arviz(self) -> Any:
         """The result as `ELPDData` of the ArviZ that is installed (0.x or 1.x), for `az.compare` and
         plots. Losses must be log-densities.
@@ -297,24 +305,8 @@ class CVResult:
         if not (same and self.fingerprint == other.fingerprint):
             raise ValueError(
                 "both results must be on the same folds of the same data, got "
-                f"'{self.left_out}' and '{other.left_out}'{self._scores_of(other)}"
+                f"'{self.left_out}' and '{other.left_out}'{scored_otherwise(self, other)}"
             )
-
-    def _scores_of(self, other: CVResult) -> str:
-        """A hint where the folds are alike, but not what is scored in them."""
-        own, theirs = (one.pointwise["site"].nunique() for one in (self, other))
-        sizes = [int(one.fit.summary.lengths.sum()) for one in (self, other)]
-        if own == theirs and sizes[0] != sizes[1]:
-            return (
-                f", of data with {sizes[0]:,} and {sizes[1]:,} steps: if only one has rows for gaps in "
-                "its times, read both in the same way (both with --no-gaps, or none)"
-            )
-        if len(self.folds) != len(other.folds) or own == theirs:
-            return ""
-        return (
-            f", which score {own:,} and {theirs:,} points: autoregressions condition on their first "
-            "steps; make the folds from those of the highest order, model.modelled(fo.sequences(data))"
-        )
 
     def save(
         self,

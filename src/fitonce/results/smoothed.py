@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from fitonce.core.arguments import require
-from fitonce.core.numerics import is_count, is_number
+from fitonce.core.arguments import require, require_level
+from fitonce.core.numerics import is_count
 from fitonce.core.wording import counted
 from fitonce.results.plots import new_axes
 
@@ -58,17 +58,17 @@ class Smoothed:
         sequence = np.repeat(np.arange(len(self.lengths)), self.lengths)
         return pd.MultiIndex.from_arrays([sequence, time], names=["sequence", "time"])
 
-    def plot(self, level: float = 90, sequence: int = -1) -> Any:
-        """A panel for each state or part of one sequence, with its interval of `level` percent; above,
+    def plot(self, level: float = 0.9, sequence: int = -1) -> Any:
+        """A panel for each state or part of one sequence, with its interval of this probability; above,
         the data and what the parts add up to. Returns the figure."""
-        require(is_number(level) and 0 < level < 100, "level", "a percentage between 0 and 100", level)
+        require_level(level)
         count = len(self.lengths)
         expected = f"the number of one of {count}"
         require(is_count(sequence, -count, count - 1), "sequence", expected, sequence)
         ends = np.cumsum(self.lengths)
         number = int(sequence) % count
         part = slice(int(ends[number] - self.lengths[number]), int(ends[number]))
-        return self._drawn(part, float(special.ndtri(0.5 + level / 200.0)), f"{level:g} % interval")
+        return self._drawn(part, float(special.ndtri(0.5 + 0.5 * level)), f"{100 * level:g} % interval")
 
     def _drawn(self, part: slice, wide: float, words: str) -> Any:
         rows = len(self.names) + self.whole

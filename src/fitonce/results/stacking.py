@@ -14,12 +14,25 @@ another model than mixing whole stretches: joint losses give other weights, usua
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from fitonce.results.result import CVResult
+
 _SLACK = 1e-8  # nats per term: how far below the best mixture a solution may be
 _ROUNDS = 500
+
+
+def weights_of(results: list[CVResult], used: np.ndarray) -> np.ndarray:
+    """(K,) of the models of results whose losses are minus log-densities, in their best mixture on the
+    folds (F,) that are `used`."""
+    fold = results[0].pointwise["fold"].to_numpy()
+    sizes = results[0].folds["size"].to_numpy()
+    kept = used[fold]
+    losses = np.stack([result.pointwise["loss"].to_numpy()[kept] for result in results], 1)
+    return stacking_weights(losses, 1.0 / sizes[fold[kept]])  # each fold counts once, as in estimates
 
 
 def stacking_weights(losses: np.ndarray, shares: np.ndarray) -> np.ndarray:

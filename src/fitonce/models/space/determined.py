@@ -9,10 +9,12 @@ import numpy as np
 from fitonce.core.factor_constraints import StationaryVector
 from fitonce.core.lanes import LANES
 from fitonce.core.memory import require_fits
+from fitonce.core.parameters import ParameterSpace
 from fitonce.core.series_constraints import Stationary, Variance
 from fitonce.core.wording import counted
 
 if TYPE_CHECKING:
+    from fitonce.data.sequences import Sequences
     from fitonce.models.space.system import Series, SpaceModel, System
 
 _ROUNDING = 1e-11  # of the data
@@ -42,6 +44,26 @@ def require_fewer(model: SpaceModel, steps: Series) -> None:
         )
 
 
+def unknown_states(model: SpaceModel, steps: Series) -> int:
+    """How much of the first state of a sequence nothing is known about."""
+    start = {name: np.asarray(v, float)[..., None] for name, v in model.start(steps, None).items()}
+    return int(model.system(start, steps).diffuse.shape[1])
+
+
+def require_enough(model: SpaceModel, steps: Series, size: int = 0) -> None:
+    """Raise where parameters and unknown first states, `size` in each sequence, are more than the values
+    observed."""
+    parameters, states = ParameterSpace(model.parameters(steps)).size, size * (len(steps.starts) - 1)
+    seen = int(steps.seen.sum())
+    if parameters + states <= seen:
+        return
+    also = f" and {counted(states, 'unknown first state')}" if states else ""
+    raise ValueError(
+        f"{model} has {counted(parameters, 'parameter')}{also}, which need at least "
+        f"{counted(parameters + states, 'observed value')}, got {seen}"
+    )
+
+
 def starts_of(system: System, steps: Series, number: int, most: int | None = None) -> np.ndarray:
     """(steps, C, q) how the diffuse part of the first state of a sequence shows in its observations, or
     in the first ones."""
@@ -51,6 +73,22 @@ def starts_of(system: System, steps: Series, number: int, most: int | None = Non
         found.append(system.loading[step if len(system.loading) > 1 else 0, ..., 0] @ now)
         now = system.moving[step if len(system.moving) > 1 else 0, ..., 0] @ now
     return np.array(found)
+
+
+def require_varying(model: SpaceModel, data: Sequences, steps: Series) -> None:
+    """Raise where a channel is constant, counts are the smallest or the largest possible ones, or first
+    states fit all exactly."""
+    if model.density is not None:
+        seen = steps.seen[:, 0]
+        found = model.density.bounds(steps.counts[seen], steps.sizes[seen]) if seen.any() else ""
+        if found:
+            raise ValueError(f"data must vary to be fitted by {model}, got {found}")
+        return
+    for name, values, seen in zip(data.channels, steps.y.T, steps.seen.T, strict=True):
+        if seen.any() and np.ptp(values[seen]) == 0:
+            only = f"only {values[seen][0]:g} in channel '{name}'"
+            raise ValueError(f"data must vary to be fitted by {model}, got {only}")
+    require_noise(model, steps)
 
 
 def require_noise(model: SpaceModel, steps: Series) -> None:

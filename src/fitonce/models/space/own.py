@@ -76,6 +76,25 @@ def _unit(variance: np.ndarray, other: float) -> tuple[float, ...]:
     return tuple(np.where(roots > 0, rounded, other).tolist())
 
 
+class _Params(dict[str, Any]):
+    """Parameters by name, which knows the names that were read."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.read.add(name)
+        return super().get(name, default)
+
+    def __missing__(self, name: str) -> Any:
+        raise ValueError(f"build reads the parameter {name!r}, which init must have, got {list(self)}")
+
+
 @dataclass(frozen=True, eq=False)
 class StateSpace(SpaceModel):
     """A linear-Gaussian state-space model of your own.
@@ -91,7 +110,7 @@ class StateSpace(SpaceModel):
             entries of it about which nothing is known. Without all three everything is diffuse;
             `initial_state_cov="stationary"` takes the distribution that the transition leaves as it is.
             Written with NumPy and analytic functions only: it is called with complex numbers, too.
-        init: starting values by name, which give the parameters their shapes.
+        init: starting values by name of all parameters that `build` reads, which give them their shapes.
         constraints: kinds by name: "free" (where none is given), "variance" (may be zero), "positive",
             "proportion", "covariance", "stationary" (coefficients of an autoregression) or "frozen".
         covariates: names of covariates of the data that `build` reads, as (T, Q) of all steps.
@@ -139,7 +158,9 @@ class StateSpace(SpaceModel):
         self._require_analytic(steps)
 
     def _require_analytic(self, steps: Series) -> None:
-        """Raise where derivatives along the imaginary axis are not those of differences."""
+        """Raise where derivatives along the imaginary axis are not those of differences, or where a
+        parameter changes nothing."""
+        params = self._built(self.init, steps)[0]
         for name, leaf in self.leaves(steps).items():
             value = self.init[name]
             if isinstance(leaf, Frozen) or leaf.violation(value) is not None:  # refused by the fit
@@ -152,6 +173,12 @@ class StateSpace(SpaceModel):
             moved = [free + far * along for far in (_PROBE, -_PROBE, 1e-20j)]
             at = [self._started | {name: leaf.values(one[:, None])} for one in moved]
             ahead, behind, aside = (self._matrices(one, 0, steps) for one in at)
+            same = all(np.array_equal(value, behind[key]) for key, value in ahead.items())
+            if same and name not in params.read:
+                raise ValueError(
+                    f"init has the parameter {name!r}, which build does not read: it reads "
+                    f"{sorted(params.read)}"
+                )
             for key in set(ahead) - {"diffuse"}:  # marks, which are no numbers
                 slope = (ahead[key] - behind[key]) / (2.0 * _PROBE)
                 off = np.abs(slope - np.imag(aside[key]) / 1e-20).max()
@@ -176,11 +203,12 @@ class StateSpace(SpaceModel):
                 found[name] = Frozen.at(value) if kind == "frozen" else _KINDS[kind](value.shape)
         return found
 
-    def _matrices(self, values: Values, fold: int, steps: Series) -> dict[str, np.ndarray]:
-        """By name, each with a leading axis of steps."""
-        params = {name: value[..., fold] for name, value in values.items()}
+    def _built(self, values: Mapping[str, Any], steps: Series) -> tuple[_Params, Any]:
+        """Parameters as `build` was given them, and what it returned."""
+        params = _Params(values)
         try:
-            given = self.build(params, steps.covariates) if self.covariates else self.build(params)
+            known = (steps.covariates,) if self.covariates else ()
+            return params, self.build(params, *known)
         except TypeError as error:
             if "complex" not in str(error):
                 raise
@@ -188,6 +216,10 @@ class StateSpace(SpaceModel):
                 "build must use analytic functions of NumPy only, which take complex parameters (no "
                 f"float(), no math.exp): {error}"
             ) from error
+
+    def _matrices(self, values: Values, fold: int, steps: Series) -> dict[str, np.ndarray]:
+        """By name, each with a leading axis of steps."""
+        given = self._built({name: value[..., fold] for name, value in values.items()}, steps)[1]
         if not isinstance(given, Mapping) or not set(_NEEDED) <= set(given):
             raise ValueError(f"build must return a dict with {', '.join(_NEEDED)}, got {shown(given)}")
         unknown = sorted(set(given) - set(_MATRICES))

@@ -22,8 +22,8 @@ from fitonce.core.numerics import as_numbers
 from fitonce.core.parameters import freeze
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
+from fitonce.models.space import determined
 from fitonce.models.space.counts import CountDensity
-from fitonce.models.space.determined import require_fewer, require_noise, require_room
 
 Values = Mapping[str, np.ndarray]  # constrained values by name, (*shape, F)
 _DOUBLINGS = 60  # of a sum over powers: beyond, a root is within rounding of the unit circle
@@ -206,7 +206,7 @@ class SpaceModel(ABC):
         known = data.covariates_of(self.covariates)[data.valid]
         starts = np.concatenate([data.offsets, [data.n_sites]]).astype(np.int64)
         steps = Series(data.values[data.valid], data.observed[data.valid], starts, known)
-        require_room(self, steps.y.shape[1])
+        determined.require_room(self, steps.y.shape[1])
         self.check(steps, data)
         return self.read(steps)
 
@@ -214,21 +214,18 @@ class SpaceModel(ABC):
         """Steps as the model sees them, given observations and all covariates: counts apart."""
         return steps
 
+    def check_counts(self, data: Sequences) -> None:
+        """Raise where lags, parameters or states are too many, before anything is computed with them."""
+        steps = self.prepare(data)
+        determined.require_fewer(self, steps)
+        determined.require_enough(self, steps)
+        determined.require_enough(self, steps, determined.unknown_states(self, steps))
+
     def check_to_fit(self, data: Sequences, steps: Series) -> None:
         """Raise where a channel is constant or first states fit all exactly (without noise the
         likelihood has no maximum), and where there are as many lags as steps."""
-        require_fewer(self, steps)
-        if self.density is not None:
-            seen = steps.seen[:, 0]
-            found = self.density.bounds(steps.counts[seen], steps.sizes[seen]) if seen.any() else ""
-            if found:
-                raise ValueError(f"data must vary to be fitted by {self}, got {found}")
-            return
-        for name, values, seen in zip(data.channels, steps.y.T, steps.seen.T, strict=True):
-            if seen.any() and np.ptp(values[seen]) == 0:
-                only = f"only {values[seen][0]:g} in channel '{name}'"
-                raise ValueError(f"data must vary to be fitted by {self}, got {only}")
-        require_noise(self, steps)
+        determined.require_fewer(self, steps)
+        determined.require_varying(self, data, steps)
 
     def count_states(self, width: int) -> int:
         """How many there are for so many channels, where this may be large."""

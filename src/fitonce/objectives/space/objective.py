@@ -87,28 +87,33 @@ class SpaceObjective(SpaceProperties):
     def require_determined(self) -> None:
         """Raise where a sequence has no steps beyond those that are burnt or does not determine the
         diffuse part of its first state, or where the start has no likelihood."""
-
-        burn = self.model.burn
-        for number, steps in enumerate(np.diff(self.steps.starts)):
-            if burn and steps <= burn:
+        burn, size = self.model.burn, self.n_unknown_starts
+        parts = np.split(self.steps.seen, self.steps.starts[1:-1])
+        for number, seen in enumerate(parts):
+            if burn and len(seen) <= burn:
                 raise ValueError(
                     f"likelihoods of {self.model} are given the first {counted(burn, 'step')} of each "
-                    f"sequence, which must be longer: got {counted(int(steps), 'step')} in sequence "
+                    f"sequence, which must be longer: got {counted(len(seen), 'step')} in sequence "
                     f"{number}"
                 )
+            if seen.sum() < size:  # a pass through many states and the data would take long
+                raise self._undetermined(number, seen)
         start = (self.start(None)[None], self.base[None])
         values = self._passes(lambda one, _: (one.of_sequences,), *start)[0][0]
         for number, value in enumerate(values):
             if np.isnan(value):
-                size = self.n_unknown_starts
+                self.model.check_to_fit(self.data, self.steps)  # which knows more of some reasons
                 if not size:
                     raise ValueError(f"{self.model}: {_NO_LIKELIHOOD} where the fit starts")
-                seen = int(self.steps.seen[slice(*self.steps.starts[number : number + 2])].any(1).sum())
-                where = "" if len(values) == 1 else f" in sequence {number}"
-                raise ValueError(
-                    f"{self.model} starts with {counted(size, 'unknown state')}, which the data must "
-                    f"determine: got {counted(seen, 'observed step')}{where}"
-                )
+                raise self._undetermined(number, parts[number])
+
+    def _undetermined(self, number: int, seen: np.ndarray) -> ValueError:
+        where = "" if self.data.n_sequences == 1 else f" in sequence {number}"
+        unknown = counted(self.n_unknown_starts, "unknown state")
+        steps = counted(int(seen.any(1).sum()), "observed step")
+        return ValueError(
+            f"{self.model} starts with {unknown}, which the data must determine: got {steps}{where}"
+        )
 
     def why_not_finite(self, theta: np.ndarray, weights: np.ndarray) -> str:
         if not np.isnan(self.log_likelihoods(theta[None], weights[None])[0]):
