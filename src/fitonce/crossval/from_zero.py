@@ -55,7 +55,10 @@ def leave_zero(
     if not wanted.size or batches.spent():
         return remarks
     here, directions = parameters.thetas[wanted], rising[chosen] @ mirrors.along
-    for fold, end, status in beyond(scoring.curve, batches, here, wanted, directions):
+    for fold, end, status, gain in beyond(scoring.curve, batches, here, wanted, directions):
+        if gain < _LOWER:
+            del remarks[fold]  # its optimum is so near that it makes no difference
+            continue
         alone = np.array([fold])
         losses = scoring.losses(end.thetas, alone)
         if not refit:
@@ -78,8 +81,9 @@ def leave_mirrors(curve: Curvature, batches: Batches, parameters: FoldParameters
     leaving = np.flatnonzero(falling.any(1))
     if leaving.size:
         directions = falling[leaving] @ mirrors.along
-        for fold, end, _ in beyond(curve, batches, thetas[leaving], leaving, directions):
-            thetas[fold] = end.thetas[0]
+        for fold, end, _, gain in beyond(curve, batches, thetas[leaving], leaving, directions):
+            if gain > 0:
+                thetas[fold] = end.thetas[0]
     make_canonical(curve.objective, thetas)
 
 
@@ -110,14 +114,14 @@ def falls_beyond(
 
 def beyond(
     curve: Curvature, batches: Batches, here: np.ndarray, folds: np.ndarray, directions: np.ndarray
-) -> Iterator[tuple[int, Minima, Status]]:
-    """Folds (n,) that are certified lower than `here` (n, D) once they have left along `directions`
-    (n, D), and where they end."""
+) -> Iterator[tuple[int, Minima, Status, float]]:
+    """Folds (n,) that are certified once they have left `here` (n, D) along `directions` (n, D), where
+    they end, and by how much lower that is."""
     before, _ = batches.values_and_gradients(here, folds)
     value_of = dict(zip(folds.tolist(), before.tolist(), strict=True))
     for fold, end, status in refitted(batches, folds, here + _BEGIN * directions, curve):
-        if status.ok and end.values[0] < value_of[fold] - _LOWER:
-            yield fold, end, status
+        if status.ok:
+            yield fold, end, status, value_of[fold] - end.values[0]
 
 
 def points_that_rise(curve: Curvature, observed: np.ndarray, thetas: np.ndarray) -> np.ndarray:
