@@ -100,6 +100,7 @@ class SpaceObjective(SpaceProperties):
         values = self._passes(lambda one, _: (one.of_sequences,), *start)[0][0]
         for number, value in enumerate(values):
             if np.isnan(value):
+                self.check_at(start[0][0])
                 size = self.n_unknown_starts
                 if not size:
                     raise ValueError(f"{self.model}: {_NO_LIKELIHOOD} where the fit starts")
@@ -110,9 +111,21 @@ class SpaceObjective(SpaceProperties):
                     f"determine: got {counted(seen, 'observed step')}{where}"
                 )
 
+    def check_at(self, theta: np.ndarray) -> None:
+        fault = self._fault(theta)
+        if fault:
+            raise ValueError(fault)
+
+    def _fault(self, theta: np.ndarray) -> str:
+        """Why the model has no matrices there; empty: it has."""
+        return self.model.fault(self.space.values(theta[None]), self.steps)
+
     def why_not_finite(self, theta: np.ndarray, weights: np.ndarray) -> str:
         if not np.isnan(self.log_likelihoods(theta[None], weights[None])[0]):
             return ""
+        fault = self._fault(theta)
+        if fault:
+            return fault
         if not self.n_unknown_starts:
             return f"{_NO_LIKELIHOOD} at these parameters"
         return "the data that this fold keeps do not determine the first state"
