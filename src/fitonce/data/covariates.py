@@ -31,8 +31,7 @@ def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.D
     several = isinstance(given, (list, tuple)) and not (given and all(map(np.isscalar, given)))
     each = list(given) if several else [given]
     if len(each) != len(parts):
-        wanted = counted(len(parts), "sequence")
-        raise ValueError(f"covariates must be given for each of the {wanted}, got {len(each)}")
+        raise ValueError(f"covariates must be given for {_every(len(parts))}, got {len(each)}")
     tables = [as_table(table, len(part)) for table, part in zip(each, parts, strict=True)]
     for number, (part, table) in enumerate(zip(parts, tables, strict=True)):
         own = getattr(part, "index", None)
@@ -59,15 +58,20 @@ def are_arrays(column: Any) -> bool:
     return isinstance(column, (list, tuple)) and len(column) > 0 and all(map(np.ndim, column))
 
 
+def _every(count: int) -> str:
+    return f"each of the {count} sequences" if count > 1 else "the one sequence"
+
+
 def _of_each_sequence(given: Mapping[Any, Any], count: int) -> list[dict[str, Any]]:
     """Lists of arrays by name as a table of each sequence; an array alone is of a single one."""
     found: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, columns in given.items():
         parts = [columns] if count == 1 and not are_arrays(columns) else columns
         if not (isinstance(parts, (list, tuple)) and len(parts) == count):
-            each = f"each of the {count} sequences" if count > 1 else "the one sequence"
             got = counted(len(columns), "array") if are_arrays(columns) else shown(columns)
-            raise ValueError(f"covariates['{name}'] must be a list with an array for {each}, got {got}")
+            raise ValueError(
+                f"covariates['{name}'] must be a list with an array for {_every(count)}, got {got}"
+            )
         for table, part in zip(found, parts, strict=True):
             table[str(name)] = part
     return found

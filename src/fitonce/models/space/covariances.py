@@ -12,8 +12,19 @@ def are_covariances(matrices: np.ndarray) -> np.ndarray:
     """(...) whether (..., n, n) are finite, symmetric and without negative eigenvalues, but for
     rounding: each by its own correlations, so that no variance hides behind a larger one."""
     finite = np.isfinite(matrices).all((-1, -2))
+    if finite.all() and _are_plainly(matrices):
+        return finite
     scaled = _correlations(np.where(finite[..., None, None], matrices, 0.0))
     return finite & (_apart(scaled) <= _ROUNDED) & ~_are_indefinite(scaled)
+
+
+def _are_plainly(matrices: np.ndarray) -> bool:
+    """Whether all are symmetric and positive definite, which is fast to tell and usual."""
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        return False
+    return np.array_equal(matrices, np.swapaxes(matrices, -1, -2))
 
 
 def fault_of(matrices: np.ndarray) -> str:
