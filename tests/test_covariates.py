@@ -78,6 +78,39 @@ def test_a_regression_without_covariates_is_the_plain_model():
 
 
 @pytest.mark.parametrize(
+    ("data", "lengths", "covariates"),
+    [
+        ([COUNTS], None, {"heat": [HEAT], "half": HEAT / 2}),
+        ([COUNTS], None, {"heat": [HEAT[:, None]], "half": list(HEAT / 2)}),
+        (COUNTS, [60], {"heat": [HEAT], "half": [HEAT / 2]}),
+        (COUNTS, [20, 40], {"heat": [HEAT[:20], HEAT[20:]], "half": HEAT / 2}),
+        (COUNTS, [20, 40], {"heat": HEAT, "half": [HEAT[:20] / 2, HEAT[20:] / 2]}),
+        (COUNTS, [20, 40], {"heat": [HEAT[:20], HEAT[20:]], "half": [HEAT[:20] / 2, HEAT[20:] / 2]}),
+    ],
+)
+def test_lists_and_arrays_by_name_are_read_as_they_are_meant(data, lengths, covariates):
+    expected = fo.sequences(COUNTS, lengths=lengths, covariates={"heat": HEAT, "half": HEAT / 2})
+    found = fo.sequences(data, lengths=lengths, covariates=covariates)
+    assert found.covariate_names == expected.covariate_names
+    np.testing.assert_array_equal(found.covariates, expected.covariates)
+
+
+def test_lists_by_name_have_an_array_for_each_of_the_lengths():
+    with pytest.raises(ValueError, match="for each of the 2 sequences, got 1 array"):
+        fo.sequences(COUNTS, lengths=[20, 40], covariates={"heat": [HEAT]})
+
+
+def test_one_further_step_takes_one_number():
+    data = fo.sequences(0.5 * HEAT + RNG.normal(size=60), covariates={"heat": HEAT})
+    fit = fo.fit(fo.models.Structural(exog="heat"), data, restarts=1)
+    expected = fit.forecast(1, n=10, covariates={"heat": [2.0]}).mean
+    for given in ({"heat": 2.0}, [2.0]):
+        np.testing.assert_array_equal(fit.forecast(1, n=10, covariates=given).mean, expected)
+    with pytest.raises(ValueError, match=r"covariates\['heat'\] must be 3 numbers, got 2"):
+        fit.forecast(3, covariates={"heat": 2.0})
+
+
+@pytest.mark.parametrize(
     ("make", "sentence"),
     [
         (lambda: fo.models.PoissonHMM(2, covariates=["u0"]), "covariate 'u0' is constant"),
@@ -106,6 +139,11 @@ def test_models_refuse_covariates_that_make_no_sense(make, sentence):
             {"heat": HEAT},
             r"covariates\['heat'\] must be a list with an array for each",
         ),
+        (COUNTS, {"heat": [HEAT, HEAT]}, "a list with an array for the one sequence, got 2 arrays"),
+        (COUNTS, {"heat": np.stack([HEAT, HEAT], 1)}, r"\['heat'\] must be 60 numbers, got an array of"),
+        (COUNTS, {"heat": 2.0}, r"covariates\['heat'\] must be 60 numbers, got 2"),
+        (COUNTS, {"heat": HEAT, "half": HEAT[:30]}, r"covariates\['half'\] must be 60 numbers"),
+        (COUNTS, {"heat": [[1.0, 2.0], 3.0]}, r"covariates\['heat'\] must be 60 numbers"),
         (COUNTS, np.where(np.arange(60) == 3, np.nan, HEAT), "'u0' is nan at step 3 of sequence 0"),
         (COUNTS, {"heat": ["warm"] * 60}, "covariates must be numeric, but 'heat' is"),
         (COUNTS, np.zeros((2, 3, 4)), r"shape \(T,\) or \(T, Q\), got \(2, 3, 4\)"),

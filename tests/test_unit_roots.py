@@ -179,3 +179,12 @@ def test_known_coefficients_have_no_mirror():
     fit = fo.fit(fo.models.SARIMAX((0, 0, 1), frozen={"ma": [-1.0]}), x)
     assert fit.ok
     assert fit.objective.mirrors(fit.theta) == []
+
+
+def test_roots_are_not_turned_where_the_noise_is_frozen():
+    """The invertible form of the same process has another variance."""
+    params = {"ma": np.array([-1.25]), "sigma2": np.array(1.0)}
+    turned = fo.models.SARIMAX((0, 0, 1)).canonical(params)
+    np.testing.assert_allclose([turned["ma"][0], turned["sigma2"]], [-0.8, 1.5625])
+    held = fo.models.SARIMAX((0, 0, 1), frozen={"sigma2": 1.0}).canonical(params)
+    assert held is params

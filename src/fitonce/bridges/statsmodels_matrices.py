@@ -17,15 +17,36 @@ _MADE: WeakKeyDictionary[Any, WeakKeyDictionary[Series, list[Any]]] = WeakKeyDic
 
 
 def regressors(peer: Any) -> dict[str, np.ndarray]:
-    """Columns of `exog` by statsmodels' names; x1, x2, ... where these are not unique."""
+    """Columns of `exog` that are the user's, by statsmodels' names; x1, x2, ... where these are not
+    unique, or count the columns of a trend."""
     if peer.exog is None:
         return {}
-    columns = np.asarray(peer.exog, float).reshape(len(peer.exog), -1).T
+    trends = _trend_names(peer)
+    columns = np.asarray(peer.exog, float).reshape(len(peer.exog), -1).T[len(trends) :]
     names = getattr(peer, "exog_names", None)
     names = [names] if isinstance(names, str) else list(names or ())
-    if len({*map(str, names)}) != len(columns):
+    counted = trends != list(map(str, names[: len(trends)]))
+    names = names[len(trends) :]
+    if counted or len({*map(str, names)}) != len(columns):
         names = [f"x{number + 1}" for number in range(len(columns))]
     return dict(zip(map(str, names), columns, strict=True))
+
+
+def _trend_names(peer: Any) -> list[str]:
+    """Of the first columns of `exog`, which an ARIMA makes for its trend: "const", "drift"."""
+    order = getattr(peer, "_spec_arima", None)
+    return [] if order is None else list(map(str, order.construct_trend_names()))
+
+
+def parameter_names(peer: Any) -> tuple[str, ...]:
+    """Theirs, but for coefficients of an ARIMA's trend and regressors: those of the columns, also where
+    statsmodels counts columns of a trend as x1."""
+    names = list(map(str, peer.param_names))
+    trends = _trend_names(peer)
+    if trends:
+        columns = [*trends, *regressors(peer)]
+        names[: len(columns)] = columns
+    return tuple(names)
 
 
 def varying(peer: Any) -> set[str]:
@@ -90,6 +111,9 @@ def _of_steps(peer: Any, steps: Series) -> Any:
     # a trend.
     known = np.concatenate([steps.covariates, steps.covariates[-1:] + 1.0])
     how: dict[str, Any] = {"exog": known} if known.shape[1] else {}
+    begin = getattr(getattr(peer, "_spec_arima", peer), "trend_offset", 1)
+    if begin != 1:  # which clones of a VARMAX or an ARIMA would not keep
+        how["trend_offset"] = begin
     if getattr(peer, "simple_differencing", False):  # data and regressors are differences already
         (p, _, q), (seasonal_p, _, seasonal_q, season) = peer.order, peer.seasonal_order
         how["order"], how["seasonal_order"] = (p, 0, q), (seasonal_p, 0, seasonal_q, season)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.bridges.statsmodels_matrices import matrices, regressors
+from fitonce.bridges.statsmodels_matrices import matrices, parameter_names, regressors
 from fitonce.core.constraints import Constraint, Free, Frozen
 from fitonce.core.series_constraints import Interval, Variance
 from fitonce.core.wording import counted
@@ -48,6 +48,7 @@ class StatsmodelsSpace(SpaceModel):
         names: of its parameters.
         values: of its parameters, where a fit starts.
         covariates: names of its regressors.
+        fixed: names of parameters that were held at their values (`fix_params`), and so they are here.
         exact: whether first states that theirs start with a large variance are exactly unknown here.
     """
 
@@ -55,6 +56,7 @@ class StatsmodelsSpace(SpaceModel):
     names: tuple[str, ...]
     values: tuple[float, ...]
     covariates: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
     exact: bool = True
 
     @property
@@ -94,6 +96,8 @@ class StatsmodelsSpace(SpaceModel):
 
     def _leaf(self, name: str, value: float, unit: float) -> Constraint:
         """Of a parameter as their `transform_params` has it, where its optimum may be at a bound."""
+        if name in self.fixed:
+            return Frozen.at(np.asarray(value))
         if name.startswith(_VARIANCES):
             return Variance((), unit)
         bounds = {"damping.cycle": (0.0, 1.0)}
@@ -112,7 +116,7 @@ class StatsmodelsSpace(SpaceModel):
             | {
                 name: value * 10.0 ** rng.uniform(-1.0, 1.0)
                 for name, value in found.items()
-                if name.startswith(_VARIANCES)
+                if name.startswith(_VARIANCES) and name not in self.fixed
             }
             | self._lags_at_random(rng)
         )
@@ -121,7 +125,7 @@ class StatsmodelsSpace(SpaceModel):
         """Random coefficients of lags by name, as stationary or invertible as `transform_params` keeps
         them."""
         lags = [place for place, name in enumerate(self.names) if _LAG.match(name)]
-        if not lags:
+        if not lags or any(_LAG.match(name) for name in self.fixed):  # all move together
             return {}
         try:
             with np.errstate(all="ignore"):  # parameters at a bound have no free coordinate
@@ -134,13 +138,15 @@ class StatsmodelsSpace(SpaceModel):
 
     def _averages(self) -> list[list[str]]:
         """Names of the coefficients, in order, of each moving average of a SARIMAX; without those that
-        leave out lags."""
-        if not hasattr(self.peer, "seasonal_periods") or "sigma2" not in self.names:
+        leave out lags or cannot all move together with the variance."""
+        free = set(self.names) - set(self.fixed)
+        if not hasattr(self.peer, "seasonal_periods") or "sigma2" not in free:
             return []
         period, found = self.peer.seasonal_periods, []
         for kind, step in (("ma", 1), ("ma.S", period)):
             own = [name for name in self.names if name.startswith(f"{kind}.L")]
-            if own and own == [f"{kind}.L{step * (k + 1)}" for k in range(len(own))]:
+            all_lags = [f"{kind}.L{step * (k + 1)}" for k in range(len(own))]
+            if own and own == all_lags and free.issuperset(own):
                 found.append(own)
         return found
 
@@ -252,8 +258,9 @@ def from_state_space(results: Any) -> Fit:
     # not be stationary, or only by coefficients other than zero: with both exactly unknown, the
     # likelihood would have no bound. Given the first steps it has one.
     exact = bool(getattr(peer, "enforce_stationarity", True))
-    names = tuple(map(str, peer.param_names))
-    made = StatsmodelsSpace(peer, names, tuple(values.tolist()), tuple(known), exact)
+    names, theirs = parameter_names(peer), list(peer.param_names)
+    fixed = tuple(names[theirs.index(name)] for name in getattr(results, "fixed_params", ()))
+    made = StatsmodelsSpace(peer, names, tuple(values.tolist()), tuple(known), fixed, exact)
     data = _data(peer, known)
     try:
         found = fit_at(made, data, dict(zip(names, map(np.asarray, values), strict=True)))

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.arguments import shown
+from fitonce.core.wording import counted
 
 _NUMERIC = "biuf"  # kinds of dtypes
 
@@ -25,14 +26,13 @@ def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.D
     names = [given] if isinstance(given, str) else given
     if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
         return _columns(parts, list(names))
-    if isinstance(given, Mapping) and (len(parts) > 1 or _are_lists(given)):
+    if isinstance(given, Mapping):
         given = _of_each_sequence(given, len(parts))
-    several = isinstance(given, (list, tuple))
-    tables = [as_table(table) for table in (given if several else [given])]
-    if len(tables) != len(parts):
-        raise ValueError(
-            f"covariates must be given for each of the {len(parts)} sequences, got {len(tables)}"
-        )
+    several = isinstance(given, (list, tuple)) and not (given and all(map(np.isscalar, given)))
+    each = list(given) if several else [given]
+    if len(each) != len(parts):
+        raise ValueError(f"covariates must be given for {_every(len(parts))}, got {len(each)}")
+    tables = [as_table(table, len(part)) for table, part in zip(each, parts, strict=True)]
     for number, (part, table) in enumerate(zip(parts, tables, strict=True)):
         own = getattr(part, "index", None)
         labelled = not table.index.equals(pd.RangeIndex(len(table))) and isinstance(own, pd.Index)
@@ -53,21 +53,28 @@ def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.D
     return parts, tables
 
 
-def _are_lists(given: Mapping[Any, Any]) -> bool:
-    """Whether covariates of a single sequence are lists with one array, as those of several would be."""
-    lists = [isinstance(columns, (list, tuple)) and len(columns) == 1 for columns in given.values()]
-    return bool(lists) and all(lists) and all(np.ndim(columns[0]) > 0 for columns in given.values())
+def are_arrays(column: Any) -> bool:
+    """Whether a column is a list with arrays of sequences, and not of numbers."""
+    return isinstance(column, (list, tuple)) and len(column) > 0 and all(map(np.ndim, column))
+
+
+def _every(count: int) -> str:
+    return f"each of the {count} sequences" if count > 1 else "the one sequence"
 
 
 def _of_each_sequence(given: Mapping[Any, Any], count: int) -> list[dict[str, Any]]:
-    """Lists of arrays by name as a table of each sequence."""
+    """Lists of arrays by name as a table of each sequence; an array alone is of a single one."""
+    found: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, columns in given.items():
-        if not (isinstance(columns, (list, tuple)) and len(columns) == count):
+        parts = [columns] if count == 1 and not are_arrays(columns) else columns
+        if not (isinstance(parts, (list, tuple)) and len(parts) == count):
+            got = counted(len(columns), "array") if are_arrays(columns) else shown(columns)
             raise ValueError(
-                f"covariates['{name}'] must be a list with an array for each of the {count} sequences, "
-                f"got {shown(columns)}"
+                f"covariates['{name}'] must be a list with an array for {_every(count)}, got {got}"
             )
-    return [{str(name): columns[n] for name, columns in given.items()} for n in range(count)]
+        for table, part in zip(found, parts, strict=True):
+            table[str(name)] = part
+    return found
 
 
 def _columns(parts: list[Any], names: list[str]) -> tuple[list[Any], list[pd.DataFrame]]:
@@ -87,10 +94,11 @@ def _columns(parts: list[Any], names: list[str]) -> tuple[list[Any], list[pd.Dat
     return [part.drop(columns=names) for part in parts], [part[names] for part in parts]
 
 
-def as_table(given: Any) -> pd.DataFrame:
+def as_table(given: Any, steps: int) -> pd.DataFrame:
     """Covariates of some steps, a column each."""
     if isinstance(given, Mapping):
-        return pd.DataFrame({str(name): np.asarray(column) for name, column in given.items()})
+        columns = {str(name): _column(name, column, steps) for name, column in given.items()}
+        return pd.DataFrame(columns, index=pd.RangeIndex(steps if columns else 0))
     if isinstance(given, (pd.DataFrame, pd.Series)):
         table = pd.DataFrame(given)
         return table.set_axis([str(name) for name in table.columns], axis=1)
@@ -99,6 +107,22 @@ def as_table(given: Any) -> pd.DataFrame:
         raise ValueError(f"covariates must have shape (T,) or (T, Q), got {array.shape}")
     array = array[:, None] if array.ndim == 1 else array
     return pd.DataFrame(array, columns=[f"u{number}" for number in range(array.shape[1])])
+
+
+def _column(name: Any, given: Any, steps: int) -> np.ndarray:
+    """One covariate as numbers (steps,), from (steps,), (steps, 1) or, of one step, its number."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # of ragged lists
+        array = np.zeros((0, 0))
+    if array.shape == (steps, 1) or (array.ndim == 0 and steps == 1):
+        array = array.reshape(steps)
+    if array.shape != (steps,):
+        raise ValueError(
+            f"covariates must have one row for each step: covariates['{name}'] must be "
+            f"{counted(steps, 'number')}, got {shown(given)}"
+        )
+    return array
 
 
 def with_truths(table: pd.DataFrame) -> pd.DataFrame:

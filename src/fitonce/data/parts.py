@@ -10,7 +10,7 @@ import pandas as pd
 
 from fitonce.core.arguments import refusal, shown
 from fitonce.core.numerics import as_numbers
-from fitonce.data.covariates import as_table
+from fitonce.data.covariates import are_arrays, as_table
 
 
 def from_arrow(data: Any) -> Any:
@@ -72,7 +72,13 @@ def split_lengths(data: Any, covariates: Any, lengths: Any) -> tuple[list[Any], 
     parts = [rows.iloc[some] if plain else rows[some] for some in spans]
     if covariates is None or isinstance(covariates, (str, list, tuple)):
         return parts, covariates
-    table = as_table(covariates)
+    if isinstance(covariates, Mapping) and any(map(are_arrays, covariates.values())):
+        apart = {name: column for name, column in covariates.items() if are_arrays(column)}
+        joined = {name: column for name, column in covariates.items() if name not in apart}
+        whole = as_table(joined, len(rows))
+        split = {name: [whole[str(name)].iloc[some] for some in spans] for name in joined}
+        return parts, {name: split.get(name, column) for name, column in covariates.items()}
+    table = as_table(covariates, len(rows))
     if len(table) != len(rows):
         raise ValueError(
             f"covariates must have one row for each step: data have {len(rows)}, they {len(table)}"

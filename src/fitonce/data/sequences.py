@@ -260,7 +260,8 @@ def sequences(
         index: the column of a table that names the steps, such as their dates.
         covariates: known quantities of every step, for models that use them: names of columns of the
             tables, or arrays beside the data: (T,) or (T, Q), a table, a dict of names and arrays (T,),
-            or a list of these, one for each sequence. None of them may be missing.
+            or a list of these, one for each sequence; in a dict, a list of arrays is of each sequence.
+            None of them may be missing.
     """
     real = isinstance(missing, Real) and not isinstance(missing, bool)
     require(

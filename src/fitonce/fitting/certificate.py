@@ -38,7 +38,8 @@ def refusal(
     """Why a point cannot be a minimum, whatever its gradient; None if it can."""
     if not (np.isfinite(gradient).all() and np.isfinite(hessian).all()):
         return not_finite(
-            "; check the data for NaN or impossible observations and the start for extreme values"
+            "; check the data for NaN or impossible observations, the start for extreme values, and "
+            "whether the model ends here, as where a covariance of your own becomes none"
         )
     flat = None if factor is not None else flat_direction(hessian, names)
     if flat is None:

@@ -103,6 +103,8 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
         require_fit(objective)
         points = starting_points(objective, init, how.seed)
         starts = list(islice(points, how.restarts or usual_starts(objective)))
+        if init is not None:
+            objective.check_at(starts[0])
     reading = now() - beginning
     compiles, early = objective.traits.compiles, how.max_iterations is not None
     with stage("compiling F and its derivatives" if compiles else "loading compiled code", how.progress):
@@ -168,6 +170,8 @@ def stay(model: Any, data: Any, params: Params, kernel: Any) -> Searched:
     objective = objective_of(model, data, kernel)
     require_fit(objective)
     hold_point(objective)
-    end = finish(objective, objective.space.to_free(params), DEFAULT_TOLERANCE, 0)
+    theta = objective.space.to_free(params)
+    objective.check_at(theta)
+    end = finish(objective, theta, DEFAULT_TOLERANCE, 0)
     pool, unknown = distinct([]).at_best(end.theta, np.nan, 0), float("nan")
     return Searched(objective, end, [], pool, unknown, unknown)

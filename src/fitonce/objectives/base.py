@@ -338,6 +338,9 @@ class Objective(ABC):
     def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:  # noqa: B027
         """Raise where the weights (P,) of a fold have no effect on F."""
 
+    def check_at(self, theta: np.ndarray) -> None:  # noqa: B027
+        """Raise where F has no value at given parameters (D,) and it is known why."""
+
     def why_not_finite(self, theta: np.ndarray, weights: np.ndarray) -> str:
         """Why a fold with these weights (P,) has no density, in words; empty: not known."""
         return ""

@@ -19,7 +19,9 @@ from fitonce.core.constraints import (
 )
 from fitonce.core.numerics import as_numbers
 from fitonce.core.series_constraints import Stationary, Variance
+from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
+from fitonce.models.space.covariances import are_covariances, fault_of
 from fitonce.models.space.system import (
     PEER_MATRICES,
     Series,
@@ -42,31 +44,31 @@ _KINDS: dict[str, Callable[[tuple[int, ...]], Constraint]] = {
     "stationary": Stationary,
 }
 _MATRICES = PEER_MATRICES | {"initial_state": 1, "initial_state_cov": 2, "diffuse": 1}
-_COVARIANCES = {"obs_cov", "state_cov", "initial_state_cov"}
+_COVARIANCES = ("initial_state_cov", "obs_cov", "state_cov")
 _NEEDED = ("design", "transition", "state_cov")
+_TRIES = 50  # of random starts
 _PROBE = 1e-6  # steps of differences, relative to free coordinates
-_ROUNDED = 1e-8  # rounding, and much more: of differences or covariances, relative to the matrix
+_ROUNDED = 1e-8  # rounding, and much more: of differences, relative to the matrix
 
 
-def _require_covariances(made: dict[str, np.ndarray]) -> None:
-    """Raise where a matrix (1 or T, n, n) is no covariance: the filter reads one half of it only."""
-    for name in sorted(_COVARIANCES & set(made)):
-        matrices = made[name].real
-        if not np.isfinite(matrices).all():
-            raise ValueError(
-                f"build: '{name}' must be finite at init, got {matrices[~np.isfinite(matrices)][0]}"
-            )
-        size = _ROUNDED * np.abs(matrices).max(initial=0.0)
-        apart = np.abs(matrices - matrices.swapaxes(1, 2)).max((1, 2), initial=0.0)
-        lowest = np.linalg.eigvalsh(matrices).min(1, initial=0.0)
-        wrong = np.flatnonzero((apart > size) | (lowest < -size))
+def _fault(made: dict[str, np.ndarray], where: str) -> str:
+    """Why a matrix of one fold leaves no likelihood; empty: none does so alone."""
+    for name in sorted(made):
+        wrong = made[name][~np.isfinite(made[name])]
         if wrong.size:
-            step = f" of step {wrong[0]}" if len(matrices) > 1 else ""
-            got = "an asymmetric one" if apart[wrong[0]] > size else f"eigenvalue {lowest[wrong[0]]:g}"
-            raise ValueError(
-                f"build: '{name}'{step} must be symmetric without negative eigenvalues at init, "
-                f"got {got}"
-            )
+            return f"build: '{name}' must be finite {where}, got {wrong[0]}"
+    for name in _COVARIANCES:  # the filter reads one half of them only
+        got = fault_of(made[name]) if name in made else ""
+        if got:
+            return f"build: '{name}' must be symmetric without negative eigenvalues {where}, got {got}"
+    if not any(made[name].any() for name in _COVARIANCES if name in made):
+        return f"build: 'obs_cov' or 'state_cov' must have a variance above zero {where}, got zeros only"
+    return ""
+
+
+def _are_sound(made: dict[str, np.ndarray]) -> bool:
+    """Whether all covariances of one fold are covariances."""
+    return all(bool(are_covariances(made[name]).all()) for name in _COVARIANCES if name in made)
 
 
 def _unit(variance: np.ndarray, other: float) -> tuple[float, ...]:
@@ -109,6 +111,7 @@ class StateSpace(SpaceModel):
             `initial_state` and `initial_state_cov` are of the first state; `diffuse`, bools, marks the
             entries of it about which nothing is known. Without all three everything is diffuse;
             `initial_state_cov="stationary"` takes the distribution that the transition leaves as it is.
+            Where a covariance has negative eigenvalues or is not symmetric, there is no likelihood.
             Written with NumPy and analytic functions only: it is called with complex numbers, too.
         init: starting values by name of all parameters that `build` reads, which give them their shapes.
         constraints: kinds by name: "free" (where none is given), "variance" (may be zero), "positive",
@@ -147,6 +150,10 @@ class StateSpace(SpaceModel):
                 f"build: design must have a row for each of the {steps.y.shape[1]} channels of the "
                 f"data, got {width}"
             )
+        self._require_shapes(made)
+        fault = _fault(made, "at init")
+        if fault:
+            raise ValueError(fault)
         if "stationary" in made:
             largest = float(np.abs(np.linalg.eigvals(made["transition"][0])).max())
             if not largest < 1.0:
@@ -154,8 +161,25 @@ class StateSpace(SpaceModel):
                     "build: initial_state_cov='stationary' needs a transition whose eigenvalues are all "
                     f"below 1 in size at init, got {largest:g}; mark states that are not as diffuse"
                 )
-        _require_covariances(made)
         self._require_analytic(steps)
+
+    def _require_shapes(self, made: dict[str, np.ndarray]) -> None:
+        """Raise where matrices have not the shapes that those of others ask for."""
+        width, size = made["design"].shape[1:]
+        shocks = made["selection"].shape[2] if "selection" in made else size
+        sizes = {"obs_intercept": width, "obs_cov": width, "state_cov": shocks}
+        for name in sorted(set(made) - {"design", "stationary"}):
+            rows = sizes.get(name, size)
+            expected = (size, shocks) if name == "selection" else (rows,) * _MATRICES[name]
+            got = made[name].shape[1:]
+            if got != expected:
+                raise ValueError(
+                    f"build: '{name}' must have the shape {expected} for data of "
+                    f"{counted(width, 'channel')} and {counted(size, 'state')}, got {got}"
+                )
+
+    def fault(self, values: Values, steps: Series) -> str:
+        return _fault(self._matrices(values, 0, steps), "at these parameters")
 
     def _require_analytic(self, steps: Series) -> None:
         """Raise where derivatives along the imaginary axis are not those of differences, or where a
@@ -235,6 +259,7 @@ class StateSpace(SpaceModel):
                     f"build: '{name}' must be numbers with {axes} axes, or one more for steps, got "
                     f"shape {array.shape}"
                 )
+            array = array.astype(float) if array.dtype.kind in "biu" else array
             found[name] = array if array.ndim == axes + 1 else array[None]
             if found[name].shape[0] not in (1, len(steps.y)):
                 raise ValueError(
@@ -272,11 +297,14 @@ class StateSpace(SpaceModel):
         else:
             known = "initial_state_cov" in made[0] or "initial_state" in made[0]
         marked = made[0].get("diffuse", np.full((1, size), not known))[0].astype(bool)
-        noise = stacked("obs_cov", empty.noise)
+        noise, offset = stacked("obs_cov", empty.noise), stacked("obs_intercept", empty.offset)
+        if kind.kind == "f":  # complex ones are for slopes at places that are known
+            sound = np.array([_are_sound(one) for one in made])
+            offset = np.where(sound, offset, np.nan)  # so that there is no likelihood
         spread = spread + added_to_diffuse(marked, noise, shaking)
         return System(
             stacked("design", empty.loading),
-            stacked("obs_intercept", empty.offset),
+            offset,
             noise,
             moving,
             drift,
@@ -289,10 +317,14 @@ class StateSpace(SpaceModel):
     def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         if rng is None:
             return {name: np.array(value) for name, value in self.init.items()}
-        found = {}
-        for name, leaf in self.leaves(steps).items():
-            value = self.init[name]
-            free = leaf.to_free(value)
-            moved = free + rng.normal(0.0, 0.3, free.shape) * np.maximum(np.abs(free), 0.3)
-            found[name] = leaf.values(moved[:, None])[..., 0] if len(free) else np.array(value)
+        leaves = self.leaves(steps)
+        for _ in range(_TRIES):  # random values may not make covariances
+            found = {}
+            for name, leaf in leaves.items():
+                value = self.init[name]
+                free = leaf.to_free(value)
+                moved = free + rng.normal(0.0, 0.3, free.shape) * np.maximum(np.abs(free), 0.3)
+                found[name] = leaf.values(moved[:, None])[..., 0] if len(free) else np.array(value)
+            if not self.fault({name: value[..., None] for name, value in found.items()}, steps):
+                break
         return found

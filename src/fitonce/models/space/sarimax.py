@@ -37,8 +37,8 @@ class SARIMAX(SpaceModel):
     Autoregressions are stationary by construction. Moving averages are free, so that unit roots, where
     short or overdifferenced series often have their optimum, are ordinary optima. Of the moving averages
     that are the same process, a fit has the invertible one, whose theta(z) has no zeros inside the unit
-    circle. What differences leave open about the past has an exactly diffuse prior; that of the
-    parameters is flat.
+    circle, unless `frozen` holds sigma2, which differs between them. What differences leave open about
+    the past has an exactly diffuse prior; that of the parameters is flat.
 
     Args:
         order: p, d and q.

@@ -234,6 +234,11 @@ class SpaceModel(ABC):
     def check(self, steps: Series, data: Sequences) -> None:  # noqa: B027
         """Raise where the model cannot be of these data."""
 
+    def fault(self, values: Values, steps: Series) -> str:
+        """What is wrong with the matrices at values (*shape, 1), so that there is no likelihood, in
+        words; empty: nothing that is known."""
+        return ""
+
     def parameters(self, steps: Series) -> dict[str, Constraint]:
         return freeze(self.leaves(steps), dict(self.frozen))
 

@@ -103,6 +103,7 @@ class SpaceObjective(SpaceProperties):
         for number, value in enumerate(values):
             if np.isnan(value):
                 self.model.check_to_fit(self.data, self.steps)  # which knows more of some reasons
+                self.check_at(start[0][0])
                 if not size:
                     raise ValueError(f"{self.model}: {_NO_LIKELIHOOD} where the fit starts")
                 raise self._undetermined(number, parts[number])
@@ -115,9 +116,21 @@ class SpaceObjective(SpaceProperties):
             f"{self.model} starts with {unknown}, which the data must determine: got {steps}{where}"
         )
 
+    def check_at(self, theta: np.ndarray) -> None:
+        fault = self._fault(theta)
+        if fault:
+            raise ValueError(fault)
+
+    def _fault(self, theta: np.ndarray) -> str:
+        """Why the model has no matrices there; empty: it has."""
+        return self.model.fault(self.space.values(theta[None]), self.steps)
+
     def why_not_finite(self, theta: np.ndarray, weights: np.ndarray) -> str:
         if not np.isnan(self.log_likelihoods(theta[None], weights[None])[0]):
             return ""
+        fault = self._fault(theta)
+        if fault:
+            return fault
         if not self.n_unknown_starts:
             return f"{_NO_LIKELIHOOD} at these parameters"
         return "the data that this fold keeps do not determine the first state"
