@@ -267,13 +267,13 @@ SPARSE = np.r_[1.0, np.full(10**6, NAN), 1.0]  # blocks of 10 % all but never me
         ),
         (
             lambda: folds.future(9, [5, 8], horizon=2),
-            "start: fold 1 (start 8) leaves 1 step, fewer than the horizon of 2; "
+            "start: fold 1 (start 8) leaves out 1 step, fewer than the horizon of 2; "
             "start must be at most 7",
         ),
         (
             lambda: folds.future([np.ones(3), np.ones(9)], steps=[4, 2], horizon=3),
-            "steps: fold 1 (steps 2) leaves 2 steps of the longest sequence, fewer than the horizon "
-            "of 3; steps must be at least 3",
+            "steps: fold 1 (steps 2) leaves out 2 steps of the longest sequence, fewer than the "
+            "horizon of 3; steps must be at least 3",
         ),
         (
             lambda: folds.future(9, [5, 8], horizon=9),

@@ -81,8 +81,15 @@ def test_all_sequences_are_counted_and_periods_have_gaps_too():
     with pytest.warns(GapsWarning, match="lack 3 steps in 2 sequences, the first of them 2024-01-05"):
         fo.sequences([table(days(9, 4)), table(days(9, 5, 6)), table(days(9))])
     months = pd.period_range("2024-01", periods=12, freq="M").delete([6])
-    with pytest.warns(GapsWarning, match="lack 1 step, the first of them 2024-07-01"):
+    with pytest.warns(GapsWarning, match=r"lack 1 step, .* 2024-07-01: .*as data.reindex\(\.\.\.\)"):
         fo.sequences(pd.Series(np.ones(11), months))
+
+
+def test_days_of_a_shorter_week_are_not_advised_to_be_business_days():
+    """Rows for their Fridays would be rows that are not missing."""
+    week = pd.offsets.CustomBusinessDay(weekmask="Mon Tue Wed Thu")
+    with pytest.warns(GapsWarning, match=r"lack 1 step, .* 2024-01-23: .*as data.reindex\(\.\.\.\)"):
+        fo.sequences(table(days(60, 13, freq=week)))
 
 
 @pytest.mark.parametrize("gaps", [True, False])

@@ -9,7 +9,8 @@ import pytest
 
 import fitonce as fo
 from fitonce.crossval.from_zero import points_that_rise
-from fitonce.fitting.summarise import in_digits
+from fitonce.fitting.small_variances import SmallVariances
+from fitonce.fitting.summarise import _nats, in_digits
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,13 @@ def test_a_variance_beside_zero_has_no_standard_error_of_its_curvature(seed, sho
     assert profile(worse) == pytest.approx(0.5, abs=0.1)
     by_curvature = 2.0 * fit.theta[0] * row["theta_se"] * fit.data.values.std() ** 2
     assert row["se"] > 1.5 * by_curvature
+
+
+def test_nats_are_rounded_up():
+    rise = np.array([-0.1, 0.004, 0.014, 0.441, 0.4999, np.nan])
+    none = np.zeros(6, bool)
+    found = _nats(SmallVariances(none, none, rise, rise))
+    assert found == ["0.01", "0.01", "0.02", "0.45", "0.5", "0.01"]
 
 
 def test_a_variance_far_from_zero_has_its_standard_error():

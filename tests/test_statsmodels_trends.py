@@ -27,7 +27,10 @@ def test_parameters_that_were_fixed_stay():
     peer = sm.tsa.SARIMAX(Y[:60], order=(1, 0, 1), trend="c")
     with peer.fix_params({"ar.L1": 0.5}):
         results = _quiet(lambda: peer.fit(disp=0))
+        within = fo.from_statsmodels(results)
     fit = fo.from_statsmodels(results)
+    assert within.log_likelihood == fit.log_likelihood
+    assert within.names == fit.names
     assert fit.log_likelihood == pytest.approx(results.llf, rel=1e-8)
     again = fit.polish()
     assert again.ok

@@ -77,6 +77,20 @@ def test_steps_are_counted_within_each_sequence_and_by_splitters(tmp_path):
     np.testing.assert_allclose(again.by_steps_ahead(), cv.by_steps_ahead(), rtol=1e-12)
 
 
+def test_sequences_that_are_left_out_whole_do_not_count():
+    """Their steps are not ahead of one that is kept."""
+    data = [walk(30, 1), walk(20, 2), walk(3, 3)]
+    fit = fo.fit(fo.models.GaussianHMM(1), data)
+    cv = fo.cross_validate(fit, fo.folds.future(data, steps=[4], horizon=3), method="none")
+    table = cv.by_steps_ahead()
+    for step in (1, 2, 3):
+        rows = cv.pointwise["site"].isin([25 + step, 45 + step])
+        assert table["loss"][step] == pytest.approx(cv.pointwise["loss"][rows].mean(), rel=1e-12)
+    whole = fo.folds.sites([np.arange(50, 53)], data)
+    with pytest.raises(ValueError, match="by_steps_ahead needs folds that leave out the ends"):
+        fo.cross_validate(fit, whole, method="none").by_steps_ahead()
+
+
 @pytest.mark.parametrize(
     ("folds", "loss", "sentence"),
     [

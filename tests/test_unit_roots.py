@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fitonce as fo
-from fitonce.crossval.from_zero import points_that_rise
+from fitonce.crossval.from_zero import beyond, points_that_rise
 from fitonce.fitting.curvature import curvature
 from fitonce.models.space.moving_averages import invertible, unit_roots
 
@@ -90,6 +90,16 @@ def test_a_step_that_stays_on_the_circle_says_so(differenced):
     assert [k for k in range(8) if abs(_cold(fit, folds, k)[0].params["ma"][0]) < 1 - 1e-3] == held
     error = abs(cv.folds["loss"][held[0]] - _cold(fit, folds, held[0])[1])
     assert error / 2 < cv.folds["error"][held[0]] < 3 * error
+
+
+@pytest.mark.parametrize(("gain", "stays"), [(0.0, False), (-1.0, True)])
+def test_only_an_optimum_that_is_as_good_takes_the_remark_away(differenced, monkeypatch, gain, stays):
+    """One that is worse says nothing about where the fold is."""
+    fit, folds = differenced
+    worse = lambda *given: ((fold, end, status, gain) for fold, end, status, _ in beyond(*given))  # noqa: E731
+    monkeypatch.setattr("fitonce.crossval.from_zero.beyond", worse)
+    cv = fo.cross_validate(fit, folds, method="onestep")
+    assert cv.folds["status"].str.contains("held at a unit root").any() == stays
 
 
 def test_newton_steps_hold_unit_roots(differenced):

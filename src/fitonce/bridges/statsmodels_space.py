@@ -253,6 +253,7 @@ def from_state_space(results: Any) -> Fit:
             "concentrate_scale"
         )
     peer, values = deepcopy(peer), np.asarray(results.params, float)  # theirs stays as it is
+    peer._has_fixed_params = False  # within `fix_params` updates would expect the others alone
     known = regressors(peer)
     # Beside unknown starts of differences, data do not determine that of an autoregression that need
     # not be stationary, or only by coefficients other than zero: with both exactly unknown, the

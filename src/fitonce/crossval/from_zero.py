@@ -56,8 +56,9 @@ def leave_zero(
         return remarks
     here, directions = parameters.thetas[wanted], rising[chosen] @ mirrors.along
     for fold, end, status, gain in beyond(scoring.curve, batches, here, wanted, directions):
-        if gain < _LOWER:
-            del remarks[fold]  # its optimum is so near that it makes no difference
+        if gain < _LOWER:  # so near that it makes no difference, or a worse optimum, which says nothing
+            if gain > -_LOWER:
+                del remarks[fold]
             continue
         alone = np.array([fold])
         losses = scoring.losses(end.thetas, alone)
@@ -131,8 +132,9 @@ def points_that_rise(curve: Curvature, observed: np.ndarray, thetas: np.ndarray)
 
 
 def slopes_beyond(curve: Curvature, observed: np.ndarray, thetas: np.ndarray) -> np.ndarray:
-    """(n,) the slope of the objective a little away from such a place, the least of all places, without
-    each of the points `observed`, by one sweep for each place; `thetas` (n, D) are near the full fit.
+    """(n,) the least slope of the objective a little away from such places, without each of the points
+    `observed`, by one sweep for each place; zero where it falls away from none. `thetas` (n, D) are near
+    the full fit.
 
     The gradient without point t is that of all data plus the slope of log p(x_t | x_-t), at the full fit
     but for a little step away from the place; H there takes it to the theta of the point.

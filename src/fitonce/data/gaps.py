@@ -19,7 +19,7 @@ _DAY, _FEW_DAYS, _WEEKS = pd.Timedelta(days=1), pd.Timedelta(days=3), pd.Timedel
 
 
 class GapsWarning(UserWarning):
-    """That dates which are otherwise regular lack some."""
+    """Dates are regular but for gaps."""
 
 
 class Gaps(NamedTuple):
@@ -51,8 +51,9 @@ def warn_of_gaps(indices: Iterable[pd.Index]) -> None:
 
 def gaps_of(index: pd.Index) -> Gaps | None:
     """The gaps of dates that are regular but for them; None of all others."""
-    if isinstance(index, pd.PeriodIndex):
-        index = index.to_timestamp()
+    if isinstance(index, pd.PeriodIndex):  # whose `asfreq` converts periods and adds none
+        without = gaps_of(index.to_timestamp())
+        return None if without is None else without._replace(frequency="")
     if not isinstance(index, pd.DatetimeIndex) or index.freq is not None or len(index) < _FEWEST:
         return None
     # Days of a time zone are regular by the clock, and hours around its changes are not.
@@ -83,7 +84,8 @@ def _gaps_in(times: pd.DatetimeIndex) -> Gaps | str | None:
     expected = _expected(times, missing, step)
     if not expected.any():
         return None
-    business = step == _DAY and times.day_of_week.max() <= 4 and times[-1] - start >= _WEEKS
+    weekdays = np.array_equal(np.unique(times.day_of_week), np.arange(5))
+    business = step == _DAY and weekdays and times[-1] - start >= _WEEKS
     frequency = "B" if business else _of(step) if expected.all() else ""
     return Gaps(int(expected.sum()), missing[expected][0], frequency)
 

@@ -108,8 +108,9 @@ def parameter_table(fit: Fit) -> pd.DataFrame:
 
 
 def _nats(small: SmallVariances) -> list[str]:
-    """How much worse zero is than each parameter, in one digit."""
-    return [f"{max(rise, _FEWEST):.1g}" for rise in np.nan_to_num(small.rise)]
+    """How much worse zero is than each parameter at most, in hundredths that are rounded up."""
+    hundredths = np.ceil(100.0 * np.maximum(np.nan_to_num(small.rise), _FEWEST))
+    return [f"{nats:g}" for nats in hundredths / 100.0]
 
 
 def _beside(fit: Fit) -> dict[str, str]:
@@ -236,8 +237,8 @@ def _without_rounding(fit: Fit) -> Any:
 
 
 def in_digits(values: np.ndarray) -> str:
-    """Numbers with four decimals; those that would be 0. but are not, and a single one of which few
-    digits would be left, with four digits."""
+    """Numbers with four decimals; small ones with four digits: in arrays those that would be printed as
+    0. but are not, and a number alone below 0.001."""
     values = np.asarray(values)
     least = 10.0**-_DECIMALS * (0.5 if values.ndim else 10.0)
     hidden = (np.abs(values) < least) & (values != 0.0)

@@ -72,8 +72,8 @@ def future(
         start: first step left out, counted from the start of each sequence.
         steps: how many last steps to leave out instead.
         horizon: score only the first `horizon` steps left out; later ones are left out unscored. Every
-            fold must leave so many, at least of its longest sequence; sequences of which fewer are left
-            are left out from there on and not scored.
+            fold must leave out a whole horizon of the longest sequence; of others it may leave out fewer
+            steps, which are then not scored.
         lengths: of the sequences, where `data` is one array or table with the rows of all of them.
     """
     shape = shape_of(data, lengths=lengths)
@@ -105,8 +105,8 @@ def future(
 
 
 def _require_whole(horizon: int, chosen: np.ndarray, name: str, lengths: np.ndarray) -> None:
-    """Raise unless each fold leaves so many steps of the longest sequence: means over folds that score
-    fewer would be of nearer steps."""
+    """Raise unless each fold leaves out so many steps of the longest sequence: means over folds that
+    score fewer would be of nearer steps."""
     longest = int(lengths.max())
     left = [min(value, longest) if name == "steps" else longest - value for value in chosen.tolist()]
     short = next((fold for fold, steps in enumerate(left) if steps < horizon), None)
@@ -116,9 +116,10 @@ def _require_whole(horizon: int, chosen: np.ndarray, name: str, lengths: np.ndar
     if horizon >= longest:
         raise refusal("horizon", f"less than the {counted(longest, 'step')}{of or ' of data'}", horizon)
     most = f"at most {longest - horizon}" if name == "start" else f"at least {horizon}"
+    steps = counted(max(left[short], 0), "step")
     raise ValueError(
-        f"{name}: fold {short} ({name} {chosen[short]}) leaves {counted(max(left[short], 0), 'step')}"
-        f"{of}, fewer than the horizon of {horizon}; {name} must be {most}"
+        f"{name}: fold {short} ({name} {chosen[short]}) leaves out {steps}{of}, fewer than the horizon "
+        f"of {horizon}; {name} must be {most}"
     )
 
 

@@ -251,7 +251,8 @@ class CVResult:
 
     def by_steps_ahead(self) -> pd.DataFrame:
         """Of folds of the future: one row per number of steps ahead of the last one kept, with the mean
-        `loss` of the `folds` that score that step, its standard error `se`, and `control`.
+        `loss` of the `folds` that score that step, its standard error `se`, and `control`. Sequences
+        of which a fold keeps nothing have no such steps, and do not count.
 
         Autoregressive emissions (`order=` of an HMM) score each step given the actual values before it:
         their rows are not of forecasts that far ahead."""

@@ -20,7 +20,7 @@ def table_of(cv: CVResult) -> pd.DataFrame:
         raise ValueError("by_steps_ahead needs a loss of each step, got loss='joint', one of each fold")
     if cv.dropped is None:
         raise ValueError(
-            "by_steps_ahead needs what each fold left out, which this old file does not have"
+            "by_steps_ahead needs to know what each fold left out, which this old file does not say"
         )
     ahead = _steps_ahead(cv)
     fold, places = rows["fold"].to_numpy(), rows["cluster"].to_numpy()
@@ -47,7 +47,7 @@ def _mean(terms: Terms) -> float:
 
 def _steps_ahead(cv: CVResult) -> np.ndarray:
     """(rows,) how many steps each point that is scored is after the last one that its fold keeps of the
-    sequence."""
+    sequence; 0 where it keeps none."""
     lengths, rows = cv.summary.lengths, cv.pointwise
     ends, firsts = np.cumsum(lengths), np.full((len(cv.folds), len(lengths)), -1)
     fine = cv.summary.edges is None and bool((rows["site"] >= 0).all())
@@ -57,10 +57,15 @@ def _steps_ahead(cv: CVResult) -> np.ndarray:
         )
         fine = fine and bool((dropped[first] + count == ends[sequences]).all())
         firsts[fold, sequences] = dropped[first]
-    if not fine:
+    owner, site = rows["fold"].to_numpy(), rows["site"].to_numpy()
+    ahead = np.zeros(len(rows), int)
+    if fine:
+        sequence = np.searchsorted(ends, site, "right")
+        first = firsts[owner, sequence]
+        ahead = np.where(first > (ends - lengths)[sequence], site - first + 1, 0)
+    if not ahead.any():
         raise ValueError(
             "by_steps_ahead needs folds that leave out the ends of sequences, such as "
             f"fo.folds.future(data, start=[...], horizon=...), got {cv.left_out}"
         )
-    owner, site = rows["fold"].to_numpy(), rows["site"].to_numpy()
-    return site - firsts[owner, np.searchsorted(ends, site, "right")] + 1
+    return ahead
