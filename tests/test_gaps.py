@@ -29,6 +29,7 @@ def days(n, *without, **more):
         (days(20, 7, freq="QE"), "1 step, the first of them 2025-12-31: "),
         (days(20, 5, freq="W"), "1 step, the first of them 2024-02-11: .*asfreq\\('7D'\\)"),
         (days(60, 20, freq="B"), "1 step, the first of them 2024-01-29: .*asfreq\\('B'\\)"),
+        (days(24 * 120, 2500, freq="h", tz="Europe/Berlin"), "1 step, .* of them 2024-04-14 05:00"),
         (days(24 * 40, 500, freq="h"), "1 step, the first of them 2024-01-21 20:00:00"),
     ],
 )

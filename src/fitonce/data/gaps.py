@@ -58,10 +58,17 @@ def gaps_of(index: pd.Index) -> Gaps | None:
         return None
     # Days of a time zone are regular by the clock, and hours around its changes are not.
     readings = [index] if index.tz is None else [index, index.tz_convert("UTC")]
-    found = [_gaps_in(reading.tz_localize(None)) for reading in readings]
-    if None in found:
+    found = [(_gaps_in(reading.tz_localize(None)), reading.tz) for reading in readings]
+    if any(gaps is None for gaps, _ in found):
         return None
-    return min((gaps for gaps in found if isinstance(gaps, Gaps)), default=None, key=lambda g: g.steps)
+    some = [(gaps, zone) for gaps, zone in found if isinstance(gaps, Gaps)]
+    if not some:
+        return None
+    least, zone = min(some, key=lambda pair: pair[0].steps)
+    if zone is index.tz:
+        return least
+    first = least.first.tz_localize(zone).tz_convert(index.tz).tz_localize(None)
+    return least._replace(first=first)  # by the clock of the user's table
 
 
 def _gaps_in(times: pd.DatetimeIndex) -> Gaps | str | None:
