@@ -202,6 +202,9 @@ def test_a_fit_of_levels_says_that_changes_are_to_be_fitted(order):
     said = "beside 1: where channels are levels, fit their changes, np.diff(y, axis=0))"
     assert said in str(fo.fit(model, y, restarts=1, optima=0))
     assert said not in str(fo.fit(model, np.diff(y, axis=0), restarts=1, optima=0))
+
+
+def test_roots_of_several_factors_are_those_of_their_determinant():
     ar = np.zeros((2, 2, 2))
     ar[0], ar[1] = [[0.2, 0.1], [0.0, 0.5]], [[0.1, 0.0], [0.3, 0.4]]
     roots = 1.0 / np.roots(

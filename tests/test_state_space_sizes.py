@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
 import fitonce as fo
+from fitonce.objectives.space.objective import SpaceObjective
 
 Y = np.random.default_rng(0).normal(size=40)
 M = fo.models
@@ -26,11 +25,10 @@ M = fo.models
     ],
     ids=str,
 )
-def test_more_unknowns_than_values_are_refused_at_once(model, steps, words):
-    begun = time.perf_counter()
+def test_more_unknowns_than_values_are_refused_before_a_filter_runs(model, steps, words, monkeypatch):
+    monkeypatch.setattr(SpaceObjective, "_passes", None)  # with 2,000 states it takes minutes
     with pytest.raises(ValueError, match=words):
         fo.fit(model, np.abs(np.round(Y[:steps] * 5)) if model.density is not None else Y[:steps])
-    assert time.perf_counter() - begun < 10.0  # a filter of 2,000 states takes far longer
 
 
 def test_each_sequence_has_unknown_first_states():

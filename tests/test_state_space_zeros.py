@@ -106,7 +106,7 @@ def test_a_variance_beside_zero_has_no_standard_error_of_its_curvature(seed, sho
     worse = row["value"] + row["se"]
     assert row["note"] == f"0 is within {nats} nats"
     assert (
-        f"  level: {shown} (no standard error holds, {row['note']}; half a nat worse at {worse:.4g})"
+        f"  level: {shown} (no standard error applies, {row['note']}; half a nat worse at {worse:.4g})"
         in str(fit)
     )
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fitonce.crossval.loo import loo
     from fitonce.data import basis, datasets
     from fitonce.data.conll import read_conll
+    from fitonce.data.gaps import GapsWarning
     from fitonce.data.graph import Graph, graph
     from fitonce.data.labelled import Labelled, labelled
     from fitonce.data.maps import Map, read_map
@@ -62,6 +63,7 @@ __all__ = [
     "Curvature",
     "Fit",
     "Folds",
+    "GapsWarning",
     "Graph",
     "IndefiniteError",
     "InexactBound",
@@ -127,6 +129,7 @@ _WHERE = {
     "Curvature": "fitonce.fitting.curvature",
     "Fit": "fitonce.fitting.fit",
     "Folds": "fitonce.folds",
+    "GapsWarning": "fitonce.data.gaps",
     "Graph": "fitonce.data.graph",
     "IndefiniteError": "fitonce.fitting.hessian",
     "InexactBound": "fitonce.analysis.early_stopping",

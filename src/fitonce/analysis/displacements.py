@@ -70,7 +70,7 @@ def most_doubtful(
     """(count,) which of the points `observed` (n,) move the fit most, or may: by moves (n, D) and
     displacements to `first_order` (n,), and how far these may be off. At most half of them would leave a
     zero or a unit root."""
-    slopes = slopes_beyond(curve, observed, curve.theta + moves)
+    slopes = slopes_beyond(curve, observed, moves)
     steepest = np.argsort(slopes, kind="stable")
     leaving = np.append(steepest[slopes[steepest] < 0], _leaving_zeros(fit, observed))[: count // 2]
     likely = np.nan_to_num(first_order, nan=np.inf) / _left_of_states(fit, observed) ** 2

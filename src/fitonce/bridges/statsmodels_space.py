@@ -20,7 +20,7 @@ from fitonce.core.series_constraints import Interval, Variance
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
-from fitonce.models.space.moving_averages import invertible, unit_roots
+from fitonce.models.space.moving_averages import invertible, may_be_turned, unit_roots
 from fitonce.models.space.system import (
     Series,
     SpaceModel,
@@ -156,6 +156,12 @@ class StatsmodelsSpace(SpaceModel):
             for own in self._averages()
             for slopes, change in unit_roots(np.array([params[name] for name in own]))
         ]
+
+    def not_canonical(self, values: Values) -> np.ndarray:
+        found = super().not_canonical(values)
+        for own in self._averages():
+            found |= may_be_turned(np.stack([values[name] for name in own]))
+        return found
 
     def canonical(self, params: Values) -> Values:
         found, changed = dict(params), False

@@ -109,7 +109,7 @@ def require_level(level: Any) -> None:
     """Raise unless this is the probability of an interval; 90 is taken for the percentage that it is."""
     if is_number(level) and 0 < level < 1:
         return
-    instead = f" ({level / 100:g}, not {level:g})" if is_number(level) and 1 < level < 100 else ""
+    instead = f" ({level / 100:g}, not {level:g})" if is_number(level) and 50 <= level < 100 else ""
     raise refusal("level", f"a probability between 0 and 1{instead}", level)
 
 

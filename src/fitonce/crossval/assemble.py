@@ -46,7 +46,9 @@ def assemble(
     """Put the parts together; `seconds` are those of the call and of compilation within it."""
     folds, curve = scoring.folds, scoring.curve
     parameters, evidence, work, search, left, remarks = found
-    make_canonical(curve.objective, parameters.thetas)
+    turned = make_canonical(curve.objective, parameters.thetas)
+    if parameters.moves is not None and turned.size:
+        parameters.moves[turned] = curve.distances_to(parameters.thetas[turned])
     score_by_others(scoring, parameters, evidence)
     losses, control = scoring.means(evidence.losses), scoring.means(evidence.control)
     ok = np.array([status.ok for status in parameters.status]) & np.isfinite(losses)

@@ -128,12 +128,12 @@ def beyond(
 def points_that_rise(curve: Curvature, observed: np.ndarray, thetas: np.ndarray) -> np.ndarray:
     """(m,) which of the points `observed` (n,) would leave such a place when they are left out, as
     numbers of these."""
-    return np.flatnonzero(slopes_beyond(curve, observed, thetas) < 0)
+    return np.flatnonzero(slopes_beyond(curve, observed, thetas - curve.theta) < 0)
 
 
-def slopes_beyond(curve: Curvature, observed: np.ndarray, thetas: np.ndarray) -> np.ndarray:
+def slopes_beyond(curve: Curvature, observed: np.ndarray, moves: np.ndarray) -> np.ndarray:
     """(n,) the least slope of the objective a little away from such places, without each of the points
-    `observed`, by one sweep for each place; zero where it falls away from none. `thetas` (n, D) are near
+    `observed`, by one sweep for each place; zero where it falls away from none. `moves` (n, D) lead from
     the full fit.
 
     The gradient without point t is that of all data plus the slope of log p(x_t | x_-t), at the full fit
@@ -151,6 +151,6 @@ def slopes_beyond(curve: Curvature, observed: np.ndarray, thetas: np.ndarray) ->
             some = slice(start, start + len(slopes))
             start = some.stop
             _, slopes = objective.gains_without(near, observed[some], densities, slopes)
-            slope = whole + slopes @ along + (thetas[some] - curve.theta) @ row
+            slope = whole + slopes @ along + moves[some] @ row
             found[some] = np.fmin(found[some], slope)
     return found

@@ -62,9 +62,13 @@ def mirrors_of(curve: Curvature) -> Mirrors:
     return Mirrors(names, kinds, found, curve.hessian_operator.product(found.T).T if names else found)
 
 
-def make_canonical(objective: Objective, thetas: Any) -> None:
-    """Of parameters (F, D) that are the same model, folds have those that fits have; in place. Rows that
-    are made when they are asked for are steps from the fit, and stay as they are."""
-    if isinstance(thetas, np.ndarray):
-        for fold, theta in enumerate(thetas):
-            thetas[fold] = objective.canonical(theta)
+def make_canonical(objective: Objective, thetas: Any) -> np.ndarray:
+    """Of parameters (F, D) that are the same model, folds have those that fits have; in place. Returns
+    which may be others now. Rows that are made when they are asked for are steps from the fit, and stay
+    as they are."""
+    if not isinstance(thetas, np.ndarray):
+        return np.zeros(0, int)
+    changed = objective.not_canonical(thetas)
+    for fold in changed:
+        thetas[fold] = objective.canonical(thetas[fold])
+    return changed

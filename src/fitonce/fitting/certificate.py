@@ -39,7 +39,7 @@ def refusal(
     if not (np.isfinite(gradient).all() and np.isfinite(hessian).all()):
         return not_finite(
             "; check the data for NaN or impossible observations, the start for extreme values, and "
-            "whether the model ends here, as where a covariance of your own becomes none"
+            "whether the model stops being one here, as where a covariance of your own does"
         )
     flat = None if factor is not None else flat_direction(hessian, names)
     if flat is None:

@@ -86,8 +86,10 @@ def _worse_than_zero(fit: Fit, place: int, along: np.ndarray, error: float) -> f
 
 
 def _searched(rise: Callable[[float], float]) -> float:
-    """The power of ten, by halving, at which a rise is half a nat."""
+    """The power of ten, by halving, at which a rise is half a nat; infinity where it is nowhere."""
     low, high = -_DECADES, _DECADES
+    if rise(high) < HALF:
+        return np.inf
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         lower = rise(middle) < HALF  # False for what is not finite

@@ -143,7 +143,7 @@ def _small(fit: Fit) -> dict[str, str]:
 def _near_zero(rows: pd.DataFrame, note: str, named: bool) -> str:
     """Variances with the same note."""
     which = f": {', '.join(rows['name'])}" if named else ""
-    said = "at its boundary" if note == "at zero" else f"no standard error holds, {note}"
+    said = "at its boundary" if note == "at zero" else f"no standard error applies, {note}"
     worse = ", ".join(f"{value:.4g}" for value in rows["value"] + rows["se"])
     return f"{said}{which}; half a nat worse at {worse}"
 

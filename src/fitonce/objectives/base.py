@@ -335,6 +335,10 @@ class Objective(ABC):
         """The theta (D,) that a fit reports, where several are the same model for all data."""
         return theta
 
+    def not_canonical(self, thetas: np.ndarray) -> np.ndarray:
+        """Which of thetas (F, D) may be another than `canonical` has."""
+        return np.zeros(0, int)
+
     def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:  # noqa: B027
         """Raise where the weights (P,) of a fold have no effect on F."""
 

@@ -27,6 +27,12 @@ def invertible(coefficients: np.ndarray) -> tuple[np.ndarray, float]:
     return np.poly(roots).real[1:], factor
 
 
+def may_be_turned(coefficients: np.ndarray) -> np.ndarray:
+    """(F,) whether polynomials (q, F) may have roots outside of the unit circle: none has with
+    coefficients whose sizes add up to less than one."""
+    return np.abs(coefficients).sum(0) > 1.0
+
+
 def unit_roots(coefficients: np.ndarray) -> list[tuple[np.ndarray, float]]:
     """For each root on the unit circle, pairs as one, the direction inwards, along which the likelihood
     is even: slopes (q,) of the coefficients, and that of the logarithm of the variance of the noise."""

@@ -61,7 +61,7 @@ def _fault(made: dict[str, np.ndarray], where: str) -> str:
         got = fault_of(made[name]) if name in made else ""
         if got:
             return f"build: '{name}' must be symmetric without negative eigenvalues {where}, got {got}"
-    if not any(made[name].any() for name in _COVARIANCES if name in made):
+    if not any(made[name].any() for name in ("obs_cov", "state_cov") if name in made):
         return f"build: 'obs_cov' or 'state_cov' must have a variance above zero {where}, got zeros only"
     return ""
 
@@ -76,6 +76,12 @@ def _unit(variance: np.ndarray, other: float) -> tuple[float, ...]:
     roots = np.sqrt(np.ravel(variance))
     rounded = 4.0 ** np.round(np.log2(np.where(roots > 0, roots, 1.0)) / 2.0)
     return tuple(np.where(roots > 0, rounded, other).tolist())
+
+
+class _MissingParameterError(KeyError, ValueError):
+    """A sentence, which a KeyError would print in quotes; `build` may catch it as either."""
+
+    __str__ = Exception.__str__
 
 
 class _Params(dict[str, Any]):
@@ -94,7 +100,9 @@ class _Params(dict[str, Any]):
         return super().get(name, default)
 
     def __missing__(self, name: str) -> Any:
-        raise ValueError(f"build reads the parameter {name!r}, which init must have, got {list(self)}")
+        raise _MissingParameterError(
+            f"build reads the parameter {name!r}, which init must have, got {list(self)}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,8 +323,9 @@ class StateSpace(SpaceModel):
         )
 
     def start(self, steps: Series, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+        given = {name: np.array(value) for name, value in self.init.items()}
         if rng is None:
-            return {name: np.array(value) for name, value in self.init.items()}
+            return given
         leaves = self.leaves(steps)
         for _ in range(_TRIES):  # random values may not make covariances
             found = {}
@@ -326,5 +335,5 @@ class StateSpace(SpaceModel):
                 moved = free + rng.normal(0.0, 0.3, free.shape) * np.maximum(np.abs(free), 0.3)
                 found[name] = leaf.values(moved[:, None])[..., 0] if len(free) else np.array(value)
             if not self.fault({name: value[..., None] for name, value in found.items()}, steps):
-                break
-        return found
+                return found
+        return given

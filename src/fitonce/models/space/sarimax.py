@@ -13,7 +13,7 @@ from fitonce.core.numerics import is_count
 from fitonce.core.series_constraints import Stationary, Variance
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
-from fitonce.models.space.moving_averages import invertible, unit_roots
+from fitonce.models.space.moving_averages import invertible, may_be_turned, unit_roots
 from fitonce.models.space.system import (
     Series,
     SpaceModel,
@@ -153,6 +153,12 @@ class SARIMAX(SpaceModel):
             found["sigma2"] = factor * found["sigma2"]
         same = all(np.array_equal(found[name], params[name]) for name in averages)
         return params if same else found
+
+    def not_canonical(self, values: Values) -> np.ndarray:
+        found = super().not_canonical(values)
+        for name in self._free_averages(values):
+            found |= may_be_turned(values[name])
+        return found
 
     def _free_averages(self, params: Values) -> list[str]:
         """Names of moving averages that can be replaced: neither they nor the noise are frozen."""

@@ -262,6 +262,10 @@ class SpaceModel(ABC):
         """The parameters that a fit reports, where several are the same model."""
         return params
 
+    def not_canonical(self, values: Values) -> np.ndarray:
+        """(F,) whether values (*shape, F) may be others than `canonical` has."""
+        return np.zeros(folds_of(values)[0], bool)
+
     def with_known(self, values: dict[str, Any]) -> dict[str, np.ndarray]:
         """Values to start from, those of `frozen` parameters as they are known."""
         known = dict(self.frozen)

@@ -74,6 +74,9 @@ class SpaceObjective(SpaceProperties):
             found.append(thetas[np.argmax(np.where(np.isfinite(values), values, -np.inf))])
         return found
 
+    def not_canonical(self, thetas: np.ndarray) -> np.ndarray:
+        return np.flatnonzero(self.model.not_canonical(self.space.values(thetas)))
+
     def canonical(self, theta: np.ndarray) -> np.ndarray:
         if not np.isfinite(theta).all():
             return theta
