@@ -86,7 +86,8 @@ def main(part: str | None = None) -> None:
         if name == "picture":
             picture()
         elif name == "small":
-            small()
+            if STARTS:  # nothing else is printed of it
+                small()
         else:
             _show(name, *CASES[name]())
 

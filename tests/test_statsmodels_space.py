@@ -334,4 +334,5 @@ def test_further_starts_where_a_covariance_is_at_its_bound():
     bound |= {"sqrt.var.y1": 0.0, "sqrt.cov.y1.y2": 0.0}
     model = replace(fit.model, values=tuple(bound.values()))
     found = model.start(fit.objective.steps, np.random.default_rng(0))
-    assert found == bound
+    assert found.keys() == bound.keys()
+    assert np.isfinite(list(found.values())).all()

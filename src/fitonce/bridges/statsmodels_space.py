@@ -134,6 +134,8 @@ class StatsmodelsSpace(SpaceModel):
             return {}
         free[lags] = rng.normal(0.0, 0.5, len(lags))
         values = np.asarray(self.peer.transform_params(free), float)
+        if not np.isfinite(values).all():
+            return {}
         return {self.names[place]: values[place] for place in lags}
 
     def _averages(self) -> list[list[str]]:
