@@ -47,9 +47,9 @@ _SMALLEST = {"slope": -5.0, "seasonal": -4.0}  # logarithms of shares at random 
 
 def _drawn(names: list[str], rng: np.random.Generator) -> dict[str, float]:
     """Shares of variances at random, of which one at least is as large as the changes of the data: any
-    part may be the one that makes them."""
+    part may be the one that makes them, unless it is the only one."""
     drawn = {name: rng.uniform(_SMALLEST.get(name, -3.0), 0.0) for name in names}
-    largest = max(drawn.values(), default=0.0)
+    largest = max(drawn.values()) if len(drawn) > 1 else 0.0
     return {name: 0.4 * 10.0 ** (value - largest) for name, value in drawn.items()}
 
 
