@@ -93,9 +93,10 @@ class Bootstrap:
 
     def _trust(self) -> str:
         if self.held:
+            advice = "; use method='exact'" if np.isfinite(self.left) else ""  # nan: these are exact
             return (
                 f"trust: bad; draws stay where the fit is ({', '.join(self.held)}), which is no optimum "
-                "of some of them: intervals of it say nothing; use method='exact'"
+                f"of some of them: intervals of it say nothing{advice}"
             )
         if np.isnan(self.left):
             return "trust: every draw is a certified refit"
@@ -206,10 +207,9 @@ def bootstrap(
     if check:
         batches = Batches.of(curve.objective, weights[:check], min(size, check))
         report, failed = _compare(curve, batches, draws[:check], table, quantities)
-    left, held = np.nan, tuple[str, ...]()
-    if method != "exact":
-        first, some = (Batches.of(curve.objective, weights[:n], size) for n in (_SAMPLE, _ASKED))
-        left, held = _left(curve, first, theta[:_SAMPLE]), held_at(curve, some, theta[:_ASKED])
+    first, some = (Batches.of(curve.objective, weights[:n], size) for n in (_SAMPLE, _ASKED))
+    left = np.nan if method == "exact" else _left(curve, first, theta[:_SAMPLE])
+    held = held_at(curve, some, theta[:_ASKED])
     counts: dict[str, Any] = {"n_failed": len(ok) - len(draws), "check_failed": failed}
     found = {"check": report, "left": left, "held": held, "damping": damping, "fit": fit, **counts}
     return Bootstrap(table, draws, theta, level, kind, block, **found)
