@@ -12,8 +12,9 @@ loss; the simplest within one paired standard error; the simplest within a margi
 default). AIC, BIC and ICL on the same fits.
 
 The whole study takes hours. With FITONCE_KEEP=FOLDER each series is written there as it is done, and a
-run that was stopped goes on from it; FITONCE_KEEP=reproduce/kept has the series that were run so far. FITONCE_OTHERS is
-the number of series that the other designs are given.
+run that was stopped goes on from it; FITONCE_KEEP=reproduce/kept has the series that were run so far, and
+FITONCE_SERIES=0 prints these and runs none. FITONCE_OTHERS is the number of series that the other designs
+are given.
 """
 
 from __future__ import annotations
@@ -187,10 +188,14 @@ def main(part: str | None = None) -> None:
         for name in chosen(part, CELLS):
             truth, make = CELLS[name]
             rows = [row for some in _each(pool, name, make, count) for row in some]
-            found = pd.DataFrame(rows).assign(truth=truth)
-            everything.append(found)
-            _show(f"{name}, {count} series", found)
+            if rows:
+                found = pd.DataFrame(rows).assign(truth=truth)
+                everything.append(found)
+                _show(f"{name}, {count or 'kept'} series", found)
+    if not everything:
+        raise ValueError("expected series of these cells in the folder FITONCE_KEEP, got none")
     _show("all of them", pd.concat(everything))
+    _average(everything)
 
 
 def _each(
@@ -202,7 +207,7 @@ def _each(
     keep = Path(folder) / f"{name}.jsonl" if folder else Path(os.devnull)
     if folder and keep.exists():
         found = dict(map(json.loads, keep.read_text().splitlines()))
-        kept = {seed: _unpacked(rules) for seed, rules in found.items() if seed < count}
+        kept = {seed: _unpacked(rules) for seed, rules in found.items() if seed < count or not count}
     yield from kept.values()
     left = [seed for seed in range(count) if seed not in kept]
     with keep.open("a") as file:
@@ -218,6 +223,33 @@ def _unpacked(rules: dict[str, list[Any]]) -> list[dict[str, Any]]:
     """The rows of a series that was kept."""
     columns = ("pick", "excess", "refused")
     return [{"rule": rule, **dict(zip(columns, row, strict=True))} for rule, row in rules.items()]
+
+
+def _average(cells: list[pd.DataFrame]) -> None:
+    """Over cells with the same weight, whatever the number of their series; and the excess of each rule less
+    that of AIC on the same series."""
+    print("the same weight for each cell; excess less that of AIC on the same series")
+    for rule in cells[0]["rule"].unique():
+        of_rule, of_aic = ([cell[cell["rule"] == name] for cell in cells] for name in (rule, "aic"))
+        true = 100 * np.mean([(rows["pick"] == rows["truth"]).mean() for rows in of_rule])
+        few = 100 * np.mean([(rows["pick"] < rows["truth"]).mean() for rows in of_rule])
+        own = [1e3 * rows["excess"].to_numpy() for rows in of_rule]
+        aic = [
+            1e3 * rows["excess"].to_numpy()[: len(one)] for rows, one in zip(of_aic, own, strict=True)
+        ]
+        apart = [one - other for one, other in zip(own, aic, strict=True)]
+        (mean, error), (less, less_error) = _mean_of_means(own), _mean_of_means(apart)
+        print(
+            f"  {rule:>36}: {true:3.0f}, {few:3.0f}, {100 - true - few:3.0f}; {mean:6.2f} +- {error:.2f}; "
+            f"{less:+.2f} +- {less_error:.2f}"
+        )
+
+
+def _mean_of_means(cells: list[np.ndarray]) -> tuple[float, float]:
+    variances = [cell.var(ddof=1) / len(cell) for cell in cells]
+    return float(np.mean([cell.mean() for cell in cells])), float(
+        np.sqrt(np.sum(variances)) / len(cells)
+    )
 
 
 def _show(name: str, found: pd.DataFrame) -> None:
