@@ -7,13 +7,13 @@ import dataclasses
 import tempfile
 import time
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import fitonce as fo
+from benchmarks.browsing import opened
 from fitonce.data.places import Names
 from fitonce.results.report import html_report
 from fitonce.results.result import CVResult
@@ -82,15 +82,8 @@ def on_a_map(sites: int) -> CVResult:
 
 
 def load_seconds(path: Path) -> float:
-    """From asking for the page until its charts are drawn, in headless Chromium."""
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = which("chromium") or ""
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu"):
-        options.add_argument(flag)
-    with webdriver.Chrome(options=options, service=Service(which("chromedriver"))) as browser:
+    """From asking for the page until its charts are drawn, in a headless browser."""
+    with opened() as browser:
         browser.get(path.as_uri())
         return browser.execute_script(READY) / 1000.0
 

@@ -64,6 +64,18 @@ def _few_compiled_programs():
 
 
 @pytest.fixture(scope="module")
+def browser():
+    """A headless browser that keeps what pages log, or a skip that says what is missing."""
+    from benchmarks.browsing import browser_on, opened
+
+    missing = browser_on().missing
+    if missing:
+        pytest.skip(missing)
+    with opened() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
 def scaled_where_safe():
     """Chains of any size choose their arithmetic by the bound; small ones would all use logarithms."""
     import jax

@@ -16,7 +16,6 @@ import pytest
 
 import fitonce as fo
 import fitonce.results.report  # which fo imports when it is first used
-from browsing import opened
 
 KINDS = ["chain", "sequences", "map", "labels", "comparison", "choice"]
 WIDTHS = (360, 768, 1280, 1920)
@@ -121,12 +120,6 @@ def pages(results, tmp_path_factory):
     chosen = {"models": table.iloc[::-1], "choice": found.sentence}
     files["choice"] = cv.to_html(folder / "choice.html", **chosen)
     return files
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with opened() as found:
-        yield found
 
 
 def open_at(browser, path, width, scheme="light"):

@@ -15,7 +15,6 @@ import pytest
 from reproduce.cases import EARTHQUAKES
 
 import fitonce as fo
-from browsing import needs_browser, opened
 from canonical import POISSON, STEPS
 from fitonce.crossval.valleys import valleys
 from fitonce.results.dropped import to_dropped
@@ -358,12 +357,6 @@ return found.filter((value, i) => i % 4 === 3 && value > 0).length
 """
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with opened() as found:
-        yield found
-
-
 def open_page(browser, folder, page, width=1280):
     shape = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
@@ -399,7 +392,6 @@ def hover(browser, where, x, y=0, touch=False):
     return browser.execute_script(SHOWN)
 
 
-@needs_browser
 @pytest.mark.parametrize("name", ["chain", "joint", "several", "structures", "graph", "failed"])
 def test_a_browser_shows_every_section_without_complaint(browser, tmp_path, name, request):
     result = request.getfixturevalue(name)
@@ -413,7 +405,6 @@ def test_a_browser_shows_every_section_without_complaint(browser, tmp_path, name
     assert browser.get_log("browser") == []
 
 
-@needs_browser
 def test_keys_go_through_the_points_of_the_scatter(browser, tmp_path, chain):
     from selenium.webdriver import Keys
 
@@ -427,7 +418,6 @@ def test_keys_go_through_the_points_of_the_scatter(browser, tmp_path, chain):
     assert browser.get_log("browser") == []
 
 
-@needs_browser
 @pytest.mark.parametrize("touch", [False, True])
 def test_pointing_tells_fold_and_point(browser, tmp_path, chain, touch):
     rows = chain.pointwise.iloc[:3].assign(approximate=[1.0, 2.0, 3.0], exact=[1.0, 2.0, 3.0])
@@ -441,7 +431,6 @@ def test_pointing_tells_fold_and_point(browser, tmp_path, chain, touch):
     assert browser.get_log("browser") == []
 
 
-@needs_browser
 def test_the_chosen_fold_is_shaded_and_told(browser, tmp_path, chain):
     from selenium.webdriver import Keys
 
@@ -457,7 +446,6 @@ def test_the_chosen_fold_is_shaded_and_told(browser, tmp_path, chain):
     assert "left out by fold 1" in said
 
 
-@needs_browser
 def test_sequences_can_be_chosen_and_zoomed(browser, tmp_path, several):
     from selenium.webdriver import Keys
     from selenium.webdriver.support.select import Select
@@ -471,7 +459,6 @@ def test_sequences_can_be_chosen_and_zoomed(browser, tmp_path, several):
     assert browser.get_log("browser") == []
 
 
-@needs_browser
 @pytest.mark.parametrize("drawn", ["graph", "polygons"])
 def test_a_map_tells_its_sites(browser, tmp_path, graph, drawn):
     from selenium.webdriver import Keys
@@ -499,7 +486,6 @@ def square(x, y):
     return [[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1], [x, y]]
 
 
-@needs_browser
 def test_a_large_report_opens(browser, tmp_path, large):
     open_page(browser, tmp_path, html_report(large), 360)
     assert "loss: " in hover(browser, canvas(browser, "along"), 50)

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from browsing import opened
-
 ROOT = Path(__file__).parents[1]
 SMALL = 100_000  # bytes
 
@@ -41,12 +39,6 @@ def address(site):
     server.shutdown()
     server.server_close()
     thread.join()
-
-
-@pytest.fixture
-def browser():
-    with opened() as found:
-        yield found
 
 
 @pytest.mark.slow
