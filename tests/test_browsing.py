@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from benchmarks.browsing import BROWSERS, browser_on, opened
 
 pytest.importorskip("selenium", reason="needs selenium")
