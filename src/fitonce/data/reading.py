@@ -18,18 +18,19 @@ from fitonce.data.gaps import GapsWarning
 from fitonce.data.parts import split_groups
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.data.table_files import read_table
-from fitonce.data.times import TimeGrid, as_times, between, has_zones, regular_grid, weekday_grid
+from fitonce.data.times import (
+    TimeGrid,
+    as_times,
+    between,
+    has_zones,
+    looks_like_dates,
+    regular_grid,
+    weekday_grid,
+)
 
 _INDEX = ("", "index", "id", "row", "rownames", "row_id")  # names of columns that may number rows
 _TIMES = ("time", "date", "t", "step", "timestep", "time_step", "tick", "period", "second", "minute",
           "hour", "day", "week", "month", "quarter", "year")  # fmt: skip
-_MONTH = r"(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
-_DATE = "|".join(
-    [
-        r"\d{4}-\d{1,2}-\d", r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}", r"\d{1,2}:\d{2}", r"\d{4}/\d{1,2}/\d",
-        r"^\d{4}-\d{2}$", rf"^{_MONTH}[a-z]*[ -]\d{{4}}$", rf"^\d{{4}}[ -]{_MONTH}[a-z]*$",
-    ]
-)  # fmt: skip
 _MOST_ROWS = 50_000_000
 _MOST_INSERTED = 10.0  # times the number of rows: more are not gaps
 
@@ -194,7 +195,7 @@ def _time_column(table: pd.DataFrame, columns: Columns, notes: list[str]) -> str
     """The one column of dates, or else of numbers that is named like a time and increases within each
     sequence."""
     free = [name for name in table.columns if name not in columns.named]
-    times = [name for name in free if _is_date(table[name])]
+    times = [name for name in free if looks_like_dates(table[name])]
     times = times or [name for name in free if name.lower() in _TIMES and _rises(table, name, columns)]
     if len(times) != 1 or (len(free) == 1 and not columns.modelled):
         return None
@@ -207,17 +208,6 @@ def _rises(table: pd.DataFrame, name: str, columns: Columns) -> bool:
         return False
     parts = [table] if columns.group is None else [part for _, part in table.groupby(columns.group)]
     return all((np.diff(part[name].to_numpy(float)) > 0).all() for part in parts)
-
-
-def _is_date(column: pd.Series) -> bool:
-    if column.dtype.kind == "M":
-        return True
-    if column.dtype.kind in "biufc":
-        return False
-    sample = column.dropna().astype(str).head(20)
-    if sample.empty or not sample.str.contains(_DATE).all():
-        return False
-    return bool(pd.to_datetime(sample, errors="coerce", format="mixed", utc=True).notna().all())
 
 
 def _in_time(

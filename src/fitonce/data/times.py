@@ -13,6 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+_MONTH = r"(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_DATE = "|".join(
+    [
+        r"\d{4}-\d{1,2}-\d", r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}", r"\d{1,2}:\d{2}", r"\d{4}/\d{1,2}/\d",
+        r"^\d{4}-\d{2}$", rf"^{_MONTH}[a-z]*[ -]\d{{4}}$", rf"^\d{{4}}[ -]{_MONTH}[a-z]*$",
+    ]
+)  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class TimeGrid:
@@ -85,6 +93,18 @@ def _monthly(known: pd.DatetimeIndex) -> TimeGrid | None:
         return None
     day: dict[str, Any] = {"day": 31} if last else {}
     return TimeGrid(fit[0], known, pd.DateOffset(months=int(fit[1]), **day))
+
+
+def looks_like_dates(column: pd.Series) -> bool:
+    """Whether cells are dates, or text that can be read as such."""
+    if column.dtype.kind == "M":
+        return True
+    if column.dtype.kind in "biufc":
+        return False
+    sample = column.dropna().astype(str).head(20)
+    if sample.empty or not sample.str.contains(_DATE).all():
+        return False
+    return bool(pd.to_datetime(sample, errors="coerce", format="mixed", utc=True).notna().all())
 
 
 def as_times(column: pd.Series, time: str, groups: pd.Series | None = None) -> pd.Series:
