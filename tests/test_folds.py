@@ -3,8 +3,9 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit, check_cv
 
 import fitonce as fo
 from fitonce import folds
@@ -206,6 +207,48 @@ def test_splitters_leave_out_what_they_do_not_train_on_and_score_their_test_set(
     assert (grouped.kind, sorted(sets(grouped))) == ("sequences", [[0, 2, 4], [1, 3]])
 
 
+def test_integers_generators_and_pairs_are_splitters_as_for_check_cv():
+    for k, size in ((3, 10), (4, 9)):
+        ours, theirs = folds.from_splitter(k, size), folds.from_splitter(KFold(k), size)
+        assert sets(ours) == sets(theirs)
+        assert scored(ours) == scored(theirs)
+    pairs = list(TimeSeriesSplit(2).split(np.arange(6)))
+    of_a_splitter = folds.from_splitter(TimeSeriesSplit(2), 6)
+    for given in (pairs, iter(pairs), (pair for pair in pairs), check_cv(pairs)):
+        assert folds.from_splitter(given, 6).fingerprint == of_a_splitter.fingerprint
+    masks = [(np.arange(4) < 2, np.arange(4) == 3)]
+    made = folds.from_splitter(masks, 4)
+    assert (sets(made), scored(made)) == ([[2, 3]], [[3]])
+    assert folds.from_splitter(2, FIVE, over="sequences").kind == "sequences"
+    assert folds.from_splitter(2, 4).label == "2-fold over runs of sites"
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_splitters_of_sktime_get_the_index_and_nothing_else(dated):
+    """What sktime 1.2 gives for `ExpandingWindowSplitter([1, 2], 6, 3)`."""
+    index = pd.date_range("2024-01-01", periods=11) if dated else None
+    x = pd.Series(np.arange(11.0), index)
+    made = folds.from_splitter(splitter := Expanding(6, 3), x)
+    assert (sets(made), scored(made)) == ([list(range(6, 11)), [9, 10]], [[6, 7], [9, 10]])
+    assert isinstance(splitter.saw, pd.DatetimeIndex if dated else pd.RangeIndex)
+    np.testing.assert_array_equal(splitter.saw, np.arange(11) if index is None else index)
+
+
+def test_splitters_of_sktime_split_each_of_several_sequences():
+    folds.from_splitter(splitter := Expanding(2, 20), [np.ones(3), np.ones(2)])
+    assert splitter.saw.tolist() == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_folds_of_skforecast_end_where_theirs_end(whole):
+    """What skforecast 0.26 gives for `TimeSeriesFold(3, 5, refit=True, fixed_train_size=False, gap=1)`,
+    with and without `return_all_indexes`."""
+    x = pd.Series(np.arange(13.0), pd.date_range("2024-01-01", periods=13))
+    made = folds.from_splitter(Windows(5, 3, gap=1, refit=True, whole=whole), x)
+    assert sets(made) == [list(range(5, 13)), list(range(8, 13)), [11, 12]]
+    assert scored(made) == [[6, 7, 8], [9, 10, 11], [12]]
+
+
 def test_rebased_keeps_the_index_sets_and_stops_scoring_what_is_missing():
     made = folds.future(5, [2, 3], horizon=2)
     assert made.rebased(np.ones(5)) is made
@@ -228,6 +271,40 @@ class Pairs:
 
     def split(self, X, y=None, groups=None):
         return iter(self.pairs)
+
+
+class Expanding:
+    """As sktime's `ExpandingWindowSplitter` for two steps ahead: `split(y)` reads an index."""
+
+    def __init__(self, first, step):
+        self.first, self.step = first, step
+
+    def split(self, y):
+        self.saw = y.index
+        for cutoff in range(self.first, len(y) - 1, self.step):
+            yield np.arange(cutoff), np.arange(cutoff, cutoff + 2)
+
+
+class Windows:
+    """As skforecast's `TimeSeriesFold`, whose training set grows."""
+
+    def __init__(self, first, steps, gap=0, *, refit=False, whole=False):
+        self.first, self.steps, self.gap, self.refit, self.whole = first, steps, gap, refit, whole
+
+    def split(self, X, as_pandas=False):
+        if not isinstance(X, (pd.Series, pd.DataFrame, pd.Index, dict)):
+            raise TypeError(
+                f"X must be a pandas Series, DataFrame, Index or a dictionary. Got {type(X)}."
+            )
+        found = []
+        for number, cutoff in enumerate(range(self.first, len(X) - self.gap, self.steps)):
+            end = min(cutoff + self.gap + self.steps, len(X))
+            train = range(cutoff if self.refit else self.first)
+            parts = [train, range(cutoff, end), range(cutoff + self.gap, end)]
+            parts = parts if self.whole else [[part.start, part.stop] for part in parts]
+            window = None if self.whole else []
+            found.append([number, parts[0], window, *parts[1:], self.refit or number == 0])
+        return found
 
 
 WHOLE = "n, the number of folds, must be an integer of at least 1, got"
@@ -328,7 +405,43 @@ SPARSE = np.r_[1.0, np.full(10**6, NAN), 1.0]  # blocks of 10 % all but never me
             lambda: folds.sites([[2, 1], [0, 1]], MISSING),
             "fold 1 leaves out all observed sites; at least one",
         ),
-        (lambda: folds.from_splitter([], 9), "splitter must have a split method, got list"),
+        (lambda: folds.from_splitter([], 9), "splitter: there must be at least one fold, got none"),
+        (lambda: folds.from_splitter("KFold", 9), "splitter must be a splitter with a method split"),
+        (
+            lambda: folds.from_splitter({0: [1]}, 9),
+            "an integer, or pairs of train and test indices, got",
+        ),
+        (lambda: folds.from_splitter(None, 9), "or pairs of train and test indices, got None"),
+        (
+            lambda: folds.from_splitter(True, 9),
+            "splitter must be a splitter with a method split, an integer, or pairs",
+        ),
+        (
+            lambda: folds.from_splitter(10, 9),
+            "splitter must be an integer between 2 and the number of sites (9), got 10",
+        ),
+        (
+            lambda: folds.from_splitter(2.5, 9),
+            "an integer between 2 and the number of sites (9), got 2.5",
+        ),
+        (
+            lambda: folds.from_splitter([([0, 1], [2]), [3]], 9),
+            "splitter must give pairs of train and test indices, got [3] for fold 1",
+        ),
+        (
+            lambda: folds.from_splitter([([0, 9], [2])], 9),
+            "splitter: fold 0 trains on index 9, outside the 9 sites (0 to 8)",
+        ),
+        (
+            lambda: folds.from_splitter([([0.5], [2])], 9),
+            "splitter: train and test of fold 0 must be lists of indices or masks of 9, got [0.5]",
+        ),
+        (lambda: folds.from_splitter(Expanding(4, 2), 9, y=[1] * 9), "y must be None: "),
+        (lambda: folds.from_splitter(Windows(4, 2), 9, groups=[1] * 9), "groups must be None: "),
+        (
+            lambda: folds.from_splitter(Windows(4, 2), 9),
+            "splitter: fold 1 is predicted by the fit of an earlier fold, and folds here have their own",
+        ),
         (
             lambda: folds.from_splitter(KFold(), 9, over="days"),
             "over must be one of ('sites', 'sequences'), got 'days'",

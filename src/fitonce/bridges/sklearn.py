@@ -28,7 +28,6 @@ from fitonce.results.result import CVResult
 
 try:
     from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin
-    from sklearn.model_selection import check_cv
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError:
     raise ImportError("fo.sklearn needs scikit-learn 1.6 or newer: pip install scikit-learn") from None
@@ -141,7 +140,7 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
         known = known if same else self._fitted(data)
         if not isinstance(cv, Folds):
             over = "sequences" if _is_list(X) or self._labels else "sites"
-            cv = from_splitter(check_cv(cv), data, over=over, groups=groups)  # type: ignore[arg-type]
+            cv = from_splitter(5 if cv is None else cv, data, over=over, groups=groups)  # type: ignore[arg-type]
         return cross_validate(known, cv, **how)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fitonce.core.arguments import generator, refusal, require_choice, require_flag, shown
-from fitonce.core.numerics import is_count
+from fitonce.core.arguments import generator, refusal, require, require_choice, require_flag, shown
+from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import counted
 from fitonce.folds.record import Folds, Kind, Shape, check_k, make_folds, shape_of
 
@@ -131,22 +132,111 @@ def from_splitter(
     groups: Any = None,
     lengths: Any = None,
 ) -> Folds:
-    """Folds of a scikit-learn splitter: score its test set, leave out all that it does not train on.
+    """Folds of a splitter: score its test set, leave out all that it does not train on.
 
     For `TimeSeriesSplit` this leaves out the whole future and scores the next stretch of it.
+
+    Args:
+        splitter: a splitter of scikit-learn, sktime or skforecast (`TimeSeriesFold(refit=True)`); pairs
+            of train and test indices; or an integer k, for k runs of neighbours.
+        data: the data, or the number of sites or sequences. Splitters of sktime and skforecast see the
+            dates of its index.
+        over: what is split, "sites" or "sequences".
+        y, groups: of the splitter, if it takes them.
+        lengths: of the sequences, where `data` is one array or table with the rows of all of them.
     """
-    if not hasattr(splitter, "split") or isinstance(splitter, (str, bytes)):
-        raise ValueError(f"splitter must have a split method, got {type(splitter).__name__}")
     require_choice("over", over, ("sites", "sequences"))
     shape = shape_of(data, over, lengths)
     everything = np.arange(len(shape.base))
+    if is_number(splitter):
+        wanted = f"an integer between 2 and the number of {over} ({len(everything)})"
+        require(is_count(splitter, 2, len(everything)), "splitter", wanted, splitter)
+        runs = np.array_split(everything, splitter)
+        return make_folds(over, runs, shape, f"{splitter}-fold over runs of {over}", given="splitter")
+    if hasattr(splitter, "split") and not isinstance(splitter, (str, bytes)):
+        splits, label = _splits(splitter, shape, over, y, groups), " ".join(str(splitter).split())
+    elif isinstance(splitter, Iterable) and not isinstance(splitter, (str, bytes, Mapping)):
+        splits, label = list(splitter), "given pairs"
+    else:
+        expected = "a splitter with a method split, an integer, or pairs of train and test indices"
+        raise refusal("splitter", expected, splitter)
+    pairs = [_pair(one, fold, everything, over) for fold, one in enumerate(splits)]
+    dropped = [np.setdiff1d(everything, train) for train, _ in pairs]
+    scored = [test for _, test in pairs]
+    return make_folds(over, dropped, shape, label, scored, given="splitter")
+
+
+def _splits(splitter: Any, shape: Shape, over: Kind, y: Any, groups: Any) -> list[Any]:
+    """What the splitter makes of the data, called with what its method takes."""
+    kinds = {name: one.kind for name, one in inspect.signature(splitter.split).parameters.items()}
+    known: dict[str, Any] = {"y": y, "groups": groups}
+    arguments: list[Any] = [np.arange(len(shape.base)), y, groups]  # as splitters of scikit-learn
+    if "groups" in kinds or inspect.Parameter.VAR_POSITIONAL in kinds.values():
+        known = {}
+    else:  # of sktime and skforecast: data alone, as a table with their index
+        arguments = [_table(shape, over)]
+        known = {name: value for name, value in known.items() if value is not None}
+        for name in known:
+            if name not in list(kinds)[1:]:
+                raise ValueError(f"{name} must be None: {shown(splitter)} does not split by {name}")
     try:
-        splits = list(splitter.split(everything, y, groups))
+        return list(splitter.split(*arguments, **known))
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"splitter {shown(splitter)} does not split data of {len(everything)} {over} with this y "
+            f"splitter {shown(splitter)} does not split data of {len(shape.base)} {over} with this y "
             f"and groups: {error}"[:400]
         ) from None
-    dropped = [np.setdiff1d(everything, train) for train, _ in splits]
-    scored = [test for _, test in splits]
-    return make_folds(over, dropped, shape, f"{splitter}", scored, given="splitter")
+
+
+def _table(shape: Shape, over: Kind) -> pd.DataFrame:
+    """The numbers of sites or sequences; of sites with the index of the data, sequence by sequence."""
+    numbers = {over: np.arange(len(shape.base))}
+    if over == "sequences":
+        return pd.DataFrame(numbers)
+    own = shape.indices or tuple(pd.RangeIndex(length) for length in shape.lengths)
+    if len(own) == 1:
+        return pd.DataFrame(numbers, own[0])
+    parts = [pd.Series(0, index) for index in own]
+    return pd.DataFrame(numbers, pd.concat(parts, keys=range(len(own))).index)
+
+
+def _pair(given: Any, fold: int, everything: np.ndarray, over: Kind) -> tuple[np.ndarray, np.ndarray]:
+    """Indices to train on and to score, of a pair or of a fold of skforecast, which is
+    [number, train, window, test, test after the gap, whether it is fitted]."""
+    parts = list(given) if isinstance(given, Iterable) else []
+    if len(parts) == 6 and isinstance(parts[-1], (bool, np.bool_)):
+        if not parts[-1]:
+            raise ValueError(
+                f"splitter: fold {fold} is predicted by the fit of an earlier fold, and folds here have "
+                "their own; use TimeSeriesFold(refit=True) with an initial_train_size"
+            )
+        bounds = (part or (0, 0) for part in (parts[1], parts[4]))
+        parts = [part if isinstance(part, range) else range(*part) for part in bounds]
+    if len(parts) != 2:
+        raise ValueError(
+            f"splitter must give pairs of train and test indices, got {shown(given)} for fold {fold}"
+        )
+    train, test = (_indices(part, fold, everything) for part in parts)
+    outside = train[(train < 0) | (train >= len(everything))]
+    if outside.size:
+        raise ValueError(
+            f"splitter: fold {fold} trains on index {outside[0]}, outside the {len(everything)} {over} "
+            f"(0 to {len(everything) - 1})"
+        )
+    return train, test
+
+
+def _indices(part: Any, fold: int, everything: np.ndarray) -> np.ndarray:
+    """Indices, given as such or as a mask."""
+    try:
+        found = np.asarray(part)
+    except ValueError:  # ragged
+        found = np.zeros((1, 1))
+    if found.dtype == bool and found.shape == everything.shape:
+        return np.flatnonzero(found)
+    if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
+        raise ValueError(
+            f"splitter: train and test of fold {fold} must be lists of indices or masks of "
+            f"{len(everything)}, got {shown(part)}"
+        )
+    return found.astype(np.int64)

@@ -150,6 +150,7 @@ class Shape:
     base: np.ndarray  # weights of the full fit
     lengths: np.ndarray  # of each sequence
     made_for: np.ndarray | None  # lengths, if the data itself was given
+    indices: tuple[Any, ...] | None = None  # of the tables of pandas that the data were
 
     @property
     def offsets(self) -> np.ndarray:
@@ -172,7 +173,7 @@ def shape_of(data: Any, kind: Kind = "sites", lengths: Any = None) -> Shape:
         return Shape(np.ones(int(data)), np.array([int(data)]), None)
     read = data if isinstance(data, Collection) else sequences(data)
     base = read.sequence_weights if kind == "sequences" else read.weights
-    return Shape(base, read.lengths, read.lengths)
+    return Shape(base, read.lengths, read.lengths, getattr(read, "indices", None))
 
 
 def share_of(percent: float, total: int, what: str, instead: str = "") -> int:
