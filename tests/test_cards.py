@@ -84,6 +84,7 @@ def shown(fit, cv, selection, on_graph, labels, tmp_path_factory):
         "audit": fo.influence(labels),
         "bootstrap": fo.bootstrap(fit, n=50),
         "forecast": fit.forecast(4, n=50),
+        "forecast of angles": fo.fit(fo.models.HMM(1, "von-mises"), COUNTS % 6 - 3.0).forecast(3, n=50),
         "plan": fo.plan(fit),
     }
 
@@ -91,10 +92,10 @@ def shown(fit, cv, selection, on_graph, labels, tmp_path_factory):
 NAMES = [
     *("fit", "fit on a graph", "fit of labels", "stopped", "optima", "cross-validation"),
     *("read from a file", "not checked", "one fold", "sequences", "loo", "comparison", "choice"),
-    *("influence", "audit", "bootstrap", "forecast", "plan"),
+    *("influence", "audit", "bootstrap", "forecast", "forecast of angles", "plan"),
     *("scores", "confusion", "suspects"),
 ]
-NOT_JUDGED = ("forecast", "optima", "scores", "confusion", "suspects")
+NOT_JUDGED = ("forecast", "forecast of angles", "optima", "scores", "confusion", "suspects")
 
 
 def parsed(html):

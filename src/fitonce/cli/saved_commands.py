@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -219,7 +219,7 @@ def forecast(
     if found.index is not None:
         rows = rows.rename_axis(str(found.index.name or "time")).reset_index()
     picture = None if plot is None else partial(_pictured, found, level, plot, force)
-    _finish(rows, save, force, json, csv, picture)
+    _finish(rows, save, force, json, csv, picture, found.about_arcs)
 
 
 def _pictured(found: Forecast, level: float, path: Path, force: bool) -> Path:
@@ -257,9 +257,10 @@ def _finish(
     json: bool,
     csv: bool,
     plot: Callable[[], Path] | None = None,
+    notes: Sequence[str] = (),
 ) -> None:
-    """Print the table, its first rows, or all of them as JSON or CSV; then write it, and what `plot`
-    writes, if asked."""
+    """Print the table, its first rows, or all of them as JSON or CSV, with notes below what is shown; then
+    write it, and what `plot` writes, if asked."""
     dates = rows.select_dtypes(["datetime", "datetimetz"])
     rows = rows.assign(**{str(name): time_names(pd.DatetimeIndex(dates[name])) for name in dates})
     if csv:
@@ -269,6 +270,8 @@ def _finish(
         if len(rows) > _SHOWN:
             more = f"{len(rows) - _SHOWN:,} more rows"
             print(f"... and {more}; --save writes all of them, --csv prints them")
+        for note in notes:
+            print(note)
     files = Files()
     if plot is not None:
         files.add(plot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from fitonce.core.angles import mean_direction, quantiles_of_angles, shortest_arcs, turns_of, wrapped
 from fitonce.core.arguments import require_level, shown
 from fitonce.core.numerics import is_number
-from fitonce.core.wording import counted
+from fitonce.core.wording import counted, listed
 from fitonce.results.plots import axes_on
 
 
@@ -25,7 +27,8 @@ class Forecast:
         state_probabilities: (h, K), exact; None where states are continuous.
         channels: C names.
         observed: (T, C) the sequence, nan where missing.
-        circular: which channels are angles: their means are directions, and quantiles are around these.
+        circular: which channels are angles, within (-pi, pi]: their means are directions, and their
+            intervals arcs.
         index: of the steps, where data were tables of pandas whose index goes on regularly; else None.
         past: the index of the sequence, where there is one of the steps.
         normal: (2, h, C) means and standard deviations, where these are known and distributions are
@@ -50,16 +53,15 @@ class Forecast:
         """(h, C)."""
         if self.normal is not None:
             return self.normal[0]
-        return self._exactly(0, np.where(self.circular, self._directions, self.samples.mean(0)))
+        return self._exactly(0, self._with_angles(self.samples.mean(0), mean_direction))
 
     @property
     def sd(self) -> np.ndarray:
         """(h, C) standard deviations; of angles, of their differences from the mean direction."""
         if self.normal is not None:
             return self.normal[1]
-        apart = np.angle(np.exp(1j * (self.samples - self._directions)))
-        around = np.where(self.circular, np.sqrt((apart**2).mean(0)), self.samples.std(0))
-        return self._exactly(1, around)
+        around = lambda x: np.sqrt((wrapped(x - mean_direction(x)) ** 2).mean(0))  # noqa: E731
+        return self._exactly(1, self._with_angles(self.samples.std(0), around))
 
     def _exactly(self, which: int, of_samples: np.ndarray) -> np.ndarray:
         """(h, C) exact moments where they are known, and otherwise those of the samples."""
@@ -76,34 +78,45 @@ class Forecast:
         exact = self.moments is not None and np.isfinite(self.moments).all()
         return f"{'means exact, quantiles of ' if exact else ''}{len(self.samples):,} paths"
 
-    @property
-    def _directions(self) -> np.ndarray:
-        """(h, C) mean directions, if samples are angles."""
-        return np.angle(np.exp(1j * self.samples).mean(0))
+    def _with_angles(self, of_numbers: np.ndarray, of_angles: Callable[..., Any]) -> np.ndarray:
+        """(h, C) what is computed from samples (n, h, angles) in the channels of angles."""
+        if not any(self.circular):
+            return of_numbers
+        found, angles = np.array(of_numbers), np.flatnonzero(self.circular)
+        found[:, angles] = of_angles(self.samples[:, :, angles])
+        return found
 
     def quantile(self, probability: float) -> np.ndarray:
-        """(h, C)."""
+        """(h, C). Of angles: anticlockwise from opposite the circular median, which is that of one half."""
         if not (is_number(probability) and 0 < probability < 1):
             raise ValueError(f"a quantile needs a probability between 0 and 1, got {shown(probability)}")
         if self.normal is not None:
             mean, sd = self.normal
             return mean + sd * float(special.ndtri(probability))
-        middle = self._directions
-        around = middle + np.angle(np.exp(1j * (self.samples - middle)))
-        turned = np.where(self.circular, around, self.samples)
-        return np.quantile(turned, probability, axis=0)
+        on_line = np.quantile(self.samples, probability, axis=0)
+        return self._with_angles(on_line, lambda angles: quantiles_of_angles(angles, probability))
 
     def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """(h, C) lower and upper ends of the central interval of this probability."""
+        """(h, C) lower and upper ends of the central interval of this probability. Of angles: of the
+        shortest arc that holds it, anticlockwise from lower to upper, through pi where lower > upper."""
         require_level(level)
         tail = 0.5 * (1.0 - level)
-        return self.quantile(tail), self.quantile(1.0 - tail)
+        if not any(self.circular):
+            return self.quantile(tail), self.quantile(1.0 - tail)
+        ends = (np.quantile(self.samples, share, axis=0) for share in (tail, 1.0 - tail))
+        lower, upper = (
+            self._with_angles(end, lambda angles, side=side: shortest_arcs(angles, level)[side])
+            for side, end in enumerate(ends)
+        )
+        return lower, upper
 
     def to_dataframe(self, level: float = 0.9) -> pd.DataFrame:
         """One row per step and channel: `step` (from 1), `channel`, `mean`, `median`, and the ends of
-        the interval, `lower` and `upper`. With the index of the steps, if there is one."""
+        the interval, `lower` and `upper`. With the index of the steps, if there is one. Where there are
+        angles, `arc` says which intervals are arcs, see `interval`."""
         steps, channels = self.mean.shape
         lower, upper = self.interval(level)
+        arcs = {"arc": np.tile(self.circular, steps)} if any(self.circular) else {}
         return pd.DataFrame(
             {
                 "step": np.repeat(np.arange(1, steps + 1), channels),
@@ -112,6 +125,7 @@ class Forecast:
                 "median": self.quantile(0.5).ravel(),
                 "lower": lower.ravel(),
                 "upper": upper.ravel(),
+                **arcs,
             },
             index=None if self.index is None else self.index.repeat(channels),
         )
@@ -122,11 +136,21 @@ class Forecast:
         ax = axes_on(ax, 7, 3.2)
         seen, (lower, upper) = self.observed[-last:, channel], self.interval(level)
         before, ahead = self._places(len(seen))
-        ax.plot(before, seen, ".-", color="0.3", ms=3, lw=0.7, label="observed")
         band = {"color": "#9ecae1", "alpha": 0.7, "lw": 0}
-        label = f"{100 * level:g} % interval"
-        ax.fill_between(ahead, lower[:, channel], upper[:, channel], label=label, **band)
-        ax.plot(ahead, self.mean[:, channel], color="#1b4f8a", label="mean")
+        label: str | None = f"{100 * level:g} % interval"
+        if not self.circular[channel]:
+            ax.plot(before, seen, ".-", color="0.3", ms=3, lw=0.7, label="observed")
+            ax.fill_between(ahead, lower[:, channel], upper[:, channel], label=label, **band)
+            ax.plot(ahead, self.mean[:, channel], color="#1b4f8a", label="mean")
+        else:
+            ax.plot(before, wrapped(seen), ".", color="0.3", ms=3, label="observed")
+            for low, high in turns_of(lower[:, channel], upper[:, channel]):
+                ax.fill_between(ahead, low, high, label=label and f"{label} (arc)", **band)
+                label = None
+            for mean, _ in turns_of(self.mean[:, channel], self.mean[:, channel]):
+                ax.plot(ahead, mean, color="#1b4f8a")
+            ax.lines[-1].set_label("mean direction")
+            ax.set_ylim(-np.pi, np.pi)
         ax.set_xlabel("steps from the last one" if self.index is None else str(self.index.name or ""))
         if isinstance(ahead, pd.DatetimeIndex):
             ax.figure.autofmt_xdate()
@@ -152,4 +176,15 @@ class Forecast:
         shown = self.to_dataframe().round(4).head(10).to_string(index=self.index is not None)
         more = "" if len(self.mean) * len(self.channels) <= 10 else "\n..."
         head = f"Forecast of {counted(len(self.mean), 'step')}, {self.how}, 90 % interval"
-        return f"{head}\n{shown}{more}"
+        return "\n".join([head, f"{shown}{more}", *self.about_arcs])
+
+    @property
+    def about_arcs(self) -> list[str]:
+        """What the intervals of angles are, in a sentence; empty where there are none."""
+        angles = [name for name, angle in zip(self.channels, self.circular, strict=True) if angle]
+        if not angles:
+            return []
+        return [
+            f"intervals of {listed(angles)} are the shortest arcs, anticlockwise from lower to upper, "
+            "through pi where lower > upper"
+        ]

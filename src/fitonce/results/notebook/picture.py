@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fitonce.core.angles import turns_of, wrapped
 from fitonce.results.notebook.card import figure
 from fitonce.results.report.markup import Markup, tag
 
@@ -179,19 +180,53 @@ def _share(value: float) -> str:
 def future(seen: np.ndarray, mean: np.ndarray, low: np.ndarray, high: np.ndarray, label: str) -> Markup:
     """The end of a sequence, and the band in which it is expected to go on."""
     y = scale_of([*seen, *mean, *low, *high], _HEIGHT + 20 - _FOOT, _TOP)
-    x = Scale(0, max(len(seen) + len(mean) - 1, 1), _LEFT, _WIDTH - _RIGHT)
-    ahead = range(len(seen), len(seen) + len(mean))
-    edge = [f"{x.at(k)} {y.at(v)}" for k, v in zip(ahead, high, strict=True)]
-    back = [f"{x.at(k)} {y.at(v)}" for k, v in zip(ahead, low, strict=True)]
-    band = "M" + "L".join([*edge, *reversed(back)]) + "Z"
+    x = _along(seen, mean)
     return _svg(
         _WIDTH, _HEIGHT + 20, label,
-        tag("path", d=band, fill=FIRST, opacity=0.35, stroke=FIRST, stroke_width=1),
+        _band(x, y, low, high, len(seen)),
         tag("path", d=_path(x, y, seen, 0), fill="none", stroke="currentColor", opacity=0.75),
         tag("path", d=_path(x, y, mean, len(seen)), fill="none", stroke=FIRST, stroke_width=2),
         _number(y.high, _LEFT - 6, _TOP + 8),
         _number(y.low, _LEFT - 6, _HEIGHT + 20 - _FOOT),
     )  # fmt: skip
+
+
+def future_angles(
+    seen: np.ndarray, mean: np.ndarray, low: np.ndarray, high: np.ndarray, label: str
+) -> Markup:
+    """The same of angles, from -pi to pi: a band that leaves at one end comes back at the other."""
+    y = Scale(-np.pi, np.pi, _HEIGHT + 20 - _FOOT, _TOP)
+    x, start = _along(seen, mean), len(seen)
+    dots = "".join(
+        f"M{x.at(place)} {y.at(value)}h0.1"
+        for place, value in enumerate(wrapped(seen))
+        if np.isfinite(value)
+    )
+    # An element of its own cuts what is beyond its ends.
+    size = {"x": 0, "y": _TOP, "width": _WIDTH, "height": y.start - _TOP}
+    cut = f"0 {_TOP} {_WIDTH} {y.start - _TOP}"
+    return _svg(
+        _WIDTH, _HEIGHT + 20, label,
+        tag("svg", *(_band(x, y, begin, end, start) for begin, end in turns_of(low, high)),
+            *(tag("path", d=_path(x, y, line, start), fill="none", stroke=FIRST, stroke_width=2)
+              for line, _ in turns_of(mean, mean)), viewBox=cut, **size),
+        tag("path", d=dots, fill="none", stroke="currentColor", opacity=0.75, stroke_width=2,
+            stroke_linecap="round"),
+        _text("π", _LEFT - 6, _TOP + 8),
+        _text("-π", _LEFT - 6, _HEIGHT + 20 - _FOOT),
+    )  # fmt: skip
+
+
+def _along(seen: np.ndarray, mean: np.ndarray) -> Scale:
+    return Scale(0, max(len(seen) + len(mean) - 1, 1), _LEFT, _WIDTH - _RIGHT)
+
+
+def _band(x: Scale, y: Scale, low: np.ndarray, high: np.ndarray, start: int) -> Markup:
+    places = range(start, start + len(low))
+    edge = [f"{x.at(k)} {y.at(v)}" for k, v in zip(places, high, strict=True)]
+    back = [f"{x.at(k)} {y.at(v)}" for k, v in zip(places, low, strict=True)]
+    band = "M" + "L".join([*edge, *reversed(back)]) + "Z"
+    return tag("path", d=band, fill=FIRST, opacity=0.35, stroke=FIRST, stroke_width=1)
 
 
 def _path(x: Scale, y: Scale, values: np.ndarray, start: int) -> str:

@@ -18,7 +18,7 @@ from fitonce.results.notebook.card import (
     more_rows,
     of_frame,
 )
-from fitonce.results.notebook.picture import bars, future, interval, scale_of
+from fitonce.results.notebook.picture import bars, future, future_angles, interval, scale_of
 from fitonce.results.printed import trust
 from fitonce.results.report.along import along
 from fitonce.results.report.markup import join
@@ -180,7 +180,9 @@ def of_forecast(forecast: Any) -> str:
     names = ["step", *(["channel"] if len(forecast.channels) > 1 else []), "mean", "lower", "upper"]
     table = of_frame(frame.head(_STEPS), names, _dates(forecast))
     low, high = (end[:, 0] for end in forecast.interval())
-    drawn = future(forecast.observed[-_SEEN:, 0], forecast.mean[:, 0], low, high, "forecast")
+    seen, mean = forecast.observed[-_SEEN:, 0], forecast.mean[:, 0]
+    drawing = future_angles if forecast.circular[0] else future
+    drawn = drawing(seen, mean, low, high, "forecast")
     what = f" of {forecast.channels[0]}" if len(forecast.channels) > 1 else ""
     steps = counted(len(forecast.mean), "step")
     return card(
@@ -191,7 +193,10 @@ def of_forecast(forecast: Any) -> str:
         picture=Picture(
             drawn, f"The last steps{what}, the mean of those ahead, and their 90 % interval."
         ),
-        notes=[more_rows(min(_STEPS, len(frame)), len(frame), "forecast.to_dataframe()")],
+        notes=[
+            *forecast.about_arcs,
+            more_rows(min(_STEPS, len(frame)), len(frame), "forecast.to_dataframe()"),
+        ],
     )
 
 
