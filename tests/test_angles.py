@@ -1,6 +1,5 @@
-"""Angles: quantiles, arcs and forecasts of directions, against brute force and distributions of SciPy."""
+"""Angles: quantiles, arcs and forecasts of directions, against brute force and SciPy."""
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from fitonce.cli.app import app
 from fitonce.core import angles
 from fitonce.results.forecast import Forecast
 
-matplotlib.use("agg")
 TURN = 2 * np.pi
 # Two states of turning animals: ahead and around; both may be entered from both.
 CHAIN = {"initial": np.array([0.5, 0.5]), "transition": np.array([[0.6, 0.4], [0.6, 0.4]])}

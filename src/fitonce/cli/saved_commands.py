@@ -259,8 +259,8 @@ def _finish(
     plot: Callable[[], Path] | None = None,
     notes: Sequence[str] = (),
 ) -> None:
-    """Print the table, its first rows, or all of them as JSON or CSV, with notes below what is shown; then
-    write it, and what `plot` writes, if asked."""
+    """Print the table, its first rows with notes below them, or all of them as JSON or CSV; then write
+    it, and what `plot` writes, if asked."""
     dates = rows.select_dtypes(["datetime", "datetimetz"])
     rows = rows.assign(**{str(name): time_names(pd.DatetimeIndex(dates[name])) for name in dates})
     if csv:

@@ -21,8 +21,8 @@ def mean_direction(angles: np.ndarray) -> np.ndarray:
 
 
 def quantiles_of_angles(angles: np.ndarray, probability: float) -> np.ndarray:
-    """Quantiles of angles (n, ...), counted anticlockwise from opposite the circular median, which is the
-    point of least mean distance along the circle and the quantile of one half."""
+    """Quantiles of angles (n, ...), anticlockwise from opposite the circular median: the point of
+    least mean distance along the circle, which is the quantile of one half."""
     middle = _median_samples(angles)
     return wrapped(middle + np.quantile(wrapped(angles - middle), probability, axis=0))
 

@@ -87,7 +87,7 @@ class Forecast:
         return found
 
     def quantile(self, probability: float) -> np.ndarray:
-        """(h, C). Of angles: anticlockwise from opposite the circular median, which is that of one half."""
+        """(h, C). Of angles: anticlockwise from opposite the circular median, the quantile of 0.5."""
         if not (is_number(probability) and 0 < probability < 1):
             raise ValueError(f"a quantile needs a probability between 0 and 1, got {shown(probability)}")
         if self.normal is not None:
