@@ -160,6 +160,90 @@ def test_dates_that_could_be_either_are_refused(tmp_path):
         read_file(written(tmp_path, table), Columns(time="when"))
 
 
+@pytest.mark.parametrize("form", ["%d/%m/%Y", "%d-%m-%Y", "%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d"])
+def test_bounds_are_read_like_the_dates_of_the_file(tmp_path, form):
+    """2024 has 331 days from 5 February on, and 244 from 2 May on."""
+    times = pd.date_range("2024-01-01", "2024-12-31")
+    path = written(tmp_path, pd.DataFrame({"when": times.strftime(form), "x": range(366)}))
+    bound = pd.Timestamp("2024-02-05").strftime(form)
+    found = read_file(path, Columns(first=bound))
+    assert found.data.n_sites == 331
+    assert found.table["x"].iloc[0] == 35  # 31 of January and 4
+    assert read_file(path, Columns(last=bound)).data.n_sites == 36
+    assert not any("UTC" in note for note in found.notes)  # -2024 is no zone
+
+
+def test_a_bound_that_could_be_either_is_refused_where_the_file_does_not_tell(tmp_path):
+    with pytest.raises(ValueError, match="day or the month first; write it as 2024-01-02 or 2024-02-01"):
+        read_file(written(tmp_path, hourly()), Columns(last="02/01/2024"))
+
+
+@pytest.mark.parametrize(
+    ("bound", "steps"),
+    [
+        ("2024-01-02", 48), ("2 Jan 2024", 48), ("2024-01-02 00:00", 25), ("2024-01-02 06:00", 31),
+        ("2024-01-02T06", 31), ("2024-01", 744), ("Jan 2024", 744), ("2024", 1000),
+    ],
+)  # fmt: skip
+def test_a_day_month_or_year_is_kept_to_its_end(tmp_path, bound, steps):
+    table = pd.DataFrame({"when": pd.date_range("2024-01-01", periods=1000, freq="h"), "x": 1.0})
+    assert read_file(written(tmp_path, table), Columns(last=bound)).data.n_sites == steps
+
+
+@pytest.mark.parametrize(
+    ("end", "zoned"),
+    [("Z", True), ("+01:00", True), ("-0500", True), ("+02", True), (" UTC", True), ("", False)],
+)
+def test_zones_are_told_from_years(tmp_path, end, zoned):
+    times = [f"2024-01-{day:02d} 10:00:00{end}" for day in range(1, 10)]
+    notes = read_file(written(tmp_path, pd.DataFrame({"when": times, "x": range(9)}))).notes
+    assert ("times of 'when' are shown in UTC" in notes) == zoned
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('"a;b",c\n1,2\n', ["a;b", "c"]), ('"a\tb",c\n1,2\n', ["a\tb", "c"]),
+        ('x, "a;b"\n1,2\n', ["x", "a;b"]), ('"a,b";"c;d"\n1;2\n', ["a,b", "c;d"]),
+        ('"say ""a;b""",c\n1,2\n', ['say "a;b"', "c"]), ('"a\n;b",c\n1,2\n', ["a\n;b", "c"]),
+        ('5" pipe;c\n1;2\n', ['5" pipe', "c"]),
+    ],
+)  # fmt: skip
+def test_separators_within_quotes_separate_nothing(tmp_path, text, names):
+    (tmp_path / "x.csv").write_text(text)
+    found = read_table(tmp_path / "x.csv")
+    assert list(found.columns) == names
+    assert found.to_numpy().tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "rows"),
+    [
+        ("2019,2020,2021\n5,6,7\n", ["2019", "2020", "2021"], [[5, 6, 7]]),
+        ("2021;2019\n5;6\n", ["2021", "2019"], [[5, 6]]),
+        (",2019,2020\n0,5,6\n", ["Unnamed: 0", "2019", "2020"], [[0, 5, 6]]),
+        ("1990,2020\n1987,2019\n", ["x0", "x1"], [[1990, 2020], [1987, 2019]]),  # rows of years
+        ("2019,5,2021\n5,6,7\n", ["x0", "x1", "x2"], [[2019, 5, 2021], [5, 6, 7]]),
+        ("2019,2020\n", ["x0", "x1"], [[2019, 2020]]),
+    ],
+)
+def test_a_line_of_years_above_other_numbers_has_names(tmp_path, text, names, rows):
+    (tmp_path / "x.csv").write_text(text)
+    found = read_table(tmp_path / "x.csv")
+    assert list(found.columns) == names
+    assert found.to_numpy().tolist() == rows
+
+
+def test_groups_are_told_apart_as_they_are_written(tmp_path):
+    (tmp_path / "x.csv").write_text("id,x\n01,5\n01 ,6\n1,7\n1,8\n1,9\n")
+    found = read_file(tmp_path / "x.csv", Columns(group="id")).data
+    assert found.names.sequences == ("01", "1")
+    assert found.lengths.tolist() == [2, 3]
+    (tmp_path / "x.csv").write_text("id,x\n01,5\n,6\n")
+    with pytest.raises(ValueError, match="group='id' must label every row, but row 1 has none"):
+        read_file(tmp_path / "x.csv", Columns(group="id"))
+
+
 def test_labels_that_look_a_little_like_dates_are_none(tmp_path):
     table = pd.DataFrame({"ages": ["1-5", "6-10", "11-12"], "version": ["1.2.3", "1.2.4", "1.3.0"]})
     found = read_file(written(tmp_path, table.assign(x=[3, 1, 2])))

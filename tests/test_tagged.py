@@ -193,3 +193,9 @@ def test_features_by_name(written):
         fo.word_attributes([["a"], []])
     with pytest.raises(ValueError, match="shapes=False needs vectors"):
         fo.word_features(SENTENCES, shapes=False)
+
+
+def test_a_semicolon_within_a_quoted_name_separates_nothing(written):
+    read = fo.read_tagged(written("tokens.csv", '"a;b",word,tag\n1,Ada,B-PER\n2,met,O\n\n3,Ada,B-PER\n'))
+    assert read.words == [["Ada", "met"], ["Ada"]]
+    assert read.tags == [["B-PER", "O"], ["B-PER"]]

@@ -22,6 +22,7 @@ from fitonce.data.times import (
     TimeGrid,
     as_times,
     between,
+    day_first,
     has_zones,
     looks_like_dates,
     regular_grid,
@@ -91,7 +92,8 @@ class Reading:
 def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
     """Read a table as sequences."""
     columns, notes = columns or Columns(), list[str]()
-    table = read_table(path, columns.decimal)
+    # Groups are names: 01 and 1 are two of them.
+    table = read_table(path, columns.decimal, texts=() if columns.group is None else (columns.group,))
     if "decimal" in table.attrs:
         notes.append("numbers are read with decimal commas")
     if "group" in table.attrs and columns.group is None:
@@ -113,12 +115,17 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
     if columns.group is not None:
         parts = split_groups(table, columns.group)
         notes.append(f"{counted(len(parts), 'sequence')} by '{columns.group}'")
-    times = None
+    times, chosen = None, pd.Series(True, table.index)
     if time is not None:  # all at once: of a few dates the format cannot be told
         groups = None if columns.group is None else table[columns.group]
         times = as_times(table[time], time, groups)
         if has_zones(table[time]):
             notes.append(f"times of '{time}' are shown in UTC")
+        order = day_first(table[time], times)
+        chosen[:] = between(times, columns.first, columns.last, order)
+    elif columns.first is not None or columns.last is not None:
+        raise ValueError("choosing rows by time needs a column of times; name it with --time")
+    parts = {name: part[chosen[part.index]] for name, part in parts.items() if chosen[part.index].any()}
     ordered = {name: _in_time(part, times, columns, notes) for name, part in parts.items()}
     inserted = [count for _, count in ordered.values() if count]
     if inserted:
@@ -218,12 +225,8 @@ def _in_time(
     if times is None:
         if columns.weekdays:
             raise ValueError("steps that are weekdays need a column of dates; name it with --time")
-        if columns.first is not None or columns.last is not None:
-            raise ValueError("choosing rows by time needs a column of times; name it with --time")
         return part, 0
     time, times = str(times.name), times.loc[part.index]
-    kept = between(times, columns.first, columns.last)
-    part, times = part[kept], times[kept]
     order = np.argsort(times.to_numpy(), kind="stable")
     if (np.diff(order) < 0).any():
         notes.append(f"rows were sorted by '{time}'")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
+import itertools
 import os
+import re
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +17,16 @@ import pandas as pd
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
 BY_LENGTHS = "sequence"  # the column that an array of lengths becomes
+_QUOTED = r'(?:(?<=[,;\t])|\A) *"(?:[^"]|"")*"'  # a cell, which may hold separators and ends of lines
+_FIRST_LINE = re.compile(rf"(?:{_QUOTED}|[^\n])*")
+_YEAR = re.compile(r"(?:1[5-9]|20|21)\d\d")
 
 
 def read_table(
-    path: str | Path, decimal: str | None = None, names_first: bool | None = None
+    path: str | Path,
+    decimal: str | None = None,
+    names_first: bool | None = None,
+    texts: Collection[str] = (),
 ) -> pd.DataFrame:
     """A table from a file, by its extension.
 
@@ -25,7 +35,8 @@ def read_table(
         decimal: the decimal mark of a text file; None: a comma if columns hold such numbers and another
             character separates them; "decimal" is then set in the table's `attrs`.
         names_first: whether the first line of a text file names the columns; None: unless it holds
-            only numbers.
+            only numbers that are no row of years.
+        texts: columns of a text file that are read as they are written, with zeros before numbers.
     """
     path = Path(path)
     if path.is_dir():
@@ -41,10 +52,18 @@ def read_table(
         return _parquet(path)
     if ending in (".npz", ".npy"):
         return _arrays(path)
-    return _text(path, ending, decimal, names_first)
+    return _text(path, ending, decimal, names_first, texts)
 
 
-def _text(path: Path, ending: str, decimal: str | None, names_first: bool | None) -> pd.DataFrame:
+def separator_of(line: str) -> str:
+    """Of the cells of a line: a tab, a semicolon or a comma, outside of quotes."""
+    plain = re.sub(_QUOTED, "", line)
+    return next((mark for mark in "\t;" if mark in plain), ",")
+
+
+def _text(
+    path: Path, ending: str, decimal: str | None, names_first: bool | None, texts: Collection[str]
+) -> pd.DataFrame:
     try:
         with path.open(encoding="utf-8-sig") as file:
             head = file.read(65_536)
@@ -57,17 +76,18 @@ def _text(path: Path, ending: str, decimal: str | None, names_first: bool | None
     starts_empty = not head.split("\n")[0].strip()
     if "\0" in head:
         raise ValueError(f"{path.name} must be text, but has zero bytes")
-    first = next((line for line in head.splitlines() if line.strip()), "")
-    separator = "\t" if ending == ".tsv" or "\t" in first else ";" if ";" in first else ","
-    row = next(csv.reader([first], delimiter=separator, skipinitialspace=True), [])
-    cells = [cell.strip() for cell in row]
+    begun = re.sub(r"\A(?:\s*\n)+", "", head.replace("\r\n", "\n").replace("\r", "\n"))
+    first = _FIRST_LINE.match(begun)
+    separator = "\t" if ending == ".tsv" or first is None else separator_of(first[0])
+    cells, below = _first_rows(path, begun, separator)
     marks = [decimal] if decimal else [".", *([","] if separator != "," else [])]
     if names_first is None:
-        names_first = not any(_all_numbers(cells, mark) for mark in marks)
+        numbers = any(_all_numbers(cells, mark) for mark in marks)
+        names_first = not numbers or (_are_years(cells) and bool(below) and not _are_years(below))
     twice = [cell for place, cell in enumerate(cells) if cell and cell in cells[:place]]
     if names_first and twice:
         raise ValueError(f"{path.name} has two columns named '{twice[0]}'")
-    options = {
+    options: dict[str, Any] = {
         "sep": separator,
         "header": 0 if names_first else None,
         "encoding": "utf-8-sig",
@@ -75,6 +95,9 @@ def _text(path: Path, ending: str, decimal: str | None, names_first: bool | None
         "index_col": False,
         "skip_blank_lines": starts_empty,
     }
+    if texts:
+        called = cells if names_first else [f"x{place}" for place in range(len(cells))]
+        options["converters"] = {place: str.strip for place, name in enumerate(called) if name in texts}
     table = _parsed(path, decimal=marks[0], **options)
     columns = [table[name] for name in table.columns]
     fractions = any(c.dtype.kind == "f" and (c.dropna() % 1 != 0).any() for c in columns)
@@ -88,6 +111,25 @@ def _text(path: Path, ending: str, decimal: str | None, names_first: bool | None
         table.columns = [f"x{k}" for k in range(table.shape[1])]
     table.columns = [str(name).strip() for name in table.columns]
     return table
+
+
+def _first_rows(path: Path, text: str, separator: str) -> list[list[str]]:
+    """The cells of the first two rows that have some."""
+    rows = csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
+    try:
+        found = list(itertools.islice((row for row in rows if any(map(str.strip, row))), 2))
+    except csv.Error as error:
+        raise ValueError(f"{path.name} is not a table that can be read: {error}") from None
+    return [[cell.strip() for cell in row] for row in (*found, [], [])[:2]]
+
+
+def _are_years(cells: list[str]) -> bool:
+    """Whether cells, but for an empty first one, are years that rise or fall: no numbers but names."""
+    named = cells[1:] if cells and not cells[0] else cells
+    if len(named) < 2 or not all(map(_YEAR.fullmatch, named)):
+        return False
+    years = [int(year) for year in named]
+    return len(set(years)) == len(years) and years in (sorted(years), sorted(years, reverse=True))
 
 
 def _empty_lines_at_end(path: Path) -> int:
@@ -108,7 +150,11 @@ def _parsed(path: Path, **options: Any) -> pd.DataFrame:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-            return pd.read_csv(path, **options)
+            table = pd.read_csv(path, **options)
+            for place in options.get("converters", ()):
+                text = table.iloc[:, place]
+                table.isetitem(place, text.mask(text == ""))
+            return table
     except pd.errors.ParserWarning:
         raise ValueError(f"{path.name} has rows with more cells than its first line has names") from None
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, csv.Error) as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fitonce.core.wording import counted, listed
-from fitonce.data.table_files import read_table
+from fitonce.data.table_files import read_table, separator_of
 from fitonce.data.tagged import TAG, WORD, Tagged, TokenColumns, numbered, read_lines
 
 _SENTENCE = ("sentence", "sentence #", "sentence_id", "sent_id", "sent", "sentence_number",
@@ -71,10 +71,11 @@ def _text_table(path: Path, encoding: str) -> tuple[list[str], list[list[str]]]:
     first = next((line for line in lines if line.strip()), "")
     if not first:
         raise ValueError(f"{path.name} must not be empty")
-    if "\t" in first:  # where " may be a word
+    separator = separator_of(first)
+    if separator == "\t":  # where " may be a word
         read: Iterable[list[str]] = ([_unquoted(c) for c in line.split("\t")] for line in lines)
     else:
-        read = csv.reader(lines, delimiter=";" if ";" in first else ",", skipinitialspace=True)
+        read = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     try:
         found = [[cell.strip() for cell in row] for row in read]
     except csv.Error as error:

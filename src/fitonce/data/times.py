@@ -5,7 +5,7 @@ The step of a grid is a number, a fixed duration, or calendar months.
 
 from __future__ import annotations
 
-import operator
+import re
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,10 @@ _DATE = "|".join(
         r"^\d{4}-\d{2}$", rf"^{_MONTH}[a-z]*[ -]\d{{4}}$", rf"^\d{{4}}[ -]{_MONTH}[a-z]*$",
     ]
 )  # fmt: skip
+# After a clock time: the end of 31-12-2024 is none.
+_ZONE = r"(?:\d:\d{2}(?::\d{2}(?:[.,]\d+)?)?|T\d{2,6}) ?(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$"
+_CLOCK = re.compile(r":|\dT\d|-\d{1,2}-\d{1,2} +\d")
+_NUMBERED = r"^\s*(\d{1,2})[./-](\d{1,2})[./-]\d"  # day and month, or month and day
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +132,8 @@ def _parsed(column: pd.Series, time: str, groups: pd.Series | None) -> pd.Series
     """Dates in one format for all rows. If day and month could be swapped, the order that increases in
     every sequence wins."""
     zones = has_zones(column)
+    if zones:  # in words, which ISO 8601 has not
+        column = column.astype(str).str.replace(r"\s*(?:UTC|GMT)\s*$", "Z", regex=True)
     standard = pd.to_datetime(column, errors="coerce", format="ISO8601", utc=zones)
     if standard.notna().all():
         return standard
@@ -153,26 +159,68 @@ def _increases(times: pd.Series, groups: pd.Series | None) -> bool:
     return bool(times.groupby(groups, sort=False, observed=True).is_monotonic_increasing.all())
 
 
+def day_first(column: pd.Series, times: pd.Series) -> bool | None:
+    """Whether the dates of a column, which were read as `times`, have the day before the month; None
+    where none of them tells."""
+    if column.dtype.kind in "iufM" or isinstance(column.dtype, pd.PeriodDtype):
+        return None
+    pairs = column.astype(str).str.extract(_NUMBERED).astype(float)
+    telling = (pairs[0] != pairs[1]) & pairs.notna().all(axis=1)
+    if not telling.any():
+        return None
+    return bool((times.dt.month == pairs[1])[telling].mean() > 0.5)
+
+
 def has_zones(column: pd.Series) -> bool:
     """Whether times have a time zone, so that they can be compared across clock changes."""
     if column.dtype.kind in "iufM" or isinstance(column.dtype, pd.PeriodDtype):
         return isinstance(column.dtype, pd.DatetimeTZDtype)
-    return bool(column.dropna().astype(str).str.contains(r"(?:Z|[+-]\d{2}:?\d{2})$").any())
+    return bool(column.dropna().astype(str).str.strip().str.contains(_ZONE).any())
 
 
-def between(times: pd.Series, first: str | None, last: str | None) -> np.ndarray:
-    """Mask of the times that are not before `first` and not after `last`."""
+def between(
+    times: pd.Series, first: str | None, last: str | None, day_first: bool | None = None
+) -> np.ndarray:
+    """Mask of the times that are not before `first` and not after `last`, whose day, month or year is
+    meant as a whole unless it has a time of day; `day_first`: as the dates of the file are written."""
     keep = np.ones(len(times), bool)
-    for bound, within in ((first, operator.ge), (last, operator.le)):
-        if bound is None:
-            continue
-        try:
-            edge = pd.Timestamp(bound) if times.dtype.kind == "M" else float(bound)
-        except (ValueError, TypeError):
-            raise ValueError(
-                f"a time to choose rows by must be like those of the file, got '{bound}'"
-            ) from None
-        if isinstance(edge, pd.Timestamp) and edge.tz is not None:
-            edge = edge.tz_convert("UTC").tz_localize(None)
-        keep &= within(times, edge).to_numpy()
+    if first is not None:
+        keep &= (times >= _edge(times, first, day_first)).to_numpy()
+    if last is not None:
+        edge = _edge(times, last, day_first)
+        if isinstance(edge, float) or _CLOCK.search(last):
+            keep &= (times <= edge).to_numpy()
+        else:
+            keep &= (times < edge + _span(last)).to_numpy()
     return keep
+
+
+def _span(text: str) -> pd.DateOffset:
+    """The length of a year, a month or a day, whichever a date names."""
+    if re.fullmatch(r"\s*\d{4}\s*", text):
+        return pd.DateOffset(years=1)
+    month = re.fullmatch(r"\s*(\d{4}[-/ ]\d{1,2}|[A-Za-z]+[- ]\d{4}|\d{4}[- ][A-Za-z]+)\s*", text)
+    return pd.DateOffset(months=1) if month else pd.DateOffset(days=1)
+
+
+def _edge(times: pd.Series, bound: str, first: bool | None) -> pd.Timestamp | float:
+    """A bound as a time in UTC or as a number, whichever the times are."""
+    try:
+        if times.dtype.kind != "M":
+            return float(bound)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a day above 12 where months are first
+            readings = [pd.to_datetime(bound, dayfirst=order) for order in (True, False)]
+    except (ValueError, TypeError, OverflowError):
+        raise ValueError(
+            f"a time to choose rows by must be like those of the file, got '{bound}'"
+        ) from None
+    if re.match(_NUMBERED, bound) is None:  # 2024-02-03 is in no doubt, whatever pandas makes of it
+        readings = [readings[1]] * 2
+    if first is None and readings[0] != readings[1]:
+        raise ValueError(
+            f"'{bound}' could be read with the day or the month first; write it as "
+            f"{readings[0]:%Y-%m-%d} or {readings[1]:%Y-%m-%d}"
+        )
+    edge = readings[0 if first else 1]
+    return edge if edge.tz is None else edge.tz_convert("UTC").tz_localize(None)
