@@ -150,7 +150,7 @@ def test_saved_fits_are_cross_validated(folder):
         ("forecast heat.json", "the model depends on ['heat']: give covariates= for each step"),
         ("forecast fit.json --covariates ahead.csv", "the model depends on none"),
         ("forecast fit.json --level 90", "a probability between 0 and 1 (0.9, not 90), got 90"),
-        ("forecast fit.json --sequence 3", "sequence must be the number of one of 1, got 3"),
+        ("forecast fit.json --sequence 3", "sequence must be 0, the number of the only one, got 3"),
         ("sample fit.json --json --csv", "--json and --csv are two ways to print one table"),
         ("sample fit.json --save fit.csv", "fit.csv exists; pass force=True (--force)"),
         ("sample fit.json --save none/s.csv", "the folder none does not exist"),

@@ -215,7 +215,10 @@ def test_decode_and_score_are_those_of_the_data(fit):
     ("call", "sentence"),
     [
         (lambda fit: fit.forecast(0), "steps must be an integer of at least 1, got 0"),
-        (lambda fit: fit.forecast(2, sequence=3), "sequence must be the number of one of 1, got 3"),
+        (
+            lambda fit: fit.forecast(2, sequence=3),
+            "sequence must be 0, the number of the only one, got 3",
+        ),
         (lambda fit: fit.forecast(2, covariates=[1, 2]), "the model depends on none"),
         (lambda fit: fit.forecast(2).interval(0), "level must be a probability between 0 and 1, got"),
         (lambda fit: fit.forecast(2).interval(90), r"between 0 and 1 \(0.9, not 90\), got 90"),

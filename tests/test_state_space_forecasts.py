@@ -144,7 +144,9 @@ def test_forecasts_go_on_from_each_sequence():
         alone = fo.fit_at(fit.model, y, fit.params)
         np.testing.assert_allclose(fit.forecast(3, sequence=number).mean, alone.forecast(3).mean)
     assert fit.components().to_dataframe().index.names == ["sequence", "time"]
-    with pytest.raises(ValueError, match="sequence must be the number of one of 2, got 2"):
+    with pytest.raises(
+        ValueError, match=r"sequence must be a number from 0 to 1 \(-1: the last\), got 2"
+    ):
         fit.forecast(3, sequence=2)
 
 
@@ -189,7 +191,7 @@ def test_parts_are_drawn_and_printed(sold):
     assert "2 steps, normal, parameters taken as known" in ahead._repr_html_()
     with pytest.raises(ValueError, match=r"level must be a probability .*\(0.8, not 80\), got 80"):
         parts.plot(level=80)
-    with pytest.raises(ValueError, match="sequence must be the number of one of 1"):
+    with pytest.raises(ValueError, match="sequence must be 0, the number of the only one"):
         parts.plot(sequence=1)
 
 

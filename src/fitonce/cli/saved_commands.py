@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,7 +26,7 @@ from fitonce.core.writing import write_figure
 from fitonce.data.covariates import with_truths
 from fitonce.data.indices import indices_of
 from fitonce.data.labelled import UNKNOWN
-from fitonce.data.places import time_names
+from fitonce.data.places import sequence_words, time_names
 from fitonce.data.reading import Columns
 from fitonce.data.sequences import Sequences
 from fitonce.data.table_files import read_table
@@ -199,7 +200,7 @@ def _places(data: Any) -> pd.DataFrame:
 def forecast(
     file: SavedFit,
     steps: Annotated[int, o.option("Forecast", "How many steps ahead", "--steps", min=1)] = 1,
-    sequence: Annotated[int, o.option("Forecast", "Number of the sequence; -1: the last")] = -1,
+    sequence: Annotated[str | None, o.option("Forecast", "Name or number; default: the last")] = None,
     level: Annotated[float, o.option("Forecast", "Probability of the intervals")] = 0.9,
     paths: Annotated[int, o.option("Forecast", "Number of random paths", min=1)] = 4000,
     covariates: Known = None,
@@ -214,21 +215,36 @@ def forecast(
     state-space models."""
     fit = _opened(file, [save], force, json and csv, plot)
     known = _covariates(covariates)
-    found = fit.forecast(steps, sequence=sequence, n=paths, seed=seed, covariates=known)
-    rows = found.to_dataframe(level)
+    of = _sequence(fit, sequence)
+    found = fit.forecast(steps, sequence=of, n=paths, seed=seed, covariates=known, level=level)
+    if found.last_of and not (json or csv):
+        said = f"of {sequence_words(found.sequence)}, the last of {found.last_of:,}"
+        print(f"\n{said}; --sequence takes another")
+    rows = found.to_dataframe()
     if found.index is not None:
         rows = rows.rename_axis(str(found.index.name or "time")).reset_index()
-    picture = None if plot is None else partial(_pictured, found, level, plot, force)
+    picture = None if plot is None else partial(_pictured, found, plot, force)
     _finish(rows, save, force, json, csv, picture, found.about_arcs)
 
 
-def _pictured(found: Forecast, level: float, path: Path, force: bool) -> Path:
-    return write_figure(path, found.plot(level=level).figure, force=force)
+def _sequence(fit: Fit, text: str | None) -> int | None:
+    """The number of the sequence that is named on the command line, where numbers are text, too."""
+    if text is None:
+        return None
+    sites = fit.objective.collection
+    named = sites.names is not None and text in sites.names.sequences
+    number = int(text) if re.fullmatch(r"-?\d{1,9}", text) and not named else text
+    return sites.sequence_number(number)
+
+
+def _pictured(found: Forecast, path: Path, force: bool) -> Path:
+    return write_figure(path, found.plot().figure, force=force)
 
 
 def sample(
     file: SavedFit,
     n: Annotated[int, o.option("Sample", "How many steps", "--n", "-n", min=1)] = 100,
+    sequence: Annotated[str | None, o.option("Sample", "The one it begins like; the first")] = None,
     covariates: Known = None,
     seed: Seed = 0,
     save: TableOption = None,
@@ -238,7 +254,8 @@ def sample(
 ) -> None:
     """Draw a random sequence from a saved fit. Observations, and hidden states of HMMs."""
     fit = _opened(file, [save], force, json and csv)
-    drawn = fit.sample(n, seed=seed, covariates=_covariates(covariates))
+    of = _sequence(fit, sequence)
+    drawn = fit.sample(n, sequence=of, seed=seed, covariates=_covariates(covariates))
     drawn_values = drawn.values.T  # noqa: PD011 - not of pandas
     values = dict(zip(fit.objective.collection.channel_names, drawn_values, strict=True))
     states = {"state": drawn.states} if drawn.states.ndim == 1 else {}  # numbers beside those observed

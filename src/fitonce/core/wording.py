@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,15 @@ def listed(things: Iterable[Any], most: int = 10, between: str = ", ") -> str:
     names = [str(thing) for thing in things]
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return between.join(names[:most]) + more
+
+
+def nearest_names(name: Any, names: Iterable[Any], most: int = 3) -> list[str]:
+    """The names that are most like one that is not among them, whatever the case of letters; none where
+    none is like it."""
+    by_lower: dict[str, str] = {}
+    for other in names:
+        by_lower.setdefault(str(other).lower(), str(other))
+    return [by_lower[found] for found in difflib.get_close_matches(str(name).lower(), by_lower, most)]
 
 
 def chance(value: float) -> str:

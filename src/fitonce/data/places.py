@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.arguments import refusal
+from fitonce.core.numerics import is_count
+from fitonce.core.wording import nearest_names
 from fitonce.data.geography import Geography
 
 # Control characters, which a terminal obeys, and those that turn the direction of text around them.
@@ -60,6 +63,38 @@ class Names:
         return ", ".join(parts)
 
 
+def sequence_number(sequence: Any, names: tuple[str, ...] | None, count: int) -> int:
+    """The number, from 0, of the one of `count` sequences that a `sequence=` is: a name of the data, or
+    a number, from the end where it is negative. Where the names are numbers, a number is a name."""
+    called = [number for number, name in enumerate(names or ()) if name == printable(str(sequence))]
+    if len(called) == 1:
+        return called[0]
+    if called:
+        raise ValueError(f"sequence must be the name of one, but {len(called)} are named '{sequence}'")
+    numbers = names is not None and all(re.fullmatch(r"-?\d+", name) for name in names)
+    if is_count(sequence, -count, -1 if numbers else count - 1):
+        return int(sequence) % count
+    expected = f"a number from 0 to {count - 1} (-1: the last)"
+    if count == 1:
+        expected = "0, the number of the only one"
+    if names is not None and names != _numbered(count):
+        close = nearest_names(sequence, names) or names[:3]
+        named = f"the name of one of {count:,}, such as {' or '.join(map(repr, close))}"
+        expected = named if numbers else f"{named}, or {expected}"
+    raise refusal("sequence", expected, sequence)
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    """Names of sequences of which only the steps have names."""
+    return tuple(f"sequence {number}" for number in range(count))
+
+
+def sequence_words(sequence: Any) -> str:
+    """A sequence in a sentence, by its name or number: "sequence 2"."""
+    text = str(sequence)
+    return text if text.startswith("sequence ") else f"sequence {text}"
+
+
 def names_of(parts: Sequence[Any], sequences: Sequence[Any] | None) -> Names | None:
     """Names from the keys of sequences and the indices of DataFrames or Series; None without any."""
     indices = [part.index for part in parts if isinstance(part, (pd.DataFrame, pd.Series))]
@@ -69,9 +104,9 @@ def names_of(parts: Sequence[Any], sequences: Sequence[Any] | None) -> Names | N
     )
     if sequences is None and not named:
         return None
-    keys = [f"sequence {n}" for n in range(len(parts))] if sequences is None else map(str, sequences)
+    keys = _numbered(len(parts)) if sequences is None else tuple(map(str, sequences))
     sites = tuple(name for index in indices for name in _site_names(index)) if named else None
-    return Names(tuple(keys), sites)
+    return Names(keys, sites)
 
 
 def _site_names(index: pd.Index) -> list[str]:

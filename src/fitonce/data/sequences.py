@@ -31,7 +31,7 @@ from fitonce.data.parts import (
     split_groups,
     split_lengths,
 )
-from fitonce.data.places import Names, names_of
+from fitonce.data.places import Names, names_of, sequence_number
 
 _SHOWN = 4  # channels that tables have
 
@@ -86,6 +86,20 @@ class Collection:
     @property
     def n_sites(self) -> int:
         return int(self.lengths.sum())
+
+    def sequence_number(self, sequence: Any) -> int:
+        """The number of the sequence that a user names, see `data.places.sequence_number`."""
+        names = None if self.names is None else self.names.sequences
+        return sequence_number(sequence, names, self.n_sequences)
+
+    def called(self, number: int) -> Any:
+        """The user's name of a sequence, or its number where there are no names."""
+        return number if self.names is None else self.names.sequences[number]
+
+    def sites_of(self, number: int) -> slice:
+        """The sites of a sequence."""
+        first = int(self.offsets[number])
+        return slice(first, first + int(self.lengths[number]))
 
     @property
     def offsets(self) -> np.ndarray:

@@ -135,10 +135,10 @@ class Fit:
         """The memory of losses at sites along time, in steps, as the states of the fit have it."""
         return memory_by_states(terms, self.objective, self.theta)
 
-    def posterior(self) -> Any:
-        """(sites, K) probabilities of the latent states given all data; a DataFrame with the index of
-        the data, where these were tables of pandas."""
-        return inference.posterior(self)
+    def posterior(self, *, sequence: Any = None) -> Any:
+        """(sites, K) probabilities of the latent states given all data, or of one sequence by its name
+        or number; a DataFrame with the index of the data, where these were tables of pandas."""
+        return inference.posterior(self, sequence)
 
     def log_likelihood_of(self, data: Any, *, lengths: Any = None) -> np.ndarray:
         """(N,) log p(x_n) of the sequences of other data, at the parameters of the fit. Of models of
@@ -155,21 +155,26 @@ class Fit:
             return self.log_likelihood
         return float(self.log_likelihood_of(data, lengths=lengths).sum())
 
-    def decode(self, data: Any = None, *, lengths: Any = None) -> list[Any]:
-        """The jointly most probable states of each sequence (Viterbi), see `fo.predict`."""
-        return inference.decode(self, data, lengths)
+    def decode(self, data: Any = None, *, lengths: Any = None, sequence: Any = None) -> Any:
+        """The jointly most probable states of each sequence (Viterbi), in a list, see `fo.predict`; of
+        one alone, where `sequence` is its name or number."""
+        return inference.decode(self, data, lengths, sequence)
 
-    def sample(self, n: int = 1, *, seed: int = 0, covariates: Any = None) -> Drawn:
+    def sample(
+        self, n: int = 1, *, sequence: Any = None, seed: int = 0, covariates: Any = None
+    ) -> Drawn:
         """A random sequence of n steps from an HMM: `states` (n,) and `values` (n, C). Autoregressions
         go on from the first steps of the data. From a state-space model: `states` (n, K); what is not
         known about the first of them is as in the data.
 
         Args:
             n: number of steps.
+            sequence: the name or number of the one with whose first steps, or first state, it begins;
+                None: the first one.
             seed: of the draws.
             covariates: of the n steps, as for `fo.sequences`, if the model depends on some.
         """
-        return inference.simulator(self, "sample").sample(n, seed, covariates)
+        return inference.simulator(self, "sample").sample(n, sequence, seed, covariates)
 
     def simulate(self, seed: int = 0) -> Sequences:
         """A random data set like that of the fit: as many sequences, of the same lengths and covariates,
@@ -177,28 +182,38 @@ class Fit:
         return inference.simulator(self, "simulate").simulate(seed)
 
     def forecast(
-        self, steps: int, *, sequence: int = -1, n: int = 4000, seed: int = 0, covariates: Any = None
+        self,
+        steps: int,
+        *,
+        sequence: Any = None,
+        n: int = 4000,
+        seed: int = 0,
+        covariates: Any = None,
+        level: float = 0.9,
     ) -> Forecast:
         """The steps after a sequence, at the parameters of the fit of an HMM or a state-space model.
 
         Args:
             steps: how many.
-            sequence: which; the last one by default.
+            sequence: its name or number; None: the last one, which prints, tables and plots say.
             n: number of random paths, from which quantiles come, and means where the emission has no
                 closed form of them; all those of state-space models are exact.
             seed: of the paths.
             covariates: of the steps, as for `fo.sequences`, if the model depends on some.
+            level: probability of the intervals that are printed; `interval(0.8)` has others.
         """
-        return inference.simulator(self, "forecast").forecast(steps, sequence, n, seed, covariates)
+        ahead = inference.simulator(self, "forecast")
+        return ahead.forecast(steps, sequence, n, seed, covariates, level)
 
-    def components(self, data: Any = None, *, lengths: Any = None) -> Smoothed:
+    def components(self, data: Any = None, *, lengths: Any = None, sequence: Any = None) -> Smoothed:
         """Level, seasons, cycle and other parts of a structural time series at each step given all data,
-        those of the fit or others: means and standard deviations, with `to_dataframe()` and `plot()`."""
-        return inference.components(self, data, lengths)
+        those of the fit or others: means and standard deviations, with `to_dataframe()` and `plot()`. Of
+        all sequences, or of one by its name or number."""
+        return inference.components(self, data, lengths, sequence)
 
-    def smoothed(self, data: Any = None, *, lengths: Any = None) -> Smoothed:
+    def smoothed(self, data: Any = None, *, lengths: Any = None, sequence: Any = None) -> Smoothed:
         """The same of each state of a state-space model."""
-        return inference.smoothed(self, data, lengths)
+        return inference.smoothed(self, data, lengths, sequence)
 
     def laplace_error(self, draws: int = 1000, *, seed: int = 0) -> LaplaceError:
         """How far the log-likelihood of counts, a Laplace approximation, is off: the same by importance
@@ -210,11 +225,11 @@ class Fit:
         """
         return inference.laplace_error(self, draws, seed)
 
-    def states(self) -> pd.DataFrame:
+    def states(self, *, sequence: Any = None) -> pd.DataFrame:
         """One row per hidden state of an HMM, or class of a mixture on a graph: its `share` of the steps
-        of the data, that in the long run (`stationary`) and its mean `dwell` time in steps (of HMMs),
-        and its parameters."""
-        return hidden.state_table(self)
+        of the data, or of one sequence by its name or number, that in the long run (`stationary`) and
+        its mean `dwell` time in steps (of HMMs), and its parameters."""
+        return hidden.state_table(self, sequence)
 
     def ordered(self, by: Any, *, descending: bool = False) -> Fit:
         """The same fit with its states in another order, by a column of `states()`: "rate", "share", or

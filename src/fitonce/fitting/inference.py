@@ -58,19 +58,26 @@ def _of_sequences(objective: Objective, theta: np.ndarray) -> np.ndarray:
     return -along.pointwise_losses(theta[None], along.base[None], everyone)[0]
 
 
-def posterior(fit: Fit) -> Any:
+def posterior(fit: Fit, sequence: Any = None) -> Any:
     """(sites, K) probabilities of the states, see `Fit.posterior`."""
+    sites = fit.objective.collection
+    number = None if sequence is None else sites.sequence_number(sequence)
     found = fit.objective.state_probabilities(fit.theta)
-    return of_states(found, site_index(fit.objective.collection))
+    if number is None:
+        return of_states(found, site_index(sites))
+    indices = indices_of(sites)
+    return of_states(found[sites.sites_of(number)], None if indices is None else indices[number])
 
 
-def decode(fit: Fit, data: Any, lengths: Any) -> list[Any]:
-    """The most probable states of each sequence, see `fo.predict`."""
+def decode(fit: Fit, data: Any, lengths: Any, sequence: Any = None) -> Any:
+    """The most probable states of each sequence, or of one, see `fo.predict`."""
     objective = fit.objective.for_prediction(_given(data, lengths))
-    paths, indices = objective.decode(fit.theta), indices_of(objective.collection)
-    if indices is None:
-        return paths
-    return [pd.Series(p, index=i, name="state") for p, i in zip(paths, indices, strict=True)]
+    sites = objective.collection
+    number = None if sequence is None else sites.sequence_number(sequence)
+    paths, indices = objective.decode(fit.theta), indices_of(sites)
+    if indices is not None:
+        paths = [pd.Series(p, index=i, name="state") for p, i in zip(paths, indices, strict=True)]
+    return paths if number is None else paths[number]
 
 
 def marginals(fit: Fit, data: Any, lengths: Any) -> list[Any]:
@@ -90,14 +97,20 @@ def simulator(fit: Fit, verb: str) -> Simulator:
     return fit.objective.simulator(fit.theta)
 
 
-def smoothed(fit: Fit, data: Any, lengths: Any) -> Smoothed:
+def smoothed(fit: Fit, data: Any, lengths: Any, sequence: Any = None) -> Smoothed:
     """See `Fit.smoothed`."""
-    return _continuous(fit, "smoothed", data, lengths).smoothed(fit.theta)
+    objective = _continuous(fit, "smoothed", data, lengths, sequence)
+    return _of_one(objective.smoothed(fit.theta), sequence)
 
 
-def components(fit: Fit, data: Any, lengths: Any) -> Smoothed:
+def components(fit: Fit, data: Any, lengths: Any, sequence: Any = None) -> Smoothed:
     """See `Fit.components`."""
-    return _continuous(fit, "components", data, lengths).components(fit.theta)
+    objective = _continuous(fit, "components", data, lengths, sequence)
+    return _of_one(objective.components(fit.theta), sequence)
+
+
+def _of_one(found: Smoothed, sequence: Any) -> Smoothed:
+    return found if sequence is None else found.of_sequence(sequence)
 
 
 def laplace_error(fit: Fit, draws: int, seed: int) -> LaplaceError:
@@ -109,11 +122,14 @@ def laplace_error(fit: Fit, draws: int, seed: int) -> LaplaceError:
     return fit.objective.laplace_error(fit.theta, int(draws), int(seed))
 
 
-def _continuous(fit: Fit, verb: str, data: Any, lengths: Any) -> Objective:
-    """The objective of a state-space model on data, those of the fit if None."""
+def _continuous(fit: Fit, verb: str, data: Any, lengths: Any, sequence: Any) -> Objective:
+    """The objective of a state-space model on data, those of the fit if None, which have `sequence`."""
     if not fit.objective.traits.continuous_states:
         raise ValueError(f"{verb} needs a state-space model, got {type(fit.model).__name__}")
-    return fit.objective.for_prediction(_given(data, lengths))
+    objective = fit.objective.for_prediction(_given(data, lengths))
+    if sequence is not None:
+        objective.collection.sequence_number(sequence)  # raises before the work, not after it
+    return objective
 
 
 def _given(data: Any, lengths: Any) -> Any:

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 _SQUARED = 40  # times: a million million steps
 
 
-def state_table(fit: Fit) -> pd.DataFrame:
+def state_table(fit: Fit, sequence: Any = None) -> pd.DataFrame:
     """One row per state, see `Fit.states`."""
     states_of(fit.model, "states")
-    columns = {"share": fit.objective.state_probabilities(fit.theta).mean(0)}
+    sites = fit.objective.collection
+    number = 0 if sequence is None else sites.sequence_number(sequence)
+    of = slice(None) if sequence is None else sites.sites_of(number)
+    columns = {"share": fit.objective.state_probabilities(fit.theta)[of].mean(0)}
     moves = fit.objective.transition(fit.theta)
     if moves is not None:
         chain = fit.model.chain
-        known = fit.data.covariates_of(chain.regressors)[0, 0] if chain.regressors else np.zeros(0)
+        known = fit.data.covariates_of(chain.regressors)[number, 0] if chain.regressors else np.zeros(0)
         first = fit.model.by_states(chain.first(fit.params, known))
         with np.errstate(divide="ignore"):
             columns["stationary"] = stationary(first, moves)

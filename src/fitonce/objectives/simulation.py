@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fitonce.core.arguments import generator, require, require_count
+from fitonce.core.arguments import generator, require, require_count, require_level
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import is_count
 from fitonce.data.covariates import padded_tables, split_covariates
@@ -41,8 +42,8 @@ class Simulator(ABC):
         """Names of the covariates that the model depends on."""
 
     @abstractmethod
-    def drawn(self, n: int, seed: int, covariates: Any) -> Drawn:
-        """See `Fit.sample`."""
+    def drawn(self, n: int, sequence: int, seed: int, covariates: Any) -> Drawn:
+        """See `Fit.sample`; `sequence` from 0."""
 
     @abstractmethod
     def simulated(self, seed: int) -> Sequences:
@@ -52,26 +53,33 @@ class Simulator(ABC):
     def ahead(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
         """See `Fit.forecast`; `sequence` from 0."""
 
-    def sample(self, n: int, seed: int, covariates: Any) -> Drawn:
+    def sample(self, n: int, sequence: Any, seed: int, covariates: Any) -> Drawn:
         require_count("n", n)
         require_seed(seed)
         self._require_fits("n", n)
-        return self.drawn(n, seed, covariates)
+        number = 0 if sequence is None else self.data.sequence_number(sequence)
+        return self.drawn(n, number, seed, covariates)
 
     def simulate(self, seed: int) -> Sequences:
         require_seed(seed)
         return self.simulated(seed)
 
-    def forecast(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
+    def forecast(
+        self, steps: int, sequence: Any, n: int, seed: int, covariates: Any, level: float
+    ) -> Forecast:
         require_count("steps", steps)
         require_count("n", n)
         require_seed(seed)
+        require_level(level)
         self._require_fits("steps", steps)
         paths, count = int(steps), self.data.n_sequences
         require_fits("n", n, lambda number: 24 * number * paths, "the paths")
-        expected = f"the number of one of {count}"
-        require(is_count(sequence, -count, count - 1), "sequence", expected, sequence)
-        return self.ahead(steps, int(sequence) % count, n, seed, covariates)
+        number = count - 1 if sequence is None else self.data.sequence_number(sequence)
+        found = replace(self.ahead(steps, number, n, seed, covariates), level=level)
+        if count == 1:
+            return found
+        others = 0 if sequence is not None else count
+        return replace(found, sequence=self.data.called(number), last_of=others)
 
     def _require_fits(self, name: str, steps: int) -> None:
         """Refuse more steps than memory has room for."""

@@ -14,6 +14,7 @@ from fitonce.core.angles import mean_direction, quantiles_of_angles, shortest_ar
 from fitonce.core.arguments import require_level, shown
 from fitonce.core.numerics import is_number
 from fitonce.core.wording import counted, listed
+from fitonce.data.places import sequence_words
 from fitonce.results.plots import axes_on
 
 
@@ -35,6 +36,9 @@ class Forecast:
             normal: then means and quantiles are exact. None: quantiles are those of the samples.
         moments: (2, h, C) exact means and standard deviations, where distributions are not normal; nan,
             or None: those of the samples.
+        level: the probability of intervals that are printed, and the usual one of those asked for.
+        sequence: the name or number of the sequence; None: the data have one only.
+        last_of: how many sequences the data have, where none was named and this is the last; else 0.
     """
 
     samples: np.ndarray
@@ -47,6 +51,9 @@ class Forecast:
     past: pd.Index | None = None
     normal: np.ndarray | None = None
     moments: np.ndarray | None = None
+    level: float = 0.9
+    sequence: Any = None
+    last_of: int = 0
 
     @property
     def mean(self) -> np.ndarray:
@@ -78,6 +85,15 @@ class Forecast:
         exact = self.moments is not None and np.isfinite(self.moments).all()
         return f"{'means exact, quantiles of ' if exact else ''}{len(self.samples):,} paths"
 
+    @property
+    def what(self) -> str:
+        """How many steps, and after which sequence, in words."""
+        steps = counted(len(self.mean), "step")
+        if self.sequence is None:
+            return steps
+        last = f", the last of {self.last_of:,} (sequence= takes another)" if self.last_of else ""
+        return f"{steps} after {sequence_words(self.sequence)}{last}"
+
     def _with_angles(self, of_numbers: np.ndarray, of_angles: Callable[..., Any]) -> np.ndarray:
         """(h, C) what is computed from samples (n, h, angles) in the channels of angles."""
         if not any(self.circular):
@@ -96,9 +112,11 @@ class Forecast:
         on_line = np.quantile(self.samples, probability, axis=0)
         return self._with_angles(on_line, lambda angles: quantiles_of_angles(angles, probability))
 
-    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """(h, C) lower and upper ends of the central interval of this probability. Of angles: of the
-        shortest arc that holds it, anticlockwise from lower to upper, through pi where lower > upper."""
+    def interval(self, level: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """(h, C) lower and upper ends of the central interval of this probability, or of `level`. Of
+        angles: of the shortest arc that holds it, anticlockwise from lower to upper, through pi where
+        lower > upper."""
+        level = self.level if level is None else level
         require_level(level)
         tail = 0.5 * (1.0 - level)
         if not any(self.circular):
@@ -110,14 +128,15 @@ class Forecast:
         )
         return lower, upper
 
-    def to_dataframe(self, level: float = 0.9) -> pd.DataFrame:
+    def to_dataframe(self, level: float | None = None) -> pd.DataFrame:
         """One row per step and channel: `step` (from 1), `channel`, `mean`, `median`, and the ends of
-        the interval, `lower` and `upper`. With the index of the steps, if there is one. Where there are
-        angles, `arc` says which intervals are arcs, see `interval`."""
+        the interval, `lower` and `upper`; first `sequence`, where the data have several. With the index
+        of the steps, if there is one. Where there are angles, `arc` says which intervals are arcs, see
+        `interval`."""
         steps, channels = self.mean.shape
         lower, upper = self.interval(level)
         arcs = {"arc": np.tile(self.circular, steps)} if any(self.circular) else {}
-        return pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "step": np.repeat(np.arange(1, steps + 1), channels),
                 "channel": np.tile(self.channels, steps),
@@ -129,11 +148,15 @@ class Forecast:
             },
             index=None if self.index is None else self.index.repeat(channels),
         )
+        if self.sequence is not None:
+            table.insert(0, "sequence", self.sequence)
+        return table
 
-    def plot(self, channel: int = 0, level: float = 0.9, last: int = 100, ax: Any = None) -> Any:
+    def plot(self, channel: int = 0, level: float | None = None, last: int = 100, ax: Any = None) -> Any:
         """The end of the sequence, the mean of its future, and the interval; over dates, where the data
         had them."""
         ax = axes_on(ax, 7, 3.2)
+        level = self.level if level is None else level
         seen, (lower, upper) = self.observed[-last:, channel], self.interval(level)
         before, ahead = self._places(len(seen))
         band = {"color": "#9ecae1", "alpha": 0.7, "lw": 0}
@@ -155,6 +178,8 @@ class Forecast:
         if isinstance(ahead, pd.DatetimeIndex):
             ax.figure.autofmt_xdate()
         ax.set_ylabel(self.channels[channel])
+        if self.sequence is not None:
+            ax.set_title(sequence_words(self.sequence))
         ax.legend()
         return ax
 
@@ -175,7 +200,7 @@ class Forecast:
     def __repr__(self) -> str:
         shown = self.to_dataframe().round(4).head(10).to_string(index=self.index is not None)
         more = "" if len(self.mean) * len(self.channels) <= 10 else "\n..."
-        head = f"Forecast of {counted(len(self.mean), 'step')}, {self.how}, 90 % interval"
+        head = f"Forecast of {self.what}, {self.how}, {100 * self.level:g} % interval"
         return "\n".join([head, f"{shown}{more}", *self.about_arcs])
 
     @property

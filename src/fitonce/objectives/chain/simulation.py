@@ -31,9 +31,9 @@ class FittedHMM(Simulator):
     data: Sequences
     stages: np.ndarray
 
-    def drawn(self, n: int, seed: int, covariates: Any) -> Drawn:
+    def drawn(self, n: int, sequence: int, seed: int, covariates: Any) -> Drawn:
         ahead = self._beyond(covariates, n)
-        past = self._first_steps(0)
+        past = self._first_steps(sequence)
         begin = np.repeat(ahead.links[:1], 1 + len(past), 0)
         drawn = self._paths(1, self._states_after(begin), ahead, past, seed)
         return Drawn(*(part[0] for part in drawn))

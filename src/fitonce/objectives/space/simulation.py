@@ -37,9 +37,9 @@ class FittedSpace(Simulator):
     def reads(self) -> tuple[str, ...]:
         return self.layout.model.covariates
 
-    def drawn(self, n: int, seed: int, covariates: Any) -> Drawn:
+    def drawn(self, n: int, sequence: int, seed: int, covariates: Any) -> Drawn:
         steps, rng = self._steps(n, covariates), np.random.default_rng(seed)
-        found = list(paths(self._system(steps), self._firsts(0, rng), n, 0, rng))
+        found = list(paths(self._system(steps), self._firsts(sequence, rng), n, 0, rng))
         states, values = (np.concatenate(part) for part in zip(*found, strict=True))
         return Drawn(states, self._observed(values, steps.sizes, rng))
 

@@ -40,7 +40,10 @@ def _made(
     density, channels = layout.model.density, data.channels
     if density is not None:  # what is observed, on the scale of the states
         channels = tuple(f"{density.scale} of {name}" for name in channels)
-    return Smoothed(names, mean, sd, data.lengths, observed, channels, add, site_index(data))
+    called, index = tuple(map(data.called, range(data.n_sequences))), site_index(data)
+    return Smoothed(
+        names, mean, sd, data.lengths, observed, channels, add, index, called, data.n_sequences
+    )
 
 
 def smoothed_states(layout: Layout, theta: np.ndarray, data: Sequences) -> Smoothed:

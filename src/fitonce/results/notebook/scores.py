@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.core.wording import counted
 from fitonce.results.doubts import advice_on_better, beyond_interval, is_unchecked
 from fitonce.results.notebook.card import (
     Mark,
@@ -183,15 +182,16 @@ def of_forecast(forecast: Any) -> str:
     seen, mean = forecast.observed[-_SEEN:, 0], forecast.mean[:, 0]
     drawing = future_angles if forecast.circular[0] else future
     drawn = drawing(seen, mean, low, high, "forecast")
+    level = f"{100 * forecast.level:g} %"
     what = f" of {forecast.channels[0]}" if len(forecast.channels) > 1 else ""
-    steps = counted(len(forecast.mean), "step")
     return card(
         "Forecast",
         None,
-        f"{steps}, {forecast.how}, parameters taken as known",
+        f"{forecast.what}, {forecast.how}, parameters taken as known",
         table=table,
         picture=Picture(
-            drawn, f"The last steps{what}, the mean of those ahead, and their 90 % interval."
+            drawn,
+            f"The last steps{what}, the mean of those ahead, and their {level} interval.",
         ),
         notes=[
             *forecast.about_arcs,
