@@ -11,7 +11,13 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    LeaveOneGroupOut,
+    TimeSeriesSplit,
+    cross_val_score,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -173,13 +179,55 @@ def test_labels_are_y():
         (lambda e, x: Estimator(3).fit(x), "model must be one of fo.models"),
         (
             lambda e, x: Estimator(fo.models.PottsMixture([(0, 1)], 2, "gaussian")).fit(x[0]),
-            "takes a model of sequences or of labels",
+            r"takes a model of sequences or of labels, got PottsMixture, .*; use fo.fit and",
         ),
     ],
 )
 def test_what_cannot_be_is_said(sequences, call, words):
     with pytest.raises(ValueError, match=words):
         call(Estimator(fo.models.GaussianHMM(1), restarts=1), sequences)
+
+
+def test_an_array_of_three_dimensions_holds_sequences(fitted, sequences):
+    stacked = np.stack(sequences)  # (8, 30, 2)
+    estimator = clone(fitted).fit(stacked)
+    assert estimator.fit_.log_likelihood == pytest.approx(fitted.fit_.log_likelihood, rel=1e-12)
+    assert estimator.fit_.data.lengths.tolist() == [30] * 8
+    assert estimator.n_features_in_ == 2
+    assert estimator.score(stacked[:3]) == pytest.approx(fitted.score(sequences[:3]), rel=1e-8)
+    np.testing.assert_array_equal(estimator.predict(stacked), fitted.predict(sequences))
+    np.testing.assert_allclose(
+        estimator.predict_proba(stacked), fitted.predict_proba(sequences), atol=1e-7
+    )
+    cv = estimator.cross_validate(stacked, cv=KFold(4), method="none", check=False)
+    ours = fitted.cross_validate(sequences, cv=KFold(4), method="none", check=False)
+    assert cv.fit is estimator.fit_
+    assert cv.estimate == pytest.approx(ours.estimate, rel=1e-8)
+    search = GridSearchCV(estimator, {"model__n_states": [1, 2]}, cv=KFold(2)).fit(stacked)
+    assert search.best_params_ == {"model__n_states": 2}
+    with pytest.raises(ValueError, match="X has 1 features, but the Estimator is expecting 2"):
+        estimator.score(stacked[..., :1])
+
+
+def test_a_state_space_model_is_fitted_scored_and_cross_validated(table):
+    walk = table[["east"]].cumsum()
+    estimator = Estimator(fo.models.Structural(), restarts=1).fit(walk)
+    fit = fo.fit(fo.models.Structural(), walk, restarts=1)
+    assert estimator.score(walk) == pytest.approx(fit.log_likelihood / 120, rel=1e-10)
+    level = estimator.set_output(transform="pandas").transform(walk)
+    np.testing.assert_allclose(level["level"], fit.smoothed().to_dataframe()["level"], atol=1e-8)
+    assert level.index.equals(walk.index)
+    ours = fo.cross_validate(fit, fo.folds.from_splitter(TimeSeriesSplit(3), walk))
+    cv = estimator.cross_validate(walk, cv=TimeSeriesSplit(3))
+    assert cv.estimate == pytest.approx(ours.estimate, abs=1e-6)
+    for verb in ("predict", "predict_proba"):
+        with pytest.raises(ValueError, match=rf"{verb} needs a model with classes or tags.*transform"):
+            getattr(estimator, verb)(walk)
+    parts = [walk[:60], walk[60:]]
+    kinds = {"model": [fo.models.Structural(), fo.models.SARIMAX((1, 0, 0))]}
+    search = GridSearchCV(clone(estimator), kinds, cv=KFold(2)).fit(parts)
+    best = search.best_estimator_.set_output(transform="default")
+    assert [len(part) for part in best.transform(parts)] == [60, 60]
 
 
 def test_an_estimator_that_is_not_fitted_says_so(sequences):

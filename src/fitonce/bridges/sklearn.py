@@ -1,9 +1,10 @@
 """Models as estimators of scikit-learn, for `clone`, `GridSearchCV` and pipelines.
 
-What an entry of X is decides what scikit-learn's own splitters leave out. In a list it is a sequence. In
-an array or a DataFrame it is a step of one sequence: what is left after steps are taken out is joined as
-if nothing had been there, and those steps are scored as a sequence of their own.
-`Estimator.cross_validate`, from one fit, treats them as missing and keeps what is on both sides.
+What an entry of X is decides what scikit-learn's own splitters leave out. In a list, or an array of
+three dimensions, it is a sequence. In a matrix or a DataFrame it is a step of one sequence: what is left
+after steps are taken out is joined as if nothing had been there, and those steps are scored as a
+sequence of their own. `Estimator.cross_validate`, from one fit, treats them as missing and keeps what is
+on both sides.
 """
 
 from __future__ import annotations
@@ -36,14 +37,16 @@ except ImportError:
 class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """A model of sequences as an estimator of scikit-learn.
 
-    X is an array (steps, channels) or a DataFrame of one sequence, or a list of arrays or DataFrames,
-    one for each sequence. NaN is missing. Models of labels (`LinearChainCRF`) take features of sequences
-    as X and their labels as y, as `fo.labelled` reads them; other models ignore y.
+    X is an array (steps, channels) or a DataFrame of one sequence; or an array (sequences, steps,
+    channels) or a list of arrays or DataFrames, one for each sequence. NaN is missing. Models of labels
+    (`LinearChainCRF`) take features of sequences as X and their labels as y, as `fo.labelled` reads
+    them; other models ignore y.
 
     Fields of the model are parameters of the estimator: `model__n_states`, `model__emission`.
 
     Args:
-        model: an HMM, autoregression or CRF of `fo.models`.
+        model: an HMM, autoregression, CRF or state-space model of `fo.models`. States of the last are
+            numbers: `transform` has their means, and there is no `predict`.
         restarts, seed, optima: of `fo.fit`.
         covariates: names of columns of the DataFrames that are covariates, see `fo.sequences`.
 
@@ -76,37 +79,35 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
 
     def score(self, X: Any, y: Any = None) -> float:
         """The mean log-likelihood of an observed step, where X is one sequence, or of a sequence, where
-        it is a list; of labels given features for models of labels. Higher is better."""
+        it holds several; of labels given features for models of labels. Higher is better."""
         check_is_fitted(self)
         data = self._read(X, y)
         if self._labels:
             return float(self.fit_.log_likelihood_of(data).mean())
-        count = data.n_sequences if _is_list(X) else float(data.weights.sum())
+        count = data.n_sequences if _are_several(X) else float(data.weights.sum())
         return float(self.fit_.log_likelihood_of(data).sum() / count)
 
     def predict(self, X: Any) -> Any:
-        """The jointly most probable states (or tags) of the steps, an array; a list of them for a list
-        of sequences."""
-        check_is_fitted(self)
+        """The jointly most probable states (or tags) of the steps, an array; a list of them for several
+        sequences."""
+        self._require_classes("predict")
         found = self.fit_.decode(X if self._labels else self._read(X))
-        return found if _is_list(X) or self._labels else found[0]
+        return found if _are_several(X) or self._labels else found[0]
 
     def predict_proba(self, X: Any) -> Any:
-        """(steps, K) probabilities of the states (or tags) given X; a list of them for a list."""
-        check_is_fitted(self)
-        objective = self.fit_.objective.for_prediction(X if self._labels else self._read(X))
-        whole = objective.state_probabilities(self.fit_.theta)
-        if _is_list(X) or self._labels:
-            return np.split(whole, objective.collection.offsets[1:])
-        return whole
+        """(steps, K) probabilities of the states (or tags) given X; a list of them for several."""
+        self._require_classes("predict_proba")
+        return self._of_states(X)
 
     def transform(self, X: Any) -> Any:
         """`predict_proba`, as a step of a pipeline; with `set_output(transform="pandas")` a DataFrame
-        with the index of X."""
-        return self.predict_proba(X)
+        with the index of X. Of state-space models: the means of `fit_.smoothed(X)`."""
+        check_is_fitted(self)
+        return self._of_states(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the columns of `transform`: state0, state1, ..."""
+        """Names of the columns of `transform`: state0, state1, ...; of state-space models those of the
+        states, such as level."""
         check_is_fitted(self)
         if input_features is not None:
             known = getattr(self, "feature_names_in_", None)
@@ -117,6 +118,8 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
                     "input_features should have length equal to number of features "
                     f"({self.n_features_in_}), got {len(input_features)}"
                 )
+        if self.fit_.objective.traits.continuous_states:
+            return np.array(self.fit_.smoothed().names, object)
         count = self.fit_.objective.state_probabilities(self.fit_.theta).shape[1]
         return np.array([f"state{k}" for k in range(count)], object)
 
@@ -139,8 +142,8 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
         same = known is not None and self.fitted_with_ == self._settings and _alike(known.data, data)
         known = known if same else self._fitted(data)
         if not isinstance(cv, Folds):
-            over = "sequences" if _is_list(X) or self._labels else "sites"
-            cv = from_splitter(5 if cv is None else cv, data, over=over, groups=groups)  # type: ignore[arg-type]
+            over: Any = "sequences" if _are_several(X) or self._labels else "sites"
+            cv = from_splitter(5 if cv is None else cv, data, over=over, groups=groups)
         return cross_validate(known, cv, **how)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -180,6 +183,27 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
         """What a fit depends on, besides the data."""
         return self.model, self.restarts, self.seed, self.optima
 
+    def _require_classes(self, verb: str) -> None:
+        """Raise where the hidden states are numbers."""
+        check_is_fitted(self)
+        if self.fit_.objective.traits.continuous_states:
+            raise ValueError(
+                f"{verb} needs a model with classes or tags, and states of {self.model} are numbers; "
+                "use transform, or fit_.forecast for steps ahead"
+            )
+
+    def _of_states(self, X: Any) -> Any:
+        """(steps, K) probabilities of states, or means of states that are numbers; a list of them for
+        several sequences."""
+        objective = self.fit_.objective.for_prediction(X if self._labels else self._read(X))
+        if objective.traits.continuous_states:
+            whole = objective.smoothed(self.fit_.theta).mean
+        else:
+            whole = objective.state_probabilities(self.fit_.theta)
+        if _are_several(X) or self._labels:
+            return np.split(whole, objective.collection.offsets[1:])
+        return whole
+
     def _clone(self) -> Estimator:
         """The same parameters without what was learned."""
         return type(self)(**self.get_params(deep=False))
@@ -189,11 +213,10 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
 
     def _read(self, X: Any, y: Any = None, *, reset: bool = False) -> Collection:
         """X as the model reads it; `reset`: at a fit, where the columns become those expected."""
-        family = family_of(self.model).name
-        if family not in ("chain", "labels"):
+        if family_of(self.model).name not in ("chain", "labels", "state-space"):
             raise ValueError(
-                f"an Estimator takes a model of sequences or of labels, got {self.model}: sites of a "
-                "graph cannot be split like rows; use fo.fit and fo.cross_validate"
+                f"an Estimator takes a model of sequences or of labels, got {self.model}; use fo.fit "
+                "and fo.cross_validate"
             )
         if self._labels:
             if y is None:
@@ -204,9 +227,9 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
                 X, y, tags=None if known is None else known.tags,
                 attributes=known.attributes if named else None,
             )  # fmt: skip
-        data = X if _is_list(X) else self._one(X, reset)
-        read = sequences(data, covariates=self.covariates)
-        if _is_list(X):
+        several = _are_several(X)
+        read = sequences(X if several else self._one(X, reset), covariates=self.covariates)
+        if several:
             self._expect(read, reset)
         return read
 
@@ -231,9 +254,10 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
             )
 
 
-def _is_list(X: Any) -> bool:
-    """Whether X holds several sequences: a list of arrays or tables, or what `fo.sequences` returned."""
-    if isinstance(X, Collection):
+def _are_several(X: Any) -> bool:
+    """Whether X holds sequences: a list of arrays or tables, an array of three dimensions, or what
+    `fo.sequences` returned."""
+    if isinstance(X, Collection) or getattr(X, "ndim", 0) == 3:
         return True
     return isinstance(X, (list, tuple)) and len(X) > 0 and all(hasattr(part, "shape") for part in X)
 
