@@ -283,6 +283,9 @@ def entries() -> list[Entry]:
           for name, emission, draw, slow in _univariate()),
         Entry("poisson-regression", fo.models.HMM(2, fo.models.PoissonRegression(["u0", "u1"])),
               _regression(lambda rng, eta: rng.poisson(np.exp(eta)))),
+        Entry("shared-regression", fo.models.HMM(
+            2, fo.models.PoissonRegression(["u0"], shared=["u1"])),
+              _regression(lambda rng, eta: rng.poisson(np.exp(eta))), slow=True),
         Entry("negative-binomial-exposure", fo.models.HMM(
             2, fo.models.NegativeBinomial(["u0"], exposure="u1")),
               _regression(lambda rng, eta: rng.poisson(np.exp(eta)), 240, positive=True), slow=True),
@@ -311,6 +314,9 @@ def entries() -> list[Entry]:
               slow=True),
         Entry("potts-regression", fo.models.PottsMixture(
             _grid(), emission=fo.models.PoissonRegression(["u0"]), beta=0.5),
+              fo.sequences(_field("poisson"), covariates=np.sin(np.arange(48.0))), slow=True),
+        Entry("potts-shared", fo.models.PottsMixture(
+            _grid(), emission=fo.models.PoissonRegression(shared=["u0"]), beta=0.5),
               fo.sequences(_field("poisson"), covariates=np.sin(np.arange(48.0))), slow=True),
         Entry("product", fo.models.HMM(2, fo.models.Product(
             {("x", "y"): fo.models.Gaussian("full", scale=0.3), "turn": "von-mises",

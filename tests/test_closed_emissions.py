@@ -15,7 +15,9 @@ from fitonce.models import (
     CategoricalRegression,
     Gaussian,
     GaussianMixture,
+    GaussianRegression,
     Multinomial,
+    PoissonRegression,
 )
 from fitonce.models.emissions.closed_forms import Values
 from fitonce.models.emissions.stretched_forms import StretchedForms
@@ -69,6 +71,14 @@ CASES = {
         CategoricalRegression(3, ["u1"], 1.0, coefficient_scale=None),
         categories(1),
     ),
+    "poisson shared": (
+        PoissonRegression(["u0"], 2.0, shape=1.5, inverse_scale=0.1, shared=["u1"]),
+        categories(),
+    ),
+    "gaussian all shared": (
+        GaussianRegression((), 2.0, shared=["u0", "u1"]),
+        categories(),
+    ),
     "multinomial": (Multinomial((1.5, 2.0, 1.1)), counts()),
     "multinomials": (Multinomial(n_categories=3), counts(2)),
     "categorical support": (
@@ -82,7 +92,14 @@ CASES = {
 }
 
 
-_FAST = ("gaussian full", "mixture diag", "categorical regression", "multinomial", "categorical support")
+_FAST = (
+    "gaussian full",
+    "mixture diag",
+    "categorical regression",
+    "multinomial",
+    "categorical support",
+    "poisson shared",
+)
 every_case = [pytest.param(n, marks=[] if n in _FAST else [pytest.mark.slow]) for n in CASES]
 
 

@@ -41,6 +41,10 @@ class Contracted:
     def log_likelihood(self, rates, without=()):
         logs = stats.binom.logpmf(self.counts[:, None], self.trials[:, None], rates)
         logs[list(without)] = 0.0
+        return self.log_sum(logs)
+
+    def log_sum(self, logs):
+        """Over all configurations, of what sites (V, 2) and edges add."""
         most = logs.max(1)
         tensors = [*np.exp(logs - most[:, None]), *[self.link / 2.0] * len(self.edges)]
         return float(np.log(self.contract(*tensors)) + most.sum())
@@ -103,6 +107,55 @@ def test_the_report_and_the_picture_have_the_map(sids):
     assert "A layout, not a map" not in page
     assert len(page) < 1_000_000
     assert (out / "sids.png").stat().st_size > 20_000
+
+
+def test_the_disease_map_of_the_docs():
+    """Rates of two classes and one coefficient, and what they expect of a county, by contraction."""
+    geopandas = pytest.importorskip("geopandas")
+    examples = pytest.importorskip("libpysal.examples")
+    counties = geopandas.read_file(examples.get_path("sids2.shp"))
+    counties["nonwhite"] = counties["NWBIR74"] / counties["BIR74"]
+    places = fo.read_map(counties, "SID74", exposure="BIR74", covariates=["nonwhite"], names="NAME")
+    emission = fo.models.PoissonRegression(shared=["nonwhite"])
+    fit = fo.fit(fo.models.PottsMixture(places, 2, emission, beta=BETA), places.data, restarts=1)
+    deaths, births, share = (counties[c].to_numpy(float) for c in ("SID74", "BIR74", "nonwhite"))
+
+    def logs_at(params):
+        return stats.poisson.logpmf(deaths[:, None], means_at(params))
+
+    def means_at(params):
+        return births[:, None] * np.exp(params[:2] + params[2] * share[:, None])
+
+    other = Contracted(places.graph.edges, deaths, births)
+
+    def objective(params):
+        prior = -0.5 * (params[2] * share.std() / 10.0) ** 2
+        return -other.log_sum(logs_at(params)) - prior
+
+    start = [*np.log(fit.params["rate"]), fit.params["shared_coefficients"][0]]
+    found = optimize.minimize(
+        objective, np.array(start) + 0.02, method="Nelder-Mead",
+        options={"xatol": 1e-9, "fatol": 1e-10, "maxiter": 2000},
+    )  # fmt: skip
+    np.testing.assert_allclose(found.x, start, rtol=1e-5)
+    cv = fo.cross_validate(fit, fo.folds.sites([[84]], places.data), method="exact", optima=0)
+    params = cv.params(0)
+    at = np.array([*np.log(params["rate"]), params["shared_coefficients"][0]])
+    without = logs_at(at)
+    without[84] = 0.0
+    chances = np.empty(2)
+    for k in range(2):
+        one = without.copy()
+        one[84, 1 - k] = -np.inf
+        chances[k] = other.log_sum(one)
+    chances = np.exp(chances - np.logaddexp.reduce(chances))
+    row = cv.site_losses().iloc[0]
+    assert row["place"] == "Anson"
+    mean = means_at(at)[84]
+    assert row["expected"] == pytest.approx(chances @ mean, rel=1e-7)
+    above = stats.poisson.sf(15, mean) + 0.5 * stats.poisson.pmf(15, mean)
+    assert row["p"] == pytest.approx(2.0 * chances @ above, rel=1e-6)
+    assert 5e-4 < row["p"] < 0.01  # not beyond chance among 100, as without the covariate
 
 
 def labels_of_bar(ax):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 
 from fitonce.core.wording import listed
 from fitonce.data.cells import as_numbers
+from fitonce.data.covariates import with_truths
 from fitonce.data.sequences import Sequences, sequences
 
 _NAMED = ("name", "namelsad", "label", "title", "geoid", "id", "code")  # beginnings of usual columns
@@ -105,6 +107,32 @@ def observed_at(
     if np.isnan(values).all():
         raise ValueError(f"'{counts}' must have a number for some site, got none")
     return sequences([pd.DataFrame({counts: values})]), known
+
+
+def with_covariates(
+    data: Sequences,
+    table: pd.DataFrame,
+    columns: tuple[str, ...],
+    called: tuple[str, ...],
+    notes: list[str],
+) -> Sequences:
+    """The data with columns of the map as covariates, which must be known at every site."""
+    if not columns:
+        return data
+    for column in columns:
+        if column in data.channels:
+            raise ValueError(f"'{column}' is what is modelled, and cannot be a covariate of itself")
+    truths = with_truths(table[list(columns)])
+    known = np.stack([_numbers(truths[column], called) for column in columns], 1)
+    for column, values in zip(columns, known.T, strict=True):
+        lacking = np.flatnonzero(~np.isfinite(values))
+        if lacking.size:
+            raise ValueError(
+                f"'{column}' must have a number for every site, got {values[lacking[0]]:g} at "
+                f"{called[lacking[0]]}"
+            )
+    notes.append(f"covariates: {', '.join(columns)}")
+    return replace(data, covariates=known[None], covariate_names=columns)
 
 
 def _numbers(column: pd.Series, called: tuple[str, ...]) -> np.ndarray:

@@ -24,6 +24,7 @@ from fitonce.data.map_columns import (
     region_labels,
     require_column,
     site_names,
+    with_covariates,
 )
 from fitonce.data.map_files import Layer, read_layer
 from fitonce.data.map_join import chosen, conditions, joined
@@ -78,6 +79,7 @@ def read_map(
     counts: str,
     *,
     exposure: str | None = None,
+    covariates: str | Sequence[str] = (),
     names: str | Sequence[str] | None = None,
     neighbours: Any = None,
     nearest: int | None = None,
@@ -98,6 +100,8 @@ def read_map(
             content of a GeoJSON file.
         counts: the column to model.
         exposure: the column that counts are relative to, such as population or births.
+        covariates: columns that regressions read by name, such as
+            `PoissonRegression(["income"])`; every site must have a number in each.
         names: the column that names sites, or several that do together; None: one that looks like it.
         neighbours: "contiguity" (polygons that touch), "rook" (in more than a corner), "distance",
             "nearest", "delaunay", a file of pairs, or what `fo.graph` reads; None: contiguity of
@@ -123,6 +127,7 @@ def read_map(
         "decimal": decimal,
     }
     _check(path, counts, texts, nearest, within, join, coordinates, missing)
+    known_by = (covariates,) if isinstance(covariates, str) else read_names("covariates", covariates)
     called_by = (
         () if names is None else (names,) if isinstance(names, str) else read_names("names", names)
     )
@@ -132,14 +137,21 @@ def read_map(
         found = _chosen_rows(found, join, where, decimal)
     table = found.table
     given = {"counts": counts, "exposure": exposure, "regions": regions}
-    for argument, column in (*given.items(), *(("names", one) for one in called_by)):
+    several = {"names": called_by, "covariates": known_by}
+    each = [(argument, one) for argument, columns in several.items() for one in columns]
+    for argument, column in (*given.items(), *each):
         with naming(argument):
             require_column(table, column)
     notes = list(found.notes)
     called, column = site_names(
-        table, names if isinstance(names, str) else called_by or None, (counts, exposure, regions), notes
+        table,
+        names if isinstance(names, str) else called_by or None,
+        (counts, exposure, regions, *known_by),
+        notes,
     )
     data, known = observed_at(table, counts, exposure, missing, called, notes)
+    with naming("covariates"):
+        data = with_covariates(data, table, known_by, called, notes)
     geography = None
     if found.shapes is not None:
         geography = Geography.of(found.shapes, found.degrees, found.metres)

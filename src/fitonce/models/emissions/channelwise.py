@@ -30,6 +30,7 @@ from fitonce.models.emissions.base import (
 )
 from fitonce.models.emissions.closed_channels import (
     COEFFICIENTS,
+    COMMON,
     CentredPrior,
     ClosedChannels,
     Coordinate,
@@ -37,6 +38,7 @@ from fitonce.models.emissions.closed_channels import (
 )
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
 from fitonce.models.emissions.densities import Density, Maths, jax_maths, numpy_maths
+from fitonce.models.emissions.tails import Tails
 
 Random = np.random.Generator | None  # of random starts; None for the first
 
@@ -77,11 +79,13 @@ class Channelwise(Emission):
         units of the link (of the channel, if that is the identity); None: flat.
     standardise: if false, `coefficient_scale` is that of the coefficients as they are, whatever the
         spread of covariates and channels.
+    shared: names of covariates whose coefficients all states share: `shared_coefficients` (C, S).
     """
 
     regressors: tuple[str, ...] = ()
     coefficient_scale: float | None = 10.0
     standardise: bool = field(default=True, kw_only=True)
+    shared: tuple[str, ...] = field(default=(), kw_only=True)
 
     density: ClassVar[Density]
     coordinates: ClassVar[tuple[Coordinate, ...]]  # of the density, the location first
@@ -89,12 +93,15 @@ class Channelwise(Emission):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "regressors", read_regressors(self.regressors))
+        object.__setattr__(self, "shared", read_names("shared", self.shared, "names of covariates"))
+        if len(set(self.linear)) < len(self.linear):
+            raise ValueError(f"regressors and shared ones must differ, got {list(self.linear)}")
         require_coefficient_scale(self.coefficient_scale)
         require_flag("standardise", self.standardise)
 
     @property
     def traits(self) -> EmissionTraits:
-        return EmissionTraits()
+        return EmissionTraits(tails=not self.circular(1)[0])  # angles have no ends
 
     @abstractmethod
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
@@ -106,9 +113,14 @@ class Channelwise(Emission):
         """Starting values of all but the coefficients, which start at zero."""
 
     @property
+    def linear(self) -> tuple[str, ...]:
+        """Covariates with coefficients: those of each state, then those that states share."""
+        return (*self.regressors, *self.shared)
+
+    @property
     def reads(self) -> tuple[str, ...]:
-        """Regressors, then others."""
-        return self.regressors
+        """Covariates with coefficients, then others."""
+        return self.linear
 
     def argument(self, x: Any, covariates: Any, maths: Maths) -> tuple[Any, Any]:
         """What the density calls x, and what is added to the location, from x (R, 1, C, ...) and the
@@ -116,13 +128,14 @@ class Channelwise(Emission):
         return x, 0.0
 
     def check_to_fit(self, data: Sequences) -> None:
-        require_varying(data, self.regressors)
+        require_varying(data, self.linear)
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
         return data.covariates_of(self.reads) if self.reads else None
 
     def _coefficient_prior(self, x: Any, weights: Any, covariates: Any, counts: Any) -> CentredPrior:
-        size = len(self.regressors)
+        """Of all of them, in the order of `linear`."""
+        size = len(self.linear)
         if self.coefficient_scale is None or size == 0:
             return CentredPrior(np.zeros((*x.shape[1:], size)))
         if not self.standardise:
@@ -140,18 +153,22 @@ class Channelwise(Emission):
         if self.identity_link:
             unit, origin = Units.of(*channel_moments(np.asarray(rows.x), rows.weights()))
             names[location.name] = in_units(names[location.name], unit, origin)
+        known = np.asarray(rows.covariates)[:, : len(self.linear)]
+        of_covariates = Units.of(*channel_moments(known, np.asarray(rows.counts)[:, None])).unit
+        slope, own = np.asarray(unit)[..., None] / of_covariates, len(self.regressors)
         if self.regressors:
-            size = len(self.regressors)
-            known = np.asarray(rows.covariates)[:, :size]
-            of_covariates = Units.of(*channel_moments(known, np.asarray(rows.counts)[:, None])).unit
-            free = Free((*shape, size))
-            names[COEFFICIENTS] = in_units(free, np.asarray(unit)[..., None] / of_covariates)
+            names[COEFFICIENTS] = in_units(Free((*shape, own)), slope[..., :own])
+        if self.shared:
+            free = Free((*rows.x.shape[1:], len(self.shared)))
+            names[COMMON] = in_units(free, slope[..., own:])
         return names
 
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         found = self.levels(n_states, rows, rng)
         if self.regressors:
             found[COEFFICIENTS] = np.zeros((n_states, *rows.x.shape[1:], len(self.regressors)))
+        if self.shared:
+            found[COMMON] = np.zeros((*rows.x.shape[1:], len(self.shared)))
         return found
 
     def log_prior(self, params: Params, rows: Rows) -> Array:
@@ -160,21 +177,38 @@ class Channelwise(Emission):
         weights = weights * upright(rows.counts, rows.x)
         for one, prior in zip(self.coordinates, self.priors(rows.x, weights), strict=True):
             value += jnp.sum(prior.log(one.free(params[one.name], maths), maths))
+        prior = self._coefficient_prior(rows.x, weights, rows.covariates, rows.counts)
+        own, common = prior.split(len(self.regressors))
         if self.regressors:
-            prior = self._coefficient_prior(rows.x, weights, rows.covariates, rows.counts)
-            value += jnp.sum(prior.log(params[COEFFICIENTS], maths))
+            value += jnp.sum(own.log(params[COEFFICIENTS], maths))
+        if self.shared:
+            value += jnp.sum(common.log(params[COMMON][None], maths))
         return value
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         maths = jax_maths()
+        return sum_channels(self.density.log(*self._located(params, rows, maths), maths), rows)
+
+    def tails(self, params: Params, rows: Rows) -> Tails:
+        arrays = {name: np.asarray(value) for name, value in params.items()}
+        x, at = self._located(arrays, rows, numpy_maths())
+        found, known = self.density.tails(x, at), self.moments_at(at, np.asarray(rows.covariates))
+        return found if known is None else found._replace(expected=known[0])
+
+    def _located(self, params: Params, rows: Rows, maths: Maths) -> tuple[Any, Any]:
+        """What the density calls x, (R, 1, ...), and its coordinates, (R or 1, K, ...)."""
         at = [one.free(params[one.name], maths)[None] for one in self.coordinates]
         x, offset = self.argument(rows.x[:, None], rows.covariates, maths)
+        own, both = len(self.regressors), len(self.linear)
         if self.regressors:
-            known = rows.covariates[:, : len(self.regressors)]
-            at[0] = at[0] + jnp.tensordot(known, params[COEFFICIENTS], (1, -1))
+            known = rows.covariates[:, :own]
+            at[0] = at[0] + maths.np.tensordot(known, params[COEFFICIENTS], (1, -1))
+        if self.shared:
+            known = rows.covariates[:, own:both]
+            at[0] = at[0] + maths.np.tensordot(known, params[COMMON], (1, -1))[:, None]
         if rows.exposure is not None:
-            offset = offset + upright(jnp.log(rows.exposure), at[0])
-        return sum_channels(self.density.log(x, (at[0] + offset, *at[1:]), maths), rows)
+            offset = offset + upright(maths.np.log(rows.exposure), at[0])
+        return x, (at[0] + offset, *at[1:])
 
     def draw(
         self, params: Params, states: np.ndarray, known: np.ndarray, rng: np.random.Generator
@@ -189,9 +223,11 @@ class Channelwise(Emission):
     def _coordinates_of(self, params: Params, states: np.ndarray, known: np.ndarray) -> Any:
         """(m, C) each, of steps in states (m,) given covariates (m, Q)."""
         at = [one.free(params[one.name], numpy_maths())[states] for one in self.coordinates]
+        own, both = len(self.regressors), len(self.linear)
         if self.regressors:
-            used = known[:, : len(self.regressors)]
-            at[0] = at[0] + np.einsum("mcq,mq->mc", params[COEFFICIENTS][states], used)
+            at[0] = at[0] + np.einsum("mcq,mq->mc", params[COEFFICIENTS][states], known[:, :own])
+        if self.shared:
+            at[0] = at[0] + known[:, own:both] @ params[COMMON].T
         offset = self.argument(np.ones((len(states), 1)), known, numpy_maths())[1]
         return at[0] + offset, *at[1:]
 
@@ -210,6 +246,7 @@ class Channelwise(Emission):
             self.coordinates,
             self.priors(rows.x, weights),
             len(self.regressors),
+            len(self.shared),
             self._coefficient_prior(rows.x, weights, rows.covariates, rows.counts),
             self.argument,
         )

@@ -1,6 +1,7 @@
 """Closed forms of emissions whose channels are independent, each with a density of a few coordinates.
 
-The first coordinate is a location, to which covariates may add: location + coefficients . covariates.
+The first coordinate is a location, to which covariates may add: location + coefficients . covariates
++ shared_coefficients . others, the latter the same in all states.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fitonce.core.constraints import Constraint, Free, Positive, Proportion
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations, Values, diagonal
 from fitonce.models.emissions.densities import Density, Maths, numpy_maths
 
-COEFFICIENTS = "coefficients"
+COEFFICIENTS, COMMON = "coefficients", "shared_coefficients"
 _CONSTRAINTS: dict[str, Callable[[tuple[int, ...]], Constraint]] = {
     "real": Free,
     "positive": Positive,
@@ -94,6 +95,10 @@ class CentredPrior(Prior):
     def second(self, at: np.ndarray) -> np.ndarray:
         return np.broadcast_to(-_beside(self.precision, at), at.shape)
 
+    def split(self, first: int) -> tuple[CentredPrior, CentredPrior]:
+        """That of the first covariates, and that of the others."""
+        return CentredPrior(self.precision[..., :first]), CentredPrior(self.precision[..., first:])
+
 
 FLAT = CentredPrior(np.zeros(()))
 
@@ -142,8 +147,9 @@ class ClosedChannels(ClosedForms):
     """Args:
     density: of one channel.
     coordinates, priors: its parameters, the location first.
-    covariates: how many of the rows' covariates have coefficients, the first ones.
-    coefficients: their prior.
+    covariates: how many of the rows' covariates have coefficients of each state, the first ones.
+    common: how many after these have coefficients that all states share.
+    coefficients: the prior of both.
     argument: (x, all covariates) to what the density calls x and what is added to the location,
         see `Channelwise.argument`.
     """
@@ -152,8 +158,13 @@ class ClosedChannels(ClosedForms):
     coordinates: tuple[Coordinate, ...]
     priors: tuple[Prior, ...]
     covariates: int
-    coefficients: Prior
+    common: int
+    coefficients: CentredPrior
     argument: Callable[[Any, Any, Maths], tuple[Any, Any]]
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        return (COMMON,) if self.common else ()
 
     def numbers(self, states: int, rows: Observations) -> int:
         return 4 * states * rows.x.size
@@ -164,7 +175,18 @@ class ClosedChannels(ClosedForms):
     @cached_property
     def _names(self) -> list[str]:
         names = [coordinate.name for coordinate in self.coordinates]
-        return sorted([*names, COEFFICIENTS] if self.covariates else names)
+        return sorted([*names, *(name for name, _ in self._linear)])
+
+    @cached_property
+    def _linear(self) -> list[tuple[str, slice]]:
+        """Parameters that are coefficients, and their covariates."""
+        both = self.covariates + self.common
+        parts = [(COEFFICIENTS, 0, self.covariates), (COMMON, self.covariates, both)]
+        return [(name, slice(first, last)) for name, first, last in parts if last > first]
+
+    def _slopes_of(self, values: Values, name: str) -> np.ndarray:
+        """(K or 1, C, width, F) coefficients."""
+        return values[name][None] if name == COMMON else values[name]
 
     def _at(self, values: Values) -> list[np.ndarray]:
         """Coordinates (K, C, F)."""
@@ -175,9 +197,9 @@ class ClosedChannels(ClosedForms):
         maths = numpy_maths()
         x, offset = self.argument(rows.x[:, None, :, None], rows.covariates, maths)
         location, *others = (part[None] for part in self._at(values))
-        if self.covariates:
-            known = rows.covariates[:, : self.covariates]
-            location = location + np.tensordot(known, values[COEFFICIENTS], (1, 2))
+        for name, which in self._linear:
+            known = rows.covariates[:, which]
+            location = location + np.tensordot(known, self._slopes_of(values, name), (1, 2))
         return x, (location + offset, *others)
 
     def log_density(self, values: Values, rows: Observations) -> np.ndarray:
@@ -199,9 +221,8 @@ class ClosedChannels(ClosedForms):
             one.name: part.sum(0)[:, :, None]
             for one, part in zip(self.coordinates, weighted, strict=True)
         }
-        if self.covariates:
-            known = rows.covariates[:, : self.covariates]
-            parts[COEFFICIENTS] = np.einsum("rkcf,rq->kcqf", weighted[0], known)
+        for name, which in self._linear:
+            parts[name] = np.einsum("rkcf,rq->kcqf", weighted[0], rows.covariates[:, which])
         return self._joined(parts)
 
     def scores(self, values: Values, rows: Observations) -> np.ndarray:
@@ -211,15 +232,15 @@ class ClosedChannels(ClosedForms):
         parts = {
             one.name: part[:, :, :, None] for one, part in zip(self.coordinates, slopes, strict=True)
         }
-        if self.covariates:
-            known = rows.covariates[:, None, None, : self.covariates, None]
-            parts[COEFFICIENTS] = slopes[0][:, :, :, None] * known
+        for name, which in self._linear:
+            parts[name] = slopes[0][:, :, :, None] * rows.covariates[:, None, None, which, None]
         return self._joined(parts)[..., 0]
 
     def curvature(self, values: Values, shares: np.ndarray, rows: Observations) -> np.ndarray:
         x, at = self._places(values.lifted(), rows)
         weights = shares[:, :, None] * rows.seen[:, None]
-        design = np.concatenate([np.ones((len(rows.x), 1)), rows.covariates[:, : self.covariates]], 1)
+        known = rows.covariates[:, : self.covariates + self.common]
+        design = np.concatenate([np.ones((len(rows.x), 1)), known], 1)
         places, states = self._layout(rows.x.shape[1]), shares.shape[1]
         found = np.zeros((states, places[-1].max() + 1, places[-1].max() + 1))
         for (i, j), second in self.density.second(x, at).items():
@@ -236,33 +257,47 @@ class ClosedChannels(ClosedForms):
         """For each coordinate (C, width), where its derivatives are among the P: those of the location,
         then of its coefficients. The last array holds all places."""
         widths = {one.name: 1 for one in self.coordinates}
-        if self.covariates:
-            widths[COEFFICIENTS] = self.covariates
+        widths |= {name: which.stop - which.start for name, which in self._linear}
         at, places = 0, {}
         for name in self._names:
             size = channels * widths[name]
             places[name] = np.arange(at, at + size).reshape(channels, -1)
             at += size
         found = [places[one.name] for one in self.coordinates]
-        if self.covariates:
-            found[0] = np.concatenate([found[0], places[COEFFICIENTS]], 1)
+        found[0] = np.concatenate([found[0], *(places[name] for name, _ in self._linear)], 1)
         return [*found, np.arange(at)]
 
     def _priors(self, values: Values) -> list[tuple[str, Prior, np.ndarray]]:
-        """Name, prior and coordinates (K, C, width, F) of each parameter."""
+        """Name, prior and coordinates (K or 1, C, width, F) of each parameter."""
         parts = zip(self.coordinates, self.priors, self._at(values), strict=True)
         found = [(one.name, prior, at[:, :, None]) for one, prior, at in parts]
-        if self.covariates:
-            found.append((COEFFICIENTS, self.coefficients, values[COEFFICIENTS]))
-        return found
+        both = zip((COEFFICIENTS, COMMON), self.coefficients.split(self.covariates), strict=True)
+        of_linear = dict(both)
+        return found + [
+            (name, of_linear[name], self._slopes_of(values, name)) for name, _ in self._linear
+        ]
+
+    def _of_first(self, name: str, found: np.ndarray, values: Values) -> np.ndarray:
+        """(K, ...): what states share has one prior, here that of the first state."""
+        if name != COMMON:
+            return found
+        states = len(values[self.coordinates[0].name])
+        return np.concatenate([found, np.zeros((states - 1, *found.shape[1:]))])
 
     def log_prior(self, values: Values, rows: Observations) -> np.ndarray:
         maths = numpy_maths()
         return sum(prior.log(at, maths).sum((0, 1, 2)) for _, prior, at in self._priors(values))
 
     def prior_slopes(self, values: Values, rows: Observations) -> np.ndarray:
-        return self._joined({name: prior.slope(at) for name, prior, at in self._priors(values)})
+        parts = self._priors(values)
+        return self._joined(
+            {name: self._of_first(name, prior.slope(at), values) for name, prior, at in parts}
+        )
 
     def prior_curvature(self, values: Values, rows: Observations) -> np.ndarray:
-        parts = {name: prior.second(at) for name, prior, at in self._priors(values.lifted())}
+        lifted = values.lifted()
+        parts = {
+            name: self._of_first(name, prior.second(at), lifted)
+            for name, prior, at in self._priors(lifted)
+        }
         return diagonal(self._joined(parts)[..., 0])

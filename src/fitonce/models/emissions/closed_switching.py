@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fitonce.models.emissions.closed_channels import COEFFICIENTS, COMMON
 from fitonce.models.emissions.closed_forms import LOG_2PI, ClosedForms, Observations, Values, diagonal
-
-OWN, COMMON = "coefficients", "shared_coefficients"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +58,9 @@ class ClosedSwitchingRegression(ClosedForms):
 
     def _coefficients(self, values: Values) -> tuple[np.ndarray, np.ndarray]:
         """(K, C, q, ...) of all states and (K, C, ...) their variances."""
-        used = {name: values[name] for name in (OWN, "mean", COMMON, "variance") if name in values}
+        used = {
+            name: values[name] for name in (COEFFICIENTS, "mean", COMMON, "variance") if name in values
+        }
         states = next(len(value) for name, value in used.items() if name not in self.common)
         for name in self.common:
             used[name] = np.repeat(used[name][None], states, 0)
@@ -131,7 +132,12 @@ class ClosedSwitchingRegression(ClosedForms):
     def once(self, states: int) -> np.ndarray:
         """(K, C, q + 1) ones, and zeros for what states share in all but the first."""
         channels, total = self.precision.shape
-        parts = [(OWN, self.own), ("mean", int(self.level)), (COMMON, total - self.own), ("variance", 1)]
+        parts = [
+            (COEFFICIENTS, self.own),
+            ("mean", int(self.level)),
+            (COMMON, total - self.own),
+            ("variance", 1),
+        ]
         common = np.concatenate([np.full(size, name in self.common) for name, size in parts])
         later = np.arange(states) > 0
         kept = 1.0 - (later[:, None] & common)

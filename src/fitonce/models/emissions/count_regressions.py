@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,11 +43,11 @@ class _Counts(Channelwise):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        return self.regressors if self.exposure is None else (*self.regressors, self.exposure)
+        return self.linear if self.exposure is None else (*self.linear, self.exposure)
 
     @property
     def traits(self) -> EmissionTraits:
-        return EmissionTraits(exposure=True)
+        return replace(super().traits, exposure=True)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         require_counts_of(data, f"a {self.name} emission")
@@ -189,7 +189,7 @@ class BinomialRegression(Channelwise):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        return (*self.regressors, self.trials) if isinstance(self.trials, str) else self.regressors
+        return (*self.linear, self.trials) if isinstance(self.trials, str) else self.linear
 
     def _trials(self, x: Any, covariates: Any) -> Any:
         return upright(covariates[:, -1], x) if isinstance(self.trials, str) else float(self.trials)

@@ -14,6 +14,7 @@ from scipy import special
 
 from fitonce.core.deferred import jax, jnp
 from fitonce.models.emissions.closed_forms import LOG_2PI
+from fitonce.models.emissions.tails import Tails, binomial_tails, normal_tails, poisson_tails
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -50,6 +51,10 @@ class Density(ABC):
         """Mean and variance, where there are closed forms of both."""
         return None
 
+    def tails(self, x: Any, at: Arrays) -> Tails:
+        """How far out x lies; not of angles."""
+        raise NotImplementedError
+
     @abstractmethod
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         """By each coordinate."""
@@ -71,6 +76,9 @@ class PoissonDensity(Density):
     def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
         return np.exp(at[0]), np.exp(at[0])
 
+    def tails(self, x: Any, at: Arrays) -> Tails:
+        return poisson_tails(x, np.exp(at[0]))
+
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         return (x - np.exp(at[0]),)
 
@@ -89,6 +97,10 @@ class BinomialDensity(Density):
 
     def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
         return (rng.random(at[0].shape) < special.expit(at[0])).astype(float)
+
+    def tails(self, x: Any, at: Arrays) -> Tails:
+        successes, trials = x
+        return binomial_tails(successes, trials, special.expit(at[0]))
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         return (x[0] - x[1] * special.expit(at[0]),)
@@ -109,6 +121,9 @@ class NormalDensity(Density):
 
     def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
         return at[0], np.exp(at[1])
+
+    def tails(self, x: Any, at: Arrays) -> Tails:
+        return normal_tails(x, at[0], np.exp(at[1]))
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         scaled = (x - at[0]) * np.exp(-at[1])
@@ -139,6 +154,13 @@ class NegativeBinomialDensity(Density):
     def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
         mean = np.exp(at[0])
         return mean, mean + mean**2 * np.exp(-at[1])
+
+    def tails(self, x: Any, at: Arrays) -> Tails:
+        size, share = np.exp(at[1]), special.expit(at[0] - at[1])  # share = mean / (mean + size)
+        half = 0.5 * np.exp(self.log(x, at, numpy_maths()) - special.gammaln(x + 1.0))
+        fewer = special.betainc(size, np.maximum(x, 1.0), 1.0 - share)
+        more = special.betainc(x + 1.0, size, share)
+        return Tails(np.exp(at[0]) + 0.0 * half, np.where(x > 0, fewer, 0.0) + half, more + half)
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         size, share = np.exp(at[1]), special.expit(at[0] - at[1])
@@ -178,6 +200,12 @@ class ZeroInflatedDensity(Density):
         rate, zero = np.exp(at[0]), special.expit(at[1])
         return rate * (1.0 - zero), rate * (1.0 - zero) * (1.0 + rate * zero)
 
+    def tails(self, x: Any, at: Arrays) -> Tails:
+        zero, counted = special.expit(at[1]), poisson_tails(x, np.exp(at[0]))
+        below = (1.0 - zero) * counted.below + np.where(x > 0, zero, 0.5 * zero)
+        above = (1.0 - zero) * counted.above + np.where(x > 0, 0.0, 0.5 * zero)
+        return Tails((1.0 - zero) * counted.expected, below, above)
+
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         rate, zero = np.exp(at[0]), self._zeros(x, at)
         return x - rate * (1.0 - zero), zero - special.expit(at[1])
@@ -204,6 +232,11 @@ class ExponentialDensity(Density):
     def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
         return np.exp(at[0]), np.exp(2.0 * at[0])
 
+    def tails(self, x: Any, at: Arrays) -> Tails:
+        relative = x * np.exp(-at[0])
+        mean = np.broadcast_to(np.exp(at[0]), relative.shape)
+        return Tails(mean, -np.expm1(-relative), np.exp(-relative))
+
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         return (x * np.exp(-at[0]) - 1.0,)
 
@@ -224,6 +257,11 @@ class GammaDensity(Density):
 
     def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
         return np.exp(at[0]), np.exp(2.0 * at[0] - at[1])
+
+    def tails(self, x: Any, at: Arrays) -> Tails:
+        shape, relative = np.exp(at[1]), np.exp(at[1] - at[0]) * x
+        below, above = special.gammainc(shape, relative), special.gammaincc(shape, relative)
+        return Tails(np.broadcast_to(np.exp(at[0]), below.shape), below, above)
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         shape, relative = np.exp(at[1]), np.log(x) - at[0]
@@ -263,6 +301,12 @@ class BetaDensity(Density):
     def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray]:
         mean = special.expit(at[0])
         return mean, mean * special.expit(-at[0]) / (1.0 + np.exp(at[1]))
+
+    def tails(self, x: Any, at: Arrays) -> Tails:
+        mean, rest, precision = special.expit(at[0]), special.expit(-at[0]), np.exp(at[1])
+        a, b = mean * precision, rest * precision
+        below, above = special.betainc(a, b, x), special.betainc(b, a, 1.0 - x)
+        return Tails(np.broadcast_to(mean, below.shape), below, above)
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         mean, rest, precision, above, below = self._parts(x, at)
@@ -328,6 +372,12 @@ class StudentTDensity(Density):
 
     def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
         return at[0] + np.exp(at[1]) * rng.standard_t(np.exp(at[2]))
+
+    def tails(self, x: Any, at: Arrays) -> Tails:
+        z, df = (x - at[0]) * np.exp(-at[1]), np.exp(at[2])
+        mean = np.where(df > 1.0, at[0], np.nan)
+        below, above = special.stdtr(df, z), special.stdtr(df, -z)
+        return Tails(np.broadcast_to(mean, below.shape), below, above)
 
     def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
         z, df, weight = self._parts(x, at)

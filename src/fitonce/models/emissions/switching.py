@@ -23,8 +23,9 @@ from fitonce.models.emissions.base import (
     sum_channels,
     upright,
 )
+from fitonce.models.emissions.closed_channels import COEFFICIENTS, COMMON
 from fitonce.models.emissions.closed_forms import LOG_2PI, ClosedForms, Observations
-from fitonce.models.emissions.closed_switching import COMMON, OWN, ClosedSwitchingRegression
+from fitonce.models.emissions.closed_switching import ClosedSwitchingRegression
 from fitonce.models.emissions.regression import starting_shares
 from fitonce.models.emissions.switching_steps import best_regressions
 
@@ -118,7 +119,7 @@ class SwitchingRegression(Emission):
         slope = np.asarray(unit)[..., None] / Units.of(*known).unit
         own, found = len(self.regressors), {}
         if own:
-            found[OWN] = in_units(Free((n_states, *tail, own)), slope[..., :own])
+            found[COEFFICIENTS] = in_units(Free((n_states, *tail, own)), slope[..., :own])
         if self.mean != "zero":
             shape = tail if self.mean == "shared" else (n_states, *tail)
             found["mean"] = in_units(Free(shape), unit, origin)
@@ -158,7 +159,8 @@ class SwitchingRegression(Emission):
         if rows.x.ndim == 2:
             return found
         return {
-            name: value.squeeze(-2 if name in (OWN, COMMON) else -1) for name, value in found.items()
+            name: value.squeeze(-2 if name in (COEFFICIENTS, COMMON) else -1)
+            for name, value in found.items()
         }
 
     def _precision(self, x: Any, weights: Any, covariates: Any, counts: Any) -> Any:
@@ -183,7 +185,7 @@ class SwitchingRegression(Emission):
         squares = self._squares(rows.x, weights)
         value = jnp.sum(self.strength * jnp.log(variance) + squares / variance)
         if self.regressors:
-            value += jnp.sum(precision[..., :own] * params[OWN] ** 2)
+            value += jnp.sum(precision[..., :own] * params[COEFFICIENTS] ** 2)
         if self.shared:
             value += jnp.sum(precision[..., own:] * params[COMMON] ** 2)
         return -0.5 * value
@@ -194,8 +196,8 @@ class SwitchingRegression(Emission):
         found = params["mean"][None] if self.mean != "zero" else np.zeros((1, 1))
         found = found[:, None] if self.mean == "shared" else found
         if own:
-            maths = np if isinstance(params[OWN], np.ndarray) else jnp
-            found = found + maths.tensordot(known[:, :own], params[OWN], (1, -1))
+            maths = np if isinstance(params[COEFFICIENTS], np.ndarray) else jnp
+            found = found + maths.tensordot(known[:, :own], params[COEFFICIENTS], (1, -1))
         if self.shared:
             maths = np if isinstance(params[COMMON], np.ndarray) else jnp
             found = found + maths.tensordot(known[:, own:], params[COMMON], (1, -1))[:, None]

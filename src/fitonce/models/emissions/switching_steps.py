@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fitonce.models.emissions.closed_channels import COEFFICIENTS, COMMON
 from fitonce.models.emissions.closed_forms import Observations
-from fitonce.models.emissions.closed_switching import COMMON, OWN, ClosedSwitchingRegression
+from fitonce.models.emissions.closed_switching import ClosedSwitchingRegression
 
 
 def best_regressions(
@@ -68,7 +69,7 @@ def _named(forms: ClosedSwitchingRegression, coefficients: np.ndarray) -> dict[s
     """By name, from those (K, C, q) of all states."""
     own, level, found = forms.own, int(forms.level), {}
     if own:
-        found[OWN] = coefficients[:, :, :own]
+        found[COEFFICIENTS] = coefficients[:, :, :own]
     if level:
         mean = coefficients[:, :, own]
         found["mean"] = mean[0] if "mean" in forms.common else mean
