@@ -32,9 +32,9 @@ def simplest_of(table: pd.DataFrame, names: list[str], unknown: Mapping[str, int
 
 
 class Criteria(NamedTuple):
-    """By model: the number of `parameters`, `aic` and `bic`; and `given`, the number of observed steps
-    at the beginning of each sequence that likelihoods are given, as first states are unknown; `unknown`:
-    the number of these by model."""
+    """By model: the number of `parameters`, how many of them are `at_zero`, `aic` and `bic`; and
+    `given`, the number of observed steps at the beginning of each sequence that likelihoods are given,
+    as first states are unknown; `unknown`: the number of these by model."""
 
     rows: dict[str, dict[str, Any]]
     given: int
@@ -42,15 +42,16 @@ class Criteria(NamedTuple):
 
 
 def criteria(fits: Mapping[str, Any]) -> Criteria:
-    """The number of parameters, AIC, and BIC with observed sites as observations. They are of the sites
-    for which every model has a density: autoregressions condition on their first steps. Where nothing is
-    known about first states, likelihoods have no common unit; those of what follows have, given as many
-    steps as determine the first states of every model."""
+    """The number of parameters, AIC, and BIC with observed sites as observations. Parameters at zero
+    count: before the fit nobody knew which would end there. They are of the sites for which every model
+    has a density: autoregressions condition on their first steps. Where nothing is known about first
+    states, likelihoods have no common unit; those of what follows have, given as many steps as determine
+    the first states of every model."""
     common = np.minimum.reduce([fitted.objective.base for fitted in fits.values()])
     first, given = _determining(fits, common)
     count, rows = float(common.sum() - first.sum()), {}
     for name, fitted in fits.items():
-        deviance, size = -2.0 * fitted.log_likelihood, len(fitted.theta)
+        deviance, size = -2.0 * fitted.log_likelihood, fitted.n_parameters
         if given or not np.array_equal(common, fitted.objective.base):
             deviance = -2.0 * _log_likelihood(fitted, common)
         if given:
@@ -58,7 +59,7 @@ def criteria(fits: Mapping[str, Any]) -> Criteria:
         with np.errstate(divide="ignore"):
             aic, bic = 2.0 * size + deviance, np.log(count) * size + deviance
         known = {"aic": aic, "bic": bic} if count else {"aic": np.nan, "bic": np.nan}
-        rows[name] = {"parameters": size, **known}
+        rows[name] = {"parameters": size, "at_zero": fitted.at_zero, **known}
     return Criteria(rows, given, {name: one.objective.n_unknown_starts for name, one in fits.items()})
 
 

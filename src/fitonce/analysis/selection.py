@@ -26,11 +26,11 @@ class Selection:
     """Several models, cross-validated.
 
     Attributes:
-        table: one row per model, in the order given: `parameters`, `estimate`, `se`,
-            `control`, `error`; `difference` from the best, its paired `difference_se`, `nats`, the
-            difference over all data, and `p`, its probability by chance; `aic` and `bic` of the full
-            fit; `worst` verdict; `failed` and `unfinished` folds; `fit`, its outcome, and `found`,
-            by how many of its starts.
+        table: one row per model, in the order given: `parameters`, how many of them are `at_zero`,
+            `estimate`, `se`, `control`, `error`; `difference` from the best, its paired
+            `difference_se`, `nats`, the difference over all data, and `p`, its probability by chance;
+            `aic` and `bic` of the full fit; `worst` verdict; `failed` and `unfinished` folds; `fit`, its
+            outcome, and `found`, by how many of its starts.
         best: the model with the lowest held-out loss.
         simplest: the choice: of the models within `margin` of the best, that with the fewest parameters
             and unknown first states, and of several such the one with the lowest loss.
@@ -179,7 +179,8 @@ class Selection:
         return self.results[self.simplest].to_html(path, force=force, **(chosen | more))
 
     def __repr__(self) -> str:
-        text = self.table.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
+        shown = self.table if self.table["at_zero"].any() else self.table.drop(columns="at_zero")
+        text = shown.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
         lines = [f"Selection on {self.comparison.left_out}", text, self.choice, *self.doubts]
         lines += [f"{name} was skipped: {why}" for name, why in self.skipped.items()]
         return "\n".join(lines)

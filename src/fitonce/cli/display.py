@@ -97,10 +97,11 @@ def show_models(table: pd.DataFrame, more: list[str]) -> None:
         decimals = {"p": ".2g", "p_worse": ".2f", "weight": ".2f"}.get(name, ",.1f")
         numeric = table[name].dtype.kind == "f"
         shown[name] = [_number(value, decimals) for value in table[name]] if numeric else table[name]
-    show_table(shown.rename(columns={"parameters": "D"}))
+    show_table(shown.rename(columns={"parameters": "D", "at_zero": "at zero"}))
     over_all = "; nats: over all data" if "nats" in more else ""
     over_all += "; found: by so many starts of the fit" if "found" in more else ""
     over_all += "; D: free parameters" if "parameters" in more else ""
+    over_all += "; at zero: so many of these" if "at_zero" in more else ""
     print(f"difference: from the best (paired standard error){over_all}")
 
 

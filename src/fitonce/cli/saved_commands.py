@@ -59,7 +59,7 @@ def run_fit(request: Request, order_by: str | None, table: Path | None) -> None:
     if not fit.ok:
         complain(f"the fit is not a certified minimum: {fit.status}")
     if not request.json:  # numbers first
-        short = f"{fit.log_likelihood:.6g} ({len(fit.theta)} parameters; {fit.status.outcome.value})"
+        short = f"{fit.log_likelihood:.6g} ({fit.n_parameters} parameters; {fit.status.outcome.value})"
         print(short if request.quiet else f"\n{fit}")
     files, force, save, picture = Files(), request.force, request.save, request.plot
     about = request.about(loaded.notes)

@@ -146,7 +146,8 @@ def _show(found: Selection, quiet: bool) -> None:
             complain(doubt)
         return
     print(f"\n{found.comparison.left_out}")
-    show_models(found.table, ["parameters", "nats", "p", "aic", "bic", "worst", "found"])
+    at_zero = ["at_zero"] if found.table["at_zero"].any() else []
+    show_models(found.table, ["parameters", *at_zero, "nats", "p", "aic", "bic", "worst", "found"])
     print(f"{found.simplest}, {found.results[found.simplest].about_se}")
     for line in (found.choice, *found.doubts):
         print(line)

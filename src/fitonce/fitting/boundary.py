@@ -196,6 +196,7 @@ def with_zeros(fit: Fit) -> Fit:
         if name in known
     }
     table = _table(found)
+    fit = replace(fit, at_zero=int(table["optimum"].sum()))
     wrong = table[~table["optimum"]]
     of_emission = wrong[wrong["name"].str.startswith(zeros.EMISSION)]
     if len(of_emission):

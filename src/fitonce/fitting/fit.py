@@ -63,6 +63,8 @@ class Fit:
         objective: F(theta, w), a function of a free vector and one weight per site.
         gradient: (D,) of the objective at `theta`.
         hessian_operator: H at `theta`, to multiply and to solve with.
+        at_zero: how many probabilities of the model are at zero, an optimum on the boundary; they have
+            no coordinate in `theta`.
     """
 
     model: Any
@@ -83,6 +85,7 @@ class Fit:
     objective: Objective = field(repr=False)
     gradient: np.ndarray = field(repr=False)
     hessian_operator: HessianOperator = field(repr=False)
+    at_zero: int = 0
 
     @property
     def H(self) -> np.ndarray:  # noqa: N802 - the paper's letter
@@ -92,6 +95,12 @@ class Fit:
     @property
     def ok(self) -> bool:
         return self.status.ok
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of free parameters that the model has, of which AIC and BIC are: those in `theta`
+        and those at zero."""
+        return len(self.theta) + self.at_zero
 
     @property
     def log_likelihood(self) -> float:

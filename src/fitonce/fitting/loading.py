@@ -12,6 +12,7 @@ from fitonce.core.arguments import shown
 from fitonce.core.numerics import in_float64
 from fitonce.core.status import Outcome, Status
 from fitonce.fitting import saving
+from fitonce.fitting.boundary import with_zeros
 from fitonce.fitting.encoding import decoded
 from fitonce.fitting.finish import is_formed
 from fitonce.fitting.fit import Fit
@@ -93,7 +94,7 @@ def _fit(document: dict[str, Any], path: Path, model: Any, data: Any) -> Fit:
     if data is not None and document["fingerprint"] not in ("", objective.collection.fingerprint):
         raise ValueError(f"data are not those of the fit in {path.name}")
     theta, gradient = found["theta"], found["gradient"]
-    return Fit(
+    fit = Fit(
         model=objective.model,
         data=objective.data,
         params=objective.space.params_at(theta),
@@ -102,6 +103,7 @@ def _fit(document: dict[str, Any], path: Path, model: Any, data: Any) -> Fit:
         hessian_operator=_hessian(objective, theta, document["H"]),
         **{name: value for name, value in found.items() if name != "gradient"},
     )
+    return fit if "at_zero" in document else with_zeros(fit)  # files of earlier versions do not say it
 
 
 def _fields(document: dict[str, Any]) -> dict[str, Any]:
@@ -117,6 +119,7 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
     return {
         "refit_most": float(decoded(document["refit_seconds"])),  # of files that do not say it
         **{name: float(decoded(document[name])) for name in saving.NUMBERS if name in document},
+        "at_zero": int(document.get("at_zero", 0)),
         "theta": theta,
         "gradient": to_array(document["gradient"]),
         "names": list(decoded(document["names"])),

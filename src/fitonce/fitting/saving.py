@@ -53,6 +53,7 @@ def write_fit(
         "outcome": fit.status.outcome.value,
         "message": fit.status.message,
         **{name: encoded(float(getattr(fit, name))) for name in NUMBERS},
+        "at_zero": fit.at_zero,
         "theta": pack_array(fit.theta),
         "gradient": pack_array(fit.gradient),
         "H": _hessian(fit),

@@ -14,7 +14,7 @@ from fitonce.fitting.carriers import places_in_states, points_in_states
 from fitonce.fitting.small_variances import SmallVariances, small_variances
 from fitonce.models.prior_words import priors_of
 from fitonce.results.occupancy import about_few, points_in_words
-from fitonce.results.summary import FitSummary, Starts
+from fitonce.results.summary import FitSummary, Starts, parameters_in_words
 
 if TYPE_CHECKING:
     from fitonce.fitting.fit import Fit
@@ -203,7 +203,7 @@ def _in_units(name: str, rates: np.ndarray) -> tuple[str, np.ndarray]:
 def text_of(fit: Fit) -> str:
     """A fit as it is printed."""
     lines = [
-        f"Fit of {fit.model}, {counted(len(fit.theta), 'free parameter')}, "
+        f"Fit of {fit.model}, {parameters_in_words(fit)}, "
         f"objective {fit.value:,.4f}, {fit.seconds:.1f} s",
         f"  {fit.status}",
     ]

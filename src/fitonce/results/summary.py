@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.status import Status
+from fitonce.core.wording import counted
 from fitonce.data.geography import Geography
 from fitonce.data.places import Names
 from fitonce.results.occupancy import about_few
@@ -71,6 +72,12 @@ class Starts(NamedTuple):
     def share(self) -> str:
         """ "3 of 40"; empty where there was one start."""
         return f"{self.found} of {self.starts}" if self.starts > 1 else ""
+
+
+def parameters_in_words(fit: Any) -> str:
+    """How many free parameters a model has: "16 free parameters, 6 of them at zero"."""
+    at_zero = f", {fit.at_zero:,} of them at zero" if fit.at_zero else ""
+    return f"{counted(fit.n_parameters, 'free parameter')}{at_zero}"
 
 
 @dataclass(frozen=True, eq=False)

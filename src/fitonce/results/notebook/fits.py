@@ -14,6 +14,7 @@ from fitonce.results.notebook.labels import by_kind
 from fitonce.results.notebook.picture import NAMED, bars, histogram, interval, moves, network, scale_of
 from fitonce.results.report.layout import positions
 from fitonce.results.report.markup import Markup
+from fitonce.results.summary import parameters_in_words
 
 _MOST_COLUMNS, _MOST_ROWS, _MOST_STATES = 9, 12, 20
 _MOST_SITES = 500  # of a graph that is drawn; a layout of more takes seconds
@@ -36,12 +37,12 @@ def of_fit(
     """
     fine = fit.status.ok
     level = "bad" if not fine else "fair" if fit.optima.disagree else "good"
-    parameters = counted(len(fit.theta), "free parameter")
     table, more = _states(states) if states is not None else _parameters(fit.summary.parameters)
     return card(
         f"Fit of {fit.model}",
         Mark(level, fit.status.outcome.value),
-        f"{parameters}, objective {fit.value:,.4f}, log-likelihood {fit.log_likelihood:,.4f}",
+        f"{parameters_in_words(fit)}, objective {fit.value:,.4f}, "
+        f"log-likelihood {fit.log_likelihood:,.4f}",
         table=table,
         picture=_drawn_fit(fit, transition, classes),
         notes=[

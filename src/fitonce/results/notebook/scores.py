@@ -129,7 +129,10 @@ def of_selection(selection: Any) -> str:
     if selection.best == selection.simplest:
         chosen = {selection.best: "best, chosen"}
     frame = frame.assign(choice=[chosen.get(str(name), "") for name in frame.index])
-    table = _ranked(frame, ["choice", "parameters", "difference", "difference_se", "nats", "worst"])
+    at_zero = ["at_zero"] if frame["at_zero"].any() else []
+    table = _ranked(
+        frame, ["choice", "parameters", *at_zero, "difference", "difference_se", "nats", "worst"]
+    )
     skipped = [f"{name} was skipped: {why}" for name, why in selection.skipped.items()]
     return card(
         "Choice of a model",

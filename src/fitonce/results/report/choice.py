@@ -13,7 +13,8 @@ from fitonce.results.report.markup import Markup, join, number, paragraph, table
 from fitonce.results.report.ranges import Row, ranges
 
 _COLUMNS = {
-    "parameters": "parameters", "estimate": "loss", "se": "se", "difference": "difference (se)",
+    "parameters": "parameters", "at_zero": "at zero", "estimate": "loss", "se": "se",
+    "difference": "difference (se)",
     "nats": "nats", "p": "p", "weight": "weight", "control": "control", "aic": "AIC", "bic": "BIC",
     "worst": "worst verdict", "found": "found", "fit": "fit", "note": "note",
 }  # fmt: skip
@@ -28,6 +29,8 @@ _KEY = (
 def choice_section(models: pd.DataFrame, sentence: str) -> Markup:
     """A table of models, in the order given, and a chart of their losses."""
     shown = [name for name in _COLUMNS if name in models and not _empty(models[name])]
+    if "at_zero" in shown and not models["at_zero"].any():
+        shown.remove("at_zero")
     if "fit" in shown and (models["fit"] == Outcome.STATIONARY.value).all():
         shown.remove("fit")
     columns = [_cells(models, name) for name in shown]
