@@ -169,7 +169,20 @@ def test_sequences_without_steps_beyond_the_burn_are_refused(given):
 def test_starts_that_data_cannot_determine_say_what_to_do():
     peer = sm.tsa.SARIMAX(_NILE, order=(1, 1, 1), use_exact_diffuse=True, enforce_stationarity=False)
     results = peer.smooth(peer.start_params, cov_type="none")
-    with pytest.raises(
-        ValueError, match=r"3 unknown states, .*; fit the model without use_exact_diffuse"
-    ):
+    only = (
+        "3 unknown states, but where the fit starts 100 observed steps depend on only 2 combinations of"
+    )
+    with pytest.raises(ValueError, match=f"{only} these; fit the model without use_exact_diffuse"):
         fo.from_statsmodels(results)
+
+
+def test_an_unknown_start_that_no_observation_depends_on_is_counted_out():
+    """y_t-3 shows in y_t by its coefficient, which is zero, so that no number of steps determines it."""
+    hamilton = {"hamilton_representation": True, "enforce_stationarity": False}
+    peer = sm.tsa.SARIMAX(_NILE, order=(3, 0, 0), use_exact_diffuse=True, **hamilton)
+    with pytest.raises(
+        ValueError, match="100 observed steps depend on only 2 combinations of these; fit"
+    ):
+        fo.from_statsmodels(peer.smooth([0.5, 0.2, 0.0, 1.0]))
+    there = peer.smooth([0.5, 0.2, 0.1, 1.0])
+    assert fo.from_statsmodels(there).log_likelihood == pytest.approx(there.llf, rel=1e-9)

@@ -337,3 +337,33 @@ def test_further_starts_where_a_covariance_is_at_its_bound():
     found = model.start(fit.objective.steps, np.random.default_rng(0))
     assert found.keys() == bound.keys()
     assert np.isfinite(list(found.values())).all()
+
+
+class _Walk(sm.tsa.statespace.MLEModel):
+    """A model of one's own that has no parameters."""
+
+    param_names, start_params = (), np.zeros(0)
+
+    def __init__(self, endog):
+        super().__init__(endog, k_states=1, initialization="diffuse")
+        for name in ("design", "transition", "selection", "obs_cov", "state_cov"):
+            self[name, 0, 0] = 1.0
+
+
+def test_models_without_free_parameters_are_refused_in_a_sentence():
+    walk = np.cumsum(np.random.default_rng(0).normal(size=60))
+    peer = sm.tsa.SARIMAX(walk, order=(1, 0, 0))
+    with peer.fix_params({"ar.L1": 0.9, "sigma2": 1.0}):
+        held = peer.smooth([])
+    for results, words in (
+        (held, "got SARIMAX of statsmodels with all of them held"),
+        (_Walk(walk).smooth([]), "got _Walk of statsmodels with none"),
+    ):
+        with pytest.raises(ValueError, match=f"needs a model with a free parameter, {words}; "):
+            fo.from_statsmodels(results)
+    known = fo.models.SARIMAX((0, 1, 0), frozen={"sigma2": 1.0})
+    for made in (lambda: fo.fit(known, walk), lambda: fo.fit_at(known, walk, {"sigma2": 1.0})):
+        with pytest.raises(
+            ValueError, match=r"no free parameters, got SARIMAX.* with all of them frozen"
+        ):
+            made()

@@ -270,6 +270,12 @@ def from_state_space(results: Any) -> Fit:
     names, theirs = parameter_names(peer), list(peer.param_names)
     fixed = tuple(names[theirs.index(name)] for name in getattr(results, "fixed_params", ()))
     made = StatsmodelsSpace(peer, names, tuple(values.tolist()), tuple(known), fixed, exact)
+    if set(names) == set(fixed):
+        held = "all of them held" if fixed else "none"
+        raise ValueError(
+            f"from_statsmodels needs a model with a free parameter, got {made} with {held}; statsmodels' "
+            "own results forecast and smooth at these"
+        )
     data = _data(peer, known)
     try:
         found = fit_at(made, data, dict(zip(names, map(np.asarray, values), strict=True)))

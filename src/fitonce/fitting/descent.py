@@ -77,8 +77,6 @@ def descend(
     starts in the time of one, L-BFGS takes them side by side; `advance` is told how many have ended."""
     if not starts:
         return []
-    if starts[0].size == 0:
-        raise ValueError("the model has no free parameters: all are frozen")
     runs, traits = [], objective.traits
     if traits.together > 1 and not traits.compiles and traits.blocks:
         factor = 8.0 * starts[0].size ** 2  # of a start's metric

@@ -98,9 +98,7 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     beginning = now()
     with stage("reading the data", how.progress):
         model, init = _with_zeros(model, init)
-        objective = objective_of(model, require_counts(model, data), how.kernel)
-        hold_point(objective)
-        require_fit(objective)
+        objective = _objective(model, require_counts(model, data), how.kernel)
         points = starting_points(objective, init, how.seed)
         starts = list(islice(points, how.restarts or usual_starts(objective)))
         if init is not None:
@@ -130,6 +128,16 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     pool = distinct(runs if ended else [best])
     pool = pool.at_best(end.theta, objective(end.theta), how.optima)
     return Searched(objective, end, runs, pool, seconds, most)
+
+
+def _objective(model: Any, data: Any, kernel: Any) -> Objective:
+    """F, which has parameters and whose derivatives fit in memory."""
+    objective = objective_of(model, data, kernel)
+    if objective.space.size == 0:
+        raise ValueError(f"the model has no free parameters, got {model} with all of them frozen")
+    hold_point(objective)
+    require_fit(objective)
+    return objective
 
 
 def _range(objective: Objective, starts: list[np.ndarray], optima: int) -> tuple[float, float]:
@@ -167,9 +175,7 @@ def _prepare(objective: Objective, theta: np.ndarray) -> None:
 def stay(model: Any, data: Any, params: Params, kernel: Any) -> Searched:
     """Not a search: what there is at given parameters."""
     model, params = _with_zeros(model, params)
-    objective = objective_of(model, data, kernel)
-    require_fit(objective)
-    hold_point(objective)
+    objective = _objective(model, data, kernel)
     theta = objective.space.to_free(params)
     objective.check_at(theta)
     end = finish(objective, theta, DEFAULT_TOLERANCE, 0)

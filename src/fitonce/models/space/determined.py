@@ -75,6 +75,15 @@ def starts_of(system: System, steps: Series, number: int, most: int | None = Non
     return np.array(found)
 
 
+def determined_starts(system: System, steps: Series, number: int) -> int:
+    """How many combinations of the unknown first states of a sequence its observations depend on."""
+    begin, end = steps.starts[number : number + 2]
+    with np.errstate(over="ignore", invalid="ignore"):  # of explosive models
+        design = starts_of(system, steps, number)[steps.seen[begin:end]]
+    design = design[np.isfinite(design).all(1)]
+    return int(np.linalg.matrix_rank(design / np.maximum(np.linalg.norm(design, axis=0), 1e-300)))
+
+
 def require_varying(model: SpaceModel, data: Sequences, steps: Series) -> None:
     """Raise where a channel is constant, counts are the smallest or the largest possible ones, or first
     states fit all exactly."""

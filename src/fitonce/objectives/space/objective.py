@@ -15,6 +15,7 @@ from fitonce.core.parameters import ParameterSpace
 from fitonce.core.thread_pool import THREADS
 from fitonce.core.wording import counted
 from fitonce.data.sequences import sequences
+from fitonce.models.space.determined import determined_starts
 from fitonce.models.space.system import SpaceModel
 from fitonce.objectives.base import Program, ValuesAndSlopes
 from fitonce.objectives.schemes import A, Increments, Scheme, Structures
@@ -113,11 +114,18 @@ class SpaceObjective(SpaceProperties):
 
     def _undetermined(self, number: int, seen: np.ndarray) -> ValueError:
         where = "" if self.data.n_sequences == 1 else f" in sequence {number}"
-        unknown = counted(self.n_unknown_starts, "unknown state")
-        steps = counted(int(seen.any(1).sum()), "observed step")
-        return ValueError(
-            f"{self.model} starts with {unknown}, which the data must determine: got {steps}{where}"
-        )
+        size, steps = self.n_unknown_starts, counted(int(seen.any(1).sum()), "observed step")
+        told = f"which the data must determine: got {steps}{where}"
+        if seen.sum() >= size:  # it does not need more steps
+            system = self.layout.systems(self.start(None)[None])
+            rank = determined_starts(system, self.steps, number)
+            what = (
+                f"depend on only {counted(rank, 'combination')}"
+                if rank < size
+                else "do not determine any"
+            )
+            told = f"but where the fit starts {steps}{where} {what} of these"
+        return ValueError(f"{self.model} starts with {counted(size, 'unknown state')}, {told}")
 
     def check_at(self, theta: np.ndarray) -> None:
         fault = self._fault(theta)
