@@ -363,7 +363,5 @@ def test_models_without_free_parameters_are_refused_in_a_sentence():
             fo.from_statsmodels(results)
     known = fo.models.SARIMAX((0, 1, 0), frozen={"sigma2": 1.0})
     for made in (lambda: fo.fit(known, walk), lambda: fo.fit_at(known, walk, {"sigma2": 1.0})):
-        with pytest.raises(
-            ValueError, match=r"no free parameters, got SARIMAX.* with all of them frozen"
-        ):
+        with pytest.raises(ValueError, match="the model has no free parameters: got SARIMAX"):
             made()

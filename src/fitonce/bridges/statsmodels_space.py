@@ -273,8 +273,8 @@ def from_state_space(results: Any) -> Fit:
     if set(names) == set(fixed):
         held = "all of them held" if fixed else "none"
         raise ValueError(
-            f"from_statsmodels needs a model with a free parameter, got {made} with {held}; statsmodels' "
-            "own results forecast and smooth at these"
+            f"from_statsmodels needs a model with a free parameter, got {made} with {held}; the results "
+            "of statsmodels forecast and smooth as they are"
         )
     data = _data(peer, known)
     try:

@@ -134,7 +134,7 @@ def _objective(model: Any, data: Any, kernel: Any) -> Objective:
     """F, which has parameters and whose derivatives fit in memory."""
     objective = objective_of(model, data, kernel)
     if objective.space.size == 0:
-        raise ValueError(f"the model has no free parameters, got {model} with all of them frozen")
+        raise ValueError(f"the model has no free parameters: got {model}")
     hold_point(objective)
     require_fit(objective)
     return objective
