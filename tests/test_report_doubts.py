@@ -78,16 +78,55 @@ def test_exact_refits_are_beside_the_estimate(cv):
     rows = cv.pointwise.assign(approximate=cv.pointwise["loss"] - 0.3, exact=exact.pointwise["loss"])
     low = replace(cv, estimate=cv.estimate - 0.3, error=2 * cv.se)
     page = said(html_report(low, scatter=rows))
-    mean = exact.pointwise.groupby("fold")["loss"].mean().mean()
-    assert f"exact refits of all 5 folds {mean:.4f} measured: the estimate is 0.300 lower" in page
+    own, refitted = (rows.groupby("fold")[name].mean().mean() for name in ("approximate", "exact"))
+    share = (refitted - own) / cv.se
+    assert own - refitted == pytest.approx(-0.3, abs=5e-3)
+    said_of_all = (
+        f"estimate minus exact refits on all 5 folds {own - refitted:.2f} measured, {share:.1f}"
+    )
+    assert f"{said_of_all} standard errors" in page
     assert "Dashed bar: one standard error, without the error of the estimate, about" in page
     assert "2.0 x se" in page
     some = said(html_report(low, scatter=rows[rows["fold"] < 3]))
-    three = exact.pointwise[exact.pointwise["fold"] < 3].groupby("fold")["loss"].mean().mean()
-    assert f"Exact refits of 3 folds, which started at the fit, have a mean of {three:.4f}" in some
-    own = rows[rows["fold"] < 3].groupby("fold")["approximate"].mean().mean()
-    assert f"exact refits of 3 folds {three:.4f} measured (estimate of these: {own:.4f}): the" in some
+    three = rows[rows["fold"] < 3].groupby("fold")[["approximate", "exact"]].mean().mean()
+    apart = f"{three['approximate'] - three['exact']:.2f}"
+    words = f"estimate minus exact refits on 3 folds {apart} measured on the same folds, "
+    assert words in some  # of the card
+    assert f"Estimate minus exact refits on 3 folds: {apart}, measured on the same folds, " in some
+    assert f"{three['exact']:.4f}" not in some  # a mean of other folds than that of the estimate
     assert "Dashed" not in said(html_report(cv))
+
+
+def test_the_difference_from_refits_is_signed_and_may_be_nothing(cv):
+    rows = cv.pointwise.assign(approximate=cv.pointwise["loss"] + 3e-4, exact=cv.pointwise["loss"])
+    page = said(html_report(cv, scatter=rows))
+    assert "estimate minus exact refits on all 5 folds +0.00030 measured" in page
+    rows = rows.assign(approximate=rows["exact"])
+    assert "exact refits on all 5 folds 0 measured" in said(html_report(cv, scatter=rows))
+
+
+@pytest.mark.parametrize(
+    ("error", "se", "usable"),
+    [(0.9, 0.2, True), (1.1, 0.2, False), (1.1, 1.5, True), (1.6, 1.5, False), (1.1, np.nan, False)],
+)
+def test_an_error_larger_than_the_loss_is_not_usable(cv, error, se, usable):
+    """Than the loss, and than its standard error where losses are about zero."""
+    folds = cv.folds.assign(loss=cv.folds["loss"] * 0.0 - 1.0, error=error)
+    folds.loc[0, "ok"], folds.loc[1, "verdict"] = True, "bad"
+    one = replace(cv, estimate=-1.0, se=se, error=error, folds=folds)
+    shown, page, card = str(one), said(html_report(one)), said(one._repr_html_())
+    number = f"error of the estimate about {error:.2g}"
+    assert (number in shown) == usable
+    assert ("error of the estimate not usable (estimated larger than the loss); verdicts" in shown) == (
+        not usable
+    )
+    assert ("error of the estimate not usable estimated larger than the loss" in page) == (not usable)
+    assert ("error of the estimate not usable" in card) == (not usable)
+    assert ("estimated loss error not usable" in shown) == (not usable)
+    assert (f"estimated loss error {error:.2g}" in shown) == usable
+    if se > 0 and not usable:
+        assert ", without the error of the estimate, which is not usable; se from" in shown
+    assert one.error == error  # files and tables keep the number
 
 
 def test_refits_are_a_range_of_times(cv):

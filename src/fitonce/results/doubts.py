@@ -2,7 +2,8 @@
 
 A verdict is about the optimum that a fold ended in: how far its loss is from that of an exact refit to
 the same optimum. Where the fit is known not to be at its best one, or many folds may have a better one,
-small errors say little about the estimate, and are not shown as its error.
+small errors say little about the estimate, and are not shown as its error. Nor is an error that is
+larger than what it is the error of, see `is_usable`.
 """
 
 from __future__ import annotations
@@ -93,12 +94,29 @@ def is_unchecked(cv: CVResult) -> bool:
     return bool((cv.folds["verdict"] == "unchecked").all())
 
 
+NOT_USABLE = "not usable"
+
+
+def is_usable(error: float, loss: float, se: float) -> bool:
+    """Whether an estimated error of a loss is a number to go by: it is at most as large as the loss
+    itself or as the standard error of the estimate, whichever is larger. A larger one was extrapolated
+    from a step that is too long, and only says that nothing is known."""
+    return bool(error <= max(abs(loss), se if np.isfinite(se) else 0.0))
+
+
+def error_in_words(error: float, loss: float, se: float) -> str:
+    """ "0.0021", or that it is not usable."""
+    if not is_usable(error, loss, se):
+        return NOT_USABLE
+    return f"{error:.2g}" if error == 0 or 0.01 <= error < 1000 else f"{error:.1e}"
+
+
 class Error(NamedTuple):
     """What is known of the error of the estimate against exact refits.
 
     Attributes:
-        how: "about"; "at least", where it is known of some folds only, or steps are too long for it; or
-            "unknown".
+        how: "about"; "at least", where it is known of some folds only, or steps are too long for it;
+            "unknown"; or "not usable", where it is larger than the loss.
         size: nan where it is unknown.
         beside: its share of the standard error, or where it is unknown.
         missed: whether it is that within the optima that were found, while there are better ones.
@@ -112,6 +130,8 @@ class Error(NamedTuple):
     @property
     def words(self) -> str:
         """In a print-out."""
+        if self.how == NOT_USABLE:
+            return f"{self.how} (estimated larger than the loss)"
         if self.how == "unknown":
             return self.how
         size = f"{self.size:.2g}" if 0.01 <= self.size < 1000 else f"{self.size:.1e}"
@@ -121,6 +141,13 @@ class Error(NamedTuple):
 
 def error_of(cv: CVResult) -> Error:
     """Of a result of which some fold was checked."""
+    found = _estimated(cv)
+    if found.how == "unknown" or is_usable(found.size, cv.estimate, cv.se):
+        return found
+    return Error(NOT_USABLE, float("nan"), "", found.missed)
+
+
+def _estimated(cv: CVResult) -> Error:
     missed, used = bool(about_missed_optima(cv)), cv.folds[cv.folds["ok"]]
     checked = used["verdict"] != "unchecked"
     if np.isfinite(cv.error):
@@ -156,4 +183,7 @@ def beyond_interval(cv: CVResult) -> str:
         return "without the error of the estimate, which is not known in all folds"
     if not (cv.se > 0 and cv.error >= _GOOD_PART * cv.se):
         return ""
-    return f"without the error of the estimate, {error_of(cv).words}"
+    found = error_of(cv)
+    if found.how == NOT_USABLE:
+        return f"without the error of the estimate, which is {NOT_USABLE}"
+    return f"without the error of the estimate, {found.words}"

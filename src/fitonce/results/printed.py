@@ -9,7 +9,14 @@ import pandas as pd
 
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted, duration
-from fitonce.results.doubts import advice_on_better, better_fit, error_of, had_no_other_starts
+from fitonce.results.doubts import (
+    advice_on_better,
+    better_fit,
+    error_in_words,
+    error_of,
+    had_no_other_starts,
+)
+from fitonce.results.fold_names import name_of_fold, named_folds
 from fitonce.results.site_losses import largest_of, odd_sentence, sentence_of, table_of
 from fitonce.results.summary import loss_in_words
 
@@ -42,12 +49,12 @@ def lines_of(cv: CVResult) -> list[str]:
     wrong = ~cv.folds["ok"] | (cv.folds["verdict"] == "bad")
     if wrong.any() or cv.n_unfinished:
         lines.append(f"  FOLDS     {cv.treatment}")
-        lines += _first_of(cv.folds[wrong])
+        lines += _first_of(cv, cv.folds[wrong])
     away = cv.folds["away"] & ~wrong
     if away.any():
         count = f"{int(away.sum()):,} of {counted(len(cv.folds), 'fold')}"
         lines.append(f"  far       {count}, included: parameters are far from those of the full fit")
-        lines += _first_of(cv.folds[away])
+        lines += _first_of(cv, cv.folds[away])
     lines += _sites(cv)
     times = f"  time      {duration(cv.seconds)}"
     if cv.compiling > 0.2 * cv.seconds:
@@ -68,14 +75,15 @@ def _under(name: str, texts: list[str]) -> list[str]:
     return [f"{name if place == 0 else ' ' * len(name)}{text}" for place, text in enumerate(texts)]
 
 
-def _first_of(folds: pd.DataFrame) -> list[str]:
+def _first_of(cv: CVResult, folds: pd.DataFrame) -> list[str]:
     """The first five folds with their status."""
-    lines = []
+    lines, named = [], named_folds(cv)
     for fold, row in folds.iloc[:5].iterrows():
-        known = f"; estimated loss error {row['error']:.2g}" if np.isfinite(row["error"]) else ""
+        error = error_in_words(row["error"], row["loss"], cv.se)
+        known = f"; estimated loss error {error}" if np.isfinite(row["error"]) else ""
         if not row["ok"]:
             known = f"; loss {row['loss']:.4g}" if np.isfinite(row["loss"]) else ""
-        lines.append(f"            fold {fold}: {row['status']}{known}")
+        lines.append(f"            {name_of_fold(named, fold)}: {row['status']}{known}")
     return lines
 
 

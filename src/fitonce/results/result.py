@@ -17,6 +17,7 @@ from fitonce.core.writing import check_free, write_text
 from fitonce.results import certainty, exports, plots, saving, site_losses, steps_ahead
 from fitonce.results import doubts as doubted
 from fitonce.results.dropped import scored_otherwise
+from fitonce.results.fold_names import named_folds
 from fitonce.results.heldout_values import HeldoutValues
 from fitonce.results.labels.confusion import Confusion, confusion
 from fitonce.results.labels.heldout import HeldoutLabels
@@ -188,11 +189,13 @@ class CVResult:
         return self.left[fold] if fold in self.left else self.fit.params_at(self.theta[fold])
 
     def to_dataframe(self, level: str = "folds") -> pd.DataFrame:
-        """A copy of `folds` or `pointwise`, the latter with a column `place` where the data have names,
-        such as dates or groups."""
+        """A copy of `folds` or `pointwise`, with a column `place` where the data have names, such as
+        dates or groups; of folds where some are of a single site or sequence."""
         tables = {"folds": self.folds, "pointwise": self.pointwise}
         require_choice("level", level, tuple(tables))
         table, names = tables[level].copy(), self.fit.places
+        if level == "folds" and (named := named_folds(self)):
+            table["place"] = [named.get(fold, "") for fold in table.index]
         if level == "pointwise" and names is not None:
             table["place"] = names.places(
                 *(table[name].to_numpy() for name in ("sequence", "time", "site"))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.results.doubts import advice_on_better, beyond_interval, is_unchecked
+from fitonce.results.fold_names import name_of_fold, named_folds
 from fitonce.results.notebook.card import (
     Mark,
     Picture,
@@ -81,25 +82,28 @@ def _losses(cv: Any) -> Picture | None:
     if len(found.loss) < 2 or not np.isfinite(found.loss).any():
         return None
     kind = "step" if found.kind == "site" and fitted.edges is None else found.kind
+    named = named_folds(cv)
     drawn, size = bars(found.loss, f"held-out loss by {kind}")
     several = f"; a bar is the largest of {size:,} neighbours" if size > 1 else ""
-    return Picture(drawn, f"Held-out loss by {kind}{several}. {_largest(found, fitted)}")
+    return Picture(drawn, f"Held-out loss by {kind}{several}. {_largest(found, fitted, named)}")
 
 
-def _largest(found: Any, fitted: Any) -> str:
+def _largest(found: Any, fitted: Any, named: dict[int, str]) -> str:
     """The places with the largest losses, by name."""
     losses = np.where(np.isfinite(found.loss), found.loss, -np.inf)
     order = np.argsort(-losses, kind="stable")[:_LARGEST]
-    named = [
-        f"{_place(found, fitted, int(k))} ({figure(losses[k])})" for k in order if losses[k] > -np.inf
+    largest = [
+        f"{_place(found, fitted, named, int(k))} ({figure(losses[k])})"
+        for k in order
+        if losses[k] > -np.inf
     ]
-    return f"Largest: {', '.join(named)}."
+    return f"Largest: {', '.join(largest)}."
 
 
-def _place(found: Any, fitted: Any, number: int) -> str:
+def _place(found: Any, fitted: Any, named: dict[int, str], number: int) -> str:
     """A site, step, sequence or fold by its name, or its number where it has none."""
     if found.kind == "fold":
-        return f"fold {number}"
+        return name_of_fold(named, number)
     return fitted.names.sequences[number] if found.kind == "sequence" else fitted.name_of(number)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from fitonce.core.wording import counted
 from fitonce.data.places import Names
 from fitonce.results.dropped import flat, stretches
+from fitonce.results.fold_names import places_of_folds
 from fitonce.results.report.points import floats, integers, loss_unit
 from fitonce.results.summary import FitSummary, Result
 
@@ -204,8 +205,12 @@ def _packed_runs(runs: Runs) -> dict[str, Any]:
     }
 
 
-def place_name(found: Along, fitted: FitSummary, spans: pd.Series, place: int) -> str:
-    """A place in words: the user's names, where there are any."""
+def place_name(
+    found: Along, fitted: FitSummary, spans: pd.Series, named: dict[int, str], place: int
+) -> str:
+    """A place in words: the user's names, where there are any; `named`: folds that have a name."""
+    if place in named and found.kind == "fold":
+        return named[place]
     if found.kind == "fold":
         words = spans.get(place, "")
         return f"fold {place}: {words}" if words else f"fold {place}"
@@ -215,11 +220,9 @@ def place_name(found: Along, fitted: FitSummary, spans: pd.Series, place: int) -
 def spans(result: Result, fitted: FitSummary) -> pd.Series:
     """The places that each fold scored, or left out for a joint loss, in words: the first and the last
     in time, or else a few sites or sequences; empty where that is not known."""
-    rows, names = result.pointwise, fitted.names
-    if (rows["sequence"] < 0).all():
-        if result.dropped is None or result.scheme == "structures":
-            return pd.Series(dtype=object)
-        rows = _dropped_rows(result, fitted)
+    rows, names = places_of_folds(result, fitted), fitted.names
+    if rows is None:
+        return pd.Series(dtype=object)
     if fitted.edges is None and (rows["site"] >= 0).all():
         return _stretches(rows, names)
     within = rows.groupby("fold")
@@ -227,13 +230,6 @@ def spans(result: Result, fitted: FitSummary) -> pd.Series:
     words = pd.Series(_words(names, shown), index=shown["fold"].to_numpy())
     rest = (within.size() - _LISTED).map(lambda count: f" and {count} more" if count > 0 else "")
     return words.groupby(level=0).agg(", ".join) + rest
-
-
-def _dropped_rows(result: Result, fitted: FitSummary) -> pd.DataFrame:
-    fold, site = flat(result.dropped)
-    sequence = np.repeat(np.arange(len(fitted.lengths)), fitted.lengths)[site]
-    time = site - (np.cumsum(fitted.lengths) - fitted.lengths)[sequence]
-    return pd.DataFrame({"fold": fold, "sequence": sequence, "time": time, "site": site})
 
 
 def _stretches(rows: pd.DataFrame, names: Names) -> pd.Series:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted
+from fitonce.results.fold_names import named_folds
 from fitonce.results.report import along as by_place
 from fitonce.results.report import layout
 from fitonce.results.report.along import Along, spans
@@ -101,7 +102,8 @@ def _largest(
 ) -> Markup:
     """The places where each model differs most from the best."""
     noun = "site" if fitted.edges is not None else "point" if place.kind == "site" else place.kind
-    called = partial(by_place.place_name, place, fitted, spans(results[best], fitted))
+    folds = spans(results[best], fitted), named_folds(results[best], fitted)
+    called = partial(by_place.place_name, place, fitted, *folds)
     intro = f"Where models differ most from {best}, over the folds that score a {noun}."
     shown: list[Markup] = [paragraph(intro)]
     for number, (name, values) in enumerate(apart.items()):

@@ -9,6 +9,7 @@ import numpy as np
 
 from fitonce.core.wording import counted
 from fitonce.results.doubts import (
+    NOT_USABLE,
     WITHIN,
     advice_on_better,
     better_fit,
@@ -54,7 +55,7 @@ def estimate_section(result: Result, pairs: Pairs) -> Markup:
         ("estimate", number(result.estimate, 5), f"standard error {number(result.se, 3)}"),
         ("control", number(result.control, 5), "same folds, parameters not adjusted"),
         ("error of the estimate", *_error(result)),
-        *([] if refits is None else [_refitted(refits, result)]),
+        *([] if refits is None else [apart(refits, result)]),
     ]
     boxes = [
         tag("dl", tag("dt", name), tag("dd", value, class_="value"), tag("dd", words), class_="box")
@@ -74,41 +75,40 @@ def estimate_section(result: Result, pairs: Pairs) -> Markup:
     )
 
 
-def _refitted(refits: Refits, result: Result) -> tuple[str, str, str]:
-    """Of the card."""
-    of_these = _estimate_of_these(refits, result)
-    words = f"measured{of_these}: {_apart(refits, result)}"
-    return f"exact refits of {_which(refits, result)}", number(refits.exact, 5), words
+class Apart(NamedTuple):
+    """The estimate less exact refits, of the folds that were refitted: their own means, so that other
+    folds make no difference. The one place that says it.
+
+    Attributes:
+        name: "estimate minus exact refits on 20 folds".
+        size: "+0.0003".
+        beside: how it was found, and its share of the standard error.
+    """
+
+    name: str
+    size: str
+    beside: str
 
 
-def _estimate_of_these(refits: Refits, result: Result) -> str:
-    """The estimate of the folds that were refitted, where these are not all."""
-    every = refits.folds == len(result.folds)
-    return "" if every else f" (estimate of these: {number(refits.estimate, 5)})"
-
-
-def _which(refits: Refits, result: Result) -> str:
-    every = refits.folds == len(result.folds)
-    return f"all {counted(refits.folds, 'fold')}" if every else counted(refits.folds, "fold")
-
-
-def _apart(refits: Refits, result: Result) -> str:
-    """By how much the estimate differs from exact refits."""
-    apart = refits.estimate - refits.exact
-    if abs(apart) < 5e-5 * max(abs(refits.exact), 1e-300):
-        return "the estimate is the same to four digits"
-    size = f"{number(abs(apart), 3)} {'lower' if apart < 0 else 'higher'}"
-    ratio = abs(apart) / result.se if result.se > 0 else math.nan
-    beside = f", {number(ratio, 2)} standard errors" if ratio >= 0.1 else ""
-    return f"the estimate is {size}{beside}"
+def apart(refits: Refits, result: Result) -> Apart:
+    """In words."""
+    difference = refits.estimate - refits.exact
+    every = "all " if refits.folds == len(result.folds) else ""
+    ratio = abs(difference) / result.se if result.se > 0 else math.nan
+    share = f", {number(ratio, 2)} standard errors" if ratio >= 0.1 else ""
+    beside = f"measured on the same folds{share}" if not every else f"measured{share}"
+    return Apart(
+        f"estimate minus exact refits on {every}{counted(refits.folds, 'fold')}",
+        f"{'+' if difference > 0 else ''}{number(difference, 2)}",
+        beside,
+    )
 
 
 def _measured(refits: Refits, result: Result) -> str:
     known = error_of(result)
-    words = (
-        f"Exact refits of {_which(refits, result)}, which started at the fit, have a mean of "
-        f"{number(refits.exact, 5)}{_estimate_of_these(refits, result)}: {_apart(refits, result)}."
-    )
+    found = apart(refits, result)
+    name = f"{found.name[:1].upper()}{found.name[1:]}"
+    words = f"{name}: {found.size}, {found.beside}. Refits started at the fit."
     if known.how == "at least" and not known.missed and known.size > abs(refits.estimate - refits.exact):
         words += (
             " The error of the estimate was extrapolated from steps that are too long for that; of "
@@ -122,6 +122,8 @@ def _error(result: Result) -> tuple[str, str]:
     if is_unchecked(result):
         return "unknown", "no fold was checked"
     known = error_of(result)
+    if known.how == NOT_USABLE:
+        return known.how, "estimated larger than the loss"
     if known.how == "unknown":
         return known.how, "no error could be estimated"
     size = f"{'at least ' if known.how == 'at least' else ''}{number(known.size, 2)}"

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted
+from fitonce.results.fold_names import name_of_fold
 from fitonce.results.report.markup import Markup, join, number, paragraph, tag
 from fitonce.results.summary import Result
 
@@ -18,16 +19,18 @@ _WHAT = (
 )
 
 
-def optima_section(result: Result, valley: pd.DataFrame | None) -> Markup:
-    """What the search found, and the objective of one fold between two optima."""
+def optima_section(result: Result, valley: pd.DataFrame | None, named: dict[int, str]) -> Markup:
+    """What the search found, and the objective of one fold between two optima; `named`: names of
+    folds."""
     moved = int((result.folds["optimum"] != 0).sum())
     said = f"{moved:,} of {counted(len(result.folds), 'fold')} moved."
     shown = [paragraph(_WHAT), paragraph(said)]
-    return join(shown if valley is None else [*shown, _picture(valley, result)])
+    return join(shown if valley is None else [*shown, _picture(valley, result, named)])
 
 
-def _picture(valley: pd.DataFrame, result: Result) -> Markup:
+def _picture(valley: pd.DataFrame, result: Result, named: dict[int, str]) -> Markup:
     fold = int(valley["fold"].iloc[0])
+    name = name_of_fold(named, fold)
     position, above = (valley[name].to_numpy() for name in ("position", "objective"))
     here = np.interp([0.0, 1.0], position, above)
     top = float(max(np.nanmax(np.where(np.abs(position - 0.5) <= 0.5, above, np.nan)), *here)) * 1.25
@@ -47,13 +50,13 @@ def _picture(valley: pd.DataFrame, result: Result) -> Markup:
         drawn.append(tag("circle", cx=across, cy=up, r=6, class_=kind))
         height = f", {number(y, 3)} nats" if y > 0 else ""
         drawn.append(tag("text", text + height, x=across, y=_TALL - 10, text_anchor="middle"))
-    label = f"The objective of fold {fold} between two of its optima, {number(here[0], 3)} nats apart"
+    label = f"The objective of {name} between two of its optima, {number(here[0], 3)} nats apart"
     picture = tag(
         "svg", *drawn, viewBox=f"0 0 {_WIDE} {_TALL}", role="img", aria_label=label, class_="interval"
     )
     row = result.folds.loc[fold]
     key = (
-        f"The objective of fold {fold} along the line between two of its optima, in nats above the "
+        f"The objective of {name} along the line between two of its optima, in nats above the "
         f"lower one. The loss of what it leaves out is {number(row['loss'], 4)} in the lower one, and "
         f"{number(row['loss'] - row['shift'], 4)} in the other."
     )

@@ -12,6 +12,7 @@ import pandas as pd
 from fitonce.core.wording import counted
 from fitonce.results.certainty import se_is_a_guess
 from fitonce.results.doubts import is_unchecked
+from fitonce.results.fold_names import named_folds
 from fitonce.results.report import along as by_place
 from fitonce.results.report import layout, points
 from fitonce.results.report.along import spans
@@ -83,8 +84,8 @@ def html_report(
     on_map = fitted.edges is not None and found.kind == "site"
     moved = influence if influence is None or hasattr(influence, "columns") else influence.to_dataframe()
     noun = "site" if on_map else "point" if found.kind == "site" else found.kind
-    words = spans(result, fitted)
-    called = partial(by_place.place_name, found, fitted, words)
+    words, by_name = spans(result, fitted), named_folds(result, fitted)
+    called = partial(by_place.place_name, found, fitted, words, by_name)
     odd = Odd(result)
     sections = {
         **({} if models is None else {"choice": choice_section(models, choice)}),
@@ -94,8 +95,12 @@ def html_report(
         "along": along_section(
             found, on_map, fitted.names.sequences, _places(where), len(result.folds), bool(odd.p)
         ),
-        "verdicts": verdicts_section(result, words),
-        **({"optima": optima_section(result, valley)} if (result.folds["optimum"] != 0).any() else {}),
+        "verdicts": verdicts_section(result, words, by_name),
+        **(
+            {"optima": optima_section(result, valley, by_name)}
+            if (result.folds["optimum"] != 0).any()
+            else {}
+        ),
         "scatter": scatter_section(pairs),
         "influence": influence_section(
             moved, spoken(fitted), by_place.channel_of(fitted), fitted.further_channels

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.results.fold_names import named_folds
 from fitonce.results.summary import Result
 
 _DANGEROUS = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -77,12 +78,14 @@ class Pairs:
         labels: of x and y.
         exact: whether x comes from exact refits.
         unit: of the loss.
+        named: whether folds are of one site each, which has a name.
     """
 
     table: pd.DataFrame
     labels: tuple[str, str]
     exact: bool
     unit: str = "nats"
+    named: bool = False
 
     @property
     def noun(self) -> str:
@@ -100,14 +103,15 @@ class Pairs:
 
 def pairs(result: Result, scatter: pd.DataFrame | None, labels: tuple[str, str]) -> Pairs:
     """The approximation against exact refits or, without them, against the control."""
+    named = len(named_folds(result)) == len(result.folds)
     if scatter is None:
         renamed = result.pointwise.rename(columns={"loss": "y", "control": "x"})
-        return Pairs(renamed, ("control", result.method), False, loss_unit(result))
+        return Pairs(renamed, ("control", result.method), False, loss_unit(result), named)
     lacking = [name for name in _COLUMNS if name not in scatter]
     if lacking:
         raise ValueError(f"scatter must have the columns {', '.join(_COLUMNS)}; lacking: {lacking[0]}")
     renamed = scatter.rename(columns={"approximate": "y", "exact": "x"})
-    return Pairs(renamed, (labels[1], labels[0]), True, loss_unit(result))
+    return Pairs(renamed, (labels[1], labels[0]), True, loss_unit(result), named)
 
 
 def packed(shown: Pairs) -> dict[str, Any]:
@@ -119,7 +123,12 @@ def packed(shown: Pairs) -> dict[str, Any]:
     content |= {name: floats(table[name]) for name in ("x", "y")}
     if shown.exact:
         content["control"] = floats(table["control"])
-    return content | {"xlabel": shown.labels[0], "ylabel": shown.labels[1], "unit": shown.unit}
+    return content | {
+        "named": shown.named,
+        "xlabel": shown.labels[0],
+        "ylabel": shown.labels[1],
+        "unit": shown.unit,
+    }
 
 
 def _chosen(shown: Pairs) -> np.ndarray:

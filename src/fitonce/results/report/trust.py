@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from fitonce.core.status import Rung
 from fitonce.core.wording import counted
-from fitonce.results.doubts import may_be_better
+from fitonce.results.doubts import NOT_USABLE, is_usable, may_be_better
 from fitonce.results.report.markup import Markup, advice, details, join, number, paragraph, table, tag
 from fitonce.results.summary import Result
 from fitonce.results.verdicts import SAFETY, Verdict, sound
@@ -26,10 +28,17 @@ _RUNGS = {rung.value: rung.meaning for rung in Rung}
 _BY_SLOPE = "the loss expanded to first order around the full fit, with its Hessian"  # of loo
 
 
-def verdicts_section(result: Result, spans: pd.Series) -> Markup:
-    """Counts of verdicts, unreliable folds, rungs; `spans`: the places that each fold scored."""
+def verdicts_section(result: Result, spans: pd.Series, named: dict[int, str]) -> Markup:
+    """Counts of verdicts, unreliable folds, rungs; `spans`: the places that each fold scored; `named`:
+    folds of one site by name."""
     folds = result.folds.assign(
-        span=spans.reindex(result.folds.index, fill_value=""), scores=result.loss != "joint"
+        span=spans.reindex(result.folds.index, fill_value=""),
+        scores=result.loss != "joint",
+        name=[named.get(fold, "") for fold in result.folds.index],
+        shown=[
+            error if is_usable(error, loss, result.se) or not np.isfinite(error) else NOT_USABLE
+            for error, loss in result.folds[["error", "loss"]].to_numpy(float)
+        ],
     )
     called = result.folds["verdict"].where(result.folds["ok"], _FAILED)
     counts = {name: int((called == name).sum()) for name in _MEANING}
@@ -142,10 +151,14 @@ def _fair(folds: pd.DataFrame, tolerance: float) -> Markup:
 
 def _fold_table(folds: pd.DataFrame, label: str) -> Markup:
     scored = "scored" if folds["scores"].all() else "left out"
-    columns = ("fold", scored, "verdict", "loss", "control", "error", "points", "rung", "status")
+    columns = ["fold", scored, "verdict", "loss", "control", "error", "points", "rung", "status"]
     called = np.where(folds["ok"], folds["verdict"], _FAILED)
-    values = (folds[name] for name in ("loss", "control", "error", "size", "rung", "status"))
-    return table(columns, zip(map(str, folds.index), folds["span"], called, *values, strict=True), label)
+    values = (folds[name] for name in ("loss", "control", "shown", "size", "rung", "status"))
+    first: list[Any] = [map(str, folds.index), folds["span"]]
+    if (folds["name"] != "").all():  # each is of one site, and called by its name
+        del columns[1]
+        first = [folds["name"]]
+    return table(columns, zip(*first, called, *values, strict=True), label)
 
 
 def _all_folds(folds: pd.DataFrame) -> Markup:

@@ -203,6 +203,7 @@ class FoldChoice {
   scores(site) { return this.scored.has(site); }
 
   about(site) {
+    if (this.named()) return this.scores(site) ? "left out" : `left out with ${this.places()}, not scored`;
     return this.scores(site) ? `left out by fold ${this.fold()}` : `left out with fold ${this.fold()}, not scored by it`;
   }
 
@@ -215,8 +216,11 @@ class FoldChoice {
   update() {
     this.collect();
     const { data, k } = this, verdict = data.ok[k] ? data.verdicts[data.verdict[k]] : "no usable number";
-    this.output.textContent = `${this.fold()} (${this.places()}): loss ${say(data.loss[k])}, ${verdict}`;
+    const name = this.named() ? this.places() : `${this.fold()} (${this.places()})`;
+    this.output.textContent = `${name}: loss ${say(data.loss[k])}, ${verdict}`;
   }
+
+  named() { return this.scored.size === 1 && Boolean(NAMES.sites); } // a fold of one site is called by its name
 
   places() { // the first and last in time, or a few sites
     const sites = Array.from(this.scored).sort((i, j) => i - j), named = (i) => this.chart.point(i);

@@ -91,5 +91,5 @@ class Scatter extends Chart {
 
 function where(data, i) {
   const known = called(data.sequence[i], data.time[i], data.site[i]);
-  return ("fold" in data ? [`fold ${data.fold[i]}`, ...known] : known).join(", ");
+  return ("fold" in data && !(data.named && known.length) ? [`fold ${data.fold[i]}`, ...known] : known).join(", ");
 }
