@@ -34,7 +34,8 @@ from fitonce.core import memory
 from fitonce.core.arguments import require_function, require_number
 from fitonce.core.memory import limits_memory
 from fitonce.crossval.cross_validate import check_folds, cross_validate, matched_folds
-from fitonce.crossval.losses import joint_places, resolve_loss
+from fitonce.crossval.dependence import joint_places
+from fitonce.crossval.losses import resolve_loss
 from fitonce.data.sequences import with_lengths
 from fitonce.fitting.fit import Fit, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA

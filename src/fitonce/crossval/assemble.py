@@ -69,6 +69,7 @@ def assemble(
         se=spread.se,
         dof=spread.dof,
         memory=memory,
+        units=scoring.dependence.units,
         control=float(control[ok].mean()) if ok.any() else float("nan"),
         error=float(errors.mean()) if errors.size else float("nan"),
         pointwise=_pointwise(scoring, evidence, places),

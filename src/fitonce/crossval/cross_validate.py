@@ -25,6 +25,7 @@ from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
 from fitonce.crossval.auto import climb
 from fitonce.crossval.batches import Batches, chunk_size
+from fitonce.crossval.dependence import read_clusters
 from fitonce.crossval.foretold import foretell_folds
 from fitonce.crossval.from_zero import leave_zero
 from fitonce.crossval.journal import Journal
@@ -57,6 +58,7 @@ def cross_validate(
     method: str = "auto",
     scheme: str | Scheme | None = None,
     loss: Loss = "pointwise",
+    clusters: Any = None,
     optima: int = DEFAULT_OPTIMA,
     tolerance: float | None = None,
     check: str | int | bool | None = None,
@@ -83,6 +85,10 @@ def cross_validate(
             "structures".
         loss: "pointwise", "joint", or a function `loss(params, data, weights)` that returns one loss for
             everything that can be left out; those of what the fold leaves out are used.
+        clusters: what is independent, for the standard error: one label for each point (or sequence,
+            where folds leave these out), a Series with the index of the data, or the name of a column.
+            None: what the model knows of time, sequences or neighbours. The points of a `Custom` are
+            exchangeable, unless folds are stretches of time or made on a graph.
         optima: how hard "auto" and "exact" look for better optima of each fold: with so many random
             starts, and as many other optima of the fit. 0: each fold is at the optimum that continues
             the full fit's, which may not be its best. Convex models have only one.
@@ -120,6 +126,7 @@ def cross_validate(
     check_optima(optima)
     require_flag("progress", progress, optional=True)
     require_function("stop", stop, optional=True)
+    parts = read_clusters(clusters, fit, all_folds, loss == "joint")
     along = schemes.resolve_scheme(scheme, folds.kind, fit.objective.scheme)
     place = resolve_parallel(parallel)
     objective = fit.objective.with_scheme(along).run_on(place)
@@ -136,7 +143,7 @@ def cross_validate(
         **_budget(method, max_gradients, max_seconds, watch.started),
     }
     batches = Batches.of_folds(objective, folds, **options)
-    scoring = Scoring(curve, folds, batches, loss)
+    scoring = Scoring(curve, folds, batches, loss, clusters=parts)
     foretell_folds(fit, objective, method, len(folds), int(optima), progress)
     if method == "auto":
         parameters, evidence = climb(scoring, tolerance, pieces)
@@ -155,7 +162,8 @@ def cross_validate(
         left = leave_boundary(fit, scoring, parameters, evidence, found)
     each = Found(parameters, evidence, batches.work, found, left, remarks).repeated(first, repeats)
     if len(folds) < len(all_folds):
-        scoring = Scoring(curve, all_folds, Batches.of_folds(objective, all_folds, **options), loss)
+        batches_of_all = Batches.of_folds(objective, all_folds, **options)
+        scoring = Scoring(curve, all_folds, batches_of_all, loss, clusters=parts)
     result = assemble(fit, scoring, method, each, tolerance, watch.read())
     if batches.journal is not None:
         result.about["journal"] = str(batches.journal)

@@ -23,7 +23,7 @@ from fitonce.core.deferred import jax, jit
 from fitonce.core.numerics import Array, in_float64, one_each
 from fitonce.core.parameters import ParameterSpace
 from fitonce.crossval.batches import Batches
-from fitonce.data.graph import of_pairs
+from fitonce.crossval.dependence import Dependence, dependence_of, overlap
 from fitonce.fitting.carriers import carrying
 from fitonce.fitting.curvature import Curvature
 from fitonce.folds import Folds
@@ -35,7 +35,6 @@ from fitonce.results.verdicts import loss_errors
 
 Loss = Literal["pointwise", "joint"] | Callable[[Any, Any, Array], Array]
 LOSSES = ("pointwise", "joint")
-JointPlaces = Literal["middle", "fold", "none"]
 _NARROW = 64  # losses of a fold
 
 
@@ -106,24 +105,6 @@ def _user_losses(
         ) from None
 
 
-def joint_places(objective: Objective, folds: Folds) -> JointPlaces:
-    """Where joint losses are: at the middle of a fold, if folds are stretches of observed steps along
-    time; else each is its fold, one observation, if folds do not overlap; else nowhere, and their mean
-    has no standard error."""
-    number = np.cumsum(objective.base > 0) if folds.kind == "sites" else np.arange(folds.size)
-    together = all(np.ptp(number[part]) < len(part) for part in folds.scored)
-    steps = folds.kind == "sites" and objective.traits.site == "time" and not objective.traits.labels
-    if together and steps:  # also of many sequences, one after another
-        return "middle"
-    return "none" if overlap(folds) else "fold"
-
-
-def overlap(folds: Folds) -> bool:
-    """Whether anything is scored in two folds."""
-    scored = np.concatenate(folds.scored)
-    return len(np.unique(scored)) < len(scored)
-
-
 @dataclass(frozen=True, eq=False)
 class Scoring:
     """The folds' losses as matrices (F, W): row o holds one loss for everything that fold o scores.
@@ -134,6 +115,7 @@ class Scoring:
         batches: the same folds as batches of an objective.
         loss: "pointwise", "joint" (one column) or the user's function.
         least_width: columns W at least, so that some of the folds have those of all.
+        clusters: (P,) numbers of the parts that the user takes as independent; None: not told.
     """
 
     curve: Curvature
@@ -141,6 +123,7 @@ class Scoring:
     batches: Batches
     loss: Loss
     least_width: int = 0
+    clusters: np.ndarray | None = None
 
     def some(self, folds: np.ndarray) -> Scoring:
         """Of the folds with these numbers (n,); their work is counted apart, see `Batches.add_work`."""
@@ -234,7 +217,7 @@ class Scoring:
         places = self.placed(losses, used) if places is None else places
         terms = self._terms(losses, used, places)
         memory = self._memory(terms)
-        known = self.loss != "joint" or self._joint_places != "none"
+        known = self.loss != "joint" or self.dependence.joint != "none"
         return (spread_of(terms, memory) if known else Spread(float("nan"), 0.0)), memory
 
     def _terms(self, losses: np.ndarray, used: np.ndarray, places: np.ndarray) -> Terms:
@@ -246,8 +229,8 @@ class Scoring:
     def placed(self, losses: np.ndarray, used: np.ndarray) -> np.ndarray:
         """(rows,) the place of each loss: its site along time, its sequence, or its region, as large as
         the correlation of the losses of the `used` (F,) folds demands."""
-        objective = self.batches.objective
-        if self.loss == "joint" or objective.edges is None:
+        objective, graph = self.batches.objective, self.dependence.graph
+        if self.loss == "joint" or graph is None:
             return self._usual_places
         sites = np.concatenate(self.folds.scored)
         terms = self._terms(losses, used, sites)
@@ -256,12 +239,12 @@ class Scoring:
         added = np.bincount(terms.places, terms.residuals, minlength=len(objective.base))
         hidden = objective.traits.hidden_states
         states = objective.state_probabilities(self.curve.theta) if hidden else None
-        return independent_regions(of_pairs(objective.edges, len(added)), added, states)[sites]
+        return independent_regions(graph, added, states)[sites]
 
     def _memory(self, terms: Terms) -> float:
         """Blocks that overlap and are scored together remember for the length of a block, too."""
-        objective = self.batches.objective
-        along = self._joint_places == "middle" if self.loss == "joint" else objective.along_time
+        objective, dependence = self.batches.objective, self.dependence
+        along = dependence.joint == "middle" if self.loss == "joint" else dependence.along_time
         if not along:
             return float("nan")
         known = memory_by_states(terms, objective, self.curve.theta)
@@ -269,15 +252,19 @@ class Scoring:
         return float(np.hypot(known, block / np.sqrt(12.0)))
 
     @cached_property
-    def _joint_places(self) -> JointPlaces:
-        return joint_places(self.batches.objective, self.folds)
+    def dependence(self) -> Dependence:
+        """Which losses are independent."""
+        return dependence_of(self.batches.objective, self.folds, self.clusters)
 
     @cached_property
     def _usual_places(self) -> np.ndarray:
+        folds, parts = self.folds, self.dependence.parts
         if self.loss == "joint":
-            if self._joint_places != "middle":
-                return np.arange(len(self.folds))
-            return np.array([int(np.median(part)) for part in self.folds.scored])
-        if self.folds.together:
-            return np.repeat(np.arange(len(self.folds)), [len(part) for part in self.folds.scored])
-        return np.asarray(self.batches.objective.clusters)[np.concatenate(self.folds.scored)]
+            if self.clusters is not None:
+                return parts[[part[0] for part in folds.scored]]
+            if self.dependence.joint != "middle":
+                return np.arange(len(folds))
+            return np.array([int(np.median(part)) for part in folds.scored])
+        if folds.together and self.clusters is None:
+            return np.repeat(np.arange(len(folds)), [len(part) for part in folds.scored])
+        return parts[np.concatenate(folds.scored)]

@@ -33,7 +33,8 @@ class Folds:
         base: (size,) the weights of the full fit, 0 where missing.
         label: how the folds were made, in words.
         lengths: of the sequences that they were made for; None if only a count was given.
-        on_graph: whether they were made on a graph, whose sites have neighbours and no order.
+        graph: on which they were made, whose sites have neighbours and no order.
+        along_time: whether they are stretches of time.
         together: whether sequences of a fold belong together: standard errors take folds, not
             sequences, as independent.
     """
@@ -44,7 +45,8 @@ class Folds:
     base: np.ndarray
     label: str
     lengths: np.ndarray | None = None
-    on_graph: bool = False
+    graph: Graph | None = None
+    along_time: bool = False
     together: bool = False
 
     def __len__(self) -> int:
@@ -119,7 +121,8 @@ class Folds:
             return self
         shape = Shape(np.asarray(base), np.array([len(base)]), self.lengths)
         made = make_folds(self.kind, self.dropped, shape, self.label, self.scored)
-        return replace(made, on_graph=self.on_graph, together=self.together)
+        kept = {"graph": self.graph, "along_time": self.along_time, "together": self.together}
+        return replace(made, **kept)
 
     def describe(self) -> str:
         """One line: how many folds, of what, how large."""

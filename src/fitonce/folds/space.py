@@ -19,7 +19,6 @@ from fitonce.data.graph import graph as read_graph
 from fitonce.folds.buffers import geography_of, with_rim
 from fitonce.folds.record import (
     Folds,
-    Kind,
     Shape,
     at_least_one,
     check_k,
@@ -67,16 +66,16 @@ def regions(
     else:
         balls, label = _balls(found, shape, hops, percent, n, seed)
     if isinstance(buffer, (int, np.integer)) and buffer == 0 and not isinstance(buffer, bool):
-        return _on_graph("sites", balls, shape, label, given=given[0])
+        return _on_graph(found, balls, shape, label, given=given[0])
     wider, rim = with_rim(found, balls, buffer, geography_of(graph, data))
     _require_rest(wider, balls, shape, rim)
-    return _on_graph("sites", wider, shape, f"{label}, without the rim of {rim}", balls)
+    return _on_graph(found, wider, shape, f"{label}, without the rim of {rim}", balls)
 
 
 def _on_graph(
-    kind: Kind, sets: Any, shape: Shape, label: str, scored: Any = None, given: str = "graph"
+    graph: Graph, sets: Any, shape: Shape, label: str, scored: Any = None, given: str = "graph"
 ) -> Folds:
-    return replace(make_folds(kind, sets, shape, label, scored, given=given), on_graph=True)
+    return replace(make_folds("sites", sets, shape, label, scored, given=given), graph=graph)
 
 
 def _balls(
@@ -171,7 +170,7 @@ def spatial_kfold(graph: Any, k: int, *, seed: int = 0, data: Any = None) -> Fol
     label = partition(found, k, seed)
     regions = [np.flatnonzero(label == part) for part in range(k)]
     sets = [region for region in regions if shape.base[region].any()]
-    return _on_graph("sites", sets, shape, f"spatial {k}-fold (seed {seed})")
+    return _on_graph(found, sets, shape, f"spatial {k}-fold (seed {seed})")
 
 
 def buffered(
@@ -206,7 +205,7 @@ def buffered(
     centres = [np.array([centre]) for centre in np.flatnonzero(shape.base)]
     buffer = hops if within is None else within
     dropped, rim = with_rim(found, centres, buffer, geography_of(graph, data))
-    return _on_graph("sites", dropped, shape, f"buffered leave-one-out, {rim}", centres, given="hops")
+    return _on_graph(found, dropped, shape, f"buffered leave-one-out, {rim}", centres, given="hops")
 
 
 def _check_hops(hops: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,8 @@ def blocks(data: Any, percent: float, n: int, seed: int = 0, *, lengths: Any = N
             raise ValueError(f"fold {fold}: {_MAX_REDRAWS} blocks in a row held only missing sites")
         sets.append(block)
     share = f"{percent:g} %{' of one sequence' if several else ''}"
-    return make_folds("sites", sets, shape, f"contiguous blocks of {share} (seed {seed})")
+    made = make_folds("sites", sets, shape, f"contiguous blocks of {share} (seed {seed})")
+    return replace(made, along_time=True)
 
 
 def future(
@@ -101,7 +103,7 @@ def future(
             for first in firsts
         ]
     label = "leave-future-out" + (f", scored {counted(horizon, 'step')} ahead" if horizon else "")
-    return make_folds("sites", dropped, shape, label, scored, given=name)
+    return replace(make_folds("sites", dropped, shape, label, scored, given=name), along_time=True)
 
 
 def _require_whole(horizon: int, chosen: np.ndarray, name: str, lengths: np.ndarray) -> None:
@@ -135,7 +137,7 @@ def kfold(data: Any, k: int, *, blocks: bool = True, seed: int = 0, lengths: Any
     rng = generator(seed)
     order = observed if blocks else rng.permutation(observed)
     label = f"{k}-fold over time, " + ("in blocks" if blocks else f"at random (seed {seed})")
-    return make_folds("sites", np.array_split(order, k), shape, label)
+    return replace(make_folds("sites", np.array_split(order, k), shape, label), along_time=bool(blocks))
 
 
 def followed_by(folds: Folds, data: Any, steps: int, *, lengths: Any = None) -> Folds:
@@ -150,7 +152,7 @@ def followed_by(folds: Folds, data: Any, steps: int, *, lengths: Any = None) -> 
         )
     if folds.kind != "sites":
         raise ValueError("followed_by is for folds of steps; after whole sequences there are none")
-    if folds.on_graph or isinstance(data, Graph):
+    if folds.graph is not None or isinstance(data, Graph):
         raise ValueError(
             "followed_by is for steps in time, and sites of a graph have no order; to leave out the "
             "neighbours of a region or a site, too: fo.folds.regions(graph, ..., buffer=1), "
@@ -172,4 +174,4 @@ def followed_by(folds: Folds, data: Any, steps: int, *, lengths: Any = None) -> 
         reach = dropped[:, None] + np.arange(steps + 1)
         sets.append(np.unique(reach[reach < ends[dropped, None]]))
     label = f"{folds.label}, with {counted(steps, 'step')} after each"
-    return make_folds("sites", sets, shape, label, folds.scored, given="steps")
+    return replace(make_folds("sites", sets, shape, label, folds.scored, given="steps"), along_time=True)

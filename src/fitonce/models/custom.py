@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.arguments import refusal, require, require_count, require_function
+from fitonce.core.arguments import refusal, require, require_count, require_flag, require_function
 from fitonce.core.constraints import (
     Constraint,
     Covariance,
@@ -54,6 +54,9 @@ class Custom:
         constraints: leaf name to "positive", "proportion", "simplex", "ordered", "covariance", "free"
             or "frozen".
         size: number of units; None: the length of the data's first array.
+        along_time: whether the units follow each other in time, for standard errors. Tables with an
+            index of dates do. Other units are exchangeable, unless folds are stretches of time or made
+            on a graph.
     """
 
     log_density: LogDensity
@@ -62,6 +65,7 @@ class Custom:
     heldout: LogDensity | None = None
     constraints: dict[str, str] = field(default_factory=dict, kw_only=True)
     size: int | None = field(default=None, kw_only=True)
+    along_time: bool = field(default=False, kw_only=True)
 
     def __str__(self) -> str:
         return f"Custom ({getattr(self.log_density, '__name__', 'own density')})"
@@ -72,6 +76,7 @@ class Custom:
         require_function("log_density", self.log_density, "params, data and weights")
         object.__setattr__(self, "init", arrays_of(self.init))
         require_count("size", self.size, optional=True)
+        require_flag("along_time", self.along_time)
         require_constraints(self.constraints)
 
     def space(self) -> Any:

@@ -49,6 +49,8 @@ class Traits:
     """What an objective is and can do, declared by its family.
 
     Attributes:
+        exchangeable: whether its points have neither time nor neighbours of their own, so that only the
+            folds may know of these.
         site: the column of tables that identifies a point: "time" within its sequence, or "site".
         resampling: the kinds of bootstrap that make sense.
         hidden_states: whether there are hidden states, with `state_probabilities`.
@@ -82,6 +84,7 @@ class Traits:
         compiles: whether work is compiled by JAX, so that first calls take longer than later ones.
     """
 
+    exchangeable: bool = False
     site: Literal["time", "site"] = "time"
     resampling: tuple[str, ...] = ()
     hidden_states: bool = True

@@ -101,16 +101,31 @@ class CustomObjective(PreparedObjective, AutodiffObjective):
     @property
     def traits(self) -> Traits:
         kinds = ("block", "iid")
-        return Traits(site="time", resampling=kinds, hidden_states=False, products=True)
+        return Traits(
+            site="time",
+            exchangeable=not self.along_time,
+            resampling=kinds,
+            hidden_states=False,
+            products=True,
+        )
 
     @property
     def clusters(self) -> np.ndarray:
-        """(P,) points, in their order."""
-        return np.arange(len(self.base))
+        """(P,) points, in the order of their dates where they have some."""
+        dates = self._dates
+        return np.arange(len(self.base)) if dates is None else np.argsort(np.argsort(dates))
 
     @property
     def along_time(self) -> bool:
-        return True
+        """Whether the model or dates say so."""
+        return self.model.along_time or self._dates is not None
+
+    @cached_property
+    def _dates(self) -> pd.Index | None:
+        """An index of dates that differ, one for each point."""
+        index = self.data.index if isinstance(self.data, (pd.DataFrame, pd.Series)) else None
+        dated = isinstance(index, (pd.DatetimeIndex, pd.PeriodIndex))
+        return index if dated and index.is_unique and len(index) == len(self.base) else None
 
     def start(self, rng: np.random.Generator | None) -> np.ndarray:
         return self.space.to_free(self.model.init)

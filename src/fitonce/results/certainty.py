@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fitonce.results.result import CVResult
 
 _SEEN = 0.1  # standard errors: a smaller change of the estimate is not said
+_UNITS = {"points": "point", "clusters": "cluster", "regions": "region"}  # see `CVResult.units`
 _LONGER = 5  # times as long, that a search is advised to take
 
 
@@ -120,11 +121,11 @@ def about_se(cv: CVResult) -> str:
     if se_is_a_guess(cv):
         why = f"losses remember about {cv.memory:.0f} steps"
         if np.isnan(cv.memory):
-            why = "there are only two sequences or regions"
+            why = "there are only two sequences, clusters or regions"
         return f"too short to tell: {why}, the se is a guess"
     low, high = cv.interval()
     number = round(cv.stretches)
-    what = "independent stretch" if np.isfinite(cv.memory) else "independent part"
+    what = "independent " + ("stretch" if np.isfinite(cv.memory) else _UNITS.get(cv.units, "part"))
     things = counted(number, what, f"{what}es" if what.endswith("ch") else f"{what}s")
     by = f"t with {cv.dof:.3g} degrees of freedom"
     few = f" (few: the se itself is uncertain; {by})" if cv.stretches < FEW else ""

@@ -267,7 +267,7 @@ def _row(result: CVResult, best: CVResult, used: np.ndarray, by: str, weight: fl
         ratio = float(np.float64(difference) / spread.se) if difference else 0.0
     verdicts = set(result.folds["verdict"])
     chance, nats = _chance(difference, spread), _total(result, differences, used)
-    independent = by == "fold" or np.isnan(result.memory)
+    independent = by == "fold" or np.isnan(_coarser([result, best]).memory)
     return {
         "estimate": estimate,
         "se": _spread([result], used, by).se,
@@ -336,10 +336,20 @@ def _spread(both: list[CVResult], used: np.ndarray, by: str) -> Spread:
         return by_cluster(Terms.of(difference, fold, fold, used))
     if not np.isfinite(result.se):
         return Spread(float("nan"), 0.0)
-    places = min((one.pointwise["cluster"].to_numpy() for one in both), key=lambda c: len(np.unique(c)))
-    terms = Terms.of(difference, fold, places, used)
-    memory = float(np.max([one.memory for one in both]))  # nan where places are independent
+    coarser = _coarser(both)
+    terms = Terms.of(difference, fold, coarser.pointwise["cluster"].to_numpy(), used)
+    known = [one.memory for one in both if not np.isnan(coarser.memory)]
+    memory = float(np.nanmax(known)) if known else float("nan")  # nan: places are independent
     if np.isfinite(memory) and paired and result.loss != "joint":
         own = [one.fit.memory_of(terms) for one in both]
         memory = memory if None in own else float(np.max(own))  # type: ignore[arg-type]
     return spread_of(terms, memory)
+
+
+def _coarser(both: list[CVResult]) -> CVResult:
+    """The result that takes less as independent: fewer parts or, of as many, steps along time."""
+
+    def fineness(one: CVResult) -> tuple[int, bool]:
+        return one.pointwise["cluster"].nunique(), bool(np.isnan(one.memory))
+
+    return min(both, key=fineness)

@@ -44,6 +44,8 @@ class CVResult:
         dof: degrees of freedom of the standard error, by which `interval` is wider than that of a normal
             distribution; see `stretches`.
         memory: of the losses, in steps of time; nan where sequences or regions are independent.
+        units: what is independent where the model does not say: "points" of a `Custom`, "clusters" that
+            were given, or "regions" of the graph of the folds.
         control: the same mean with the parameters of the full fit, not adjusted to any fold.
         pointwise: one row per left-out point: `fold`, `sequence`, `time` (within the sequence), `site`
             (across all sequences), `loss`, `control`, and `cluster`, its place in standard errors: the
@@ -125,6 +127,7 @@ class CVResult:
     refits_most: float = float("nan")
     better_by: float = float("nan")
     starts: int = 0
+    units: str = ""
 
     @property
     def summary(self) -> FitSummary:

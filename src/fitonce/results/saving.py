@@ -49,7 +49,7 @@ _NUMBERS = (
     "estimate", "se", "dof", "memory", "control", "error", "tolerance", "damping", "seconds",
     "compiling", "refits_seconds", "refits_most", "n_scored", "better_by", "starts",
 )  # fmt: skip
-_WORDS = ("method", "scheme", "loss", "left_out", "fingerprint", "optima_search")
+_WORDS = ("method", "scheme", "loss", "left_out", "fingerprint", "optima_search", "units")
 _SINCE_4 = {
     "optima_search": "local",
     "dof": 31,
@@ -178,7 +178,7 @@ def read_document(path: str | os.PathLike[str], readable: Mapping[str, Sequence[
 def _fields(document: dict[str, Any]) -> dict[str, Any]:
     if document["version"] < 4:
         document = _SINCE_4 | document
-    unsaid = {"refits_most": document["refits_seconds"], "better_by": None, "starts": 0}
+    unsaid = {"refits_most": document["refits_seconds"], "better_by": None, "starts": 0, "units": ""}
     document = unsaid | document
     plain: dict[str, Any] = {name: to_word(document[name]) for name in _WORDS}
     plain |= {name: to_number(document[name]) for name in _NUMBERS}
