@@ -67,8 +67,6 @@ OPEN = pd.DatetimeIndex(
         OPEN,
         days(400)[np.flatnonzero(np.random.default_rng(0).random(400) < 0.3)],  # irregular
         days(30) + pd.to_timedelta(np.random.default_rng(0).uniform(0, 9, 30), "h"),
-        days(30)[::-1],
-        days(30, 5)[:3].append(days(30)[3:7]),  # twice the same day
         pd.DatetimeIndex(["2024-01-01", "2024-01-02", "2024-01-05"]),
     ],
 )

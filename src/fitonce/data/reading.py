@@ -18,6 +18,7 @@ from fitonce.data.gaps import GapsWarning
 from fitonce.data.parts import split_groups
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.data.table_files import read_table
+from fitonce.data.time_order import TIMES, order_in_time
 from fitonce.data.times import (
     TimeGrid,
     as_times,
@@ -30,8 +31,6 @@ from fitonce.data.times import (
 )
 
 _INDEX = ("", "index", "id", "row", "rownames", "row_id")  # names of columns that may number rows
-_TIMES = ("time", "date", "t", "step", "timestep", "time_step", "tick", "period", "second", "minute",
-          "hour", "day", "week", "month", "quarter", "year")  # fmt: skip
 _MOST_ROWS = 50_000_000
 _MOST_INSERTED = 10.0  # times the number of rows: more are not gaps
 
@@ -203,7 +202,7 @@ def _time_column(table: pd.DataFrame, columns: Columns, notes: list[str]) -> str
     sequence."""
     free = [name for name in table.columns if name not in columns.named]
     times = [name for name in free if looks_like_dates(table[name])]
-    times = times or [name for name in free if name.lower() in _TIMES and _rises(table, name, columns)]
+    times = times or [name for name in free if name.lower() in TIMES and _rises(table, name, columns)]
     if len(times) != 1 or (len(free) == 1 and not columns.modelled):
         return None
     notes.append(f"'{times[0]}' is read as the time of each row")
@@ -227,16 +226,11 @@ def _in_time(
             raise ValueError("steps that are weekdays need a column of dates; name it with --time")
         return part, 0
     time, times = str(times.name), times.loc[part.index]
-    order = np.argsort(times.to_numpy(), kind="stable")
+    hint = "name the column of groups with --group if there are several sequences"
+    order = order_in_time(times, pd.Index(times), f"'{time}'", hint)
     if (np.diff(order) < 0).any():
         notes.append(f"rows were sorted by '{time}'")
     part, times = part.iloc[order], times.iloc[order]
-    twice = times[times.duplicated()]
-    if len(twice):
-        raise ValueError(
-            f"'{time}' must differ between the rows of a sequence, but {twice.iloc[0]} occurs twice; "
-            "name the column of groups with --group if there are several sequences"
-        )
     part = part.set_index(pd.Index(times, name=time))
     if columns.weekdays:
         return _inserted(part, _weekdays(times), time)

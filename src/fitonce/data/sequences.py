@@ -32,6 +32,7 @@ from fitonce.data.parts import (
     split_lengths,
 )
 from fitonce.data.places import Names, names_of, sequence_number
+from fitonce.data.time_order import require_in_time
 
 _SHOWN = 4  # channels that tables have
 
@@ -309,6 +310,9 @@ def sequences(
     parts = as_list(data)
     if not parts:
         raise ValueError("data must hold at least one sequence, got none")
+    for number, part in enumerate(parts):
+        if isinstance(part, (pd.DataFrame, pd.Series)):
+            require_in_time(part.index, _whose(number, keys, len(parts)))
     parts, beside = split_covariates(parts, covariates)
     arrays = [as_matrix(part, number, len(parts)) for number, part in enumerate(parts)]
     widths = {array.shape[1] for array in arrays}
@@ -347,6 +351,13 @@ def sequences(
     warn_of_gaps(part.index for part in tables)
     indices = tuple(part.index for part in tables) if len(tables) == len(parts) else None
     return Sequences(values, observed, counts, channels, None, names, known, known_names, indices)
+
+
+def _whose(number: int, keys: list[Any] | None, count: int) -> str:
+    """A part of the data in messages."""
+    if keys is not None:
+        return f"data, sequence '{keys[number]}',"
+    return "data" if count == 1 else f"data, sequence {number},"
 
 
 def with_lengths(data: Any, lengths: Any) -> Any:

@@ -131,26 +131,40 @@ def as_times(column: pd.Series, time: str, groups: pd.Series | None = None) -> p
 def _parsed(column: pd.Series, time: str, groups: pd.Series | None) -> pd.Series:
     """Dates in one format for all rows. If day and month could be swapped, the order that increases in
     every sequence wins."""
-    zones = has_zones(column)
-    if zones:  # in words, which ISO 8601 has not
-        column = column.astype(str).str.replace(r"\s*(?:UTC|GMT)\s*$", "Z", regex=True)
-    standard = pd.to_datetime(column, errors="coerce", format="ISO8601", utc=zones)
-    if standard.notna().all():
-        return standard
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # pandas warns that it guesses the format
-        readings = [
-            pd.to_datetime(column, errors="coerce", dayfirst=first, utc=zones) for first in (False, True)
-        ]
-    readings = [reading for reading in readings if reading.notna().all()]
-    if len(readings) == 2 and not readings[0].equals(readings[1]):
-        readings = [reading for reading in readings if _increases(reading, groups)]
-        if len(readings) != 1:
+    found = readings(column)
+    if len(found) == 2:
+        found = [reading for reading in found if _increases(reading, groups)]
+        if len(found) != 1:
             raise ValueError(
                 f"'{time}' could be read with the day or the month first, such as {column.iloc[0]!r}; "
                 "write dates as 2024-12-31"
             )
-    return readings[0] if readings else standard
+    if found:
+        return found[0]
+    return pd.to_datetime(_plain(column), errors="coerce", format="ISO8601", utc=has_zones(column))
+
+
+def readings(column: pd.Series) -> list[pd.Series]:
+    """What text may say when read as dates in one format: two where day and month could be swapped, none
+    where a cell is no date."""
+    zones, column = has_zones(column), _plain(column)
+    standard = pd.to_datetime(column, errors="coerce", format="ISO8601", utc=zones)
+    if standard.notna().all():
+        return [standard]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # pandas warns that it guesses the format
+        found = [
+            pd.to_datetime(column, errors="coerce", dayfirst=first, utc=zones) for first in (False, True)
+        ]
+    found = [reading for reading in found if reading.notna().all()]
+    return found[:1] if len(found) == 2 and found[0].equals(found[1]) else found
+
+
+def _plain(column: pd.Series) -> pd.Series:
+    """Text with its time zone as ISO 8601 writes it, not in words."""
+    if not has_zones(column):
+        return column
+    return column.astype(str).str.replace(r"\s*(?:UTC|GMT)\s*$", "Z", regex=True)
 
 
 def _increases(times: pd.Series, groups: pd.Series | None) -> bool:
