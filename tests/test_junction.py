@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import jax
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import enumeration
 import fitonce as fo
-from fitonce.engines import chain
+from fitonce.engines import chain, elimination
 from fitonce.engines import junction_tree as junction
 from fitonce.engines.elimination import TooWideError, plan_tree
 from fitonce.engines.junction_tree import cavities
@@ -191,7 +192,7 @@ def test_a_chain_agrees_with_the_chain_engine():
     np.testing.assert_allclose(junction.marginals(plan, found)[0][..., 0], states, atol=1e-13)
 
 
-@pytest.mark.parametrize("order", ["min-fill", "min-degree"])
+@pytest.mark.parametrize("order", [None, tuple(range(34)), tuple(range(34))[::-1]])
 def test_a_plan_is_a_junction_tree(order):
     rng = np.random.default_rng(5)
     scopes = tuple(tuple(rng.choice(30, 3, replace=False).tolist()) for _ in range(25))
@@ -206,13 +207,6 @@ def test_a_plan_is_a_junction_tree(order):
         assert sum(node not in above.get(number, ()) for number in holding) == 1
     assert plan.entries == sum(2 ** len(c.variables) for c in plan.cliques)
     assert f"width {plan.width}" in str(plan)
-
-
-def test_the_cheaper_of_both_orders_is_taken():
-    edges = tuple((i * 9 + j, i * 9 + j + d) for i in range(9) for j in range(8) for d in (1,))
-    edges += tuple((i * 9 + j, i * 9 + j + 9) for i in range(8) for j in range(9))
-    both = [plan_tree((2,) * 81, edges, order).entries for order in ("min-fill", "min-degree")]
-    assert plan_tree((2,) * 81, edges).entries == min(both)
 
 
 def test_a_graph_past_the_limit_is_refused_in_a_sentence():
@@ -258,15 +252,11 @@ def test_small_probabilities_of_unobserved_nodes_keep_all_their_digits():
         np.testing.assert_allclose(np.log(nodes[3, :2, 0][kept]), logs[kept], atol=1e-9)
 
 
-def test_a_large_map_is_refused_at_the_first_table_that_is_too_large(monkeypatch):
-    import networkx as nx
-
-    from fitonce.engines import elimination
-
+def test_a_large_map_is_refused_before_its_plan_is_made(monkeypatch):
     def never(*_):
         raise AssertionError("a whole plan takes minutes")
 
     monkeypatch.setattr(elimination, "_plan", never)
     grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(70, 70))
-    with pytest.raises(TooWideError, match=r"graph of 4,900 nodes has width at least \d+ by min-degree"):
+    with pytest.raises(TooWideError, match=r"graph of 4,900 nodes has width 70 and"):
         plan_tree((2,) * 4900, tuple(grid.edges), limit=2.0**32)

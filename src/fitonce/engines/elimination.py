@@ -6,29 +6,19 @@ cost is known before anything runs.
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from fitonce.core.deferred import nx
 from fitonce.core.memory import machine_memory
 from fitonce.core.wording import counted
+from fitonce.engines.orders import Ints, Order, StateGraph, best_order, bits
 
-Order = Literal["min-fill", "min-degree"]
-Ints = tuple[int, ...]
-_HEURISTICS: dict[str, Callable[[nx.Graph], tuple[int, nx.Graph]]] = {
-    "min-fill": lambda graph: nx.algorithms.approximation.treewidth_min_fill_in(graph),
-    "min-degree": lambda graph: nx.algorithms.approximation.treewidth_min_degree(graph),
-}
 _MOST_AXES = 60  # of a table: NumPy allows 64, some of which folds and directions need
 _ARRAYS = 2  # copies of all tables in memory: the conditionals that are kept, and temporaries
-_HOPELESS = 2.0**30  # times the limit: the other heuristic never gains this much
-_MANY = 1500  # nodes: the time of min-fill grows with their square
 
 
 class TooWideError(ValueError):
@@ -99,7 +89,7 @@ class JunctionTree:
         scopes: nodes of each factor, in the order of its table's axes.
         starts: where each factor's table starts in the flat vector of entries, and its end.
         cliques: the tables.
-        order: the elimination heuristic used.
+        order: how the elimination order was found.
     """
 
     states: Ints
@@ -144,7 +134,7 @@ class JunctionTree:
 def plan_tree(
     states: Ints,
     scopes: tuple[Ints, ...],
-    order: Order | None = None,
+    order: Ints | None = None,
     limit: float = math.inf,
 ) -> JunctionTree:
     """The junction tree of factors with these scopes.
@@ -152,57 +142,19 @@ def plan_tree(
     Args:
         states: number of states of each node.
         scopes: the nodes of each factor.
-        order: "min-fill", "min-degree", or None for the cheaper of the two.
+        order: in which nodes are summed out; None: the cheapest of those that are tried.
         limit: bytes; a plan that needs more raises TooWideError.
     """
-    graph: nx.Graph = nx.Graph()
-    graph.add_nodes_from(range(len(states)))
-    for scope in scopes:
-        graph.add_edges_from((a, b) for i, a in enumerate(scope) for b in scope[:i])
-    least = max(nx.core_number(graph).values(), default=0)  # a lower bound on the width
+    graph = StateGraph(states, scopes)
+    least = graph.least_width()
     if least >= _MOST_AXES:
-        size = 8 * _ARRAYS * math.prod(sorted(states)[: least + 1])
+        size: float = 8 * _ARRAYS * math.prod(sorted(states)[: least + 1])
         raise TooWideError(_refusal(len(states), f"at least {least}", True, size, limit))
-    other = order is None and len(states) <= _MANY  # whether the other heuristic may do better
-    hopeless = limit * _HOPELESS if other else max(limit, machine_memory())
-    first = None if order == "min-fill" else _soon_too_wide(graph, states, hopeless)
-    if first is not None:
-        width, bytes_needed = first
-        few = f"at least {width} by min-degree"
-        raise TooWideError(_refusal(len(states), few, width >= _MOST_AXES, bytes_needed, limit))
-    best = _plan(graph, states, scopes, order or "min-degree")
-    if order is None and len(states) <= _MANY and best.bytes <= _HOPELESS * limit:
-        best = min(best, _plan(graph, states, scopes, "min-fill"), key=lambda tree: tree.entries)
-    if best.bytes > limit or best.width >= _MOST_AXES:
-        wide = best.width >= _MOST_AXES
-        raise TooWideError(_refusal(len(states), str(best.width), wide, best.bytes, limit))
-    return best
-
-
-def _soon_too_wide(graph: nx.Graph, states: Ints, limit: float) -> tuple[int, float] | None:
-    """Width and bytes of the first table beyond the limits that eliminating the node with the fewest
-    neighbours meets; None without any.
-
-    Stops there: a whole plan of such a graph takes minutes, most of them beyond that table.
-    """
-    around = {node: set(graph[node]) for node in graph}
-    waiting = [(len(others), node) for node, others in around.items()]
-    heapq.heapify(waiting)
-    while waiting:
-        degree, node = heapq.heappop(waiting)
-        if node not in around or degree != len(around[node]):
-            continue  # an entry from before its degree changed
-        size = (
-            8.0 * _ARRAYS * math.exp(min(sum(math.log(states[v]) for v in (node, *around[node])), 700.0))
-        )
-        if degree >= _MOST_AXES or size > limit:
-            return degree, size
-        others = around.pop(node)
-        for one in others:
-            around[one] |= others
-            around[one] -= {one, node}
-            heapq.heappush(waiting, (len(around[one]), one))
-    return None
+    best = best_order(graph) if order is None else graph.counted(order, "the order given")
+    wide, size = best.width >= _MOST_AXES, 8 * _ARRAYS * best.entries
+    if wide or size > limit:
+        raise TooWideError(_refusal(len(states), str(best.width), wide, size, limit))
+    return _plan(graph, scopes, best)
 
 
 def _refusal(nodes: int, width: str, wide: bool, size: float, limit: float) -> str:
@@ -222,11 +174,10 @@ def _refusal(nodes: int, width: str, wide: bool, size: float, limit: float) -> s
     )
 
 
-def _plan(graph: nx.Graph, states: Ints, scopes: tuple[Ints, ...], order: Order) -> JunctionTree:
-    """The junction tree from the heuristic's bags, with factors and reads assigned."""
-    bags: list[_Bag] = []
-    for part in nx.connected_components(graph):
-        bags += _rooted(graph.subgraph(part), order, len(bags))
+def _plan(graph: StateGraph, scopes: tuple[Ints, ...], order: Order) -> JunctionTree:
+    """The junction tree of an order, with factors and reads assigned."""
+    states = graph.states
+    bags = _bags(graph, order.nodes)
     factors, reads = _holders(bags, states, scopes)
     children = defaultdict(list)
     for number, bag in enumerate(bags):
@@ -248,7 +199,7 @@ def _plan(graph: nx.Graph, states: Ints, scopes: tuple[Ints, ...], order: Order)
         )
     sizes = (math.prod(states[v] for v in scope) for scope in scopes)
     starts = tuple(itertools.accumulate(sizes, initial=0))
-    return JunctionTree(states, scopes, starts, tuple(cliques), order)
+    return JunctionTree(states, scopes, starts, tuple(cliques), order.way)
 
 
 def _holders(
@@ -282,41 +233,48 @@ def _place(states: Ints, variables: Ints, scope: Ints) -> Place:
     return Place(tuple(states[node] for node in scope), tuple(order), shape, gone, back)
 
 
-def _rooted(part: nx.Graph, order: Order, offset: int) -> Iterator[_Bag]:
-    """The cliques of a connected component, from the root.
+def _bags(graph: StateGraph, nodes: Ints) -> list[_Bag]:
+    """The cliques of an order, parents first.
 
     Nodes are ranked by first appearance from the root. Sorted by rank, a clique starts with its
     separator, whose axes are in the same order in the parent's table.
     """
-    tree = _maximal(_HEURISTICS[order](part)[1])
-    root = max(tree, key=lambda bag: (len(bag), sorted(bag)))
+    members, near = _cliques(graph, nodes)
+    bags: list[_Bag] = []
     rank: dict[int, int] = {}
-    numbers: dict[frozenset[int], int] = {}
-    above = {child: parent for parent, child in nx.bfs_edges(tree, root)}
-    for bag in [root, *above]:
-        known = sorted((node for node in bag if node in rank), key=lambda node: rank[node])
-        for node in sorted(bag):
-            rank.setdefault(node, len(rank))
-        new = sorted(bag.difference(known), key=lambda node: rank[node])
-        parent = numbers[above[bag]] if bag in above else None
-        numbers[bag] = offset + len(numbers)
-        yield _Bag(tuple(known), tuple(new), parent)
+    numbers: dict[int, int] = {}
+    for root in sorted(members, key=lambda clique: (len(members[clique]), members[clique]))[::-1]:
+        waiting: deque[tuple[int, int | None]] = deque()
+        if root not in numbers:
+            waiting.append((root, None))
+        while waiting:
+            clique, parent = waiting.popleft()
+            known = sorted((v for v in members[clique] if v in rank), key=lambda v: rank[v])
+            own = [v for v in members[clique] if v not in rank]
+            rank.update({v: len(rank) + k for k, v in enumerate(own)})
+            numbers[clique] = len(bags)
+            waiting += [(other, len(bags)) for other in near[clique] if other not in numbers]
+            bags.append(_Bag(tuple(known), tuple(own), parent))
+    return bags
 
 
-def _maximal(tree: nx.Graph) -> nx.Graph:
-    """The tree after merging bags that are contained in a neighbour."""
-    pending = list(tree.edges)
-    while pending:
-        a, b = pending.pop()
-        both = a | b
-        if a not in tree or b not in tree or both not in (a, b):
-            continue
-        others = [other for bag in (a, b) for other in tree[bag] if other not in (a, b)]
-        tree.remove_nodes_from((a, b))
-        tree.add_node(both)
-        tree.add_edges_from((other, both) for other in others)
-        pending += [(other, both) for other in others]
-    return tree
+def _cliques(graph: StateGraph, nodes: Ints) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """Sorted nodes of the cliques that are in no other one, and which hang together."""
+    later, above = graph.tables(nodes)
+    into = list(range(len(nodes)))  # the clique in which each position's table is
+    for own, parent in enumerate(above):
+        if parent >= 0 and later[own].bit_count() > later[parent].bit_count():
+            into[parent] = into[own]
+    members = {
+        own: sorted([nodes[own], *(nodes[p] for p in bits(later[own]))]) for own in sorted(set(into))
+    }
+    near: dict[int, list[int]] = {clique: [] for clique in members}
+    for own, parent in enumerate(above):
+        a, b = into[own], into[max(parent, 0)]
+        if parent >= 0 and a != b:
+            near[a].append(b)
+            near[b].append(a)
+    return members, near
 
 
 def _size(count: float) -> str:

@@ -1,0 +1,143 @@
+"""Elimination orders against an elimination by networkx, and log Z under any order."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fitonce.engines import junction_tree as junction
+from fitonce.engines import orders
+from fitonce.engines.elimination import plan_tree
+from fuzzing.strategies import seeds
+from lattices import edges_of, grid, hexagons, triangles
+
+
+def tables(graph, nodes):
+    """Sets of nodes in one table, by summing out one after the other; only those within no other one."""
+    left, found = graph.copy(), []
+    for node in nodes:
+        near = list(left[node])
+        found.append({node, *near})
+        left.add_edges_from(itertools.combinations(near, 2))
+        left.remove_node(node)
+    return [one for k, one in enumerate(found) if not any(one <= other for other in found[:k])]
+
+
+def problem(graph, states=2):
+    states = (states,) * len(graph) if isinstance(states, int) else states
+    return orders.StateGraph(states, edges_of(graph))
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.integers(2, 14), st.floats(0.05, 0.9))
+def test_widths_and_entries_are_those_of_an_elimination_by_networkx(seed, size, share):
+    rng = np.random.default_rng(seed)
+    graph = nx.gnp_random_graph(size, share, seed=int(seed))
+    states = tuple(rng.integers(1, 5, size).tolist())
+    nodes = rng.permutation(size).tolist()
+    expected = tables(graph, nodes)
+    found = problem(graph, states).counted(nodes, "given")
+    assert found.width == max(map(len, expected)) - 1
+    assert found.entries == sum(math.prod(states[v] for v in one) for one in expected)
+    plan = plan_tree(states, edges_of(graph), tuple(nodes))
+    assert {frozenset(clique.variables) for clique in plan.cliques} == set(map(frozenset, expected))
+    assert (plan.width, plan.entries) == (found.width, found.entries)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.integers(1, 14), st.floats(0.0, 0.9))
+def test_every_way_gives_a_permutation_and_the_best_of_them_is_taken(seed, size, share):
+    graph = nx.gnp_random_graph(size, share, seed=int(seed))
+    whole = problem(graph, tuple(np.random.default_rng(seed).integers(1, 4, size).tolist()))
+    best = orders.best_order(whole)
+    assert sorted(best.nodes) == list(range(size))
+    assert best == whole.counted(best.nodes, best.way)
+    for way in ("min-degree", "min-fill"):
+        nodes = orders.greedy(whole, way)
+        assert sorted(nodes) == list(range(size))
+        if nx.is_connected(graph):
+            assert best.entries <= whole.counted(nodes, way).entries
+    if nx.is_connected(graph):
+        for order in orders.sweeps(whole):
+            assert sorted(order.nodes) == list(range(size))
+            assert best.entries <= order.entries
+
+
+@pytest.mark.parametrize("way", ["min-degree", "min-fill"])
+def test_greedy_orders_are_greedy(way):
+    """Each node has the least cost of all that are left, by networkx."""
+    graph = triangles(60)
+    left = graph.copy()
+
+    def cost(node):
+        near = list(left[node])
+        if way == "min-degree":
+            return len(near)
+        return sum(not left.has_edge(a, b) for a, b in itertools.combinations(near, 2))
+
+    for node in orders.greedy(problem(graph), way):
+        assert cost(node) == min(map(cost, left))
+        left.add_edges_from(itertools.combinations(list(left[node]), 2))
+        left.remove_node(node)
+
+
+@pytest.mark.parametrize(
+    ("graph", "width"),
+    [(grid(18, 50), 18), (grid(40, 25), 25), (grid(20, 20), 20), (hexagons(16, 20), 17)],
+    ids=["18 x 50", "40 x 25", "20 x 20", "hexagons 16 x 20"],
+)
+def test_lattices_are_swept_from_side_to_side(graph, width):
+    """Min-fill and min-degree have widths of 26, 37, 29 and 31 there."""
+    rng = np.random.default_rng(0)
+    graph = nx.relabel_nodes(graph, dict(enumerate(rng.permutation(len(graph)).tolist())))
+    found = orders.best_order(problem(graph))
+    assert found.width <= width
+    assert max(map(len, tables(graph, found.nodes))) == found.width + 1
+
+
+def test_irregular_maps_are_no_lattices():
+    graph = problem(triangles(200))
+    swept = min(order.entries for order in orders.sweeps(graph))
+    assert orders.best_order(graph).entries < 1e-3 * swept
+
+
+def test_a_bound_ends_a_greedy_order_early():
+    graph = problem(grid(12, 12))
+    full = graph.counted(orders.greedy(graph, "min-fill"), "min-fill")
+    assert orders.greedy(graph, "min-fill", 2.0**full.width) is None
+    assert orders.greedy(graph, "min-fill", 2.0 ** (full.width + 1)) == list(full.nodes)
+
+
+def test_parts_have_orders_of_their_own():
+    both = nx.disjoint_union(grid(12, 12), triangles(100))
+    apart = [orders.best_order(problem(one)) for one in (grid(12, 12), triangles(100))]
+    found = orders.best_order(problem(both))
+    assert found.entries == sum(order.entries for order in apart)
+    assert found.width == max(order.width for order in apart)
+
+
+def test_the_least_width_is_that_of_the_densest_core():
+    for graph in (grid(6, 6), triangles(80), nx.complete_graph(9), nx.empty_graph(3)):
+        assert problem(graph).least_width() == max(nx.core_number(graph).values())
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.integers(2, 9))
+def test_log_z_and_marginals_are_the_same_under_any_order(seed, size):
+    rng = np.random.default_rng(seed)
+    edges = edges_of(nx.gnp_random_graph(size, 0.5, seed=int(seed)))
+    states = tuple(rng.integers(1, 4, size).tolist())
+    plans = [plan_tree(states, edges, order) for order in (None, tuple(rng.permutation(size).tolist()))]
+    unary = rng.normal(size=(size, max(states), 2))
+    factors = 2.0 * rng.normal(size=(plans[0].starts[-1], 2))
+    first, second = (junction.collect(plan, unary, factors) for plan in plans)
+    np.testing.assert_allclose(first.log_partition, second.log_partition, rtol=1e-12, atol=1e-12)
+    pairs = zip(junction.marginals(plans[0], first), junction.marginals(plans[1], second), strict=True)
+    for here, there in pairs:
+        np.testing.assert_allclose(here, there, atol=1e-12)
