@@ -133,17 +133,16 @@ def _index_of(data: Any) -> pd.Index | None:
 def _in_order(given: pd.Series, index: pd.Index | None) -> pd.Series:
     """Labels in the order of the data's own names; by position where neither has any."""
     if index is None:
-        index = pd.RangeIndex(len(given))
+        index = pd.Index(range(len(given)))
         if not (given.index.is_unique and set(given.index) == set(index)):
             return given  # names that arrays do not have
     if given.index.equals(index):
         return given
-    plain = pd.RangeIndex(len(index))
-    if given.index.equals(plain):
+    if given.index.equals(pd.RangeIndex(len(index))):
         return given
     if not (given.index.is_unique and index.is_unique):
         raise ValueError("clusters must have the index of the data, or none, got names that repeat")
-    missing = index.difference(given.index)
+    missing = index[~index.isin(given.index)]
     if len(missing):
         raise ValueError(
             f"clusters must have the index of the data, or none, but '{missing[0]}' is not in it"

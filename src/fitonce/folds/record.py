@@ -121,8 +121,8 @@ class Folds:
             return self
         shape = Shape(np.asarray(base), np.array([len(base)]), self.lengths)
         made = make_folds(self.kind, self.dropped, shape, self.label, self.scored)
-        kept = {"graph": self.graph, "along_time": self.along_time, "together": self.together}
-        return replace(made, **kept)
+        about = replace(made, graph=self.graph, along_time=self.along_time)
+        return replace(about, together=self.together)
 
     def describe(self) -> str:
         """One line: how many folds, of what, how large."""

@@ -123,7 +123,9 @@ class CustomObjective(PreparedObjective, AutodiffObjective):
     @cached_property
     def _dates(self) -> pd.Index | None:
         """An index of dates that differ, one for each point."""
-        index = self.data.index if isinstance(self.data, (pd.DataFrame, pd.Series)) else None
+        if not isinstance(self.data, (pd.DataFrame, pd.Series)):
+            return None
+        index = self.data.index
         dated = isinstance(index, (pd.DatetimeIndex, pd.PeriodIndex))
         return index if dated and index.is_unique and len(index) == len(self.base) else None
 
