@@ -19,6 +19,7 @@ from fitonce.core.constraints import Free, Simplex
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
 from fitonce.data.reading import read_file
+from fitonce.models.prior_words import prior_words
 from fitonce.objectives import priors
 from fitonce.objectives.base import CLUSTERS, Program, Traits
 from fitonce.objectives.derivatives import AutodiffObjective
@@ -45,6 +46,11 @@ class IidMixture:
         """(V, K) log p(x_v, z_v = k)."""
         squares = (x[:, None] - params["centre"]) ** 2
         return jnp.log(params["share"]) - 0.5 * squares - 0.5 * jnp.log(2 * jnp.pi)
+
+
+@prior_words.register
+def _(model: IidMixture):
+    return {"share": "Dirichlet(2)", "centre": "Normal(0, 10^2)"}
 
 
 def _log_densities(program, theta, x):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -94,6 +95,16 @@ def test_log_likelihood_is_the_objective_without_the_prior(name):
     prior = fit.objective.log_prior(fit.theta)
     assert fit.objective.log_likelihood(fit.theta) == pytest.approx(-fit.value - prior, abs=1e-8)
     assert fit.log_likelihood == pytest.approx(-fit.value - prior, abs=1e-8)
+
+
+@every_model
+def test_a_printed_fit_names_the_prior_of_every_parameter(name):
+    fit = fitted(name)
+    said = next(line for line in str(fit).splitlines() if line.startswith("  priors: "))
+    for parameter in {one.split("[")[0] for one in fit.names}:
+        assert (
+            re.search(rf"(?<![\w.]){re.escape(parameter)}(?![\w.])", said) or "every parameter" in said
+        )
 
 
 @every_model

@@ -106,11 +106,16 @@ FLAT = CentredPrior(np.zeros(()))
 @dataclass(frozen=True, eq=False)
 class SpreadPrior(Prior):
     """Of a variance, `power` 1, or of a standard deviation, 2: that of `Gaussian`, as many
-    pseudo-observations as `strength` says, with variance `square` (C,)."""
+    pseudo-observations as `strength` says, with variance `square` (C,).
+
+    That is the square of the standard deviation `given`, or, if that is None, of a tenth of that of the
+    data, `whose` it is in words."""
 
     power: int
     strength: float
     square: np.ndarray
+    given: float | None
+    whose: str = "each channel's"
 
     def _ratio(self, at: Any, maths: Maths) -> Any:
         return _beside(self.square, at) * maths.np.exp(-self.power * at)

@@ -93,7 +93,7 @@ class StudentT(Channelwise):
         _require_spread_of(data, self.spread is not None and self.strength > 0, "spread")
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
-        spread = SpreadPrior(2, self.strength, _square(self.spread, x, weights))
+        spread = SpreadPrior(2, self.strength, _square(self.spread, x, weights), self.spread)
         return FLAT, spread, GammaPrior(*self.df_prior)
 
     def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
@@ -143,7 +143,8 @@ class LogNormal(Channelwise):
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         logs = np.log(x) if isinstance(x, np.ndarray) else densities.jax_maths().np.log(x)
-        return FLAT, SpreadPrior(1, self.strength, _square(self.scale, logs, weights))
+        square = _square(self.scale, logs, weights)
+        return FLAT, SpreadPrior(1, self.strength, square, self.scale, "each channel's logarithms'")
 
     def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
         centres, variance = _centres(np.log(np.asarray(rows.x, float)), rows, n_states, rng)
@@ -296,7 +297,7 @@ class GaussianRegression(Channelwise):
         _require_spread_of(data, self.scale is not None and self.strength > 0, "scale")
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
-        return FLAT, SpreadPrior(1, self.strength, _square(self.scale, x, weights))
+        return FLAT, SpreadPrior(1, self.strength, _square(self.scale, x, weights), self.scale)
 
     def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
         centres, variance = _centres(np.asarray(rows.x, float), rows, n_states, rng)

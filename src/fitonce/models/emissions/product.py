@@ -115,6 +115,11 @@ class Product(Emission):
     def reads(self) -> tuple[str, ...]:
         return tuple(name for piece in self._pieces() for name in piece.emission.reads)
 
+    @property
+    def labelled(self) -> tuple[tuple[str, Emission], ...]:
+        """The parts, by what their parameters' names begin with."""
+        return tuple((piece.label, piece.emission) for piece in self._pieces())
+
     def _pieces(self) -> Iterator[_Piece]:
         column = known = 0
         for channels, emission in self.parts:
