@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -280,3 +282,29 @@ def test_a_candidate_on_which_an_own_loss_fails_is_skipped_with_its_reason(data)
     found = fo.select(models, data, fo.folds.kfold(data, 3), loss=of_two, restarts=1, optima=0)
     assert found.skipped == {"one": "loss, the function 'of_two', failed: KeyError: 'only two states'"}
     assert list(found.results) == ["two"]
+
+
+def test_models_whose_tables_are_too_large_are_named_before_anything_is_fitted():
+    edges = [(i, j) for i in range(12) for j in range(i)]
+    counts = np.random.default_rng(0).poisson(3.0, 12)
+    candidates = {
+        f"{k} classes": fo.models.PottsMixture(edges, k, beta=0.3, memory_limit=2.0**20)
+        for k in (1, 2, 3)
+    }
+    order = []
+    with pytest.warns(UserWarning, match=r"skipped, for their .* fit in memory: 3 classes; exact inf"):
+        found = fo.select(
+            candidates,
+            counts,
+            fo.folds.points(12),
+            told=order.append,
+            stop=lambda: False,
+            restarts=1,
+            optima=0,
+        )
+    assert order == ["1 classes", "2 classes"]
+    assert "3 classes" in found.skipped
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", category=UserWarning)
+        with pytest.raises(UserWarning, match="skipped"):  # and nothing was fitted on the way
+            fo.select(candidates, counts, fo.folds.points(12), told=pytest.fail)

@@ -22,6 +22,7 @@ are.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -33,10 +34,12 @@ from fitonce.analysis.selection import Selection
 from fitonce.core import memory
 from fitonce.core.arguments import require_function, require_number
 from fitonce.core.memory import limits_memory
+from fitonce.core.wording import listed
 from fitonce.crossval.cross_validate import check_folds, cross_validate, matched_folds
 from fitonce.crossval.dependence import joint_places
 from fitonce.crossval.losses import resolve_loss
 from fitonce.data.sequences import with_lengths
+from fitonce.engines.elimination import TooWideError
 from fitonce.fitting.fit import Fit, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.fitting.summarise import starts_of
@@ -86,7 +89,8 @@ def select(
         max_seconds: the same once so many seconds have passed, for all models together. The first is
             fitted in any case, and a fit that was begun is finished.
         memory_limit: what all of it may add to the memory of this process, in bytes or as text such as
-            "2GB"; None: half of this machine's memory. A model that needs more is skipped.
+            "2GB"; None: half of this machine's memory. A model that needs more is skipped; those on
+            graphs whose tables are too large are named before anything is fitted.
         **how: for `cross_validate`.
     """
     names = _named(candidates)
@@ -112,8 +116,17 @@ def select(
         return cross_validate(fitted, folds, loss=by, optima=optima, stop=ended, **how)
 
     results: dict[str, CVResult] = {}
-    skipped: dict[str, str] = {}
+    skipped = too_wide(candidates)
+    if skipped and len(skipped) < len(names):
+        why = next(iter(skipped.values()))
+        warnings.warn(
+            f"skipped, for their tables do not fit in memory: {listed(list(skipped), 5)}; {why}",
+            UserWarning,
+            stacklevel=3,
+        )
     for name, one in zip(names, candidates.values(), strict=True):
+        if name in skipped:
+            continue
         if results and ended():
             skipped[name] = _UP.format(max_seconds) if late() else "interrupted before it began"
             continue
@@ -126,6 +139,19 @@ def select(
             memory.hold(_size(results[name]), "the results of other models")
     sizes = {str(name): _sizes(one) for name, one in candidates.items()}
     return _chosen(results, skipped, sizes)
+
+
+def too_wide(candidates: Mapping[str, Any]) -> dict[str, str]:
+    """The models on graphs whose tables do not fit in memory, with what is said of them."""
+    found = {}
+    for name, one in candidates.items():
+        plan = None if isinstance(one, Fit) else family_of(one).plan
+        try:
+            if plan is not None:
+                plan(one)
+        except TooWideError as error:
+            found[str(name)] = str(error)
+    return found
 
 
 def _named(candidates: Mapping[str, Any]) -> list[str]:

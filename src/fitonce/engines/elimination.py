@@ -145,16 +145,28 @@ def plan_tree(
         order: in which nodes are summed out; None: the cheapest of those that are tried.
         limit: bytes; a plan that needs more raises TooWideError.
     """
-    graph = StateGraph(states, scopes)
-    least = graph.least_width()
+    graph, least = _graph(states, scopes)
     if least >= _MOST_AXES:
         size: float = 8 * _ARRAYS * math.prod(sorted(states)[: least + 1])
         raise TooWideError(_refusal(len(states), f"at least {least}", True, size, limit))
-    best = best_order(graph) if order is None else graph.counted(order, "the order given")
+    best = _best(states, scopes) if order is None else graph.counted(order, "the order given")
     wide, size = best.width >= _MOST_AXES, 8 * _ARRAYS * best.entries
     if wide or size > limit:
         raise TooWideError(_refusal(len(states), str(best.width), wide, size, limit))
     return _plan(graph, scopes, best)
+
+
+@lru_cache(maxsize=8)
+def _graph(states: Ints, scopes: tuple[Ints, ...]) -> tuple[StateGraph, int]:
+    """The graph, and a lower bound on its width."""
+    graph = StateGraph(states, scopes)
+    return graph, graph.least_width()
+
+
+@lru_cache(maxsize=64)
+def _best(states: Ints, scopes: tuple[Ints, ...]) -> Order:
+    """Kept apart from plans: those that are refused are asked for again."""
+    return best_order(_graph(states, scopes)[0])
 
 
 def _refusal(nodes: int, width: str, wide: bool, size: float, limit: float) -> str:
