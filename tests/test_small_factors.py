@@ -1,4 +1,4 @@
-"""Small factors against LAPACK's, and no LAPACK in programs that run on a CPU."""
+"""Small factors against LAPACK's, and no LAPACK in programs of built-in emissions that run on a CPU."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import fitonce as fo
-from fitonce.core.constraints import Free
 from fitonce.core.numerics import in_float64
-from fitonce.core.small_factors import cholesky, solve_lower, without_lapack
+from fitonce.core.small_factors import cholesky, solve_lower
 from fitonce.objectives.chain.native import best_objective
 from registry import entries
 
@@ -76,64 +75,3 @@ def test_no_program_of_a_chain_calls_lapack(entry):
 def test_a_call_of_lapack_would_be_seen():
     given = jnp.asarray(matrices())
     assert "lapack" in jax.jit(jnp.linalg.cholesky).lower(given).as_text()
-
-
-@pytest.mark.parametrize("left", [True, False])
-@pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("transposed", [True, False])
-@pytest.mark.parametrize("unit", [True, False])
-@in_float64
-def test_every_triangular_solve_of_a_user_is_ours(monkeypatch, left, lower, transposed, unit):
-    monkeypatch.setattr("fitonce.core.small_factors._later_jaxlib", lambda: False)
-    how = {"left_side": left, "lower": lower, "transpose_a": transposed, "unit_diagonal": unit}
-
-    def solve(matrix, right):
-        factor = jnp.linalg.cholesky(matrix)
-        factor = factor if lower else jnp.swapaxes(factor, -1, -2)
-        return {"found": jax.lax.linalg.triangular_solve(factor, right, **how), "matrix": 2.0 * matrix}
-
-    given = jnp.asarray(matrices()), jnp.asarray(np.random.default_rng(3).normal(size=(4, 5, 5)))
-    ours, theirs = without_lapack(solve)(*given), solve(*given)
-    np.testing.assert_allclose(ours["found"], theirs["found"], rtol=1e-9, atol=1e-11)
-    np.testing.assert_array_equal(ours["matrix"], theirs["matrix"])
-    text = jax.jit(without_lapack(solve)).lower(*given).as_text()
-    assert "lapack" not in text
-
-
-class OwnNormal(fo.models.Emission):
-    """A user's normal emission, written with a batch of factors."""
-
-    name = "own normal"
-
-    def parameters(self, n_states, rows):
-        return {"mean": Free((n_states, 2))}
-
-    def start(self, n_states, rows, rng):
-        return {"mean": np.zeros((n_states, 2))}
-
-    def log_density(self, params, rows):
-        covariance = jnp.eye(2) * (1.0 + params["mean"][:, :1, None] ** 2)
-        factor = jnp.linalg.cholesky(covariance)
-        residual = jnp.moveaxis(rows.x[:, None] - params["mean"], 0, -1)
-        white = jax.scipy.linalg.solve_triangular(factor, residual, lower=True)
-        return -0.5 * jnp.sum(white**2, 1).T - jnp.sum(
-            jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)), 1
-        )
-
-    def log_prior(self, params, rows):
-        return -0.5 * jnp.sum(params["mean"] ** 2)
-
-
-@in_float64
-def test_a_users_own_emission_calls_no_lapack(monkeypatch):
-    monkeypatch.setattr("fitonce.core.small_factors._later_jaxlib", lambda: False)
-    data = np.random.default_rng(0).normal(size=(20, 2))
-    objective = best_objective(fo.models.HMM(2, OwnNormal()), data, "scan")
-    at = jnp.asarray(objective.start(None))[None]
-
-    def value(thetas):
-        return jnp.sum(
-            objective.values(objective.program, thetas, objective.base[None], *objective.arrays)
-        )
-
-    assert "lapack" not in jax.jit(jax.grad(value)).lower(at).as_text()

@@ -24,6 +24,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fitonce.core import lapack
 from fitonce.core.compile_cache import use_unless_set
 
 if TYPE_CHECKING:
@@ -102,13 +103,15 @@ def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """`jax.jit(function, **options)`, made at the first call."""
 
     @functools.cache
-    def compiled() -> Any:
+    def compiled(whole: bool) -> Any:
         use_unless_set()
-        return jax.jit(function, **options)
+        chosen = lapack.one_matrix_at_a_time(function) if whole and lapack.waits() else function
+        return jax.jit(chosen, **options)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        program = compiled()
+        # Inside another program it is a part: the whole is read, once it has its derivatives.
+        program = compiled(not lapack.is_traced((args, kwargs)))
         found = program(*args, **kwargs)
         if program._cache_size() != _programs.get(program, 0):
             _bound(program)

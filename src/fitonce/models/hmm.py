@@ -22,7 +22,6 @@ from fitonce.core.deferred import jax, jnp, pytree
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import Array, EitherArray, as_numbers, is_count
 from fitonce.core.parameters import Params, freeze
-from fitonce.core.small_factors import without_lapack
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import (
@@ -305,7 +304,7 @@ class HMM:
         return params | {name: np.asarray(value) for name, value in self.frozen}
 
     def log_prior_at(self, params: Params, prepared: Prepared) -> Array:
-        value = without_lapack(self.emission.log_prior)(params, prepared.rows)
+        value = self.emission.log_prior(params, prepared.rows)
         return value + self.chain.log_prior(params, prepared.links)
 
     def bytes_per_fold(self, prepared: Prepared) -> int:
@@ -318,7 +317,7 @@ class HMM:
 
     def log_density(self, params: Params, rows: Rows) -> Array:
         """(R, n_emitting) of the emission, whose shape is checked."""
-        table = without_lapack(self.emission.log_density)(params, rows)
+        table = self.emission.log_density(params, rows)
         expected = (len(rows.x), self.n_emitting)
         if np.shape(table) != expected:
             raise ValueError(
