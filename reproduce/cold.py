@@ -101,8 +101,5 @@ def losses(fit: fo.Fit, folds: fo.Folds, which: np.ndarray, thetas: np.ndarray) 
     matched, found = folds.rebased(objective.base), []
     for fold, theta in zip(which, thetas, strict=True):
         scored, weights = matched.scored[fold][None], matched.weights_of(np.array([fold]))
-        counted = np.ones_like(scored, bool)
-        found.append(
-            heldout_losses(objective, "pointwise", theta[None], weights, scored, counted).mean()
-        )
+        found.append(heldout_losses(objective, "pointwise", theta[None], weights, scored).mean())
     return np.array(found)

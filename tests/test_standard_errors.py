@@ -47,10 +47,10 @@ def test_independent_losses_have_the_usual_standard_error():
 def test_clusters_are_one_observation_each():
     values, cluster = np.arange(12.0), np.repeat([0, 1, 2], 4)
     means = values.reshape(3, 4).mean(1)
-    terms = points(values)._replace(places=cluster)
+    terms = replace(points(values), places=cluster)
     assert by_cluster(terms).se == pytest.approx(means.std(ddof=1) / np.sqrt(3))
     assert by_cluster(terms).dof == 2
-    assert np.isnan(by_cluster(terms._replace(places=0 * cluster)).se)
+    assert np.isnan(by_cluster(replace(terms, places=0 * cluster)).se)
 
 
 def test_folds_that_overlap_count_a_place_once():
@@ -193,7 +193,7 @@ def test_disjoint_blocks_without_memory_are_independent_observations():
 def test_a_window_of_the_data_is_judged_by_itself(memory):
     """Waves over all data would be nearly constant in it."""
     values = np.random.default_rng(9).normal(size=400)
-    early, late = (points(values)._replace(places=first + np.arange(400)) for first in (0, 9600))
+    early, late = (replace(points(values), places=first + np.arange(400)) for first in (0, 9600))
     assert along_time(late, memory) == along_time(early, memory)
 
 
@@ -302,7 +302,7 @@ def test_losses_that_differ_by_rounding_have_a_standard_error_of_zero(memory):
     values = 1.7 + 1e-15 * np.random.default_rng(0).normal(size=40)
     terms = Terms(values, np.full(40, 1 / 40), np.arange(40))
     assert spread_of(terms, memory).se == 0.0
-    varied = terms._replace(values=values + 1e-6 * np.arange(40))
+    varied = replace(terms, values=values + 1e-6 * np.arange(40))
     assert spread_of(varied, memory).se > 0.0
 
 

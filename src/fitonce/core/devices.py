@@ -9,6 +9,8 @@ from importlib.util import find_spec
 
 from fitonce.core.deferred import jax, loaded
 
+_USUAL_BYTES = 2**34
+
 
 def on_cpu() -> bool:
     """Whether JAX works on a CPU in this process."""
@@ -24,3 +26,10 @@ def _may_have_accelerator() -> bool:
         return True
     plugins = any(find_spec(name) for name in ("jax_plugins", "libtpu"))
     return plugins or bool(metadata.entry_points(group="jax_plugins"))
+
+
+@functools.cache
+def device_bytes() -> int:
+    """Memory that JAX may take on its first device, or a usual size where it does not say."""
+    said = jax.devices()[0].memory_stats() or {}
+    return int(said.get("bytes_limit", _USUAL_BYTES))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from fitonce.core.deferred import float64, jax, jnp
+from fitonce.core.deferred import float64, jax, jit, jnp, loaded
 
 if TYPE_CHECKING:
     Array = jax.Array
@@ -28,6 +28,28 @@ def in_float64(function: _Function) -> _Function:
             return function(*args, **kwargs)
 
     return wrapper  # type: ignore[return-value]
+
+
+def as_floats(array: EitherArray) -> EitherArray:
+    """Numbers as floats. An array of JAX stays on its device: fetching it takes longer than the work."""
+    return array if on_device(array) else np.asarray(array, float)
+
+
+def on_device(array: EitherArray) -> bool:
+    """Whether an array is one of JAX."""
+    return loaded() and isinstance(array, jax.Array)
+
+
+def distinct(places: np.ndarray) -> np.ndarray:
+    """(m,) the distinct ones of small integers of at least 0, ascending, by counting: sorting millions
+    takes a hundred times as long."""
+    return np.flatnonzero(np.bincount(places))
+
+
+@jit
+def rows_of(array: Array, rows: Array) -> Array:
+    """Some rows, all of which are there: outside a program, checks would be programs of their own."""
+    return jnp.take(array, rows, axis=0, mode="clip")
 
 
 def is_number(value: Any) -> bool:

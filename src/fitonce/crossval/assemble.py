@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.core.numerics import distinct
 from fitonce.core.status import Outcome, Status
 from fitonce.crossval.evidence import Evidence
 from fitonce.crossval.fold_states import FoldParameters, usual_move
@@ -88,7 +89,7 @@ def assemble(
         fit=fit,
         fingerprint=f"{folds.fingerprint} {curve.objective.collection.fingerprint}".strip(),
         optima_search=kind,
-        n_scored=len(np.unique(np.concatenate(folds.scored))),
+        n_scored=len(distinct(np.concatenate(folds.scored))),
         better_theta=optima.better,
         better_by=optima.better_by,
         starts=optima.starts,
@@ -215,14 +216,14 @@ def _pointwise(scoring: Scoring, evidence: Evidence, places: np.ndarray) -> pd.D
     folds, objective = scoring.folds, scoring.batches.objective
     number = np.arange(len(folds), dtype=np.int32)
     if scoring.loss == "joint":
-        sequence = time = site = np.full_like(number, -1)
+        sequence, time, site = (np.full_like(number, -1) for _ in range(3))
     else:
         number = np.repeat(number, scoring.sizes)
         index = np.concatenate(folds.scored).astype(np.int32)
-        site, time, sequence = index, index, np.zeros_like(index)
+        site, time, sequence = index, index.copy(), np.zeros_like(index)
         if folds.kind == "sequences":
             sequence, site = index, np.full_like(index, -1)
-            time = site
+            time = site.copy()
         elif objective.collection.n_sequences > 1:
             table = objective.collection.sites
             sequence, time = (table[name].to_numpy(np.int32)[index] for name in ("sequence", "time"))
@@ -232,8 +233,9 @@ def _pointwise(scoring: Scoring, evidence: Evidence, places: np.ndarray) -> pd.D
             "sequence": sequence,
             "time": time,
             "site": site,
-            "loss": evidence.losses[scoring.counted],
-            "control": evidence.control[scoring.counted],
+            "loss": scoring.rows(evidence.losses),
+            "control": scoring.rows(evidence.control),
             "cluster": places.astype(np.int32),
-        }
+        },
+        copy=False,
     )

@@ -93,7 +93,7 @@ def _walk(scoring: Scoring, control: np.ndarray, target: float) -> tuple[_Walk, 
     state = start(batches, curve)
     evidence = Evidence.unchecked(control.copy(), control)
     thetas, current, climbing = state.thetas.copy(), control.copy(), batches.every_fold
-    carriers = scoring.carriers()
+    carriers = scoring.carriers(batches.every_fold)
     # Steps by a damped H are too short to judge by: all folds are then refined.
     for rung in () if curve.damping else (Rung.NONE, Rung.ONESTEP):
         if climbing.size == 0 or batches.spent():

@@ -6,25 +6,25 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fitonce.core import memory
 from fitonce.core.chunks import SMALL_BYTES, chunks
-from fitonce.core.deferred import float64, jax
-from fitonce.core.devices import on_cpu
+from fitonce.core.deferred import jax
+from fitonce.core.devices import device_bytes, on_cpu
 from fitonce.core.parallel import Parallel, Workers, cores
 from fitonce.core.progress import bar
+from fitonce.crossval.fold_weights import FoldWeights
 from fitonce.crossval.journal import Journal
 from fitonce.fitting.differences import hessians_by_differences
 from fitonce.folds import Folds
 from fitonce.objectives.base import Objective
 
 _CHUNK_BYTES = 2**28  # of potentials, marginals and messages in a chunk of folds
-_CHUNK_BYTES_DEVICE = 2**35  # on an accelerator, which small chunks leave idle
-_RESIDENT_BYTES = 2**33  # of weights kept on an accelerator: a small part of its memory
+_SMALL_BYTES_DEVICE = 2**34  # on an accelerator, of work that takes less time than compiling a program
 _LARGEST_CHUNK = 256
 _LARGEST_CHUNK_DEVICE = 2048
 _MOST_THREADS = 8  # each holds a chunk in memory
@@ -51,8 +51,8 @@ def chunk_size(objective: Objective, n_folds: int, workers: int = 1) -> int:
     """How many folds run together, by memory: one chunk on each thread, or fewer threads; or one for
     each worker process."""
     most, usual = _LARGEST_CHUNK, _CHUNK_BYTES
-    if not on_cpu():
-        most, usual = _LARGEST_CHUNK_DEVICE, _CHUNK_BYTES_DEVICE
+    if not on_cpu():  # small chunks leave it idle; what XLA holds beside a fold is not known
+        most, usual = _LARGEST_CHUNK_DEVICE, device_bytes() // 4
     group, least = bytes_of_chunk(objective, 0), bytes_of_chunk(objective, 1)
     threads = max(_threads(least), workers)
     room = memory.room(threads * max(usual, least), workers * least, "folds that run together") / threads
@@ -67,7 +67,9 @@ def bytes_of_chunk(objective: Objective, size: int) -> int:
 
 
 def _threads(chunk: float) -> int:
-    """How many chunks of so many bytes run side by side."""
+    """How many chunks of so many bytes run side by side; one fills an accelerator."""
+    if not on_cpu():
+        return 1
     return int(np.clip(memory.left() / chunk, 1, min(cores(), _MOST_THREADS)))
 
 
@@ -94,7 +96,7 @@ class Batches:
     """
 
     objective: Objective
-    weights_of: Callable[[np.ndarray], np.ndarray]
+    weights_of: FoldWeights
     kept: np.ndarray
     turnover: np.ndarray
     size: int
@@ -113,30 +115,31 @@ class Batches:
     @classmethod
     def of_folds(cls, objective: Objective, folds: Folds, size: int, **options: Any) -> Batches:
         """From folds, whose weights are made as they are needed; `options` are attributes."""
-        kept = folds.kept
-        return cls(objective, folds.weights_of, kept, (1.0 - kept) / kept, size, **options)
+        kept, made = folds.kept, FoldWeights.of(objective, len(folds), folds.weights_of)
+        return cls(objective, made, kept, (1.0 - kept) / kept, size, **options)
 
     @classmethod
     def of(cls, objective: Objective, weights: np.ndarray, size: int | None = None) -> Batches:
         """From weights (F, P), of any type of number."""
         total = np.array([row.sum(dtype=float) for row in weights])
         turnover = np.array([((row - objective.base) ** 2).sum() for row in weights]) / total
-        weights_of = lambda folds: weights[folds].astype(float)  # noqa: E731
-        return cls(objective, weights_of, total / objective.base.sum(), turnover, size or len(weights))
+        made = FoldWeights.of(objective, len(weights), lambda folds: weights[folds].astype(float))
+        return cls(objective, made, total / objective.base.sum(), turnover, size or len(weights))
 
     def some(self, folds: np.ndarray) -> Batches:
         """Of the folds with these numbers (n,), with what is left of the budget."""
-        chosen = lambda which: self.weights_of(folds[which])  # noqa: E731
+        chosen = self.weights_of.some(folds)
         shares = {"kept": self.kept[folds], "turnover": self.turnover[folds]}
         size = min(self.size, len(folds))
         return replace(self, weights_of=chosen, size=size, most_rows=self._rows_left, **shares)
 
     def of_all_data(self) -> Batches:
         """One fold that leaves nothing out, with what is left of the budget."""
-        everything = lambda which: np.tile(self.objective.base, (len(which), 1))  # noqa: E731
+        objective = self.objective
+        everything = lambda which: np.tile(objective.base, (len(which), 1))  # noqa: E731
         return replace(
             self,
-            weights_of=everything,
+            weights_of=FoldWeights.of(objective, 1, everything),
             kept=np.ones(1),
             turnover=np.zeros(1),
             size=1,
@@ -228,16 +231,6 @@ class Batches:
         evaluate = partial(self.values_and_gradients, count=False)
         return hessians_by_differences(evaluate, thetas, gradients, scale, which)
 
-    @cached_property
-    def _resident(self) -> jax.Array | None:
-        """(F, P) all weights on the accelerator, where transfers take longer than the work; None on a
-        CPU, and where they are too large."""
-        room = self.n_folds * len(self.objective.base) * 8
-        if on_cpu() or room > _RESIDENT_BYTES:
-            return None
-        with float64():
-            return jax.device_put(self.weights_of(self.every_fold))
-
     def map(
         self,
         work: Work,
@@ -261,18 +254,19 @@ class Batches:
         if not self.objective.traits.formed:  # so large that padding is most of the work of few folds
             size = min(size, len(which))
         need = size * per_fold * self.objective.bytes_per_fold
-        if not (self.objective.traits.cheap_rows and need <= SMALL_BYTES):
+        small = SMALL_BYTES if on_cpu() else _SMALL_BYTES_DEVICE
+        if not (self.objective.traits.cheap_rows and need <= small):
             while size > _FEW and len(which) <= size // 4:  # few folds are left: less padding
                 size //= 4
         if self.parallel == "devices":  # chunks that do not divide evenly are not split over devices
             size = -(-size // len(jax.devices())) * len(jax.devices())
-        resident = self._resident if self.parallel is None else None
+        # Other processes and journals read the weights themselves.
+        here = self.parallel is None and self.journal is None
+        weights_of = self.weights_of.where_they_run if here else self.weights_of
 
         def task(rows: np.ndarray) -> tuple[Any, ...]:
             folds = which[rows]
-            with float64():
-                weights = self.weights_of(folds) if resident is None else resident[folds]
-            return (weights, folds, *(array[rows] for array in arrays))
+            return (weights_of(folds), folds, *(array[rows] for array in arrays))
 
         tasks = [partial(task, rows) for rows, _ in chunks(len(which), size)]
         parts: list[tuple[np.ndarray, ...]] = []
@@ -280,7 +274,7 @@ class Batches:
             for part in self._run(work, what, tasks, depends_on):
                 advance(min(size, len(which) - size * len(parts)))
                 parts.append(part)
-        return tuple(np.concatenate(column)[: len(which)] for column in zip(*parts, strict=True))
+        return tuple(_joined(column)[: len(which)] for column in zip(*parts, strict=True))
 
     def _run(self, work: Work, what: str, tasks: Sequence[Task], depends_on: Any) -> Iterator[Any]:
         """work(*task()) of each task, in order; entries of the journal are not computed again, and new
@@ -315,3 +309,11 @@ class Batches:
             self._compiled.add(what)
             yield from (work(*task()) for task in tasks[:alone])
             yield from pool.map(lambda task: work(*task()), tasks[alone:])
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows of all parts, in an array that may be written to; a single part may be large, and is copied
+    only where it may not."""
+    if len(parts) > 1:
+        return np.concatenate(parts)
+    return np.require(parts[0], requirements="W")

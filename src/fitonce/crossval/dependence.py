@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.arguments import refusal, shown
+from fitonce.core.numerics import distinct
 from fitonce.data.graph import Graph, of_pairs
 from fitonce.data.indices import site_index
 from fitonce.data.sequences import Sequences
@@ -74,7 +75,7 @@ def joint_places(objective: Objective, folds: Folds) -> JointPlaces:
 def overlap(folds: Folds) -> bool:
     """Whether anything is scored in two folds."""
     scored = np.concatenate(folds.scored)
-    return len(np.unique(scored)) < len(scored)
+    return len(distinct(scored)) < len(scored)
 
 
 def read_clusters(clusters: Any, fit: Fit, folds: Folds, joint: bool) -> np.ndarray | None:

@@ -68,7 +68,7 @@ def gather_evidence(scoring: Scoring, parameters: FoldParameters, which: np.ndar
 def distrust(scoring: Scoring, status: list[Status], evidence: Evidence, which: np.ndarray) -> None:
     """Withdraw the errors of folds `which` that carry a latent state or a coefficient, unless they are
     certified."""
-    for fold in which[scoring.carriers()[which]]:
+    for fold in which[scoring.carriers(which)]:
         if status[fold].outcome is Outcome.APPROXIMATE:
             evidence.errors[fold], evidence.rates[fold] = np.nan, np.inf
             what = "nearly all observations of one latent state, so that parameters depend on this fold"

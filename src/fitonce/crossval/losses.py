@@ -20,7 +20,7 @@ import numpy as np
 
 from fitonce.core.arguments import require, shown
 from fitonce.core.deferred import jax, jit
-from fitonce.core.numerics import Array, in_float64, one_each
+from fitonce.core.numerics import Array, EitherArray, in_float64, on_device, one_each
 from fitonce.core.parameters import ParameterSpace
 from fitonce.crossval.batches import Batches
 from fitonce.crossval.dependence import Dependence, dependence_of, overlap
@@ -49,23 +49,30 @@ def heldout_losses(
     objective: Objective,
     loss: Loss,
     thetas: np.ndarray,
-    weights: np.ndarray,
+    weights: EitherArray,
     scored: np.ndarray,
-    counted: np.ndarray,
 ) -> np.ndarray:
-    """(F, M) losses at thetas (F, D) and weights (F, P); (F, 1) for a joint loss. `scored` (F, M) holds
-    padded indices, and `counted` (F, M) which of them are not padding."""
+    """(F, M) losses at thetas (F, D) and weights (F, P); (F, 1) for a joint loss. `scored` (F, M) are
+    indices, padded by repeating one of the fold."""
     if callable(loss):
         return _user_losses(objective, loss, thetas, weights, scored)
     if loss == "pointwise":
         return objective.pointwise_losses(thetas, weights, scored)
     require(isinstance(loss, str) and loss == "joint", "loss", f"one of {LOSSES} or a function", loss)
-    restored = np.array(weights)
-    for row, indices, real in zip(restored, scored, counted, strict=True):
-        row[indices[real]] = objective.base[indices[real]]
+    restored = _restored(weights, scored, objective.base)
     kept, everything = (objective.log_likelihoods(thetas, w) for w in (weights, restored))
     with np.errstate(invalid="ignore"):  # nan where both are impossible
         return (kept - everything)[:, None]
+
+
+@in_float64
+def _restored(weights: EitherArray, scored: np.ndarray, base: np.ndarray) -> EitherArray:
+    """Weights (F, P) of folds with what they score, (F, M), as in the full fit."""
+    if on_device(weights):
+        return weights.at[np.arange(len(scored))[:, None], scored].set(base[scored])
+    restored = np.array(weights)
+    np.put_along_axis(restored, scored, base[scored], 1)
+    return restored
 
 
 @partial(jit, static_argnums=(0, 1))
@@ -161,7 +168,7 @@ class Scoring:
         objective = self.batches.objective
 
         def work(weights: np.ndarray, folds: np.ndarray, t: np.ndarray) -> tuple[np.ndarray]:
-            values = heldout_losses(objective, loss, t, weights, scored[folds], counted[folds])
+            values = heldout_losses(objective, loss, t, weights, scored[folds])
             return (np.asarray(values, float),)
 
         longest = max(len(indices) for indices in self.folds.dropped)
@@ -186,17 +193,18 @@ class Scoring:
         """(n,) `loss_errors` of the folds `which` (n,), from losses (n, W) here and one step ahead."""
         return loss_errors(losses, ahead, self.counted[which], self.sizes[which], rates)
 
-    def carriers(self) -> np.ndarray:
-        """(F,) whether a fold leaves out nearly all observations of some latent state at the full fit,
-        or all that determines some coefficient.
+    def carriers(self, which: np.ndarray) -> np.ndarray:
+        """(n,) whether each of the folds `which` (n,) leaves out nearly all observations of some latent
+        state at the full fit, or all that determines some coefficient.
 
         These parameters depend on the fold. Where they fit it well its gradients are small, and no check
         by gradients shows that they would be lost.
         """
         objective = self.batches.objective
         if not objective.traits.hidden_states or self.folds.kind != "sites":
-            return self.lost_coefficients
-        return carrying(objective, self.curve.theta, self.folds.dropped) | self.lost_coefficients
+            return self.lost_coefficients[which]
+        dropped = [self.folds.dropped[fold] for fold in which]
+        return carrying(objective, self.curve.theta, dropped) | self.lost_coefficients[which]
 
     @cached_property
     def lost_coefficients(self) -> np.ndarray:
@@ -207,6 +215,10 @@ class Scoring:
     def means(self, losses: np.ndarray) -> np.ndarray:
         """(F,) the mean loss of each fold; nan where one of its losses is."""
         return np.where(self.counted, losses, 0.0).sum(1) / self.sizes
+
+    def rows(self, losses: np.ndarray) -> np.ndarray:
+        """(rows,) the losses of a matrix (F, W) that are not padding, fold by fold."""
+        return losses.ravel() if self.counted.all() else losses[self.counted]
 
     def spread(
         self, losses: np.ndarray, used: np.ndarray, places: np.ndarray | None = None
@@ -224,7 +236,7 @@ class Scoring:
         number = np.arange(len(self.folds))
         if self.loss == "joint":
             return Terms.of(self.means(losses), number, places, used)
-        return Terms.of(losses[self.counted], np.repeat(number, self.sizes), places, used)
+        return Terms.of(self.rows(losses), np.repeat(number, self.sizes), places, used)
 
     def placed(self, losses: np.ndarray, used: np.ndarray) -> np.ndarray:
         """(rows,) the place of each loss: its site along time, its sequence, or its region, as large as

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from fitonce.core.arguments import shown
+from fitonce.core.numerics import EitherArray, in_float64, on_device
 from fitonce.core.status import Outcome, Rung, Status
 from fitonce.crossval.batches import Batches
 from fitonce.crossval.fold_states import FoldParameters, at_full_fit, is_large, start
@@ -48,8 +49,10 @@ def ij(curvature: Curvature, batches: Batches) -> FoldParameters:
     few = batches.n_folds < len(curvature.theta) and objective.traits.products
     cross = None if few and not objective.traits.cheap_cross else curvature.J
 
-    def slopes(weights: np.ndarray, _: np.ndarray) -> tuple[np.ndarray]:
-        change = np.asarray(objective.coordinates(weights)) - base
+    @in_float64
+    def slopes(weights: EitherArray, _: np.ndarray) -> tuple[EitherArray]:
+        u = objective.coordinates(weights)
+        change = (u if on_device(weights) else np.asarray(u)) - base
         along = objective.slopes_along(curvature.theta, change) if cross is None else change @ cross.T
         return (curvature.gradient - curvature.ignored + along,)
 

@@ -46,6 +46,8 @@ def joined(
     parameters: list[FoldParameters], evidence: list[Evidence]
 ) -> tuple[FoldParameters, Evidence]:
     """Of all pieces, in order; without matrices and gradients, which only a piece has."""
+    if len(parameters) == 1:
+        return parameters[0]._replace(inverses=None, gradients=None, moves=None), evidence[0]
     thetas = np.concatenate([part.thetas for part in parameters])
     status = [one for part in parameters for one in part.status]
     rungs = np.concatenate([part.rungs for part in parameters])

@@ -63,7 +63,12 @@ def state_shares(objective: Objective, theta: np.ndarray) -> np.ndarray:
 def carrying(objective: Objective, theta: np.ndarray, dropped: Sequence[np.ndarray]) -> np.ndarray:
     """(F,) whether sets of sites are nearly all observations of some state."""
     shares = state_shares(objective, theta)
-    return np.array([(shares[indices].sum(0) > CARRIED).any() for indices in dropped])
+    most = max((len(indices) for indices in dropped), default=0)
+    heaviest = np.sort(shares, 0)[len(shares) - most :].sum(0)  # more than any set of so many sites has
+    light = shares[:, heaviest > CARRIED]
+    if not light.shape[1]:
+        return np.zeros(len(dropped), bool)
+    return np.array([(light[indices].sum(0) > CARRIED).any() for indices in dropped])
 
 
 def single_carriers(fit: Fit) -> list[Carrier]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -70,14 +71,14 @@ class Folds:
             row[self.dropped[fold]] = 0.0
         return weights
 
-    @property
+    @cached_property
     def kept(self) -> np.ndarray:
         """(folds,) the share of the total weight that each fold keeps."""
         fold = np.repeat(np.arange(len(self)), [len(indices) for indices in self.dropped])
         left_out = np.bincount(fold, self.base[np.concatenate(self.dropped)], minlength=len(self))
         return 1.0 - left_out / self.base.sum()
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of what the folds leave out and score."""
         digest = hashlib.sha256(self.kind.encode())
@@ -106,7 +107,9 @@ class Folds:
         numbers: dict[bytes, int] = {}
         first: list[int] = []
         which = np.zeros(len(self), int)
-        for fold, parts in enumerate(zip(self.dropped, self.scored, strict=True)):
+        for fold, (dropped, scored) in enumerate(zip(self.dropped, self.scored, strict=True)):
+            all_of_it = len(scored) == len(dropped)  # what is scored is a part of what is left out
+            parts = (dropped,) if all_of_it else (dropped, scored)
             key = b"|".join(np.asarray(part, np.int64).tobytes() for part in parts)
             if numbers.setdefault(key, len(first)) == len(first):
                 first.append(fold)

@@ -17,6 +17,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from fitonce.core.deferred import jax
+from fitonce.core.numerics import as_floats
 from fitonce.core.parallel import Parallel
 from fitonce.core.parameters import ParameterSpace
 from fitonce.data.sequences import Collection
@@ -309,7 +310,7 @@ class Objective(ABC):
 
     def coordinates(self, weights: np.ndarray) -> np.ndarray:
         """Path coordinates of weights (..., P): for most schemes the weights themselves."""
-        return np.asarray(weights, float)
+        return as_floats(weights)
 
     def bytes_per_loss(self, touched: int) -> int:
         """Approximate memory of the losses of one fold that leaves out `touched` units."""

@@ -16,7 +16,7 @@ import numpy as np
 from fitonce.core import memory
 from fitonce.core.chunks import chunks, common_rows, unit_rows
 from fitonce.core.deferred import jax, jit, jnp
-from fitonce.core.numerics import Array, in_float64
+from fitonce.core.numerics import Array, in_float64, on_device, rows_of
 from fitonce.core.parallel import Parallel, placed
 from fitonce.objectives.base import Objective, Program, ValuesAndSlopes
 
@@ -107,6 +107,12 @@ def _slopes_along(
     return jax.jvp(slope, (coordinates,), (changes,))[1]
 
 
+def _padded(array: Any, rows: np.ndarray) -> Any:
+    if on_device(array):
+        return rows_of(array, jax.device_put(rows))
+    return np.asarray(array)[rows]
+
+
 class AutodiffObjective(Objective):
     """An objective that is one JAX program, from which all derivatives follow.
 
@@ -190,7 +196,7 @@ class AutodiffObjective(Objective):
         count = len(arrays[0])
         rows = common_rows(count, self.bytes_per_fold)
         if self.traits.cheap_rows and len(rows) > count:
-            arrays = tuple(np.asarray(array)[rows] for array in arrays)
+            arrays = tuple(_padded(array, rows) for array in arrays)
         found = work(*(placed(array, self.parallel) for array in arrays))
         return jax.tree_util.tree_map(lambda a: np.asarray(a)[:count], found)
 

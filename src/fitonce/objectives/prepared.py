@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fitonce.core.deferred import jax
-from fitonce.core.numerics import Array, in_float64
+from fitonce.core.numerics import Array, as_floats, in_float64
 from fitonce.core.parameters import Params
 from fitonce.data.sequences import sequences
 from fitonce.objectives import priors
@@ -61,6 +61,6 @@ class PreparedObjective(Objective):
 
     @in_float64
     def coordinates(self, weights: np.ndarray) -> Array:  # type: ignore[override]
-        w = jax.device_put(np.asarray(weights, float))
+        w = jax.device_put(as_floats(weights))
         path = partial(self.scheme.path, layout=self.layout)
         return path(w) if w.ndim == 1 else jax.vmap(path)(w)

@@ -17,12 +17,14 @@ the transition matrix says.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
-from fitonce.core.numerics import lengths_of, unit_of
+from fitonce.core.numerics import distinct, lengths_of, unit_of
 
 if TYPE_CHECKING:
     from fitonce.objectives.base import Objective
@@ -52,7 +54,8 @@ class Spread(NamedTuple):
         return float(self.se * stdtrit(self.dof, 0.5 + 0.5 * level))
 
 
-class Terms(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Terms:
     """What a mean over folds is made of, one row for each held-out loss.
 
     Attributes:
@@ -79,12 +82,26 @@ class Terms(NamedTuple):
         return bool(self.values.size and np.isfinite(self.values).all())
 
     @property
+    def mean(self) -> float:
+        return float(self.shares @ self.values)
+
+    @cached_property
     def residuals(self) -> np.ndarray:
         """(n,) what each row adds to the deviation of the mean; they sum to zero, and are zero where the
         losses differ only by rounding."""
         if self.are_finite and np.ptp(self.values) <= _ROUNDING * np.abs(self.values).max():
             return np.zeros(len(self.values))
-        return self.shares * (self.values - float(self.shares @ self.values))
+        return self.shares * (self.values - self.mean)
+
+    @cached_property
+    def distinct_places(self) -> np.ndarray:
+        """(m,), ascending."""
+        return distinct(self.places)
+
+    @cached_property
+    def sums(self) -> np.ndarray:
+        """(m,) the residuals of each place, added up."""
+        return np.bincount(self.places, self.residuals)[self.distinct_places]
 
 
 def spread_of(terms: Terms, memory: float) -> Spread:
@@ -94,18 +111,16 @@ def spread_of(terms: Terms, memory: float) -> Spread:
 
 def by_cluster(terms: Terms) -> Spread:
     """From sums over independent places: sequences, or regions of a graph."""
-    places, place = np.unique(terms.places, return_inverse=True)
-    if len(places) < 2:
+    if len(terms.distinct_places) < 2:
         return Spread(float("nan"), 0.0)
-    sums, weight = np.bincount(place, terms.residuals), np.bincount(place, terms.shares)
+    sums, weight = terms.sums, np.bincount(terms.places, terms.shares)
     count = float(weight.sum() ** 2 / np.sum(weight**2))  # as many of equal size have as little noise
     return Spread(float(np.sqrt(count / (count - 1.0)) * lengths_of(sums)), count - 1.0)
 
 
 def along_time(terms: Terms, memory: float) -> Spread:
     """From slow waves along the sites that were scored, for losses with a `memory` in steps."""
-    sites, place = np.unique(terms.places, return_inverse=True)
-    sums, count = np.bincount(place, terms.residuals), len(sites)
+    sites, sums, count = terms.distinct_places, terms.sums, len(terms.distinct_places)
     if count < 3 or not np.isfinite(sums).all():
         return Spread(float("nan"), 0.0)
     usual = max(_MOST * count ** (2 / 3), min(count - 1.0, FEW))
@@ -147,8 +162,8 @@ def memory_of(terms: Terms, shares: np.ndarray, transition: np.ndarray) -> float
         shares: (sites, K) probabilities of the states.
         transition: (K, K).
     """
-    sites, place = np.unique(terms.places, return_inverse=True)
-    sums, states = np.bincount(place, terms.residuals), shares[sites]
+    sites, states = terms.distinct_places, shares[terms.distinct_places]
+    sums = terms.sums
     sums = sums / unit_of(sums)  # its result has no unit
     variance, count = float(np.mean(sums**2)), len(sites)
     weight = states.sum(0)

@@ -41,8 +41,7 @@ def table_of(cv: CVResult) -> pd.DataFrame:
 
 
 def _mean(terms: Terms) -> float:
-    values, shares, _ = terms
-    return float(shares @ values) if len(values) else float("nan")
+    return terms.mean if len(terms.shares) else float("nan")
 
 
 def _steps_ahead(cv: CVResult) -> np.ndarray:
