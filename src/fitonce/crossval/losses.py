@@ -45,6 +45,7 @@ def resolve_loss(loss: Any) -> Loss:
     raise ValueError(f"loss must be one of {LOSSES} or a function, got {shown(loss)}")
 
 
+@in_float64
 def heldout_losses(
     objective: Objective,
     loss: Loss,
@@ -65,7 +66,6 @@ def heldout_losses(
         return (kept - everything)[:, None]
 
 
-@in_float64
 def _restored(weights: EitherArray, scored: np.ndarray, base: np.ndarray) -> EitherArray:
     """Weights (F, P) of folds with what they score, (F, M), as in the full fit."""
     if on_device(weights):
