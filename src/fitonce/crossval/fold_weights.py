@@ -55,7 +55,7 @@ class FoldWeights:
     ) -> FoldWeights:
         """Of so many folds; `make` takes fold numbers (n,) to weights (n, P)."""
         shape = (count, len(objective.base))
-        there = objective.traits.compiles and not on_cpu()
+        there = objective.traits.weights_of_jax and not on_cpu()
         there = there and 8 * shape[0] * shape[1] * _RESIDENT <= device_bytes()
         return cls(_Whole(make, shape, there), np.arange(count))
 

@@ -83,6 +83,7 @@ class Traits:
         continuous_states: whether hidden states are numbers, with `smoothed`.
         parts: whether these have `components`, which add up to what is observed.
         compiles: whether work is compiled by JAX, so that first calls take longer than later ones.
+        weights_of_jax: whether weights may be arrays of JAX, which stay on an accelerator.
     """
 
     exchangeable: bool = False
@@ -109,6 +110,7 @@ class Traits:
     continuous_states: bool = False
     parts: bool = False
     compiles: bool = True
+    weights_of_jax: bool = False
 
     @property
     def exact_hessians(self) -> bool:

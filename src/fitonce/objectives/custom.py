@@ -107,6 +107,7 @@ class CustomObjective(PreparedObjective, AutodiffObjective):
             resampling=kinds,
             hidden_states=False,
             products=True,
+            weights_of_jax=True,
         )
 
     @property

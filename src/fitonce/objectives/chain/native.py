@@ -336,6 +336,7 @@ class NativeChainObjective(ChainObjective):
             super().traits,
             together=self._group_size,
             compiles=self.parts.closed is None,
+            weights_of_jax=False,
             closed_form_hessian=False,
             tangents_pay=self._tangents_pay,
             products=self.space.size > _MANY,

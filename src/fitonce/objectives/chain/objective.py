@@ -98,6 +98,7 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
             sequences=True,
             simulates=isinstance(model, HMM),
             m_steps="all" if model.starts_with_em else "none",
+            weights_of_jax=True,
         )
 
     @property

@@ -93,7 +93,9 @@ class FieldObjective(PreparedObjective):
     def traits(self) -> Traits:
         moved: Literal["all", "some"] = "some" if self._learned else "all"
         steps = moved if self.model.starts_with_em else "none"
-        return Traits(site="site", m_steps=steps, normalised=False, tails=self.model.has_tails)
+        return Traits(
+            site="site", m_steps=steps, normalised=False, tails=self.model.has_tails, weights_of_jax=True
+        )
 
     @property
     def edges(self) -> np.ndarray:
