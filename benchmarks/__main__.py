@@ -13,6 +13,7 @@ NAMES = (
     "statsmodels-peers",
     "state-space",
     "state-space-device",
+    "device",
     "fails-safely",
     "graphs",
     "crf",

@@ -32,23 +32,28 @@ def main() -> None:
     print(f"{cases.machine()}, {jax.default_backend()}")
     labelled = data()
     for support in (None, "iob2"):
-        started = time.perf_counter()
-        fit = fo.fit(fo.models.LinearChainCRF("scores", support=support), labelled)
-        cold = time.perf_counter() - started
-        curve = fo.curvature(fit, "structures")
-        objective, theta, base = curve.objective, fit.theta, curve.objective.base
-        print(f"support {support}: D = {len(theta)}, fit {fit.refit_seconds:.1f} s ({cold:.1f} s cold)")
-        folds = fo.folds.structures(labelled, n=500, seed=0)
-        gradient = warm(objective.gradients, theta[None], base[None])
-        hessian = warm(objective.hessians, theta[None], base[None])
-        cross = warm(objective.cross, theta)
-        losses = warm(_expansion, fit, folds) - cross
-        differences = 2 * len(theta) * gradient
-        print(
-            f"  gradient {gradient:.3f} s, H {hessian:.3f} s, J {cross:.3f} s, H and J {hessian + cross:.3f} s, "
-            f"500 folds after that {losses:.2f} s; H by differences of gradients would take "
-            f"{differences:.1f} s, ratio {differences / hessian:.0f}"
-        )
+        row(labelled, support)
+
+
+def row(labelled: fo.Labelled, support: str | None) -> None:
+    """Times of one layer, printed."""
+    started = time.perf_counter()
+    fit = fo.fit(fo.models.LinearChainCRF("scores", support=support), labelled)
+    cold = time.perf_counter() - started
+    curve = fo.curvature(fit, "structures")
+    objective, theta, base = curve.objective, fit.theta, curve.objective.base
+    print(f"support {support}: D = {len(theta)}, fit {fit.refit_seconds:.1f} s ({cold:.1f} s cold)")
+    folds = fo.folds.structures(labelled, n=500, seed=0)
+    gradient = warm(objective.gradients, theta[None], base[None])
+    hessian = warm(objective.hessians, theta[None], base[None])
+    cross = warm(objective.cross, theta)
+    losses = warm(_expansion, fit, folds) - cross
+    differences = 2 * len(theta) * gradient
+    print(
+        f"  gradient {gradient:.3f} s, H {hessian:.3f} s, J {cross:.3f} s, H and J {hessian + cross:.3f} s, "
+        f"500 folds after that {losses:.2f} s; H by differences of gradients would take "
+        f"{differences:.1f} s, ratio {differences / hessian:.0f}"
+    )
 
 
 def _expansion(fit: fo.Fit, folds: fo.Folds) -> fo.CVResult:

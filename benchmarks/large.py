@@ -22,6 +22,21 @@ def main() -> None:
     model, data = mocap.model("AR(5)"), mocap.trials().train
     print(fo.plan(model, data))
     objective, theta = near_a_minimum(model, data)
+    moves, took = formed(objective, theta)
+    J = objective.with_scheme(fo.schemes.Structures()).cross(theta)
+    free = ImplicitHessian(objective, theta)
+    free.solve(J[:, :4])
+    found, seconds = timed(lambda: free.solve(J))
+    off = np.abs(found - moves).max() / np.abs(moves).max()
+    print(
+        f"conjugate gradients, 100 right-hand sides: {seconds:.1f} s, at most {free.iterations} iterations, "
+        f"largest relative residual {free.residual:.1e}; largest difference from dense {off:.1e} of the "
+        f"largest entry; H, factor and H^-1 J: {took:.1f} s"
+    )
+
+
+def formed(objective: Any, theta: np.ndarray) -> tuple[np.ndarray, float]:
+    """H^-1 J, and seconds of H, its factor and the solutions, which are printed apart."""
     along = objective.with_scheme(fo.schemes.Structures())
     base, names = objective.base, list(objective.space.names)
     device = jax.default_backend() != "cpu"
@@ -35,7 +50,7 @@ def main() -> None:
         else (lambda: objective.hessians(theta[None], base[None])[0])
     )
     _, first = timed(form)
-    matrix, formed = timed(form)
+    matrix, whole = timed(form)
     dense: Any = DeviceHessian(matrix, names) if device else DenseHessian(matrix, names)
     if device:
         timed(lambda: DeviceHessian(matrix, names).solve(theta))
@@ -47,19 +62,11 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"gradient {gradient:.3f} s, product with H {product:.3f} s ({product / gradient:.1f} gradients)\n"
-        f"H {formed:.2f} s ({first:.1f} s with compilation), factor {factored:.2f} s, J of 100 sequences "
+        f"H {whole:.2f} s ({first:.1f} s with compilation), factor {factored:.2f} s, J of 100 sequences "
         f"{cross:.2f} s ({cold:.1f} s), H^-1 J {solved:.2f} s; peak memory of the process {peak:.1f} GiB\n"
-        f"D products would take {len(theta) * product:.0f} s, {len(theta) * product / formed:.0f} times H"
+        f"D products would take {len(theta) * product:.0f} s, {len(theta) * product / whole:.0f} times H"
     )
-    free = ImplicitHessian(objective, theta)
-    free.solve(J[:, :4])
-    found, took = timed(lambda: free.solve(J))
-    off = np.abs(found - moves).max() / np.abs(moves).max()
-    print(
-        f"conjugate gradients, 100 right-hand sides: {took:.1f} s, at most {free.iterations} iterations, "
-        f"largest relative residual {free.residual:.1e}; largest difference from dense {off:.1e} of the "
-        f"largest entry; H, factor and H^-1 J: {formed + factored + solved:.1f} s"
-    )
+    return moves, whole + factored + solved
 
 
 def near_a_minimum(model: Any, data: Any) -> tuple[Any, np.ndarray]:

@@ -8,6 +8,7 @@ most that XLA held at a time, each case in a process of its own.
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -30,8 +31,13 @@ CASES = {
 def main() -> None:
     for name, (_, _, _, kernels) in CASES.items():
         for kernel in kernels:
-            words = [sys.executable, "-m", "benchmarks.state_space_device", name, kernel]
-            subprocess.run(words, check=True)
+            apart(name, kernel)
+
+
+def apart(name: str, kernel: str) -> None:
+    """One case in a process of its own, for its memory."""
+    words = [sys.executable, "-m", "benchmarks.state_space_device", name, kernel]
+    subprocess.run(words, check=True, env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"})
 
 
 def one(name: str, kernel: str) -> None:
