@@ -236,5 +236,9 @@ def test_sparse_features_where_arrays_are_needed_are_refused():
         fo.cross_validate(
             fit, fo.folds.structures(read, k=4), loss=lambda params, data, weights: weights
         )
-    with pytest.raises(ValueError, match="fitted with other attributes"):
-        fo.predict(fit, fo.labelled(*data(), attributes=fit.data.attributes[::-1]))
+    backwards = fo.labelled(*data(), attributes=fit.data.attributes[::-1])
+    assert fo.predict(fit, backwards) == fo.predict(fit, read)
+    others = fo.labelled(*data(), attributes=[*fit.data.attributes[1:], "other"])
+    words = "columns of the fit, .* and with other besides; read the data with .* attributes="
+    with pytest.raises(ValueError, match=words):
+        fo.predict(fit, others)

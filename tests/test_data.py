@@ -154,9 +154,9 @@ GROUPED = Frame({"g": ["a", None], "x": [1.0, 2.0]})
         (np.ones((0, 3, 1)), {}, "data must hold at least one sequence, got none"),
         ([np.ones((2, 1)), np.ones((2, 3))], {}, "must have the same channels, got widths [1, 3]"),
         (
-            [Frame({"a": [1], "b": [2]}), Frame({"b": [1], "a": [2]})],
+            [Frame({"a": [1], "b": [2]}), Frame({"b": [1], "c": [2]})],
             {},
-            "must have the same columns in order, got ['a', 'b'] and ['b', 'a']",
+            "data: sequence 1 must have the columns of sequence 0, a, b, in any order, got b, c",
         ),
         ([NAN, None], {}, "data must hold at least one observation, got only missing values"),
         ([-1.0, NAN], {"missing": -1}, "data must hold at least one observation"),

@@ -20,7 +20,7 @@ from scipy import sparse
 from fitonce.crossval.cross_validate import cross_validate
 from fitonce.data.attributes import are_attributes
 from fitonce.data.labelled import labelled
-from fitonce.data.sequences import Collection, sequences
+from fitonce.data.sequences import Collection, aligned, sequences
 from fitonce.fitting.fit import Fit, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.folds import Folds, from_splitter
@@ -40,7 +40,8 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
     X is an array (steps, channels) or a DataFrame of one sequence; or an array (sequences, steps,
     channels) or a list of arrays or DataFrames, one for each sequence. NaN is missing. Models of labels
     (`LinearChainCRF`) take features of sequences as X and their labels as y, as `fo.labelled` reads
-    them; other models ignore y.
+    them; other models ignore y. Columns of lists of tables are told by name, in any order; those of one
+    table must be in the order of the fit, as scikit-learn demands.
 
     Fields of the model are parameters of the estimator: `model__n_states`, `model__emission`.
 
@@ -230,6 +231,7 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
         several = _are_several(X)
         read = sequences(X if several else self._one(X, reset), covariates=self.covariates)
         if several:
+            read = read if reset else aligned(self.fit_.data, read)
             self._expect(read, reset)
         return read
 

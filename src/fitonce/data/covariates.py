@@ -10,6 +10,7 @@ import pandas as pd
 
 from fitonce.core.arguments import shown
 from fitonce.core.wording import counted
+from fitonce.data.columns import in_order_of_first
 
 _NUMERIC = "biuf"  # kinds of dtypes
 
@@ -45,11 +46,10 @@ def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.D
                 f"covariates must have one row for each step: sequence {number} has {len(part)} steps, "
                 f"its covariates {len(table)}"
             )
-        if list(table.columns) != list(tables[0].columns):
-            raise ValueError(
-                f"all sequences must have the same covariates, got {list(tables[0].columns)} and "
-                f"{list(table.columns)}"
-            )
+    tables, _ = in_order_of_first(tables, "covariates")
+    widths = sorted({table.shape[1] for table in tables})
+    if len(widths) > 1:
+        raise ValueError(f"all sequences must have the same covariates, got {widths} of them")
     return parts, tables
 
 

@@ -25,6 +25,8 @@ from fitonce.data.attributes import (
     joined_rows,
     tokens_of,
 )
+from fitonce.data.columns import are_names, in_order_of_first
+from fitonce.data.parts import from_arrow
 from fitonce.data.sequences import Collection
 
 UNKNOWN = -1
@@ -40,7 +42,7 @@ class Labelled(Collection):
         lengths: (N,) integers.
         tags: K names.
         words: (sites,) the tokens, for reports; None if not given.
-        attributes: Q names of features; None if not given.
+        attributes: Q names of features, those of attributes or of columns of tables; None if not given.
     """
 
     features: Any
@@ -97,9 +99,10 @@ def labelled(
     """Read features and labels as sequences.
 
     Args:
-        features: a list with an array (T_n, Q) for each sequence, or an array (N, T, Q). Sparse: a list
-            with a SciPy sparse matrix (T_n, Q) for each sequence or, as CRFsuite has them, a list of T_n
-            dicts of attributes ({"word": "Oslo", "title": True, "length": 4.0}) or of lists of text.
+        features: a list with an array or a table (T_n, Q) for each sequence, or an array (N, T, Q);
+            columns of tables are put in the order of the first, by name. Sparse: a list with a SciPy
+            sparse matrix (T_n, Q) for each sequence or, as CRFsuite has them, a list of T_n dicts of
+            attributes ({"word": "Oslo", "title": True, "length": 4.0}) or of lists of text.
         labels: a list with T_n labels for each sequence: text or integers. None, NaN, "" or the number
             -1 mean that a label is unknown.
         tags: all possible labels, in order; None: those that occur, sorted. Pass the tags of the
@@ -137,6 +140,7 @@ def _rows(
     if not parts:
         raise ValueError("features must hold at least one sequence, got none")
     by_name = are_attributes(parts)
+    parts, columns = in_order_of_first(from_arrow(parts), "features")
     if attributes is not None and not by_name:
         raise ValueError("attributes= is for features that are dicts or lists of text, got numbers")
     if by_name:
@@ -153,7 +157,8 @@ def _rows(
     widths = sorted({part.shape[1] for part in arrays})
     if len(widths) > 1:
         raise ValueError(f"every token must have the same number of features, got {widths}")
-    return np.concatenate(arrays), np.array([len(part) for part in arrays]), None
+    called = columns if are_names(columns) else None
+    return np.concatenate(arrays), np.array([len(part) for part in arrays]), called
 
 
 def _refuse_empty(lengths: np.ndarray) -> None:

@@ -168,10 +168,9 @@ def _as_floats(part: Any, which: str) -> np.ndarray:
     raise ValueError(f"{which} must be numeric and rectangular, got {got}")
 
 
-def channel_names(part: Any, width: int) -> tuple[str, ...]:
-    """Those that a table has, or x0, x1, ..."""
-    if isinstance(part, pd.DataFrame):
-        return tuple(map(str, part.columns))
-    if isinstance(part, pd.Series) and part.name is not None:
-        return (str(part.name),)
+def channel_names(parts: list[Any], width: int) -> tuple[str, ...]:
+    """Those of arrays, x0, x1, ..., or the one that all columns that came alone have in common."""
+    alone = {part.name for part in parts if isinstance(part, pd.Series)} - {None}
+    if len(alone) == 1:  # several are names of sequences, not of what is observed
+        return (str(alone.pop()),)
     return tuple(f"x{channel}" for channel in range(width))

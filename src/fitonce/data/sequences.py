@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -20,6 +20,7 @@ from fitonce.core.deferred import pytree
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import as_numbers, squares_overflow
 from fitonce.core.wording import counted, span
+from fitonce.data.columns import are_names, in_order_of_first, order_of
 from fitonce.data.covariates import padded, split_covariates
 from fitonce.data.gaps import warn_of_gaps
 from fitonce.data.parts import (
@@ -196,6 +197,16 @@ class Sequences(Collection):
         values, seen, names = self.values[where], observed[where], self.covariate_names
         return Sequences(values, seen, lengths, self.channels, None, None, known, names)
 
+    def in_order(self, order: list[int]) -> Sequences:
+        """The same with its channels in another order."""
+        return replace(
+            self,
+            values=self.values[..., order],
+            observed=self.observed[..., order],
+            conditioned=None if self.conditioned is None else self.conditioned[..., order],
+            channels=tuple(self.channels[number] for number in order),
+        )
+
     @property
     def channel_names(self) -> tuple[str, ...]:
         return self.channels
@@ -268,7 +279,8 @@ def sequences(
         data: (T,) or (T, C) for one sequence; (N, T, C), or a list of (T_n,) or (T_n, C) arrays or
             tables, or a dict of tables by name, for several. Tables are of pandas, polars or Arrow. NaN
             means missing, for whole steps and for single channels. An index of dates or text, or a named
-            index, names the steps in tables and reports.
+            index, names the steps in tables and reports. Columns of several tables are put in the order
+            of the first, by name.
         lengths: of the sequences, where `data` has the rows of all of them, one after another.
         missing: a number that also means missing, such as -1.
         group: the column of a table that says which sequence a row belongs to.
@@ -314,21 +326,15 @@ def sequences(
         if isinstance(part, (pd.DataFrame, pd.Series)):
             require_in_time(part.index, _whose(number, keys, len(parts)))
     parts, beside = split_covariates(parts, covariates)
+    parts, columns = in_order_of_first(parts, "data")
     arrays = [as_matrix(part, number, len(parts)) for number, part in enumerate(parts)]
     widths = {array.shape[1] for array in arrays}
     if len(widths) > 1:
         raise ValueError(
             f"data: all sequences must have the same channels, got widths {shown(sorted(widths))}"
         )
-    columns = [list(part.columns) for part in parts if isinstance(part, pd.DataFrame)]
-    for other in columns[1:]:
-        if other != columns[0]:
-            raise ValueError(
-                f"data: all sequences must have the same columns in order, got {shown(columns[0])} and "
-                f"{shown(other)}"
-            )
     counts = np.array([len(array) for array in arrays])
-    channels = channel_names(parts[0], arrays[0].shape[1])
+    channels = columns or channel_names(parts, arrays[0].shape[1])
     row = 9 * len(arrays) * len(channels)
     longest = "the longest sequence of data"
     require_fits(longest, int(counts.max()), lambda n: n * row, "all sequences, as long as that")
@@ -363,3 +369,37 @@ def _whose(number: int, keys: list[Any] | None, count: int) -> str:
 def with_lengths(data: Any, lengths: Any) -> Any:
     """Data as given or, where lengths of sequences are given, read as those sequences."""
     return data if lengths is None else sequences(data, lengths=lengths)
+
+
+def sequences_like(known: Sequences, data: Any, lengths: Any = None) -> Sequences:
+    """Other data as `fo.sequences` reads them, with the columns of known data, those of a fit: names say
+    which is which. Tables that hold its covariates need no `covariates=`."""
+    if not isinstance(data, Sequences):
+        data = from_arrow(data)
+    beside = None if isinstance(data, Sequences) else _covariates_among(known, data)
+    return aligned(known, sequences(data, lengths=lengths, covariates=beside))
+
+
+def _covariates_among(known: Sequences, data: Any) -> list[str] | None:
+    """Names of the covariates that tables have as columns."""
+    parts = list(data.values()) if isinstance(data, Mapping) else data
+    tables = parts if isinstance(parts, (list, tuple)) else [parts]
+    if not tables or not all(isinstance(table, pd.DataFrame) for table in tables):
+        return None
+    return [n for n in known.covariate_names if all(n in table.columns for table in tables)] or None
+
+
+def aligned(known: Sequences, read: Sequences) -> Sequences:
+    """Data with channels and covariates in the order of known data, by name; data without names, as of
+    arrays, are taken by position."""
+    advice = "; leave these out, or say with fo.sequences what they are"
+    order = order_of(known.channels, read.channels, "data", advice=advice)
+    if order is not None:
+        read = read.in_order(order)
+    names = read.covariate_names
+    plain = len(names) == len(known.covariate_names) and not (
+        are_names(names) and are_names(known.covariate_names)
+    )
+    if set(names) == set(known.covariate_names) or not plain:
+        return read  # models read covariates by name
+    return replace(read, covariate_names=known.covariate_names)

@@ -10,9 +10,8 @@ import pandas as pd
 from fitonce.core.arguments import require_count
 from fitonce.core.numerics import in_float64
 from fitonce.data.indices import indices_of, of_states, site_index
-from fitonce.data.sequences import with_lengths
+from fitonce.data.sequences import Sequences, sequences_like, with_lengths
 from fitonce.objectives.base import Objective
-from fitonce.objectives.families import objective_of
 from fitonce.objectives.labels.predictions import read_labelled
 from fitonce.objectives.schemes import Structures
 from fitonce.objectives.simulation import Simulator, require_seed
@@ -32,16 +31,7 @@ def log_likelihoods(fit: Fit, data: Any, lengths: Any) -> np.ndarray:
         return _of_labels(fit, data, lengths)
     if not fit.objective.traits.sequences:
         raise ValueError(f"log_likelihood_of needs a model of sequences, got {fit.model}")
-    objective = objective_of(fit.model, with_lengths(data, lengths))
-    if objective.space.size != len(fit.theta):
-        counts = len(fit.theta), objective.space.size
-        raise ValueError(
-            "data must have the channels (or features) of the data of the fit: expected "
-            f"{counts[0]} parameters, got {counts[1]}"
-        )
-    same = objective.space == fit.objective.space  # else its coordinates are in other units
-    theta = fit.theta if same else objective.space.to_free(fit.params)
-    return _of_sequences(objective, theta)
+    return _of_sequences(fit.objective.for_prediction(_given(fit, data, lengths)), fit.theta)
 
 
 def _of_labels(fit: Fit, data: Any, lengths: Any) -> np.ndarray:
@@ -71,7 +61,7 @@ def posterior(fit: Fit, sequence: Any = None) -> Any:
 
 def decode(fit: Fit, data: Any, lengths: Any, sequence: Any = None) -> Any:
     """The most probable states of each sequence, or of one, see `fo.predict`."""
-    objective = fit.objective.for_prediction(_given(data, lengths))
+    objective = fit.objective.for_prediction(_given(fit, data, lengths))
     sites = objective.collection
     number = None if sequence is None else sites.sequence_number(sequence)
     paths, indices = objective.decode(fit.theta), indices_of(sites)
@@ -82,7 +72,7 @@ def decode(fit: Fit, data: Any, lengths: Any, sequence: Any = None) -> Any:
 
 def marginals(fit: Fit, data: Any, lengths: Any) -> list[Any]:
     """Probabilities of the states of each sequence, see `fo.marginals`."""
-    objective = fit.objective.for_prediction(_given(data, lengths))
+    objective = fit.objective.for_prediction(_given(fit, data, lengths))
     collection = objective.collection
     parts = np.split(objective.state_probabilities(fit.theta), collection.offsets[1:])
     indices = indices_of(collection) or (None,) * len(parts)
@@ -126,13 +116,19 @@ def _continuous(fit: Fit, verb: str, data: Any, lengths: Any, sequence: Any) -> 
     """The objective of a state-space model on data, those of the fit if None, which have `sequence`."""
     if not fit.objective.traits.continuous_states:
         raise ValueError(f"{verb} needs a state-space model, got {type(fit.model).__name__}")
-    objective = fit.objective.for_prediction(_given(data, lengths))
+    objective = fit.objective.for_prediction(_given(fit, data, lengths))
     if sequence is not None:
         objective.collection.sequence_number(sequence)  # raises before the work, not after it
     return objective
 
 
-def _given(data: Any, lengths: Any) -> Any:
-    if data is None and lengths is not None:
+def _given(fit: Fit, data: Any, lengths: Any) -> Any:
+    """Data for `Objective.for_prediction`; where lengths of sequences are given, read as those."""
+    if lengths is None:
+        return data
+    if data is None:
         raise ValueError("lengths= needs the data that they are of")
+    known = fit.objective.collection
+    if isinstance(known, Sequences):
+        return sequences_like(known, data, lengths)
     return with_lengths(data, lengths)

@@ -140,9 +140,7 @@ class Product(Emission):
                 f"the parts of the product must be the channels of the data, {list(data.channels)}, "
                 f"got {wanted}"
             )
-        order = [data.channels.index(name) for name in wanted]
-        values, observed = data.values[..., order], data.observed[..., order]
-        return replace(data, values=values, observed=observed, channels=tuple(wanted))
+        return data.in_order([data.channels.index(name) for name in wanted])
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         for piece in self._pieces():

@@ -17,7 +17,7 @@ from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, everywhere
 from fitonce.core.parameters import ParameterSpace
 from fitonce.core.wording import counted
-from fitonce.data.sequences import Sequences, sequences
+from fitonce.data.sequences import Sequences, sequences, sequences_like
 from fitonce.engines.chain import KERNELS, Kernel, best_path
 from fitonce.models.base import ChainModel
 from fitonce.models.hmm import HMM
@@ -321,7 +321,7 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
     def for_prediction(self, data: Any = None) -> ChainObjective:
         if data is None:
             return self
-        other = self._of(data)
+        other = self._of(sequences_like(self.data, data))
         if other.space.size != self.space.size:
             channels = counted(len(self.data.channels), "channel")
             got = counted(len(other.data.channels), "channel")

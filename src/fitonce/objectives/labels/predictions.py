@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fitonce.core.wording import counted
 from fitonce.data.attributes import are_attributes, tokens_of
+from fitonce.data.columns import order_of
 from fitonce.data.labelled import Labelled, labelled
 from fitonce.objectives.labels.layout import LabelLayout
 
@@ -37,20 +39,34 @@ def read_more(known: Labelled, given: Any) -> Labelled:
         columns = known.attributes if are_attributes(list(parts)) else None
         labels = [[known.tags[0]] * length for length in lengths]
         read = labelled(given, labels, tags=known.tags, attributes=columns)
+    read = _in_columns(known, read)
+    if read.tags != known.tags:
+        raise ValueError(
+            f"the model was fitted with tags {', '.join(known.tags)}, got {', '.join(read.tags)}; "
+            "read the data with fo.labelled(..., tags=) of the training data"
+        )
+    return read
+
+
+def _in_columns(known: Labelled, read: Labelled) -> Labelled:
+    """Features in the order of known data, by name; those of arrays without names by position."""
+    if known.attributes is not None and read.attributes is not None:
+        try:
+            order = order_of(known.attributes, read.attributes, "features")
+        except ValueError as error:
+            hint = "; read the data with fo.labelled(..., attributes=) of the training data"
+            raise ValueError(f"{error}{hint if known.is_sparse else ''}") from None
+        if order is not None:
+            return replace(read, features=read.features[:, order], attributes=known.attributes)
     if read.features.shape[1] != known.features.shape[1]:
         raise ValueError(
             f"the model was fitted with {counted(known.features.shape[1], 'feature')}, "
             f"got {read.features.shape[1]}"
         )
-    if read.attributes != known.attributes:
+    if read.attributes != known.attributes and (known.is_sparse or read.is_sparse):
         raise ValueError(
             "the model was fitted with other attributes; read the data with "
             "fo.labelled(..., attributes=) of the training data"
-        )
-    if read.tags != known.tags:
-        raise ValueError(
-            f"the model was fitted with tags {', '.join(known.tags)}, got {', '.join(read.tags)}; "
-            "read the data with fo.labelled(..., tags=) of the training data"
         )
     return read
 

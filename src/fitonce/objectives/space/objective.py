@@ -14,7 +14,7 @@ from fitonce.core.parallel import Parallel
 from fitonce.core.parameters import ParameterSpace
 from fitonce.core.thread_pool import THREADS
 from fitonce.core.wording import counted
-from fitonce.data.sequences import sequences
+from fitonce.data.sequences import sequences, sequences_like
 from fitonce.models.space.determined import determined_starts
 from fitonce.models.space.system import SpaceModel
 from fitonce.objectives.base import Program, ValuesAndSlopes
@@ -316,7 +316,8 @@ class SpaceObjective(SpaceProperties):
     def for_prediction(self, data: Any = None) -> SpaceObjective:
         if data is None:
             return self
-        other = space_objective(self.model, data, self.program.kernel)
+        read = sequences_like(self.data, data)
+        other = space_objective(self.model, read, self.program.kernel)
         if len(other.data.channels) != len(self.data.channels):
             channels = counted(len(self.data.channels), "channel")
             got = counted(len(other.data.channels), "channel")
