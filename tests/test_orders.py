@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fitonce.engines import junction_tree as junction
-from fitonce.engines import orders
+from fitonce.engines import order_search, orders
 from fitonce.engines.elimination import plan_tree
 from fuzzing.strategies import seeds
 from lattices import edges_of, grid, hexagons, triangles
@@ -32,6 +32,10 @@ def tables(graph, nodes):
 def problem(graph, states=2):
     states = (states,) * len(graph) if isinstance(states, int) else states
     return orders.StateGraph(states, edges_of(graph))
+
+
+def entries_of(graph, nodes):
+    return sum(2 ** len(one) for one in tables(graph, nodes))
 
 
 @settings(max_examples=60, deadline=None)
@@ -55,7 +59,7 @@ def test_widths_and_entries_are_those_of_an_elimination_by_networkx(seed, size, 
 def test_every_way_gives_a_permutation_and_the_best_of_them_is_taken(seed, size, share):
     graph = nx.gnp_random_graph(size, share, seed=int(seed))
     whole = problem(graph, tuple(np.random.default_rng(seed).integers(1, 4, size).tolist()))
-    best = orders.best_order(whole)
+    best = order_search.best_order(whole)
     assert sorted(best.nodes) == list(range(size))
     assert best == whole.counted(best.nodes, best.way)
     for way in ("min-degree", "min-fill"):
@@ -96,15 +100,17 @@ def test_lattices_are_swept_from_side_to_side(graph, width):
     """Min-fill and min-degree have widths of 26, 37, 29 and 31 there."""
     rng = np.random.default_rng(0)
     graph = nx.relabel_nodes(graph, dict(enumerate(rng.permutation(len(graph)).tolist())))
-    found = orders.best_order(problem(graph))
-    assert found.width <= width
-    assert max(map(len, tables(graph, found.nodes))) == found.width + 1
+    whole = problem(graph)
+    swept = min(orders.sweeps(whole), key=lambda order: order.width)
+    assert swept.width <= width
+    assert max(map(len, tables(graph, swept.nodes))) == swept.width + 1
+    assert order_search.best_order(whole).entries <= swept.entries
 
 
 def test_irregular_maps_are_no_lattices():
     graph = problem(triangles(200))
     swept = min(order.entries for order in orders.sweeps(graph))
-    assert orders.best_order(graph).entries < 1e-3 * swept
+    assert order_search.best_order(graph).entries < 1e-3 * swept
 
 
 def test_a_bound_ends_a_greedy_order_early():
@@ -114,10 +120,62 @@ def test_a_bound_ends_a_greedy_order_early():
     assert orders.greedy(graph, "min-fill", 2.0 ** (full.width + 1)) == list(full.nodes)
 
 
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.integers(4, 14), st.integers(1, 4))
+def test_cuts_are_as_small_as_those_of_networkx(seed, size, sure):
+    graph = nx.gnp_random_graph(size, 0.4, seed=int(seed))
+    along = np.random.default_rng(seed).permutation(size)
+    sure = min(sure, size // 2)
+    cut, near = order_search.smallest_cut(problem(graph), along, sure)
+    first, last = set(along[:sure].tolist()), set(along[-sure:].tolist())
+    ends = graph.copy()
+    ends.add_edges_from(("first", node) for node in first)
+    ends.add_edges_from(("last", node) for node in last)
+    assert len(cut) == len(nx.minimum_node_cut(ends, "first", "last"))
+    rest = graph.subgraph(set(graph) - cut)
+    sides = [set(part) for part in nx.connected_components(rest)]
+    assert not any(part & first and part & last for part in sides)
+    assert near <= len(rest)
+
+
+def test_cuts_fall_apart_into_parts():
+    graph = triangles(150)
+    levels = order_search.cuts(problem(graph))
+    for level in range(2):
+        left = graph.subgraph([node for node, one in enumerate(levels) if one > level])
+        assert nx.number_connected_components(left) >= 2 ** (level + 1)
+
+
+def test_dissection_and_moves_make_large_tables_smaller():
+    """By counts of networkx; the same order each time."""
+    graph = triangles(400)
+    whole = problem(graph)
+    greedy = whole.counted(orders.greedy(whole, "min-fill"), "min-fill")
+    cut = min(order_search.dissections(whole), key=lambda order: order.cost)
+    assert cut.entries < 0.8 * greedy.entries
+    moved = order_search.improved(whole, cut, 300)
+    assert moved == order_search.improved(whole, cut, 300)
+    for order in (cut, moved):
+        assert sorted(order.nodes) == list(range(400))
+        assert order.entries == entries_of(graph, order.nodes)
+    assert moved.entries <= cut.entries
+    swept = min(orders.sweeps(problem(grid(14, 14))), key=lambda order: order.cost)
+    assert order_search.improved(problem(grid(14, 14)), swept, 1500).entries < 0.95 * swept.entries
+
+
+def test_small_tables_are_not_searched_for(monkeypatch):
+    def never(*_):
+        raise AssertionError("a search takes longer than it saves")
+
+    monkeypatch.setattr(order_search, "dissections", never)
+    monkeypatch.setattr(order_search, "improved", never)
+    assert order_search.best_order(problem(triangles(150))).entries < 2**20
+
+
 def test_parts_have_orders_of_their_own():
     both = nx.disjoint_union(grid(12, 12), triangles(100))
-    apart = [orders.best_order(problem(one)) for one in (grid(12, 12), triangles(100))]
-    found = orders.best_order(problem(both))
+    apart = [order_search.best_order(problem(one)) for one in (grid(12, 12), triangles(100))]
+    found = order_search.best_order(problem(both))
     assert found.entries == sum(order.entries for order in apart)
     assert found.width == max(order.width for order in apart)
 

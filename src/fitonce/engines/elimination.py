@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from fitonce.core.memory import machine_memory
 from fitonce.core.wording import counted
-from fitonce.engines.orders import Ints, Order, StateGraph, best_order, bits
+from fitonce.engines.order_search import best_order
+from fitonce.engines.orders import Ints, Order, StateGraph, bits
 
 _MOST_AXES = 60  # of a table: NumPy allows 64, some of which folds and directions need
 _ARRAYS = 2  # copies of all tables in memory: the conditionals that are kept, and temporaries

@@ -1,8 +1,8 @@
 """Elimination orders: in which order the nodes of a graph are summed out, which decides the size of all
 tables.
 
-Finding the best order is hard, so several are tried and the one with the fewest table entries is taken.
-Greedy orders suit irregular maps, sweeps from one side to the other suit lattices.
+Greedy orders suit irregular maps, sweeps from one side to the other suit lattices; `order_search` takes
+the best.
 
 Sets of nodes are integers whose bits are the nodes: their unions and sizes take nanoseconds, so that an
 order of some hundred nodes is counted out in less than a millisecond.
@@ -21,7 +21,6 @@ from scipy import sparse
 
 Ints = tuple[int, ...]
 _CORNERS = 5  # nodes far apart, between which sweeps go
-_MANY = 1500  # nodes: the time of min-fill grows with their square
 
 
 class Order(NamedTuple):
@@ -149,30 +148,6 @@ class StateGraph:
         return Order(tuple(nodes), way, total, max(sizes))
 
 
-def best_order(whole: StateGraph) -> Order:
-    """The order with the fewest entries among those that are tried, for each connected part."""
-    nodes: list[int] = []
-    found = []
-    for part in whole.parts():
-        best = _best(whole.part(part))
-        nodes += [part[k] for k in best.nodes]
-        found.append(best)
-    largest = max(found, key=lambda order: order.cost)
-    return Order(
-        tuple(nodes), largest.way, sum(order.entries for order in found), max(o.width for o in found)
-    )
-
-
-def _best(graph: StateGraph) -> Order:
-    best = min(sweeps(graph), key=lambda order: order.cost)
-    for way in ("min-degree", "min-fill"):
-        if way == "min-degree" or len(graph.states) <= _MANY:
-            nodes = greedy(graph, way, best.entries)
-            if nodes is not None:
-                best = min(best, graph.counted(nodes, way), key=lambda order: order.cost)
-    return best
-
-
 def sweeps(graph: StateGraph) -> Iterator[Order]:
     """Orders that go through a connected graph from one side to the other.
 
@@ -183,14 +158,15 @@ def sweeps(graph: StateGraph) -> Iterator[Order]:
     matrix = graph.matrix()
     cuthill = sparse.csgraph.reverse_cuthill_mckee(matrix.tocsr(), symmetric_mode=True)
     yield graph.counted(cuthill.tolist(), "a sweep")
-    for first, second in itertools.permutations(_corners(graph, matrix), 2):
+    for first, second in itertools.permutations(corners(graph), 2):
         for side in (first, first - second):
             yield graph.counted(np.lexsort((second, side)).tolist(), "a sweep")
 
 
-def _corners(graph: StateGraph, matrix: sparse.csr_array) -> list[np.ndarray]:
-    """Distances to all nodes from corners that are far apart: nodes farther from everything than their
-    neighbours are."""
+def corners(graph: StateGraph) -> list[np.ndarray]:
+    """Distances to all nodes of a connected graph from corners that are far apart: nodes farther from
+    everything than their neighbours are."""
+    matrix = graph.matrix()
 
     def spread(among: np.ndarray) -> list[np.ndarray]:
         found = [hops(among[np.argmax(hops(among[0])[among])])]
@@ -204,24 +180,28 @@ def _corners(graph: StateGraph, matrix: sparse.csr_array) -> list[np.ndarray]:
         return sparse.csgraph.shortest_path(matrix, unweighted=True, directed=False, indices=node)
 
     remote = np.sum(spread(np.arange(len(graph.states))), 0).tolist()
-    corners = [
+    found = [
         node
         for node, others in enumerate(graph.neighbours)
         if all(remote[node] >= remote[other] for other in others)
     ]
-    return spread(np.array(corners))
+    return spread(np.array(found))
 
 
-def greedy(graph: StateGraph, way: str, most: float = math.inf) -> list[int] | None:
+def greedy(
+    graph: StateGraph, way: str, most: float = math.inf, last: Sequence[int] | None = None
+) -> list[int] | None:
     """Sum out the node with the smallest table ("min-degree"), or that makes the fewest new neighbours
-    ("min-fill"), again and again. None where a table has more than `most` entries."""
+    ("min-fill"), again and again; those with a larger `last` after all others. None where a table has
+    more than `most` entries."""
     around = list(graph.around)
     count = graph.counter(range(len(around)))
 
     def key(node: int) -> tuple[float, ...]:
         mask = around[node]
         size = count(mask | 1 << node)
-        return (size,) if way == "min-degree" else (_fill(around, mask), size)
+        stage = 0 if last is None else last[node]
+        return (stage, size) if way == "min-degree" else (stage, _fill(around, mask), size)
 
     keys = {node: key(node) for node in range(len(around))}
     waiting = [(value, node) for node, value in keys.items()]
@@ -237,7 +217,7 @@ def greedy(graph: StateGraph, way: str, most: float = math.inf) -> list[int] | N
             return None
         nodes.append(node)
         near = bits(mask)
-        new = way == "min-degree" or value[0] > 0  # whether neighbours of neighbours are touched
+        new = way == "min-degree" or value[1] > 0  # whether neighbours of neighbours are touched
         touched = mask
         for one in near:
             around[one] = (around[one] | mask) & ~(1 << one | 1 << node)
