@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 import fitonce as fo
 from fitonce.cli import app
-from fitonce.cli.choices import model_options
 from fitonce.cli.request import Request
 from fitonce.cli.select_command import chosen
 
@@ -82,10 +81,7 @@ def test_options_that_a_kind_of_folds_does_not_use_are_refused_by_name(walks, wo
 
 
 def asked(model, **ranges):
-    usual = {
-        name: str(one.default) if one.several else one.default for name, one in model_options().items()
-    }
-    return chosen(Request(Path("x.csv"), model, options={**usual, **ranges}))
+    return chosen(Request(Path("x.csv"), model, options=ranges))
 
 
 def test_options_that_make_no_difference_beside_one_state_are_not_varied():

@@ -4,13 +4,17 @@ statsmodels, SciPy and enumeration."""
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import fitonce as fo
+from fitonce.cli.request import Request
 from fitonce.models.emissions.base import Rows
+from fitonce.objectives.families import objective_of
 from map_cases import wall
 
 GLM = pytest.importorskip("statsmodels.api")
@@ -228,3 +232,44 @@ def test_odd_places_of_a_regression_are_printed_and_reported(tmp_path):
     assert cv.site_losses().sort_values("p")["place"].iloc[0] == "b1"
     assert "  odd       b1 (60, " in str(cv)
     assert "Furthest from what was expected" in cv.to_html(tmp_path / "cv.html").read_text()
+
+
+OF_COMMANDS = {
+    "potts-poisson": ("births", M.PoissonRegression(["heat"]), True),
+    "potts-binomial": ("births", M.BinomialRegression(["heat"], trials="births"), False),
+    "potts-gaussian": (None, M.GaussianRegression(["heat"]), False),
+    "potts-categorical": (None, M.CategoricalRegression(3, ["heat"]), False),
+}
+
+
+@pytest.mark.parametrize("as_table", [False, True])
+@pytest.mark.parametrize("name", OF_COMMANDS)
+def test_the_command_reads_covariates_of_a_map(tmp_path, name, as_table):
+    exposure, emission, exposed = OF_COMMANDS[name]
+    content = counties()
+    for feature in content["features"]:
+        row = feature["properties"]
+        row["n"] = row["n"] % 3 if name == "potts-categorical" else row["n"]
+    places = fo.read_map(content, "n", exposure=exposure, covariates=["heat"], names="name")
+    file, options = tmp_path / "map.geojson", {}
+    file.write_text(json.dumps(content))
+    if as_table:
+        rows = [feature["properties"] for feature in content["features"]]
+        file = tmp_path / "table.csv"
+        pd.DataFrame(rows).to_csv(file, index=False)
+        ends = pd.DataFrame([[rows[at]["name"] for at in pair] for pair in places.graph.edges])
+        ends.to_csv(tmp_path / "edges.csv", index=False)
+        options = {"edges": tmp_path / "edges.csv"}
+    options |= {"beta": "0.5"} | ({} if exposure is None else {"exposure": exposure})
+    asked = Request(file, name, columns="n", covariates="heat", quiet=True, options=options)
+    loaded, model = asked.loaded()
+    sizes = places.exposure if exposed else None
+    other = M.PottsMixture(places.graph, 2, emission=emission, beta=0.5, exposure=sizes)
+    known = {"heat": column(content, "heat"), "births": column(content, "births")}
+    data = fo.sequences(column(content, "n"), covariates=known)
+    one, two = objective_of(model, loaded.data), objective_of(other, data)
+    at = one.start(np.random.default_rng(0))
+    assert one.space == two.space
+    assert one(at) == pytest.approx(two(at), rel=1e-12)
+    with pytest.raises(ValueError, match="'cold' is not a column"):
+        Request(file, name, columns="n", covariates="cold", quiet=True, options=options).loaded()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -50,7 +50,7 @@ class ModelChoice:
         taken = {option.name for option in known[self.name].options}
         for name, option in model_options().items():
             # An option that the model does not take is a mistake, so it is not ignored.
-            if name not in taken and self.options.get(name, option.default) != option.default:
+            if name not in taken and name in self.options:
                 users = [model.name for model in known.values() if option in model.options]
                 instead = known[self.name].instead.get(name)
                 more = f", which takes {instead}" if instead else ""
@@ -62,20 +62,35 @@ class ModelChoice:
     def family(self) -> Family:
         return next(f for f in families() if self.name in {model.name for model in f.models})
 
-    def _require_covariates_used(self, data: Any, found: Mapping[str, Any]) -> None:
-        """Raise if the data have covariates that the model would not look at."""
-        known = named_models()
-        given = found.get("covariates", getattr(data, "covariate_names", ()))
-        if given and not known[self.name].covariates:
-            users = [model.name for model in known.values() if model.covariates]
+    @property
+    def named(self) -> NamedModel:
+        return named_models()[self.name]
+
+    def require_covariates_used(self) -> None:
+        """Raise if the model would not look at covariates."""
+        if not self.named.covariates:
+            users = [model.name for model in named_models().values() if model.covariates]
             raise ValueError(f"--covariates is for {', '.join(users)}, got --model {self.name}")
+
+    def whole(self) -> dict[str, Any]:
+        """All options of the model, by defaults where they are not given."""
+        return {**{option.name: option.default for option in self.named.options}, **self.options}
 
     def build(self, data: Any, found: Mapping[str, Any]) -> Any:
         """The model; `found`: options that reading the data added."""
-        self._require_covariates_used(data, found)
-        model = named_models()[self.name]
-        defaults = {option.name: option.default for option in model.options}
-        return model.make({**defaults, **self.options, **found}, data)
+        return self.named.make({**self.whole(), **found}, data)
+
+
+def require_differences(given: Collection[str], choices: Iterable[ModelChoice]) -> None:
+    """Raise for an option that was given and makes no difference to any of the models."""
+    every = [(choice, choice.whole()) for choice in choices]
+    for name in given:
+        if all(name in choice.named.idle(whole) for choice, whole in every):
+            choice, whole = every[0]
+            idle = choice.named.idle(whole)
+            others = [one for one in choice.named.options if not one.of_data and one.name not in idle]
+            beside = " ".join(f"{flag(one.name)} {whole[one.name] or 'none'}" for one in others)
+            raise ValueError(f"{flag(name)} makes no difference to {choice.name} with {beside}")
 
 
 @dataclass(frozen=True)

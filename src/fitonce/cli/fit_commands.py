@@ -70,7 +70,7 @@ def run_loo(
     """Leave-one-out cross-validation of all points, from one fit. A saved fit (.json) needs no
     model."""
     started = time.perf_counter()
-    task, asked = task_of(request), Suspicion(suspects, label, rather)
+    task, asked = task_of(request, folds=False), Suspicion(suspects, label, rather)
     asked.check(task.data)
     check_show(request, show, task)
     fit = task.fit()
@@ -116,7 +116,7 @@ def run_influence(
     """Points with the largest influence on the fit. A saved fit (.json) needs no model. --save writes
     the whole table, as CSV or as JSON (.json)."""
     outputs.check_outputs([table], request.plot, request.force, (request.file,))
-    task, asked = task_of(request), Suspicion(None, label, rather)
+    task, asked = task_of(request, folds=False), Suspicion(None, label, rather)
     asked.check(task.data)
     fit = task.fit()
     found = influence(fit, memory_limit=request.memory_limit)

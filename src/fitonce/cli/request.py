@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from fitonce.cli import options as o
-from fitonce.cli.choices import FoldChoice, ModelChoice, flag, model_options
+from fitonce.cli.choices import FoldChoice, ModelChoice, flag, model_options, require_differences
 from fitonce.cli.outputs import check_outputs
 from fitonce.cli.saved_fits import opened
 from fitonce.core import compile_cache
@@ -103,7 +103,7 @@ class Request:
     quiet: o.QuietOption = False
     cache: o.CacheOption = True
     memory_limit: o.MemoryOption = None
-    options: dict[str, Any] = field(default_factory=dict)  # of models, see `choices`
+    options: dict[str, Any] = field(default_factory=dict)  # of models, those given, see `choices`
 
     @property
     def bars(self) -> bool | None:
@@ -138,17 +138,17 @@ class Request:
         """Whether the file is a fit that was saved, with its model and its data."""
         return self.model is None and self.file.suffix.lower() == ".json"
 
-    def saved_fit(self) -> Fit:
-        """Check the request, then read the fit."""
+    def saved_fit(self, folds: bool = True) -> Fit:
+        """Check the request, then read the fit; without `folds` nothing is drawn or searched for."""
+        of_fits = (*_OF_FITS, *(() if folds else ("optima", "seed")))
         for entry in fields(self):
-            if entry.name in _OF_FITS and getattr(self, entry.name) != entry.default:
+            if entry.name in of_fits and getattr(self, entry.name) != entry.default:
                 raise ValueError(
                     f"{flag({'first': 'from', 'last': 'to'}.get(entry.name, entry.name))} is for data "
                     f"that are fitted, got the fit {self.file.name}, which has its data and its model"
                 )
-        for name, option in model_options().items():
-            if self.options.get(name, option.default) != option.default:
-                raise ValueError(f"{flag(name)} is for models that are fitted, got a fit")
+        for name in self.options:
+            raise ValueError(f"{flag(name)} is for models that are fitted, got a fit")
         fit = opened(self.file)
         self._check(family_of(fit.model), covering=False)
         return fit
@@ -168,6 +168,8 @@ class Request:
         choice = self.choice()
         self._check(choice.family, covering)
         names, known = listed(self.columns), listed(self.covariates)
+        if known:
+            choice.require_covariates_used()
         if self.decimal not in (None, ".", ","):
             raise ValueError(f"--decimal must be '.' or ',', got '{self.decimal}'")
         if self.weekdays and not self.gaps:
@@ -197,6 +199,8 @@ class Request:
         """Raise now rather than after the fit."""
         self.fold_choice(covering).kind(family)
         resolve_method(self.method)
+        if self.max_seconds is not None and self.method not in ("auto", "exact"):
+            raise ValueError(f"--max-seconds is for auto and exact, got --method {self.method}")
         if self.loss is not None:
             resolve_loss(self.loss)
         checked_limit(self.memory_limit)
@@ -210,8 +214,10 @@ class Request:
 
     def loaded(self) -> tuple[Loaded, Any]:
         """The contents of the file, and the model for them."""
+        choice = self.choice()
+        require_differences(self.options, [choice])
         loaded = self.load()
-        return loaded, self.choice().build(loaded.data, loaded.found)
+        return loaded, choice.build(loaded.data, loaded.found)
 
     def about(self, notes: list[str], **more: str) -> dict[str, Any]:
         """What a saved result records: the command, the seed and the settings; `notes`: remarks on how
@@ -264,18 +270,26 @@ def command(
     own = [_parameter(name, kind, default) for name, (kind, default) in apart.items()]
     of_models = [_of_model(option, ranges) for option in model_options().values()]
 
-    def call(**given: Any) -> None:
+    def call(context: typer.Context, **given: Any) -> None:
         extra = {name: given.pop(name) for name in apart}
         options = {one.name: given.pop(one.name) for one in of_models}
+        # One that is given with its default's value is given, too.
+        options = {name: value for name, value in options.items() if _is_given(context, name)}
         request = Request(**given, options=options)
         with in_lines("reading and preparing") if request.verbose else nullcontext():
             run(request, **extra)
 
-    parameters = [*known[:2], *own, *of_models, *known[2:]]  # file and model first
+    told = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [told, *known[:2], *own, *of_models, *known[2:]]  # file and model first
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {one.name: one.annotation for one in parameters}
     call.__doc__ = run.__doc__
     return call
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _of_model(option: Option, ranges: bool) -> Parameter:

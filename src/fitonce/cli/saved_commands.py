@@ -139,7 +139,7 @@ def _other_data(fit: Fit, path: Path, names: tuple[str, ...] | None, columns: Co
     if not isinstance(known, Sequences) or not fit.objective.traits.sequences:
         if fit.objective.traits.labels:
             # Tags of the file are not used, and may be some of the fit's, or others.
-            read = family.load(path, Columns(names, group=columns.group), {"like": fit.data}).data
+            read = family.load(path, replace(columns, modelled=names), {"like": fit.data}).data
             return replace(read, tags=fit.data.tags, labels=np.full(read.n_sites, UNKNOWN))
         raise ValueError(f"{fit.model} can only be decoded on the data of its fit, got {path.name}")
     roles = Columns(

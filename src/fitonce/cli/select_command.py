@@ -11,7 +11,7 @@ import typer
 from fitonce.analysis.select import modelled_by_all, select
 from fitonce.analysis.selection import Selection
 from fitonce.cli import outputs
-from fitonce.cli.choices import ModelChoice, flag, model_options, named_models
+from fitonce.cli.choices import ModelChoice, flag, model_options, named_models, require_differences
 from fitonce.cli.display import show_models, show_written
 from fitonce.cli.errors import complain
 from fitonce.cli.request import Request
@@ -28,7 +28,7 @@ def run_select(request: Request) -> None:
     model that is chosen, the simplest within a margin of the best."""
     choices = chosen(request)
     first = next(iter(choices.values()))
-    columns = {name: request.options[name] for name, option in model_options().items() if option.columns}
+    columns = {name: request.options[name] for name in request.options if model_options()[name].columns}
     loaded = replace(request, options={**first.options, **columns}).load(covering=True)
     candidates, impossible = {}, {}
     for name, choice in choices.items():
@@ -59,17 +59,20 @@ def _announce(name: str) -> None:
 
 def chosen(request: Request) -> dict[str, ModelChoice]:
     """All combinations of the ranges of options, named by what varies."""
-    ranges = {name: option for name, option in model_options().items() if option.several}
-    lists = {name: _values(option, request.options[name]) for name, option in ranges.items()}
+    asked = request.choice()
+    ranges = {option.name: option for option in asked.named.options if option.several}
+    texts = {name: request.options.get(name, str(option.default)) for name, option in ranges.items()}
+    lists = {name: _values(option, texts[name]) for name, option in ranges.items()}
     varying = [name for name, values in lists.items() if len(values) > 1]
-    choices = {}
-    known = named_models().get(request.model_name)
+    every, choices = list[ModelChoice](), dict[str, ModelChoice]()
     for values in product(*lists.values()):
         combination = dict(zip(lists, values, strict=True))
-        idle = known.idle({**request.options, **combination}) if known else {}
+        every.append(replace(asked, options={**request.options, **combination}))
+        idle = asked.named.idle(every[-1].whole())
         said = [ranges[one].said(combination[one]) for one in varying if one not in idle]
-        given = {**request.options, **combination, **idle}
-        choices[", ".join(said) or request.model_name] = ModelChoice(request.model_name, given)
+        given = {**every[-1].options, **idle}
+        choices[", ".join(said) or request.model_name] = replace(asked, options=given)
+    require_differences(request.options, every)
     if len(choices) > _MOST:
         raise ValueError(f"select takes at most {_MOST} models, got {len(choices)}")
     return choices

@@ -55,10 +55,10 @@ class Task(NamedTuple):
     fit: Callable[[], Fit]
 
 
-def task_of(request: Request) -> Task:
-    """From a saved fit, or from data that are still to be fitted."""
+def task_of(request: Request, folds: bool = True) -> Task:
+    """From a saved fit, or from data that are still to be fitted; `folds`: whether some are made."""
     if request.is_saved_fit:
-        saved = request.saved_fit()
+        saved = request.saved_fit(folds)
         if request.verbose:
             print(f"{request.file.name}: {saved.model}, {saved.status.outcome.value}")
         return Task(saved.model, saved.data, [], lambda: saved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,9 @@ from fitonce.data.times import (
 _INDEX = ("", "index", "id", "row", "rownames", "row_id")  # names of columns that may number rows
 _MOST_ROWS = 50_000_000
 _MOST_INSERTED = 10.0  # times the number of rows: more are not gaps
+
+# Options of the command line that are not called as the role is.
+_FLAGS = {"modelled": "columns", "first": "from", "last": "to", "gaps": "no-gaps"}
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,13 @@ class Columns:
     ordered: bool = True
     covariates: tuple[str, ...] = ()
     weekdays: bool = False
+
+    def only(self, *roles: str, otherwise: str) -> Columns:
+        """The same, once no role but these was given: `otherwise` ends the refusal of others."""
+        for one in fields(self):
+            if one.name not in roles and getattr(self, one.name) != one.default:
+                raise ValueError(f"--{_FLAGS.get(one.name, one.name)} {otherwise}")
+        return self
 
     @property
     def named(self) -> list[str]:

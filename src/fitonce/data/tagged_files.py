@@ -80,7 +80,7 @@ def format_of(path: Path, format: str | None) -> str:  # noqa: A002
 
 def _conll(path: Path, asked: TokenColumns) -> Tagged:
     if asked.sentence is not None:
-        raise ValueError("sentence is for tables: empty lines separate sentences of CoNLL files")
+        raise ValueError("sentence (--group) is for tables: empty lines separate those of CoNLL files")
     word, tag, *more = (_number(each) for each in (asked.word, asked.tag, *asked.columns))
     last = -1 if tag is None else tag
     kept = [k for k in more if k is not None]

@@ -14,7 +14,7 @@ from fitonce.data.tagged import TAG, WORD, Tagged, TokenColumns, numbered, read_
 def read_json_lines(path: Path, asked: TokenColumns) -> Tagged:
     """Lists of tokens and of tags in each object."""
     if asked.sentence is not None:
-        raise ValueError("sentence is for tables: each line of JSON is a sentence")
+        raise ValueError("sentence (--group) is for tables: each line of JSON is a sentence")
     words, tags, attributes, has_words = [], [], [], True
     for where, record in _records(path, asked.encoding):
         if not isinstance(record, dict):

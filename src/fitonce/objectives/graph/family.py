@@ -21,12 +21,15 @@ from fitonce.data.places import Names
 from fitonce.data.reading import Columns, read_file
 from fitonce.data.table_files import read_table
 from fitonce.models.base import FieldModel
+from fitonce.models.emissions.categorical_regression import CategoricalRegression
 from fitonce.models.emissions.categories import Categorical, n_categories
+from fitonce.models.emissions.continuous import GaussianRegression
+from fitonce.models.emissions.count_regressions import BinomialRegression, PoissonRegression
 from fitonce.models.emissions.counts import Binomial, Poisson
 from fitonce.models.emissions.gaussian import Gaussian
 from fitonce.models.potts import PottsMixture
 from fitonce.objectives.family import EXPOSURE, STATES, Family, Loaded, NamedModel, Option
-from fitonce.objectives.graph.map_options import load_map
+from fitonce.objectives.graph.map_options import load_map, of_graph
 from fitonce.objectives.graph.objective import field_objective, junction_tree_of
 
 _BETA = Option(
@@ -50,12 +53,10 @@ _MAP = (
 def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
     """Values of sites in the order of the file, their graph and their exposures."""
     edges, exposure = options["edges"], options["exposure"]
-    for option, value in (
-        ("--time", columns.time), ("--group", columns.group),
-        ("--from", columns.first), ("--to", columns.last),
-    ):  # fmt: skip
-        if value is not None:
-            raise ValueError(f"{option} is for sequences, got it for a model on a graph")
+    columns = columns.only(
+        "modelled", "missing", "decimal", "covariates",
+        otherwise="is for sequences, got a model on a graph",
+    )  # fmt: skip
     if path.suffix.lower() in (*GEOJSON, *OTHERS) or any(options.get(one.name) for one in _MAP):
         return load_map(path, columns, options)
     if edges is None:
@@ -73,9 +74,12 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
             f"{', '.join(others) or 'none'}"
         )
     chosen = columns.modelled or (others[0],)
+    if exposure is not None and exposure in columns.covariates:
+        raise ValueError(f"'{exposure}' is the exposure, and cannot be a covariate too")
     found = read_file(path, replace(columns, modelled=chosen, gaps=False, ordered=False))
     known = None if exposure is None else _numbers(found.table[exposure])
-    apart = [name for name in found.table.columns if name not in (*chosen, exposure)]
+    roles = (*chosen, exposure, *columns.covariates)
+    apart = [name for name in found.table.columns if name not in roles]
     numbered, column = edges_of(edges, found.table[apart])
     links, data = graph(numbered, found.data.n_sites), found.data
     notes = [*found.notes, str(links)]
@@ -84,7 +88,8 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
         data = replace(data, names=Names(("the graph",), tuple(map(str, found.table[column]))))
     notes += [] if exposure is None else [f"exposure: {exposure}"]
     text = f"{counted(data.n_sites, 'site')}, {int((data.weights == 0).sum()):,} missing"
-    return Loaded(data, notes, text, {"edges": links, "exposure": known})
+    notes += [f"covariates: {', '.join(columns.covariates)}"] if columns.covariates else []
+    return of_graph(data, notes, text, links, known, columns.covariates, exposure)
 
 
 def _numbers(column: pd.Series) -> np.ndarray:
@@ -113,19 +118,29 @@ def _idle(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"beta": "0"} if options["states"] == 1 else {}
 
 
-def _potts(name: str, data: str, emission: Callable[[Any], Any], *options: Option) -> NamedModel:
-    """`data`: what it is for, such as "counts"; `emission`: made from the data."""
+def _potts(
+    name: str,
+    data: str,
+    emission: Callable[[Any], Any],
+    regression: Callable[[Any, tuple[str, ...], Mapping[str, Any]], Any],
+    *options: Option,
+) -> NamedModel:
+    """`data`: what it is for, such as "counts"; `emission`: made from the data; `regression`: where it
+    depends on covariates, made from these and all options, too."""
 
     def make(given: Mapping[str, Any], data: Any) -> PottsMixture:
         given = {**given, **_idle(given)}
+        known = given.get("covariates", ())
+        made = regression(data, known, given) if known else emission(data)
         return PottsMixture(
-            given["edges"], given["states"], emission=emission(data), beta=_beta(given["beta"]),
-            exposure=given.get("exposure"),
+            given["edges"], given["states"], emission=made, beta=_beta(given["beta"]),
+            exposure=given.get("exposure") if made.traits.exposure else None,
         )  # fmt: skip
 
     flags = ", ".join(f"--{option.name}" for option in (_EDGES, *options))
     title = f"{data} on a map or a graph ({flags})"
-    return NamedModel(f"potts-{name}", title, make, (STATES, _BETA, _EDGES, *options, *_MAP), idle=_idle)
+    taken = (STATES, _BETA, _EDGES, *options, *_MAP)
+    return NamedModel(f"potts-{name}", title, make, taken, covariates=True, idle=_idle)
 
 
 GRAPHS = Family(
@@ -138,10 +153,29 @@ GRAPHS = Family(
     n_states=lambda model: getattr(model, "n_classes", None),
     plan=junction_tree_of,
     models=(
-        _potts("poisson", "counts", lambda _: Poisson(), EXPOSURE),
-        _potts("gaussian", "numbers", lambda _: Gaussian()),
-        _potts("binomial", "counts out of trials", lambda _: Binomial(), EXPOSURE),
-        _potts("categorical", "categories 0, 1, 2, ...", lambda data: Categorical(n_categories(data))),
+        _potts(
+            "poisson",
+            "counts",
+            lambda _: Poisson(),
+            lambda _, known, __: PoissonRegression(known),
+            EXPOSURE,
+        ),
+        _potts(
+            "gaussian", "numbers", lambda _: Gaussian(), lambda _, known, __: GaussianRegression(known)
+        ),
+        _potts(
+            "binomial",
+            "counts out of trials",
+            lambda _: Binomial(),
+            lambda _, known, given: BinomialRegression(known, trials=given.get("trials") or 1),
+            EXPOSURE,
+        ),
+        _potts(
+            "categorical",
+            "categories 0, 1, 2, ...",
+            lambda data: Categorical(n_categories(data)),
+            lambda data, known, _: CategoricalRegression(n_categories(data), known),
+        ),
     ),
     load=_load,
     endings=(".geojson", *OTHERS),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fitonce.core.wording import counted
 from fitonce.data.map_columns import require_column
 from fitonce.data.map_files import read_layer
 from fitonce.data.maps import read_map
 from fitonce.data.reading import Columns
+from fitonce.data.sequences import Sequences
 from fitonce.data.table_files import read_table
 from fitonce.objectives.family import Loaded
 
@@ -21,7 +25,9 @@ def load_map(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded
     coordinates = _coordinates(options["coordinates"])
     if options["edges"] is not None and options["neighbours"] is not None:
         raise ValueError("--edges and --neighbours both say who is a neighbour; give one of them")
-    taken = [*(names or ()), exposure, options["regions"], *(coordinates or ())]
+    taken = [
+        *(names or ()), *columns.covariates, exposure, options["regions"], *(coordinates or ()),
+    ]  # fmt: skip
     found = read_map(
         path,
         _counts(path, columns, options, coordinates, [one for one in taken if one]),
@@ -35,13 +41,36 @@ def load_map(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded
         layer=options["layer"],
         coordinates=coordinates,
         regions=options["regions"],
+        covariates=columns.covariates,
         missing=columns.missing,
         decimal=columns.decimal,
     )
     counts = found.data.channels[0]
     text = f"{counted(found.graph.n_sites, 'site')}, {int((found.data.weights == 0).sum()):,} missing"
     notes = [f"modelled: {counts}", *found.notes]
-    return Loaded(found.data, notes, text, {"edges": found.graph, "exposure": found.exposure})
+    return of_graph(found.data, notes, text, found.graph, found.exposure, columns.covariates, exposure)
+
+
+def of_graph(
+    data: Sequences,
+    notes: list[str],
+    text: str,
+    links: Any,
+    exposure: np.ndarray | None,
+    covariates: tuple[str, ...],
+    name: str | None,
+) -> Loaded:
+    """Sites with what their model needs; with covariates, regressions of trials read these as one, by
+    the `name` of the exposure."""
+    if covariates and exposure is not None and name is not None:
+        known = np.concatenate([_known(data), np.asarray(exposure, float)[None, :, None]], 2)
+        data = replace(data, covariates=known, covariate_names=(*data.covariate_names, name))
+    found = {"edges": links, "exposure": exposure, "covariates": covariates, "trials": name}
+    return Loaded(data, notes, text, found)
+
+
+def _known(data: Sequences) -> np.ndarray:
+    return np.zeros((1, data.n_sites, 0)) if data.covariates is None else data.covariates
 
 
 def _counts(

@@ -32,18 +32,11 @@ _OPTIONS = (
     Option("encoding", str, "utf-8", "Encoding of the file", of_data=True),
     Option("scale", float, 3.0, "Standard deviation of the prior of every weight"),
 )
-# What tables of numbers have and files of tags have not.
-_UNUSED = {"time": "time", "missing": "missing", "first": "from", "last": "to", "decimal": "decimal"}
 
 
 def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
-    for name, flag in _UNUSED.items():
-        if getattr(columns, name) is not None:
-            raise ValueError(f"--{flag} is for tables of numbers, got words and tags ({path.name})")
-    if columns.covariates or columns.weekdays or not columns.gaps:
-        of_time = "--weekdays" if columns.weekdays else "--no-gaps"
-        flag = "--covariates" if columns.covariates else of_time
-        raise ValueError(f"{flag} is for tables of numbers, got words and tags ({path.name})")
+    got = f"is for tables of numbers, got words and tags ({path.name})"
+    columns = columns.only("modelled", "group", otherwise=got)
     asked = options.get("features")
     vectors = options.get("vectors")
     found = read_tagged(
