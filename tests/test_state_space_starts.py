@@ -162,3 +162,45 @@ def test_a_trend_is_never_worse_than_one_whose_level_or_slope_is_still():
     assert values["smooth trend"] == pytest.approx(580.904, abs=1e-3)  # the slope moves
     assert values["drift"] == pytest.approx(582.960, abs=1e-3)
     assert values["trend"] == pytest.approx(580.904, abs=1e-3)
+
+
+def _level_and_memory(transition=None, **changed):
+    """A random walk, about whose start nothing is known, and a stationary autoregression."""
+
+    def build(params):
+        ar, drive = params["ar"][0], params["drive"]
+        moving = np.diag(np.stack([1.0 + 0.0 * ar, ar]))
+        return {
+            "design": np.array([[1.0, 1.0]]),
+            "transition": moving if transition is None else moving + np.array(transition),
+            "state_cov": np.diag(np.stack([params["level"], drive])),
+            "diffuse": [True, False],
+            "initial_state_cov": "stationary",
+        } | changed
+
+    init = {"level": 0.2, "ar": [0.7], "drive": 0.9}
+    kinds = {"level": "variance", "ar": "stationary", "drive": "variance"}
+    return fo.models.StateSpace(build, init, kinds)
+
+
+def test_states_beside_diffuse_ones_may_be_stationary():
+    y = NILE[:60] / 100.0
+    model = _level_and_memory()
+    fit = fo.fit_at(model, y, model.init)
+    peer = sm.tsa.UnobservedComponents(y, "rwalk", autoregressive=1, use_exact_diffuse=True)
+    assert fit.log_likelihood == pytest.approx(peer.loglike([0.2, 0.9, 0.7]), rel=1e-10)
+    best = fo.fit(model, y, restarts=1, optima=0)
+    assert best.ok
+    assert best.log_likelihood == pytest.approx(peer.fit(disp=0).llf, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (_level_and_memory(diffuse=[False, False]), "below 1 in size at init, got 1; mark states"),
+        (_level_and_memory([[0, 0], [0.5, 0]]), "no diffuse one moves, got state 1 with a transition"),
+    ],
+)
+def test_what_is_not_stationary_beside_diffuse_states_is_refused(model, said):
+    with pytest.raises(ValueError, match=said):
+        fo.fit_at(model, NILE[:60], model.init)

@@ -105,6 +105,31 @@ class _Params(dict[str, Any]):
         )
 
 
+def _marked(made: Mapping[str, np.ndarray]) -> np.ndarray:
+    """(n,) bools: the entries of the first state about which nothing is known, by default all."""
+    known = {"stationary", "initial_state", "initial_state_cov"} & set(made)
+    default = np.full((1, made["design"].shape[2]), not known)
+    return made.get("diffuse", default)[0].astype(bool)
+
+
+def _require_steady(transition: np.ndarray, marked: np.ndarray) -> None:
+    """Raise where entries of the first state that are not marked as diffuse cannot be stationary."""
+    own = transition[np.ix_(~marked, ~marked)]
+    largest = float(np.abs(np.linalg.eigvals(own)).max(initial=0.0))
+    if not largest < 1.0:
+        raise ValueError(
+            "build: initial_state_cov='stationary' needs a transition whose eigenvalues are all "
+            f"below 1 in size at init, got {largest:g}; mark states that are not as diffuse"
+        )
+    moved = np.flatnonzero(transition[np.ix_(~marked, marked)].any(1))
+    if moved.size:
+        state = int(np.flatnonzero(~marked)[moved[0]])
+        raise ValueError(
+            "build: initial_state_cov='stationary' needs states that no diffuse one moves, got state "
+            f"{state} with a transition from one; mark it as diffuse, too"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class StateSpace(SpaceModel):
     """A linear-Gaussian state-space model of your own.
@@ -118,7 +143,8 @@ class StateSpace(SpaceModel):
             `state_cov` are needed. Each has its plain shape, or a first axis of one entry for each step.
             `initial_state` and `initial_state_cov` are of the first state; `diffuse`, bools, marks the
             entries of it about which nothing is known. Without all three everything is diffuse;
-            `initial_state_cov="stationary"` takes the distribution that the transition leaves as it is.
+            `initial_state_cov="stationary"` takes the distribution that the transition leaves as it is,
+            of the entries that are not marked, on which marked ones must have no influence.
             Where a covariance has negative eigenvalues or is not symmetric, there is no likelihood.
             Written with NumPy and analytic functions only: it is called with complex numbers, too.
         init: starting values by name of all parameters that `build` reads, which give them their shapes.
@@ -163,12 +189,7 @@ class StateSpace(SpaceModel):
         if fault:
             raise ValueError(fault)
         if "stationary" in made:
-            largest = float(np.abs(np.linalg.eigvals(made["transition"][0])).max())
-            if not largest < 1.0:
-                raise ValueError(
-                    "build: initial_state_cov='stationary' needs a transition whose eigenvalues are all "
-                    f"below 1 in size at init, got {largest:g}; mark states that are not as diffuse"
-                )
+            _require_steady(made["transition"][0], _marked(made))
         self._require_analytic(steps)
 
     def _require_shapes(self, made: dict[str, np.ndarray]) -> None:
@@ -298,13 +319,12 @@ class StateSpace(SpaceModel):
             shaking = np.einsum("tijf,tjkf,tlkf->tilf", selection, shaking, selection)
         moving, drift = stacked("transition", empty.moving), stacked("state_intercept", empty.drift)
         mean = stacked("initial_state", empty.mean[None])[0]
-        spread, known = stacked("initial_state_cov", empty.spread[None])[0], True
+        spread, marked = stacked("initial_state_cov", empty.spread[None])[0], _marked(made[0])
         if "stationary" in made[0]:
-            spread = stationary_spread(moving[0], shaking[0])
-            mean = stationary_mean(moving[0], drift[0])
-        else:
-            known = "initial_state_cov" in made[0] or "initial_state" in made[0]
-        marked = made[0].get("diffuse", np.full((1, size), not known))[0].astype(bool)
+            block = np.ix_(~marked, ~marked)
+            mean, spread = np.zeros_like(mean), np.zeros_like(spread)
+            spread[block] = stationary_spread(moving[0][block], shaking[0][block])
+            mean[~marked] = stationary_mean(moving[0][block], drift[0][~marked])
         noise, offset = stacked("obs_cov", empty.noise), stacked("obs_intercept", empty.offset)
         if kind.kind == "f":  # complex ones are for slopes at places that are known
             sound = np.array([_are_sound(one) for one in made])
