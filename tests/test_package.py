@@ -77,6 +77,9 @@ def test_the_citation_is_of_this_version():
     assert {"title", "message", "type"} <= found.keys()
     assert "authors:" in text
     assert "Approximate Cross-Validation for Structured Models" in text
+    page = (ROOT / "docs/citing.md").read_text()
+    assert f"version = {{{fo.__version__}}}" in page
+    assert found["title"].strip('"') in page
 
 
 def test_workflows_call_what_there_is():
