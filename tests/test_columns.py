@@ -3,13 +3,16 @@ order of the fit, others are refused by name, and data without names go by posit
 
 from __future__ import annotations
 
+import io
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import fitonce as fo
+from fitonce.cli import app
 
 NAMES = ["depth", "heat", "speed"]
 
@@ -215,3 +218,40 @@ def test_tables_of_features_are_put_in_the_order_of_the_first(labels):
         fo.labelled(mixed, tags)
     with pytest.raises(ValueError, match="the model was fitted with 3 features, got 2"):
         labels.decode([table.to_numpy()[:, :2] for table in tables])
+
+
+@pytest.mark.parametrize("kind", ["chain", "product", "space", "labels"])
+def test_a_fit_that_was_saved_without_its_data_knows_their_names(kind, request, tmp_path):
+    fit = request.getfixturevalue(kind)
+    path = fit.save(tmp_path / "fit.json", data=False)
+    if kind == "labels":
+        tables = [drawn(seed, 10)[["speed", "heat", "depth"]] for seed in range(6)]
+        tags = np.split(np.array(fit.data.tags)[fit.data.labels], 6)
+        given, others = (fo.labelled([t.set_axis(names, axis=1) for t in tables], tags) for names in (
+            ["speed", "heat", "depth"], ["speed", "warmth", "depth"]))  # fmt: skip
+    else:
+        given = drawn(0)[["heat", "speed", "depth"]]
+        others = given.rename(columns={"heat": "warmth"})
+    found = fo.load(path, data=given)
+    assert found.log_likelihood == pytest.approx(fit.log_likelihood, rel=1e-12)
+    with pytest.raises(ValueError, match="without heat and with warmth besides"):
+        fo.load(path, data=others)
+
+
+def test_a_file_to_decode_is_read_by_the_names_of_the_fit_or_as_columns_says(chain, tmp_path):
+    path, new = chain.save(tmp_path / "fit.json"), drawn(1, 20)
+    right = chain.decode(new)[0]
+    moved = new[["speed", "heat", "depth"]]
+    moved.assign(note="a", more=2.0).to_csv(tmp_path / "moved.csv", index=False)
+    moved.set_axis(["s", "h", "d"], axis=1).to_csv(tmp_path / "renamed.csv", index=False)
+    for words in (["moved.csv"], ["moved.csv", "--columns", "speed,depth,heat"]):
+        assert decoded(path, tmp_path / words[0], *words[1:]) == right.tolist()
+    assert decoded(path, tmp_path / "renamed.csv", "--columns", "d,h,s") == right.tolist()
+    with pytest.raises(AssertionError, match="'depth' is not a column; columns are s, h, d"):
+        decoded(path, tmp_path / "renamed.csv")
+
+
+def decoded(*words):
+    found = CliRunner().invoke(app, ["decode", *map(str, words), "--csv"])
+    assert found.exit_code == 0, found.stderr
+    return pd.read_csv(io.StringIO(found.stdout))["state"].tolist()

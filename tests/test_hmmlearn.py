@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dynamax_cases
@@ -305,3 +306,12 @@ def test_a_state_of_one_point_is_named():
         fo.from_hmmlearn(model, X, [25, 35])
     model.covars_prior, model.init_params = 0.1 * np.eye(2), ""  # what the refusal advises
     assert fo.from_hmmlearn(model.fit(X), X).polish().ok
+
+
+def test_columns_of_a_table_keep_their_names():
+    table = pd.DataFrame(data("PoissonHMM"), columns=["calls", "visits"])
+    fit = fo.from_hmmlearn(stored("PoissonHMM")[0], table, LENGTHS)
+    assert fit.data.channels == ("calls", "visits")
+    assert fit.score(table[["visits", "calls"]], lengths=LENGTHS) == fit.score()
+    with pytest.raises(ValueError, match="the columns of the fit, calls, visits, in any order"):
+        fit.score(table.rename(columns={"visits": "letters"}), lengths=LENGTHS)

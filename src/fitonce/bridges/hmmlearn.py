@@ -5,6 +5,7 @@ hmmlearn need not be installed: what is read are the attributes of a fitted mode
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,9 @@ def read_lengths(X: Any, lengths: Any) -> Sequences:
     require(fine, "X", "an array of numbers, (steps,) or (steps, channels)", X)
     rows = rows[:, None] if rows is not None and rows.ndim == 1 else rows
     with naming("X"):
-        return sequences(rows, lengths=lengths)
+        read = sequences(rows, lengths=lengths)
+    called = X.columns if hasattr(X, "columns") else read.channels  # of a table
+    return replace(read, channels=tuple(map(str, called)))
 
 
 def without_dust(probabilities: Any, zeros: float) -> np.ndarray:

@@ -113,7 +113,7 @@ def decode(
         Path | None, typer.Argument(help="Other data to decode; default: those of the fit.")
     ] = None,
     columns: Annotated[
-        str | None, o.data("Columns, in the order of the fit's; default: its names")
+        str | None, o.data("Columns under other names, in the fit's order; default: its names")
     ] = None,
     time: Annotated[str | None, o.data("Column of times")] = None,
     group: Annotated[str | None, o.data("Column that identifies sequences")] = None,
@@ -152,7 +152,9 @@ def _other_data(fit: Fit, path: Path, names: tuple[str, ...] | None, columns: Co
             f"{path.name} is read as one sequence, where the fit has {known.n_sequences}; --group names "
             "the column that tells sequences apart"
         )
-    return loaded.data
+    if names is None or set(names) == set(known.channels) or len(names) != len(known.channels):
+        return loaded.data  # which the fit's names put in its order
+    return replace(loaded.data, channels=known.channels)  # as --columns says which is which
 
 
 def _decoded(fit: Fit, data: Any) -> pd.DataFrame:

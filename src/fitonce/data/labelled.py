@@ -7,7 +7,7 @@ in the full fit; its features are used all the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from fitonce.data.attributes import (
     joined_rows,
     tokens_of,
 )
-from fitonce.data.columns import are_names, in_order_of_first
+from fitonce.data.columns import are_names, in_order_of_first, order_of
 from fitonce.data.parts import from_arrow
 from fitonce.data.sequences import Collection
 
@@ -68,6 +68,19 @@ class Labelled(Collection):
         if self.words is None:
             return [f"({step})" for step in range(length)]
         return list(self.words[start : start + length])
+
+    def with_attributes(self, wanted: tuple[str, ...]) -> Labelled:
+        """The same with its features in the order of these, by name; features without names are left."""
+        if self.attributes is None:
+            return self
+        try:
+            order = order_of(wanted, self.attributes, "features")
+        except ValueError as error:
+            hint = "; read the data with fo.labelled(..., attributes=) of the training data"
+            raise ValueError(f"{error}{hint if self.is_sparse else ''}") from None
+        if order is None:
+            return self
+        return replace(self, features=self.features[:, order], attributes=wanted)
 
     def __repr__(self) -> str:
         unknown = int((self.weights == 0).sum())

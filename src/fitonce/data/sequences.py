@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -371,7 +371,14 @@ def with_lengths(data: Any, lengths: Any) -> Any:
     return data if lengths is None else sequences(data, lengths=lengths)
 
 
-def sequences_like(known: Sequences, data: Any, lengths: Any = None) -> Sequences:
+class Headings(NamedTuple):
+    """What data call their columns, where only that is known of them."""
+
+    channels: tuple[str, ...]
+    covariate_names: tuple[str, ...]
+
+
+def sequences_like(known: Sequences | Headings, data: Any, lengths: Any = None) -> Sequences:
     """Other data as `fo.sequences` reads them, with the columns of known data, those of a fit: names say
     which is which. Tables that hold its covariates need no `covariates=`."""
     if not isinstance(data, Sequences):
@@ -380,7 +387,7 @@ def sequences_like(known: Sequences, data: Any, lengths: Any = None) -> Sequence
     return aligned(known, sequences(data, lengths=lengths, covariates=beside))
 
 
-def _covariates_among(known: Sequences, data: Any) -> list[str] | None:
+def _covariates_among(known: Sequences | Headings, data: Any) -> list[str] | None:
     """Names of the covariates that tables have as columns."""
     parts = list(data.values()) if isinstance(data, Mapping) else data
     tables = parts if isinstance(parts, (list, tuple)) else [parts]
@@ -389,7 +396,7 @@ def _covariates_among(known: Sequences, data: Any) -> list[str] | None:
     return [n for n in known.covariate_names if all(n in table.columns for table in tables)] or None
 
 
-def aligned(known: Sequences, read: Sequences) -> Sequences:
+def aligned(known: Sequences | Headings, read: Sequences) -> Sequences:
     """Data with channels and covariates in the order of known data, by name; data without names, as of
     arrays, are taken by position."""
     advice = "; leave these out, or say with fo.sequences what they are"

@@ -11,6 +11,8 @@ import numpy as np
 from fitonce.core.arguments import shown
 from fitonce.core.numerics import in_float64
 from fitonce.core.status import Outcome, Status
+from fitonce.data.labelled import Labelled
+from fitonce.data.sequences import Headings, sequences_like
 from fitonce.fitting import saving
 from fitonce.fitting.boundary import with_zeros
 from fitonce.fitting.encoding import decoded
@@ -75,6 +77,7 @@ def _fit(document: dict[str, Any], path: Path, model: Any, data: Any) -> Fit:
         kept = decoded(document["data"])
         found = _fields(document)
         kernel = document["kernel"]
+        columns = {name: decoded(each) for name, each in (document.get("columns") or {}).items()}
     if known is None and model is None:
         raise WithoutModelError(
             f"{path.name} is a fit of your own model, {described}, and files hold no code: pass the "
@@ -88,7 +91,8 @@ def _fit(document: dict[str, Any], path: Path, model: Any, data: Any) -> Fit:
     if model is not None and known is not None and (type(model) is not type(known) or model != known):
         got = model if type(model) is type(known) else shown(model)
         raise ValueError(f"{path.name} is a fit of {described}, got {got} as model=")
-    objective = objective_of(known if model is None else model, kept if data is None else data, kernel)
+    read = kept if data is None else _in_columns(columns, data)
+    objective = objective_of(known if model is None else model, read, kernel)
     given = model is not None or data is not None
     _require_same(objective, found, path, given or document["about"].get("versions") != versions())
     if data is not None and document["fingerprint"] not in ("", objective.collection.fingerprint):
@@ -104,6 +108,15 @@ def _fit(document: dict[str, Any], path: Path, model: Any, data: Any) -> Fit:
         **{name: value for name, value in found.items() if name != "gradient"},
     )
     return fit if "at_zero" in document else with_zeros(fit)  # files of earlier versions do not say it
+
+
+def _in_columns(columns: dict[str, tuple[str, ...]], data: Any) -> Any:
+    """Data in place of those of a fit, with the columns of these, by name."""
+    if "channels" in columns:
+        return sequences_like(Headings(columns["channels"], columns["covariates"]), data)
+    if "attributes" in columns and isinstance(data, Labelled):
+        return data.with_attributes(columns["attributes"])
+    return data
 
 
 def _fields(document: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fitonce.core.writing import check_free
+from fitonce.data.labelled import Labelled
+from fitonce.data.sequences import Collection, Sequences
 from fitonce.fitting.encoding import NotPlainError, encoded
 from fitonce.results.packing import pack_array
 from fitonce.results.saving import require_about, write_document
@@ -48,6 +50,7 @@ def write_fit(
         "model": _model(fit.model),
         "kernel": fit.objective.program.kernel,
         "data": _data(fit.data) if with_data else None,
+        "columns": None if with_data else _columns(fit.objective.collection),
         "fingerprint": fit.objective.collection.fingerprint,
         "names": encoded(tuple(fit.names)),
         "outcome": fit.status.outcome.value,
@@ -85,6 +88,14 @@ def _data(data: Any) -> Any:
             f"the data of this fit cannot be saved, as they hold {error}; pass data=False, and the data "
             "to fo.load"
         ) from None
+
+
+def _columns(data: Collection) -> Any:
+    """What data call their columns, for those that `fo.load` is given in their place."""
+    if isinstance(data, Sequences):
+        return {"channels": encoded(data.channels), "covariates": encoded(data.covariate_names)}
+    known = data.attributes if isinstance(data, Labelled) else None
+    return None if known is None else {"attributes": encoded(known)}
 
 
 def _hessian(fit: Fit) -> Any:

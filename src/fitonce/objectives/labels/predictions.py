@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fitonce.core.wording import counted
 from fitonce.data.attributes import are_attributes, tokens_of
-from fitonce.data.columns import order_of
 from fitonce.data.labelled import Labelled, labelled
 from fitonce.objectives.labels.layout import LabelLayout
 
@@ -50,14 +48,7 @@ def read_more(known: Labelled, given: Any) -> Labelled:
 
 def _in_columns(known: Labelled, read: Labelled) -> Labelled:
     """Features in the order of known data, by name; those of arrays without names by position."""
-    if known.attributes is not None and read.attributes is not None:
-        try:
-            order = order_of(known.attributes, read.attributes, "features")
-        except ValueError as error:
-            hint = "; read the data with fo.labelled(..., attributes=) of the training data"
-            raise ValueError(f"{error}{hint if known.is_sparse else ''}") from None
-        if order is not None:
-            return replace(read, features=read.features[:, order], attributes=known.attributes)
+    read = read if known.attributes is None else read.with_attributes(known.attributes)
     if read.features.shape[1] != known.features.shape[1]:
         raise ValueError(
             f"the model was fitted with {counted(known.features.shape[1], 'feature')}, "
