@@ -130,7 +130,7 @@ def test_models_refuse_covariates_that_make_no_sense(make, sentence):
         (TABLE[["calls", "heat"]], ["cold"], "covariate 'cold' is not a column; columns are"),
         (TABLE[["calls"]], ["calls"], "leave no column to model"),
         (COUNTS, ["heat"], "are names of columns and need a DataFrame, got ndarray"),
-        (pd.Series(COUNTS), pd.Series(HEAT)[::-1], "must have the index of the data"),
+        (pd.Series(COUNTS), pd.Series(HEAT)[1:], r"must have rows for all of the data .* without 0"),
         (TABLE[["calls", "heat"]], ["heat", "heat"], "covariates must differ"),
         (COUNTS, HEAT[:50], "sequence 0 has 60 steps, its covariates 50"),
         ([COUNTS, COUNTS], [HEAT], "for each of the 2 sequences, got 1"),

@@ -23,6 +23,7 @@ from fitonce.cli.request import Request, listed
 from fitonce.cli.saved_fits import opened
 from fitonce.cli.steps import fitted
 from fitonce.core.writing import write_figure
+from fitonce.data.alignment import with_dates
 from fitonce.data.covariates import with_truths
 from fitonce.data.indices import indices_of
 from fitonce.data.labelled import UNKNOWN
@@ -30,6 +31,7 @@ from fitonce.data.places import sequence_words, time_names
 from fitonce.data.reading import Columns
 from fitonce.data.sequences import Sequences
 from fitonce.data.table_files import read_table
+from fitonce.data.times import as_times, has_zones, looks_like_dates
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.summarise import free_names
 from fitonce.models.prior_words import priors_of
@@ -216,7 +218,7 @@ def forecast(
     """Forecast the steps after the data of a saved fit. Means, medians and intervals, of HMMs and
     state-space models."""
     fit = _opened(file, [save], force, json and csv, plot)
-    known = _covariates(covariates)
+    known = _covariates(covariates, fit)
     of = _sequence(fit, sequence)
     found = fit.forecast(steps, sequence=of, n=paths, seed=seed, covariates=known, level=level)
     if found.last_of and not (json or csv):
@@ -257,7 +259,7 @@ def sample(
     """Draw a random sequence from a saved fit. Observations, and hidden states of HMMs."""
     fit = _opened(file, [save], force, json and csv)
     of = _sequence(fit, sequence)
-    drawn = fit.sample(n, sequence=of, seed=seed, covariates=_covariates(covariates))
+    drawn = fit.sample(n, sequence=of, seed=seed, covariates=_covariates(covariates, fit))
     drawn_values = drawn.values.T  # noqa: PD011 - not of pandas
     values = dict(zip(fit.objective.collection.channel_names, drawn_values, strict=True))
     states = {"state": drawn.states} if drawn.states.ndim == 1 else {}  # numbers beside those observed
@@ -265,8 +267,18 @@ def sample(
     _finish(rows, save, force, json, csv)
 
 
-def _covariates(path: Path | None) -> pd.DataFrame | None:
-    return None if path is None else with_truths(read_table(path)).select_dtypes(["number", "bool"])
+def _covariates(path: Path | None, fit: Fit) -> pd.DataFrame | None:
+    """The columns of a file that hold numbers, labelled by its times."""
+    if path is None:
+        return None
+    indices = indices_of(fit.objective.collection)
+    steps = None if indices is None else indices[0]
+    table = with_dates(with_truths(read_table(path)), steps)
+    moments = pd.Series(table.index)
+    if looks_like_dates(moments) and not (steps is not None and has_zones(pd.Series(steps))):
+        times = as_times(moments, str(table.index.name))  # in UTC, as those of other files
+        table.index = pd.Index(times, name=table.index.name)
+    return table.select_dtypes(["number", "bool"])
 
 
 def _finish(

@@ -10,17 +10,21 @@ import pandas as pd
 
 from fitonce.core.arguments import shown
 from fitonce.core.wording import counted
+from fitonce.data.alignment import aligned
 from fitonce.data.columns import in_order_of_first
 
 _NUMERIC = "biuf"  # kinds of dtypes
 
 
-def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.DataFrame] | None]:
+def split_covariates(
+    parts: list[Any], given: Any, whose: str = "the data"
+) -> tuple[list[Any], list[pd.DataFrame] | None]:
     """The parts without the columns that are covariates, and a table of covariates of each part.
 
     Args:
         parts: arrays or DataFrames, one for each sequence.
         given: names of columns, or arrays beside the parts, see `fo.sequences`.
+        whose: what the parts are, for messages.
     """
     if given is None:
         return parts, None
@@ -33,14 +37,11 @@ def split_covariates(parts: list[Any], given: Any) -> tuple[list[Any], list[pd.D
     each = list(given) if several else [given]
     if len(each) != len(parts):
         raise ValueError(f"covariates must be given for {_every(len(parts))}, got {len(each)}")
-    tables = [as_table(table, len(part)) for table, part in zip(each, parts, strict=True)]
+    tables = []
+    for number, (table, part) in enumerate(zip(each, parts, strict=True)):
+        of = whose if len(parts) == 1 else f"{whose}, sequence {number},"
+        tables.append(as_table(table, len(part), labels_of(part), of))
     for number, (part, table) in enumerate(zip(parts, tables, strict=True)):
-        own = getattr(part, "index", None)
-        labelled = not table.index.equals(pd.RangeIndex(len(table))) and isinstance(own, pd.Index)
-        if labelled and len(table) == len(part) and not table.index.equals(own):
-            raise ValueError(
-                f"covariates must have the index of the data; those of sequence {number} have another"
-            )
         if len(table) != len(part):
             raise ValueError(
                 f"covariates must have one row for each step: sequence {number} has {len(part)} steps, "
@@ -94,13 +95,23 @@ def _columns(parts: list[Any], names: list[str]) -> tuple[list[Any], list[pd.Dat
     return [part.drop(columns=names) for part in parts], [part[names] for part in parts]
 
 
-def as_table(given: Any, steps: int) -> pd.DataFrame:
-    """Covariates of some steps, a column each."""
+def labels_of(part: Any) -> pd.Index | None:
+    """Those that rows of a table have; None: they go by position."""
+    return part.index if isinstance(part, (pd.DataFrame, pd.Series)) else None
+
+
+def as_table(
+    given: Any, steps: int, labels: pd.Index | None = None, whose: str = "the data"
+) -> pd.DataFrame:
+    """Covariates of some steps, a column each, in the order of the labels of the steps."""
     if isinstance(given, Mapping):
-        columns = {str(name): _column(name, column, steps) for name, column in given.items()}
+        columns = {
+            str(name): _column(name, aligned(column, labels, f"covariates['{name}']", whose), steps)
+            for name, column in given.items()
+        }
         return pd.DataFrame(columns, index=pd.RangeIndex(steps if columns else 0))
     if isinstance(given, (pd.DataFrame, pd.Series)):
-        table = pd.DataFrame(given)
+        table = pd.DataFrame(aligned(given, labels, "covariates", whose))
         return table.set_axis([str(name) for name in table.columns], axis=1)
     array = np.asarray(given)
     if array.ndim not in (1, 2):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fitonce.core.arguments import refusal, shown
 from fitonce.core.numerics import as_numbers
-from fitonce.data.covariates import are_arrays, as_table
+from fitonce.data.covariates import are_arrays, as_table, labels_of
 
 
 def from_arrow(data: Any) -> Any:
@@ -75,15 +75,22 @@ def split_lengths(data: Any, covariates: Any, lengths: Any) -> tuple[list[Any], 
     if isinstance(covariates, Mapping) and any(map(are_arrays, covariates.values())):
         apart = {name: column for name, column in covariates.items() if are_arrays(column)}
         joined = {name: column for name, column in covariates.items() if name not in apart}
-        whole = as_table(joined, len(rows))
+        whole = _of_rows(joined, rows) if joined else pd.DataFrame()
         split = {name: [whole[str(name)].iloc[some] for some in spans] for name in joined}
         return parts, {name: split.get(name, column) for name, column in covariates.items()}
-    table = as_table(covariates, len(rows))
+    table = _of_rows(covariates, rows)
+    return parts, [table.iloc[some] for some in spans]
+
+
+def _of_rows(covariates: Any, rows: Any) -> pd.DataFrame:
+    """Covariates of all rows, with the labels of these."""
+    labels = labels_of(rows)
+    table = as_table(covariates, len(rows), labels)
     if len(table) != len(rows):
         raise ValueError(
             f"covariates must have one row for each step: data have {len(rows)}, they {len(table)}"
         )
-    return parts, [table.iloc[some] for some in spans]
+    return table.reset_index(drop=True) if labels is None else table.set_axis(labels)
 
 
 def named_by(parts: Any, index: str) -> Any:

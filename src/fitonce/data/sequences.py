@@ -288,6 +288,7 @@ def sequences(
         covariates: known quantities of every step, for models that use them: names of columns of the
             tables, or arrays beside the data: (T,) or (T, Q), a table, a dict of names and arrays (T,),
             or a list of these, one for each sequence; in a dict, a list of arrays is of each sequence.
+            Tables and series are put into the order of the data by their index; arrays go by position.
             None of them may be missing.
     """
     real = isinstance(missing, Real) and not isinstance(missing, bool)

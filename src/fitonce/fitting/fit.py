@@ -208,7 +208,8 @@ class Fit:
             n: number of random paths, from which quantiles come, and means where the emission has no
                 closed form of them; all those of state-space models are exact.
             seed: of the paths.
-            covariates: of the steps, as for `fo.sequences`, if the model depends on some.
+            covariates: of the steps, as for `fo.sequences`, if the model depends on some; a table is
+                found by its dates, which must be those of the steps.
             level: probability of the intervals that are printed; `interval(0.8)` has others.
         """
         ahead = inference.simulator(self, "forecast")

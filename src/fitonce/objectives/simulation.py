@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ import pandas as pd
 from fitonce.core.arguments import generator, require, require_count, require_level
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import is_count
+from fitonce.core.wording import counted
+from fitonce.data.alignment import require_after
 from fitonce.data.covariates import padded_tables, split_covariates
 from fitonce.data.indices import continued
 from fitonce.data.parts import from_arrow
@@ -94,15 +97,31 @@ class Simulator(ABC):
         index = continued(past, steps)
         return index, None if index is None else past
 
-    def covariates_ahead(self, given: Any, steps: int) -> tuple[np.ndarray, tuple[str, ...]]:
-        """(steps, Q) covariates of further steps and their names, as `fo.sequences` reads them."""
+    def covariates_ahead(
+        self, given: Any, steps: int, sequence: int | None = None
+    ) -> tuple[np.ndarray, tuple[str, ...]]:
+        """(steps, Q) covariates and their names, as `fo.sequences` reads them, of further steps of a
+        sequence, whose dates they may have; None: of steps that are nowhere in time."""
         if given is not None and not self.reads:
             raise ValueError("covariates were given, but the model depends on none")
         if self.reads and given is None:
             raise ValueError(f"the model depends on {list(self.reads)}: give covariates= for each step")
         if given is None:
             return np.zeros((steps, 0)), ()
-        tables = split_covariates([np.zeros(steps)], from_arrow(given))[1] or []
+        given = from_arrow(given)
+        part: Any = np.zeros(steps)
+        index = past = None
+        if sequence is not None and self.data.indices is not None:
+            past = self.data.indices[sequence]
+            index = continued(past, steps)
+        if index is not None:
+            part = pd.Series(part, index)
+        elif past is not None:
+            each = given if isinstance(given, Mapping) else {"covariates": given}
+            for name, one in each.items():
+                require_after(one, past, str(name))
+        whose = counted(steps, "step") + (" of the forecast" if sequence is not None else "")
+        tables = split_covariates([part], given, f"the {whose}")[1] or []
         known, names = padded_tables(tables, np.array([steps]))
         if names == tuple(f"u{number}" for number in range(len(self.data.covariate_names))):
             names = self.data.covariate_names  # an array has no names: they are in the order of the data

@@ -56,7 +56,7 @@ class FittedHMM(Simulator):
     def ahead(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
         data = self.data
         end = int(data.lengths[sequence])
-        ahead = self._beyond(covariates, steps, end)
+        ahead = self._beyond(covariates, steps, sequence)
         shares = np.empty((steps, self.model.n_hidden))
         now = self.stages[data.offsets[sequence] + end - 1]
         for step, moves in enumerate(self.model.chain.moves_at(self.params, ahead.links)):
@@ -132,10 +132,12 @@ class FittedHMM(Simulator):
             data.covariates_of(chain.regressors) if chain.regressors else np.zeros((*grid, 0)),
         )
 
-    def _beyond(self, given: Any, steps: int, start: int = 0) -> Ahead:
-        """The same of the steps (h,) from one on."""
-        data, total = self.data, start + steps
-        known, names = self.covariates_ahead(given, steps)
+    def _beyond(self, given: Any, steps: int, sequence: int | None = None) -> Ahead:
+        """The same of the steps (h,) after a sequence; None: of its first steps."""
+        data = self.data
+        start = 0 if sequence is None else int(data.lengths[sequence])
+        total = start + steps
+        known, names = self.covariates_ahead(given, steps, sequence)
         every = np.ones((1, total, len(data.channels)))
         longer = Sequences(every, every > 0, np.array([total]), data.channels)
         if names:

@@ -55,7 +55,7 @@ class FittedSpace(Simulator):
         return replace(self.data, values=np.where(self.data.observed, values, 0.0))
 
     def ahead(self, steps: int, sequence: int, n: int, seed: int, covariates: Any) -> Forecast:
-        given, more = self.layout.steps.sequence(sequence), self._steps(steps, covariates)
+        given, more = self.layout.steps.sequence(sequence), self._steps(steps, covariates, sequence)
         end, longer = len(given.y), given.followed_by(more)
         one = whole_pass(replace(self.layout, steps=longer), self.theta)
         system, wanted = self._system(longer), np.arange(end, end + steps)
@@ -87,15 +87,15 @@ class FittedSpace(Simulator):
         density = self.layout.model.density
         return signals if density is None else density.drawn(signals, sizes[:, None], rng)
 
-    def _steps(self, count: int, covariates: Any) -> Series:
-        """Further steps, of which nothing is observed."""
+    def _steps(self, count: int, covariates: Any, sequence: int | None = None) -> Series:
+        """Further steps of a sequence, of which nothing is observed."""
         none = np.zeros((count, len(self.data.channels)))
-        known = self._known(covariates, count)
+        known = self._known(covariates, count, sequence)
         return self.layout.model.read(Series(none, none > 0, np.array([0, count]), known))
 
-    def _known(self, given: Any, steps: int) -> np.ndarray:
+    def _known(self, given: Any, steps: int, sequence: int | None) -> np.ndarray:
         """(steps, Q) covariates of further steps."""
-        known, names = self.covariates_ahead(given, steps)
+        known, names = self.covariates_ahead(given, steps, sequence)
         shape = np.ones((1, steps, 1))
         longer = Sequences(shape, shape > 0, np.array([steps]), ("",), None, None, known[None], names)
         return longer.covariates_of(self.reads)[0]

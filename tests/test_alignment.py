@@ -1,0 +1,201 @@
+"""What comes beside data is put into their order by its own index, or refused by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import fitonce as fo
+from fitonce.cli.app import app
+from fitonce.data.alignment import aligned
+
+RNG = np.random.default_rng(0)
+N, H = 60, 6
+DAYS = pd.date_range("2024-01-01", periods=N + H, name="day")
+TABLE = pd.DataFrame({"u": RNG.normal(size=N + H), "v": RNG.normal(size=N + H)}, DAYS)
+Y = pd.Series(2.0 * TABLE["u"] - TABLE["v"] + 0.1 * RNG.normal(size=N + H), DAYS, name="y")[:N]
+PAST, AHEAD = TABLE[:N], TABLE[N:]
+
+
+def shuffled(table):
+    return table.iloc[np.random.default_rng(1).permutation(len(table))]
+
+
+ORDERS = {
+    "same": lambda table: table,
+    "reversed": lambda table: table[::-1],
+    "shuffled": shuffled,
+    "longer": lambda table: shuffled(TABLE),
+    "periods": lambda table: table[::-1].set_axis(table.index[::-1].to_period("D")),
+    "text": lambda table: table[::-1].set_axis(table.index[::-1].strftime("%Y-%m-%d")),
+    "seconds": lambda table: table[::-1].set_axis(table.index[::-1].as_unit("s")),
+    "no index": lambda table: table.reset_index(drop=True),
+}
+REFUSED = {
+    "twice": (lambda table: pd.concat([table[:1], table[:-1]]), "occurs twice in covariates"),
+    "other year": (
+        lambda table: table.shift(-366, freq="D"),
+        r"must have rows for all of the .*, got 202",
+    ),
+    "one lacks": (lambda table: table.drop(table.index[3]), "without 2024-0[13]-04"),
+    "zone": (lambda table: table.tz_localize("Asia/Tokyo"), "with a time zone, and the .* without"),
+    "names": (lambda table: table.set_axis([f"s{k}" for k in range(len(table))]), "got s0, ..., s"),
+}
+WAYS = {
+    "table": lambda table: table,
+    "dict": lambda table: {"u": table["u"], "v": table["v"]},
+    "one of a dict": lambda table: {"u": table["u"], "v": table["v"]},
+    "list": lambda table: [table],
+    "column": lambda table: table.reset_index(names=table.index.name or "when"),
+}
+
+
+def read(given):
+    return fo.sequences(Y, covariates=given).covariates[0]
+
+
+def split(given):
+    given = given[0] if isinstance(given, list) else given
+    return np.concatenate(
+        [
+            part[:n]
+            for part, n in zip(
+                fo.sequences(Y, lengths=[20, 40], covariates=given).covariates, (20, 40), strict=True
+            )
+        ]
+    )
+
+
+MODELS = {
+    "state space": fo.models.Structural("fixed", exog=["u", "v"]),
+    "chain": fo.models.HMM(1, fo.models.LinearRegression(["u", "v"])),
+}
+FITS = {name: fo.fit(model, fo.sequences(Y, covariates=PAST)) for name, model in MODELS.items()}
+
+
+def ahead(name):
+    def found(given):
+        return FITS[name].forecast(H, n=20, covariates=given).samples
+
+    return found
+
+
+DOORS = {
+    "sequences": (read, PAST),
+    "lengths": (split, PAST),
+    "state space": (ahead("state space"), AHEAD),
+    "chain": (ahead("chain"), AHEAD),
+}
+
+
+@pytest.mark.parametrize("door", list(DOORS))
+@pytest.mark.parametrize("order", list(ORDERS))
+@pytest.mark.parametrize("way", list(WAYS))
+def test_covariates_are_put_into_the_order_of_the_data(door, order, way):
+    take, table = DOORS[door]
+    given = ORDERS[order](table)
+    if way == "column" and order == "no index":
+        given = given.assign(day=table.index).set_index("day")[::-1]
+    expected = take(
+        table.to_numpy() if door in ("sequences", "lengths") else {c: table[c].to_numpy() for c in table}
+    )
+    np.testing.assert_array_equal(take(WAYS[way](given)), expected)
+
+
+@pytest.mark.parametrize("door", list(DOORS))
+@pytest.mark.parametrize("fault", list(REFUSED))
+@pytest.mark.parametrize("way", list(WAYS))
+def test_covariates_of_other_steps_are_refused_by_name(door, fault, way):
+    change, sentence = REFUSED[fault]
+    take, table = DOORS[door]
+    if way == "column" and fault == "names":  # which is no column of dates
+        sentence = "covariates must be numeric, but 'when' is"
+    if way in ("dict", "one of a dict"):
+        sentence = sentence.replace("in covariates", r"in covariates\['u'\]")
+    with pytest.raises(ValueError, match=sentence):
+        take(WAYS[way](change(table)))
+
+
+def test_forecasts_are_right_whatever_the_order_of_the_file(tmp_path):
+    model = fo.models.Structural("fixed", exog=["u", "v"])
+    path = tmp_path / "fit.json"
+    fo.fit(model, fo.sequences(Y, covariates=PAST)).save(path)
+    printed = {}
+    for order in ("same", "reversed", "shuffled", "longer"):
+        file = tmp_path / f"{order}.csv"
+        ORDERS[order](AHEAD).to_csv(file)
+        found = CliRunner().invoke(
+            app, ["forecast", str(path), "--steps", "6", "--covariates", str(file), "--csv"]
+        )
+        assert found.exit_code == 0, found.output
+        printed[order] = found.output
+    assert len(set(printed.values())) == 1
+    assert "2024-03-01" in printed["same"]
+    AHEAD.shift(-366, freq="D").to_csv(tmp_path / "other.csv")
+    found = CliRunner().invoke(
+        app, ["forecast", str(path), "--steps", "6", "--covariates", str(tmp_path / "other.csv")]
+    )
+    assert found.exit_code != 0
+    words = " ".join(found.output.split())
+    assert (
+        "all of the 6 steps of the forecast (2024-03-01 to 2024-03-06), got 2023-03-01 to 2023" in words
+    )
+
+
+def test_irregular_dates_are_followed_by_later_ones():
+    keep = np.array([0, 1, 5, 9, 10, 17, 19, 22, 26, 30, 38, 41, 47, 53, 56, 59])
+    fit = fo.fit(MODELS["chain"], fo.sequences(Y.iloc[keep], covariates=PAST.iloc[keep]))
+    right = fit.forecast(H, n=5, covariates={name: AHEAD[name].to_numpy() for name in AHEAD})
+    np.testing.assert_array_equal(fit.forecast(H, n=5, covariates=AHEAD).samples, right.samples)
+    with pytest.raises(ValueError, match="dates of covariates must increase"):
+        fit.forecast(H, covariates=AHEAD[::-1])
+    with pytest.raises(
+        ValueError, match=r"of steps after 2024-0.*, the last of the data, got 2024-01-01 to"
+    ):
+        fit.forecast(H, covariates=PAST[:H])
+
+
+def test_rows_are_found_by_their_numbers_where_the_data_have_such():
+    rows = TABLE.reset_index(drop=True)
+    data = fo.sequences(Y.reset_index(drop=True), covariates=rows[:N][::-1])
+    np.testing.assert_array_equal(data.covariates[0], PAST)
+    fit = fo.fit(MODELS["state space"], data)
+    expected = fit.forecast(H, n=5, covariates=rows[N:]).samples
+    np.testing.assert_array_equal(fit.forecast(H, n=5, covariates=rows[N:][::-1]).samples, expected)
+    np.testing.assert_array_equal(fit.forecast(H, n=5, covariates=rows).samples, expected)
+    with pytest.raises(
+        ValueError, match=r"all of the 6 steps of the forecast \(60 to 65\), got 10 to 15"
+    ):
+        fit.forecast(H, covariates=rows[10:16])
+
+
+def test_arrays_have_no_index_so_that_rows_beside_them_must_be_in_order():
+    y = Y.to_numpy()
+    np.testing.assert_array_equal(fo.sequences(y, covariates=PAST).covariates[0], PAST)
+    with pytest.raises(ValueError, match="dates of covariates must increase"):
+        fo.sequences(y, covariates=PAST[::-1])
+    with pytest.raises(ValueError, match="rows in order, as the data has no index to find them by, but"):
+        fo.sequences(y, covariates=shuffled(PAST.reset_index(drop=True)))
+
+
+def test_each_sequence_is_aligned_by_its_own_index():
+    parts = [Y[:25], Y[25:]]
+    data = fo.sequences(parts, covariates={"u": [PAST["u"][:25][::-1], shuffled(PAST["u"][25:])]})
+    np.testing.assert_array_equal(data.covariates[0, :25, 0], PAST["u"][:25])
+    np.testing.assert_array_equal(data.covariates[1, :35, 0], PAST["u"][25:])
+    with pytest.raises(ValueError, match="all of the data, sequence 1,"):
+        fo.sequences(parts, covariates=[PAST[:25], PAST[:35]])
+
+
+def test_polars_frames_are_found_by_their_dates():
+    polars = pytest.importorskip("polars")
+    frame = polars.from_pandas(PAST[::-1].reset_index())
+    np.testing.assert_array_equal(read(frame), PAST)
+
+
+def test_numbers_of_files_are_found_though_they_are_rounded():
+    seconds = pd.Index(np.arange(30) * 0.1, name="second")
+    given = pd.Series(np.arange(30.0), pd.Index([round(k / 10, 1) for k in range(30)], name="second"))
+    np.testing.assert_array_equal(aligned(given[::-1], seconds, "covariates"), np.arange(30.0))
