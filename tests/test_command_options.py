@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import fitonce as fo
 from fitonce.cli import app
+from fitonce.cli.choices import ModelChoice
 from fitonce.cli.request import Request
 from fitonce.cli.select_command import chosen
 
@@ -150,3 +151,29 @@ def test_days_of_the_week_without_counts_need_a_prior(tmp_path):
     # What no count speaks of is left to the prior: the mode of both days is the same.
     assert shares[5] == pytest.approx(1 - sum(shares), rel=1e-4)
     assert 0 < shares[5] < min(shares[:5])
+
+
+def test_what_was_not_asked_for_and_the_model_with_its_rates_are_printed(walks):
+    done = of_walks(walks, "--folds", "sequences", "--k", "3")
+    before, _, after = done.stdout.partition("Cross-validation:")
+    said = "model: HMM, 2 states, Poisson emission (by default --states 2 --durations geometric)"
+    assert said in " ".join(before.split())
+    assert before.count("Fit of HMM, 2 states, Poisson emission") == 1
+    assert "rate: [[" in before
+    assert "estimate" in after
+    found = json.loads(of_walks(walks, "--folds", "sequences", "--k", "3", "--json").stdout)
+    assert found["fit"]["model"] == "HMM, 2 states, Poisson emission"
+
+
+def test_defaults_that_are_given_or_make_no_difference_are_not_called_defaults():
+    of = ModelChoice("potts-poisson", {"states": 1})
+    assert of.by_default(of.options) == ""
+    of = ModelChoice("potts-poisson", {"beta": "0.5"})
+    assert of.by_default(of.options) == "--states 2"
+    assert ModelChoice("potts-poisson").by_default(()) == "--states 2 --beta learned"
+    assert (
+        ModelChoice("poisson-hmm", {"states": 3, "durations": "poisson"}).by_default(
+            ("states", "durations")
+        )
+        == "--stages 10"
+    )

@@ -76,6 +76,16 @@ class ModelChoice:
         """All options of the model, by defaults where they are not given."""
         return {**{option.name: option.default for option in self.named.options}, **self.options}
 
+    def by_default(self, given: Collection[str]) -> str:
+        """The options of the model beside those that are `given`, as they would be typed; without those
+        that make no difference or are empty."""
+        whole = self.whole()
+        beside = {*given, *self.named.idle(whole)}
+        own = [one for one in self.named.options if not one.of_data and one.name not in beside]
+        return " ".join(
+            f"{flag(one.name)} {whole[one.name]}" for one in own if whole[one.name] not in (None, "")
+        )
+
     def build(self, data: Any, found: Mapping[str, Any]) -> Any:
         """The model; `found`: options that reading the data added."""
         return self.named.make({**self.whole(), **found}, data)

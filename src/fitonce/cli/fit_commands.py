@@ -25,6 +25,7 @@ from fitonce.cli.steps import (
     influence_drawn,
     influence_for_report,
     report_extras,
+    shown_fit,
     task_of,
     validated,
     write_outputs,
@@ -49,7 +50,7 @@ def run_cv(
     asked.check(task.data)
     check_show(request, show, task)
     folds = folds_for(request.fold_choice(), task.model, task.data)  # raises before the fit
-    fit = task.fit()
+    fit = shown_fit(request, task)
     result, stopped = validated(fit, folds, **request.how)
     if stopped:
         result = replace(result, about={**result.about, "interrupted": True})
@@ -73,7 +74,7 @@ def run_loo(
     task, asked = task_of(request, folds=False), Suspicion(suspects, label, rather)
     asked.check(task.data)
     check_show(request, show, task)
-    fit = task.fit()
+    fit = shown_fit(request, task)
     result = loo(fit, progress=request.bars, memory_limit=request.memory_limit)
     extras = lambda: {"influence": influence_for_report(fit)}  # noqa: E731
     _finish(request, task.notes, result, extras, started, asked, show)
@@ -118,7 +119,7 @@ def run_influence(
     outputs.check_outputs([table], request.plot, request.force, (request.file,))
     task, asked = task_of(request, folds=False), Suspicion(None, label, rather)
     asked.check(task.data)
-    fit = task.fit()
+    fit = shown_fit(request, task)
     found = influence(fit, memory_limit=request.memory_limit)
     if not fit.ok:
         complain(f"the fit is not a certified minimum: {fit.status}")

@@ -66,7 +66,11 @@ def as_document(result: CVResult) -> dict[str, Any]:
         "failed": result.n_failed,
         "treatment": result.treatment,
         "doubts": result.doubts,
-        "fit": {"status": str(result.fit.status), "ok": bool(result.fit.ok)},
+        "fit": {
+            "model": result.summary.model,
+            "status": str(result.fit.status),
+            "ok": bool(result.fit.ok),
+        },
         **_odd(result),
     }
 

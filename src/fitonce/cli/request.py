@@ -217,7 +217,16 @@ class Request:
         choice = self.choice()
         require_differences(self.options, [choice])
         loaded = self.load()
-        return loaded, choice.build(loaded.data, loaded.found)
+        model = choice.build(loaded.data, loaded.found)
+        self.tell_defaults(choice, f"model: {model}")
+        return loaded, model
+
+    def tell_defaults(self, choice: ModelChoice, said: str) -> None:
+        """Print what is `said` of the model, and options of it that were not given."""
+        if self.verbose:
+            kept = choice.by_default(self.options)
+            more = f" (by default {kept})" if kept else ""
+            Console(highlight=False, markup=False).print(f"  {said}{more}", style="dim", soft_wrap=True)
 
     def about(self, notes: list[str], **more: str) -> dict[str, Any]:
         """What a saved result records: the command, the seed and the settings; `notes`: remarks on how

@@ -30,6 +30,8 @@ def run_select(request: Request) -> None:
     first = next(iter(choices.values()))
     columns = {name: request.options[name] for name in request.options if model_options()[name].columns}
     loaded = replace(request, options={**first.options, **columns}).load(covering=True)
+    last = list(choices.values())[-1]  # of the first, options may make no difference
+    request.tell_defaults(last, f"model: {request.model_name}")
     candidates, impossible = {}, {}
     for name, choice in choices.items():
         try:

@@ -66,6 +66,14 @@ def task_of(request: Request, folds: bool = True) -> Task:
     return Task(model, loaded.data, loaded.notes, lambda: fitted(request, model, loaded.data))
 
 
+def shown_fit(request: Request, task: Task) -> Fit:
+    """The fit, which is printed: what follows is about this model with these parameters."""
+    found = task.fit()
+    if request.verbose:
+        print(f"\n{found}", flush=True)
+    return found
+
+
 def folds_for(choice: FoldChoice, model: Any, data: Any) -> Folds:
     """Folds that score only points for which the model has a density: an autoregression conditions on
     its first steps."""
