@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.core.numerics import distinct
 from fitonce.core.status import Outcome, Status
 from fitonce.crossval.evidence import Evidence
 from fitonce.crossval.fold_states import FoldParameters, usual_move
@@ -89,7 +88,7 @@ def assemble(
         fit=fit,
         fingerprint=f"{folds.fingerprint} {curve.objective.collection.fingerprint}".strip(),
         optima_search=kind,
-        n_scored=len(distinct(np.concatenate(folds.scored))),
+        n_scored=folds.n_scored,
         better_theta=optima.better,
         better_by=optima.better_by,
         starts=optima.starts,
@@ -219,7 +218,7 @@ def _pointwise(scoring: Scoring, evidence: Evidence, places: np.ndarray) -> pd.D
         sequence, time, site = (np.full_like(number, -1) for _ in range(3))
     else:
         number = np.repeat(number, scoring.sizes)
-        index = np.concatenate(folds.scored).astype(np.int32)
+        index = folds.all_scored.astype(np.int32)
         site, time, sequence = index, index.copy(), np.zeros_like(index)
         if folds.kind == "sequences":
             sequence, site = index, np.full_like(index, -1)

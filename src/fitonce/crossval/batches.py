@@ -115,7 +115,7 @@ class Batches:
     @classmethod
     def of_folds(cls, objective: Objective, folds: Folds, size: int, **options: Any) -> Batches:
         """From folds, whose weights are made as they are needed; `options` are attributes."""
-        kept, made = folds.kept, FoldWeights.of(objective, len(folds), folds.weights_of)
+        kept, made = folds.kept, FoldWeights.of_folds(objective, folds)
         return cls(objective, made, kept, (1.0 - kept) / kept, size, **options)
 
     @classmethod

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.arguments import refusal, shown
-from fitonce.core.numerics import distinct
 from fitonce.data.graph import Graph, of_pairs
 from fitonce.data.indices import site_index
 from fitonce.data.sequences import Sequences
@@ -74,8 +73,7 @@ def joint_places(objective: Objective, folds: Folds) -> JointPlaces:
 
 def overlap(folds: Folds) -> bool:
     """Whether anything is scored in two folds."""
-    scored = np.concatenate(folds.scored)
-    return len(distinct(scored)) < len(scored)
+    return folds.n_scored < len(folds.all_scored)
 
 
 def read_clusters(clusters: Any, fit: Fit, folds: Folds, joint: bool) -> np.ndarray | None:
@@ -93,7 +91,7 @@ def read_clusters(clusters: Any, fit: Fit, folds: Folds, joint: bool) -> np.ndar
     if unlabelled.size:
         raise ValueError(f"clusters must label every {things}, but {things} {unlabelled[0]} has none")
     numbers = pd.factorize(labels)[0]
-    if len(np.unique(numbers[np.concatenate(folds.scored)])) < 2:
+    if len(np.unique(numbers[folds.all_scored])) < 2:
         raise ValueError("clusters must tell at least two clusters apart among what is scored, got one")
     if joint and any(np.ptp(numbers[part]) for part in folds.scored):
         raise ValueError(

@@ -37,7 +37,7 @@ def _made(scoring: Scoring, method: str, thetas: Any, rungs: Iterable[Rung]) -> 
     stepped = known & [rung is Rung.ONESTEP for rung in rungs]
     stepped &= method == "loo" and len(folds) > _FEW
     if stepped.any():  # all from one sweep, to first order as the losses of these points
-        sites = np.concatenate(folds.scored)[stepped]
+        sites = folds.all_scored[stepped]
         found[:, stepped, 0] = objective.leave_one_out_tails(scoring.curve.theta, thetas[stepped], sites)
     rest = np.flatnonzero(known & ~stepped)
     if rest.size:

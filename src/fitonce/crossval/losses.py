@@ -158,6 +158,11 @@ class Scoring:
         return scored, counted
 
     @cached_property
+    def _full(self) -> bool:
+        """Whether nothing is padding, as usual where losses are millions."""
+        return bool(self.counted.all())
+
+    @cached_property
     def counted(self) -> np.ndarray:
         """(F, W) which entries of a matrix of losses are not padding."""
         return np.ones((len(self.folds), 1), bool) if self.loss == "joint" else self._scored[1]
@@ -214,11 +219,12 @@ class Scoring:
 
     def means(self, losses: np.ndarray) -> np.ndarray:
         """(F,) the mean loss of each fold; nan where one of its losses is."""
-        return np.where(self.counted, losses, 0.0).sum(1) / self.sizes
+        losses = losses if self._full else np.where(self.counted, losses, 0.0)
+        return losses.sum(1) / self.sizes
 
     def rows(self, losses: np.ndarray) -> np.ndarray:
         """(rows,) the losses of a matrix (F, W) that are not padding, fold by fold."""
-        return losses.ravel() if self.counted.all() else losses[self.counted]
+        return losses.ravel() if self._full else losses[self.counted]
 
     def spread(
         self, losses: np.ndarray, used: np.ndarray, places: np.ndarray | None = None
@@ -244,7 +250,7 @@ class Scoring:
         objective, graph = self.batches.objective, self.dependence.graph
         if self.loss == "joint" or graph is None:
             return self._usual_places
-        sites = np.concatenate(self.folds.scored)
+        sites = self.folds.all_scored
         terms = self._terms(losses, used, sites)
         if not terms.are_finite:
             return self._usual_places
@@ -279,4 +285,4 @@ class Scoring:
             return np.array([int(np.median(part)) for part in folds.scored])
         if folds.together and self.clusters is None:
             return np.repeat(np.arange(len(folds)), [len(part) for part in folds.scored])
-        return parts[np.concatenate(folds.scored)]
+        return parts[folds.all_scored]

@@ -14,7 +14,7 @@ import numpy as np
 
 from fitonce.core.arguments import naming, refusal, require, shown
 from fitonce.core.memory import require_fits
-from fitonce.core.numerics import is_count, is_number
+from fitonce.core.numerics import distinct, is_count, is_number
 from fitonce.core.wording import counted, span
 from fitonce.data.graph import Graph
 from fitonce.data.sequences import Collection, sequences, with_lengths
@@ -87,6 +87,16 @@ class Folds:
             digest.update(np.asarray(part, np.int64).tobytes())
         return digest.hexdigest()[:32]
 
+    @cached_property
+    def all_scored(self) -> np.ndarray:
+        """What the folds score, one after the other."""
+        return np.concatenate(self.scored)
+
+    @cached_property
+    def n_scored(self) -> int:
+        """How many sites, or sequences, are scored in some fold."""
+        return len(distinct(self.all_scored))
+
     def some(self, which: Iterable[int]) -> Folds:
         """A subset of the folds."""
         wanted = "a list of numbers of folds"
@@ -142,7 +152,7 @@ class Folds:
         if self.kind != "sites" or "(seed" not in self.label or "-fold" in self.label:
             return 0
         left = self.base > 0
-        left[np.concatenate(self.scored)] = False
+        left[self.all_scored] = False
         return int(left.sum())
 
     def __repr__(self) -> str:

@@ -64,7 +64,8 @@ def loss_errors(
         rates: (F,) share of the gradient that remains one step ahead.
     """
     with np.errstate(invalid="ignore", over="ignore"):  # a step ahead may lead anywhere
-        change = np.where(counted, ahead - losses, 0.0)
+        change = ahead - losses
+        change = change if counted.all() else np.where(counted, change, 0.0)  # losses may be millions
         first = (np.abs(change.sum(1)) + np.sqrt(np.sum(change**2, 1))) / sizes
     return first / (1.0 - np.minimum(rates, _SLOWEST))
 
