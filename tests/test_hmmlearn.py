@@ -312,6 +312,8 @@ def test_columns_of_a_table_keep_their_names():
     table = pd.DataFrame(data("PoissonHMM"), columns=["calls", "visits"])
     fit = fo.from_hmmlearn(stored("PoissonHMM")[0], table, LENGTHS)
     assert fit.data.channels == ("calls", "visits")
-    assert fit.score(table[["visits", "calls"]], lengths=LENGTHS) == fit.score()
+    right = fit.score(table, lengths=LENGTHS)
+    assert fit.score(table[["visits", "calls"]], lengths=LENGTHS) == right
+    assert right == pytest.approx(fit.score(), rel=1e-12)
     with pytest.raises(ValueError, match="the columns of the fit, calls, visits, in any order"):
         fit.score(table.rename(columns={"visits": "letters"}), lengths=LENGTHS)
