@@ -158,8 +158,6 @@ GROUPED = Frame({"g": ["a", None], "x": [1.0, 2.0]})
             {},
             "data: sequence 1 must have the columns of sequence 0, a, b, in any order, got b, c",
         ),
-        ([NAN, None], {}, "data must hold at least one observation, got only missing values"),
-        ([-1.0, NAN], {"missing": -1}, "data must hold at least one observation"),
         (np.ones(3), {"group": "g"}, "group='g' needs a DataFrame, got ndarray"),
         (Frame({"x": [1]}), {"group": "g"}, "group='g' is not a column; columns are ['x']"),
         (GROUPED, {"group": "g"}, "group='g' must label every row, but row 1 has none"),

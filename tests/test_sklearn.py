@@ -53,6 +53,13 @@ def test_a_score_is_the_mean_log_likelihood_of_a_sequence_or_of_a_step(fitted, s
     assert fitted.n_features_in_ == one.n_features_in_ == 2
 
 
+def test_a_step_that_is_not_observed_has_no_score(fitted, table):
+    one = clone(fitted).fit(table)
+    assert one.predict(table * np.nan).shape == (120,)
+    with pytest.raises(ValueError, match="must have an observed value, got only missing ones"):
+        one.score(table * np.nan)
+
+
 def test_predictions_have_the_form_of_the_data(fitted, sequences, table):
     states, shares = fitted.predict(sequences), fitted.predict_proba(sequences)
     assert [len(part) for part in states] == [len(part) for part in shares] == [30] * 8

@@ -86,6 +86,8 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
         if self._labels:
             return float(self.fit_.log_likelihood_of(data).mean())
         count = data.n_sequences if _are_several(X) else float(data.weights.sum())
+        if not count:
+            raise ValueError("score: X must have an observed value, got only missing ones")
         return float(self.fit_.log_likelihood_of(data).sum() / count)
 
     def predict(self, X: Any) -> Any:

@@ -191,6 +191,26 @@ class Sequences(Collection):
         known = np.zeros((*self.values.shape[:2], 0)) if self.covariates is None else self.covariates
         return known[..., [self.covariate_names.index(name) for name in names]]
 
+    def require_observed(self) -> None:
+        """Raise where a channel, or all of them, has no observed value, so that nothing can be learned
+        about it; given parameters, it may still be predicted for."""
+        seen = np.any(self.observed, axis=(0, 1))
+        if not seen.any():
+            raise ValueError("data must hold at least one observation, got only missing values")
+        for name, one in zip(self.channels, seen, strict=True):
+            if not one:
+                raise ValueError(f"channel '{name}' has no observed value")
+
+    def filled_like(self, other: Sequences) -> Sequences:
+        """The same with a possible value, from `other`, in place of missing ones of channels that have
+        none: densities are evaluated there, and not used."""
+        empty = ~np.any(self.observed, axis=(0, 1))
+        if not empty.any():
+            return self
+        first = other.observed.reshape(-1, len(empty)).argmax(0)
+        possible = other.values.reshape(-1, len(empty))[first, np.arange(len(empty))]  # noqa: PD011
+        return replace(self, values=np.where(~self.observed & empty, possible, self.values))
+
     def part(self, where: tuple[slice, slice], observed: np.ndarray, lengths: np.ndarray) -> Sequences:
         """Some sequences and steps, without names; `observed` (N, T, C) is of all."""
         known = None if self.covariates is None else self.covariates[where]
@@ -343,8 +363,6 @@ def sequences(
     for row, array in zip(values, arrays, strict=True):
         row[: len(array)] = array
     observed = np.isfinite(values) & (True if missing is None else values != missing)
-    if not observed.any():
-        raise ValueError("data must hold at least one observation, got only missing values")
     values = np.where(observed, values, 0.0)
     for channel, name in enumerate(channels):
         if squares_overflow(values[..., channel]):

@@ -10,7 +10,8 @@ import numpy as np
 from fitonce.core.deferred import jax
 from fitonce.core.numerics import Array, as_floats, in_float64
 from fitonce.core.parameters import Params
-from fitonce.data.sequences import sequences
+from fitonce.core.wording import counted
+from fitonce.data.sequences import Sequences, sequences
 from fitonce.objectives import priors
 from fitonce.objectives.base import Objective
 
@@ -22,6 +23,14 @@ def require_fit(objective: Objective) -> None:
         check(objective.data, objective.prepared)  # type: ignore[attr-defined]
 
 
+def require_same_channels(data: Sequences, fitted: Sequences) -> None:
+    """Raise unless data to predict for have as many channels as those of the fit."""
+    if len(data.channels) != len(fitted.channels):
+        channels = counted(len(fitted.channels), "channel")
+        got = counted(len(data.channels), "channel")
+        raise ValueError(f"data must have the {channels} of the fit's data, got {got}")
+
+
 def require_counts(model: Any, data: Any) -> Any:
     """Raise if a model is too large to be fitted to data, which its objective may take long to find; the
     data, read where the model has sequences to count."""
@@ -29,6 +38,7 @@ def require_counts(model: Any, data: Any) -> Any:
     if check is None:
         return data
     read = sequences(data)
+    read.require_observed()
     check(read)
     return read
 

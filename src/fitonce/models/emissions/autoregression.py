@@ -66,7 +66,7 @@ class Lagged(Emission):
             explained[:, lag:] &= complete[:, :-lag]
             explained[:, :lag] = False
         observed = known & explained[..., None]
-        if not observed.any():
+        if known.any() and not observed.any():
             raise ValueError(
                 f"an autoregression of order {order} needs a step with "
                 f"{counted(order, 'complete step')} before it, found none"

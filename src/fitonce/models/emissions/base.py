@@ -221,10 +221,8 @@ def observations(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Checked observations of all steps: x (R, C) with some valid value where missing, which values were
     observed (R, C), and covariates (R, Q)."""
-    for name, seen in zip(data.channels, np.any(data.observed, axis=(0, 1)), strict=True):
-        if not seen:
-            raise ValueError(f"channel '{name}' has no observed value")
-    emission.check(data, exposure)
+    if data.observed.any():
+        emission.check(data, exposure)
     channels = data.values.shape[-1]
     values, observed = data.values.reshape(-1, channels), data.observed.reshape(-1, channels)
     fill = values[observed.argmax(0), np.arange(channels)]
@@ -266,8 +264,9 @@ def weighted_sums(values: Any, shares: np.ndarray, rows: Rows) -> np.ndarray:
 
 
 def channel_moments(x: Any, weight: Any) -> tuple[Any, Any]:
-    """Weighted mean and variance of each channel, in NumPy or JAX."""
-    weight = weight / weight.sum(0)
+    """Weighted mean and variance of each channel, in NumPy or JAX; zeros where nothing has a weight."""
+    total = weight.sum(0)
+    weight = weight / (total + (total == 0))
     mean = (weight * x).sum(0)
     return mean, (weight * (x - mean) ** 2).sum(0)
 

@@ -144,7 +144,9 @@ class Product(Emission):
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         for piece in self._pieces():
-            piece.emission.check(piece.data(data))
+            part = piece.data(data)
+            if part.observed.any():
+                piece.emission.check(part)
 
     def check_to_fit(self, data: Sequences) -> None:
         for piece in self._pieces():

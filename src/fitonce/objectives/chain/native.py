@@ -42,14 +42,17 @@ _MANY = 500  # parameters: beyond, Newton's method works by products, which auto
 
 
 @in_float64
-def best_objective(model: ChainModel, data: Any, kernel: str | None = None) -> ChainObjective:
+def best_objective(
+    model: ChainModel, data: Any, kernel: str | None = None, like: ChainObjective | None = None
+) -> ChainObjective:
     """The native objective of a chain where there is one and this is a CPU, else that of JAX.
 
     Args:
         model, data: the chain.
         kernel: "native", or one of JAX ("scan", "tree"); None: the best.
+        like: that of the fit, where the data are to be predicted for.
     """
-    made = unplaced(model, data, None if kernel == "native" else kernel)  # type: ignore[arg-type]
+    made = unplaced(model, data, None if kernel == "native" else kernel, like)  # type: ignore[arg-type]
     if kernel not in (None, "native") or (kernel is None and not on_cpu()):
         return made.placed()
     if _is_native(made):
@@ -321,8 +324,8 @@ class NativeChainObjective(ChainObjective):
 
         return np.concatenate(self._in_groups(work, len(thetas)))
 
-    def _of(self, data: Any) -> ChainObjective:
-        return best_objective(self.model, data)
+    def _of(self, data: Any, like: ChainObjective | None = None) -> ChainObjective:
+        return best_objective(self.model, data, like=like)
 
     def with_scheme(self, scheme: Scheme) -> ChainObjective:
         if scheme == self.scheme:

@@ -16,7 +16,6 @@ from fitonce.core.devices import on_cpu
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, everywhere
 from fitonce.core.parameters import ParameterSpace
-from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences, sequences_like
 from fitonce.engines.chain import KERNELS, Kernel, best_path
 from fitonce.models.base import ChainModel
@@ -29,7 +28,7 @@ from fitonce.objectives.chain.layout import ChainLayout, chain_layout
 from fitonce.objectives.chain.posteriors import Sample
 from fitonce.objectives.chain.simulation import FittedHMM
 from fitonce.objectives.derivatives import AutodiffObjective
-from fitonce.objectives.prepared import PreparedObjective, require_fit
+from fitonce.objectives.prepared import PreparedObjective, require_fit, require_same_channels
 from fitonce.objectives.schemes import A, C, ChainScheme, Scheme, Structures
 from fitonce.objectives.simulation import Simulator
 
@@ -38,12 +37,16 @@ _SLOPE_BYTES = 2**30
 
 
 @in_float64
-def chain_objective(model: ChainModel, data: Any, kernel: Kernel | None = None) -> ChainObjective:
-    """F of a chain on data, at scheme A."""
-    return unplaced(model, data, kernel).placed()
+def chain_objective(
+    model: ChainModel, data: Any, kernel: Kernel | None = None, like: ChainObjective | None = None
+) -> ChainObjective:
+    """F of a chain on data, at scheme A; `like`: that of the fit, where they are to be predicted for."""
+    return unplaced(model, data, kernel, like).placed()
 
 
-def unplaced(model: ChainModel, data: Any, kernel: Kernel | None = None) -> ChainObjective:
+def unplaced(
+    model: ChainModel, data: Any, kernel: Kernel | None = None, like: ChainObjective | None = None
+) -> ChainObjective:
     """The same, with arrays that JAX has not seen yet."""
     require(
         not (kernel is not None and kernel not in KERNELS),
@@ -52,8 +55,14 @@ def unplaced(model: ChainModel, data: Any, kernel: Kernel | None = None) -> Chai
         kernel,
     )
     read = model.modelled(sequences(data))
-    prepared = model.prepare(read)
-    program = Program(model, ParameterSpace(model.parameters(prepared)), A(), kernel)
+    if like is None:
+        read.require_observed()
+        prepared = model.prepare(read)
+        space = ParameterSpace(model.parameters(prepared))
+    else:  # free coordinates are in units of the data of the fit
+        require_same_channels(read, like.data)
+        prepared, space = model.prepare(read.filled_like(like.data)), like.space
+    program = Program(model, space, A(), kernel)
     return ChainObjective(program, read.weights, read, prepared, chain_layout(read))
 
 
@@ -289,9 +298,9 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         base = self.data.sequence_weights if scheme.kind == "sequences" else self.data.weights
         return replace(self, program=replace(self.program, scheme=scheme), base=base)
 
-    def _of(self, data: Any) -> ChainObjective:
+    def _of(self, data: Any, like: ChainObjective | None = None) -> ChainObjective:
         """The same model on other data."""
-        return chain_objective(self.model, data, self.program.kernel)
+        return chain_objective(self.model, data, self.program.kernel, like)
 
     @property
     def content(self) -> list[Any]:
@@ -319,12 +328,4 @@ class ChainObjective(PreparedObjective, AutodiffObjective):
         return same_units.with_scheme(self.scheme)
 
     def for_prediction(self, data: Any = None) -> ChainObjective:
-        if data is None:
-            return self
-        other = self._of(sequences_like(self.data, data))
-        if other.space.size != self.space.size:
-            channels = counted(len(self.data.channels), "channel")
-            got = counted(len(other.data.channels), "channel")
-            raise ValueError(f"data must have the {channels} of the fit's data, got {got}")
-        # Free coordinates are in units of the data of the fit, not of the others.
-        return replace(other, program=replace(other.program, space=self.space))
+        return self if data is None else self._of(sequences_like(self.data, data), self)

@@ -52,6 +52,7 @@ def field_objective(model: FieldModel, data: Any, kernel: None = None) -> FieldO
     if kernel is not None:
         raise ValueError(f"a field on a graph has one kernel: kernel must be None, got {shown(kernel)}")
     read = sequences(data)
+    read.require_observed()
     prepared = model.prepare(read)
     program = Program(model, ParameterSpace(model.parameters(prepared)), A())
     tree = junction_tree_of(model)

@@ -60,17 +60,28 @@ def _sandwich(matrix: np.ndarray) -> _Map:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A model on data: which entries of its matrices are used, and which depend on parameters."""
+    """A model on data: which entries of its matrices are used, and which depend on parameters.
+
+    Attributes:
+        model, space, steps: the model, its parameters, and the data.
+        around: (D,) parameters near which that is found; None: where fits to these data start.
+    """
 
     model: SpaceModel
     space: ParameterSpace
     steps: Series
+    around: np.ndarray | None = None
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        """(D,)."""
+        known = self.around
+        return self.space.to_free(self.model.start(self.steps, None)) if known is None else known
 
     @cached_property
     def _probed(self) -> System:
         rng = np.random.default_rng(0)
-        first = self.space.to_free(self.model.start(self.steps, None))
-        return self.systems(first + 0.1 * rng.normal(size=(_PROBES, self.space.size)))
+        return self.systems(self.first + 0.1 * rng.normal(size=(_PROBES, self.space.size)))
 
     def systems(self, thetas: np.ndarray) -> System:
         made = self.model.system(self.space.values(thetas), self.steps)

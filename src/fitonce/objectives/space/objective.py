@@ -18,6 +18,7 @@ from fitonce.data.sequences import sequences, sequences_like
 from fitonce.models.space.determined import determined_starts
 from fitonce.models.space.system import SpaceModel
 from fitonce.objectives.base import Program, ValuesAndSlopes
+from fitonce.objectives.prepared import require_same_channels
 from fitonce.objectives.schemes import A, Increments, Scheme, Structures
 from fitonce.objectives.space.compiled import KERNELS, Compiled, chosen
 from fitonce.objectives.space.differences import along_theta
@@ -34,17 +35,24 @@ _NO_LIKELIHOOD = (
 _FAR_OF_COUNTS = 0.004  # whose likelihoods are less like parabolas, and vary little by rounding
 
 
-def space_objective(model: SpaceModel, data: Any, kernel: str | None = None) -> SpaceObjective:
+def space_objective(
+    model: SpaceModel, data: Any, kernel: str | None = None, like: SpaceObjective | None = None
+) -> SpaceObjective:
     """F of a state-space model on sequences; kernel: "native", one of JAX ("scan", "tree"), or None for
-    the best."""
+    the best; `like`: that of the fit, where the data are to be predicted for."""
     require_choice("kernel", kernel, KERNELS, optional=True)
     if kernel not in (None, "native") and model.density is not None:
         raise ValueError(f"{model} has one kernel, 'native', got {shown(kernel)}")
     read = sequences(data)
-    steps = model.prepare(read)
-    space = ParameterSpace(model.parameters(steps))
-    program = Program(model, space, A(), chosen(kernel, Layout(model, space, steps)))
-    made = SpaceObjective(program, read.weights, read, steps)
+    if like is None:
+        read.require_observed()
+        steps = model.prepare(read)
+        space, around = ParameterSpace(model.parameters(steps)), None
+    else:  # free coordinates are in units of the data of the fit
+        require_same_channels(read, like.data)
+        steps, space, around = model.prepare(read), like.space, like.layout.first
+    program = Program(model, space, A(), chosen(kernel, Layout(model, space, steps, around)))
+    made = SpaceObjective(program, read.weights, read, steps, around=around)
     made.require_determined()
     return made
 
@@ -102,7 +110,7 @@ class SpaceObjective(SpaceProperties):
                 )
             if seen.sum() < size:  # a pass through many states and the data would take long
                 raise self._undetermined(number, seen)
-        start = (self.start(None)[None], self.base[None])
+        start = (self.layout.first[None], self.base[None])
         values = self._passes(lambda one, _: (one.of_sequences,), *start)[0][0]
         for number, value in enumerate(values):
             if np.isnan(value):
@@ -117,7 +125,7 @@ class SpaceObjective(SpaceProperties):
         size, steps = self.n_unknown_starts, counted(int(seen.any(1).sum()), "observed step")
         told = f"which the data must determine: got {steps}{where}"
         if seen.sum() >= size:  # it does not need more steps
-            system = self.layout.systems(self.start(None)[None])
+            system = self.layout.systems(self.layout.first[None])
             rank = determined_starts(system, self.steps, number)
             what = (
                 f"depend on only {counted(rank, 'combination')}"
@@ -317,12 +325,7 @@ class SpaceObjective(SpaceProperties):
         if data is None:
             return self
         read = sequences_like(self.data, data)
-        other = space_objective(self.model, read, self.program.kernel)
-        if len(other.data.channels) != len(self.data.channels):
-            channels = counted(len(self.data.channels), "channel")
-            got = counted(len(other.data.channels), "channel")
-            raise ValueError(f"data must have the {channels} of the fit's data, got {got}")
-        return replace(other, program=replace(other.program, space=self.space))
+        return space_objective(self.model, read, self.program.kernel, self)
 
     def shortened(self, sites: int) -> SpaceObjective:
         data = self.data

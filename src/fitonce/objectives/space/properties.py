@@ -27,17 +27,18 @@ from fitonce.results.smoothed import Smoothed
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SpaceProperties(Objective):
-    """See `Objective`. `steps`: the data as the filter reads them."""
+    """See `Objective`. `steps`: the data as the filter reads them; `around`: see `Layout`."""
 
     program: Program
     base: np.ndarray
     data: Sequences
     steps: Series
     parallel: Parallel = None
+    around: np.ndarray | None = None
 
     @cached_property
     def layout(self) -> Layout:
-        return Layout(self.model, self.space, self.steps)
+        return Layout(self.model, self.space, self.steps, self.around)
 
     @property
     def prepared(self) -> Series:
