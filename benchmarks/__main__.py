@@ -30,6 +30,7 @@ NAMES = (
     "plan",
     "instant-crf",
     "deadlock",
+    "custom-folds",
     "motion",
     "best-of-many",
     "grid-search",

@@ -11,6 +11,7 @@ import jax.scipy.linalg as jsl
 import numpy as np
 
 import fitonce as fo
+from fitonce.core.constraints import Free
 
 POINTS, ROWS = 24, 32  # rows of the matrix: parts of a batch of such are handed to threads
 
@@ -107,8 +108,41 @@ def through_every_method(model, data, folds):
         fo.cross_validate(fit, folds, method=method).pointwise
         for method in ("ij", "onestep", "exact", "auto")
     ]
+    return [*found, fo.bootstrap(fit, "iid", n=20).draws]
+
+
+class Own(fo.models.Emission):
+    """A normal emission plus nothing, which a call makes."""
+
+    name = "own"
+
+    def __init__(self, call):
+        self.call = call
+
+    def parameters(self, n_states, rows):
+        return {"mean": Free((n_states, 1))}
+
+    def start(self, n_states, rows, rng):
+        return {"mean": np.linspace(-1.0, 1.0, n_states)[:, None]}
+
+    def log_density(self, params, rows):
+        found = 0.0
+        if self.call is not None:
+            matrix = jax.vmap(lambda mean: _matrix({"mean": mean[0]}, jnp.ones(1)))(params["mean"])
+            matrix = matrix if self.call in DERIVED else jax.lax.stop_gradient(matrix)
+            found = 0.0 * jnp.real(jax.vmap(CALLS_OF_JAX[self.call])(matrix))
+        return found - 0.5 * (rows.x - params["mean"][:, 0]) ** 2
+
+    def log_prior(self, params, rows):
+        return -0.5 * jnp.sum(params["mean"] ** 2)
+
+
+def along_a_chain(call, data):
+    """What sweeps a chain, with an own emission."""
+    fit, folds = fo.fit(fo.models.HMM(2, Own(call)), data, restarts=1), fo.folds.points(POINTS)
+    assert fit.ok, fit.status
     influence = fo.influence(fit).table.select_dtypes("number")
-    return [*found, influence, fo.bootstrap(fit, "iid", n=20).draws]
+    return [fo.loo(fit).pointwise, influence, fo.cross_validate(fit, folds).pointwise]
 
 
 def car(side=7, seed=0):
@@ -150,6 +184,8 @@ def main(names):
         else:
             expected = through_every_method(model_of(normal), data, folds)
             found = through_every_method(model_of(with_call(name)), data, folds)
+            chain = data + 4.0 * (np.arange(POINTS) % 8 < 4)
+            found, expected = found + along_a_chain(name, chain), expected + along_a_chain(None, chain)
             for one, other in zip(found, expected, strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
         print(f"{name}:done", flush=True)

@@ -25,7 +25,7 @@ from fitonce.core.arguments import (
     require_count,
     require_level,
 )
-from fitonce.core.deferred import jax, jnp
+from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.memory import limits_memory
 from fitonce.core.numerics import in_float64
 from fitonce.core.progress_lines import told_as
@@ -320,11 +320,11 @@ def _quantities(fit: Fit, statistic: Callable[[Any], Any] | None) -> _Quantities
     label = getattr(statistic, "__name__", "statistic").replace("<lambda>", "statistic")
     names = [f"{label}[{i}]" for i in range(result.shape[0])] if result.shape else [label]
     vector = lambda theta: jnp.atleast_1d(value(theta))  # noqa: E731
-    many = jax.jit(jax.vmap(vector))
+    many = jit(lambda thetas: jax.vmap(vector)(thetas))
     here = np.asarray(many(jax.device_put(fit.theta[None])))[0]
     if not np.isfinite(here).all():
         raise ValueError(f"statistic must be finite at the fit, got {here.tolist()}")
-    slopes = np.asarray(jax.jit(jax.jacfwd(vector))(jax.device_put(fit.theta)))
+    slopes = np.asarray(jit(lambda theta: jax.jacfwd(vector)(theta))(jax.device_put(fit.theta)))
     return _Quantities(names, lambda thetas: np.asarray(many(jax.device_put(thetas))), slopes)
 
 

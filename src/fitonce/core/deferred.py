@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fitonce.core import lapack
+from fitonce.core import lapack, watch
 from fitonce.core.compile_cache import use_unless_set
 
 if TYPE_CHECKING:
@@ -105,14 +105,16 @@ def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     @functools.cache
     def compiled(whole: bool) -> Any:
         use_unless_set()
-        chosen = lapack.one_matrix_at_a_time(function) if whole and lapack.waits() else function
-        return jax.jit(chosen, **options)
+        return jax.jit(lapack.safe(function) if whole else function, **options)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         # Inside another program it is a part: the whole is read, once it has its derivatives.
-        program = compiled(not lapack.is_traced((args, kwargs)))
+        whole = not lapack.is_traced((args, kwargs))
+        program = compiled(whole)
         found = program(*args, **kwargs)
+        if whole:
+            watch.settled(found)
         if program._cache_size() != _programs.get(program, 0):
             _bound(program)
         return found

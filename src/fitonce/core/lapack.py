@@ -30,6 +30,11 @@ def waits() -> bool:
     return jax.default_backend() == "cpu" and version < (0, 11)
 
 
+def safe(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is compiled as a whole, such that it cannot wait for itself; JAX is loaded."""
+    return one_matrix_at_a_time(function) if waits() else function
+
+
 def is_traced(arguments: Any) -> bool:
     """Whether they are those of a function that JAX reads, not values."""
     import jax

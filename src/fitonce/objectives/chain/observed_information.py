@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fitonce.core import lapack
 from fitonce.core.deferred import jax, jit, jnp
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, Workers, groups, mesh_of
@@ -98,7 +99,7 @@ def _sharded_part(program: Program, devices: int) -> Any:
         return covariance, means, first, moves, shares
 
     mapped = jax.shard_map(
-        part,
+        lapack.safe(part),
         mesh=mesh,
         in_specs=(whole, split, split, split, split, split),
         out_specs=(whole, split, whole, whole, jax.sharding.PartitionSpec(None, "part")),
