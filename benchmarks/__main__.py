@@ -16,6 +16,7 @@ NAMES = (
     "device",
     "fails-safely",
     "graphs",
+    "orders",
     "crf",
     "crfsuite",
     "large",

@@ -397,7 +397,7 @@ def test_bad_models(make, message):
         (
             {"memory_limit": 100.0},
             COUNTS,
-            "width 3 and a sweep needs .* the limits are width 59 and 100 bytes",
+            "12 sites with 2 classes needs .* and 100 bytes are allowed; .* memory_limit=",
         ),
     ],
 )

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from fitonce.core.arguments import generator, require_count
+from fitonce.core.arguments import generator, require, require_count, shown
 from fitonce.core.deferred import nx
 from fitonce.core.memory import require_fits
+from fitonce.core.numerics import is_count
 from fitonce.core.wording import counted
 
 
@@ -77,6 +78,30 @@ def graph(adjacency: Any, n_sites: int | None = None) -> Graph:
     if n_sites is not None and n_sites != found.n_sites:
         raise ValueError(f"n_sites={n_sites}, but the graph has {counted(found.n_sites, 'site')}")
     return found
+
+
+def read_order(order: Any, n_sites: int, names: Any = None) -> tuple[int, ...] | None:
+    """The numbers of all sites in an order given by number, or by the names that sites have."""
+    if order is None:
+        return None
+    wanted = f"each of the {n_sites:,} sites once, by name or number"
+    require(hasattr(order, "__len__") and not isinstance(order, (str, bytes)), "order", wanted, order)
+    given = order.tolist() if isinstance(order, np.ndarray) else list(order)
+    known: dict[Any, int] = {number: number for number in range(n_sites)}
+    called = {str(name): number for number, name in enumerate(names or ())}
+    numbered = all(is_count(one, 0, n_sites - 1) for one in given)
+    if not numbered and any(str(one) in called for one in given):
+        known, given = called, [str(one) for one in given]
+    strange = [one for one in given if not isinstance(one, (int, str)) or one not in known]
+    if strange:
+        raise ValueError(f"order must have {wanted}, got {shown(strange[0])}, which is none of them")
+    numbers = [known[one] for one in given]
+    if len(set(numbers)) < len(numbers):
+        twice = next(one for k, one in enumerate(given) if one in given[:k])
+        raise ValueError(f"order must have {wanted}, got {shown(twice)} twice")
+    if len(numbers) < n_sites:
+        raise ValueError(f"order must have {wanted}, got {len(numbers):,} of them")
+    return tuple(numbers)
 
 
 def of_pairs(pairs: np.ndarray, n_sites: int) -> Graph:

@@ -148,12 +148,10 @@ def plan_tree(
     """
     graph, least = _graph(states, scopes)
     if least >= _MOST_AXES:
-        size: float = 8 * _ARRAYS * math.prod(sorted(states)[: least + 1])
-        raise TooWideError(_refusal(len(states), f"at least {least}", True, size, limit))
+        raise TooWideError(_crowded(states, least))
     best = _best(states, scopes) if order is None else graph.counted(order, "the order given")
-    wide, size = best.width >= _MOST_AXES, 8 * _ARRAYS * best.entries
-    if wide or size > limit:
-        raise TooWideError(_refusal(len(states), str(best.width), wide, size, limit))
+    if best.width >= _MOST_AXES or 8 * _ARRAYS * best.entries > limit:
+        raise TooWideError(_refusal(graph, best, limit))
     return _plan(graph, scopes, best)
 
 
@@ -170,21 +168,75 @@ def _best(states: Ints, scopes: tuple[Ints, ...]) -> Order:
     return best_order(_graph(states, scopes)[0])
 
 
-def _refusal(nodes: int, width: str, wide: bool, size: float, limit: float) -> str:
-    """`wide`: whether it is too wide for any memory."""
-    advice = "use fewer classes, leave out edges or cut the graph into parts"
-    if not wide and size <= machine_memory():
-        advice += f", or give the model memory_limit={math.ceil(size):.2e}"
-    else:
-        has = "" if wide else f": this machine has {_size(machine_memory())}"
-        advice += f"; no memory_limit= helps here{has}"
-    needs = _size(size)
-    if width.startswith("at least") and not needs.startswith("more"):
-        needs = f"at least {needs}"
+def _crowded(states: Ints, least: int) -> str:
+    """Of a graph that has no order with tables of so few axes."""
     return (
-        f"exact inference on this graph of {nodes:,} nodes has width {width} and a sweep needs "
-        f"{needs}, the limits are width {_MOST_AXES - 1} and {_size(limit)}; {advice}"
+        f"exact inference is not possible on this graph of {counted(len(states), 'site')}: some have "
+        f"{least} neighbours or more among each other; leave out edges (tables would be of {least + 1} "
+        f"sites at least, and {_MOST_AXES} are possible)"
     )
+
+
+def _refusal(graph: StateGraph, order: Order, limit: float) -> str:
+    """What would fit: fewer classes, fewer sites, or more memory."""
+    most, sites = max(graph.states), len(graph.states)
+    needs, larger = 8 * _ARRAYS * order.entries, order.width >= _MOST_AXES
+    with_classes = f" with {most} classes" if most > 1 else ""
+    found = [
+        f"exact inference on this graph of {counted(sites, 'site')}{with_classes} needs {_size(needs)} "
+        f"for a fold, and {_size(limit)} are allowed"
+    ]
+    fewer = _most_classes(graph, order, limit)
+    if fewer is not None:
+        found.append(f"it would work with {counted(fewer, 'class', 'classes')}")
+    few = _most_sites(graph, order, limit)
+    if few is None:
+        found.append("leave out edges or sites")
+    else:
+        part = f"a map of this kind may have about {few:,} sites{with_classes}"
+        found.append(f"{part}: take a part of it (--where, or where= of fo.read_map)")
+    if not larger and needs <= machine_memory():
+        found.append(f"or give the model memory_limit={math.ceil(needs):.2e}")
+    else:
+        has = "" if larger else f": this machine has {_size(machine_memory())}"
+        found.append(f"no memory_limit= helps here{has}")
+    possible = f", and {_MOST_AXES} are possible" if larger else ""
+    return f"{'; '.join(found)} (the largest table is of {order.width + 1} sites{possible})"
+
+
+def _most_classes(graph: StateGraph, order: Order, limit: float) -> int | None:
+    """With how many classes for each site the tables of the order would fit; None of less than two."""
+    if order.width >= _MOST_AXES:
+        return None
+    fewer = [
+        number
+        for number in range(2, max(graph.states))
+        if 8 * _ARRAYS * graph.with_at_most(number).counted(order.nodes, order.way).entries <= limit
+    ]
+    return max(fewer, default=None)
+
+
+def _most_sites(graph: StateGraph, order: Order, limit: float) -> int | None:
+    """How many sites a map may have, if the sites of its largest table grow as the root of their number
+    does, as on planar maps; None of other graphs, which have more edges, and of fewer than ten."""
+    sites, states = len(graph.states), max(graph.states)
+    pairs = sum(map(len, graph.neighbours)) // 2
+    if pairs > 3 * sites or states < 2:
+        return None
+
+    def fits(count: int) -> bool:
+        table = (order.width + 1) * math.sqrt(count / sites) + 1  # for the rim, and to be safe
+        logs = math.log(8 * _ARRAYS * tables_like * count) + table * math.log(states)
+        return table <= _MOST_AXES and logs <= math.log(limit)
+
+    # How many tables as large as the largest one there would be for each site.
+    largest = (order.width + 1) * math.log(states)
+    tables_like = 1.0 / sites
+    if math.isfinite(order.entries):
+        tables_like = math.exp(math.log(order.entries) - largest) / sites
+    found = sum(1 for _ in itertools.takewhile(fits, range(1, sites)))
+    rounded = found - found % 10 ** max(len(str(found)) - 2, 1)
+    return rounded or None
 
 
 def _plan(graph: StateGraph, scopes: tuple[Ints, ...], order: Order) -> JunctionTree:

@@ -18,6 +18,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from fitonce.engines.orders import Order, StateGraph, bits, corners, greedy, sweeps
 
 _MANY = 1500  # nodes: the time of min-fill grows with their square
+_TINY = 2.0**17  # entries, 2 MiB: of no account
 _SMALL = 2.0**20  # entries, 16 MiB: a search would take longer than it saves
 _HOPELESS = 2.0**40  # entries: no search gains as much as a machine would need
 _LEVELS = 4  # of cuts
@@ -42,16 +43,23 @@ def best_order(whole: StateGraph) -> Order:
 
 
 def _best(graph: StateGraph) -> Order:
-    best = min(sweeps(graph), key=lambda order: order.cost)
-    few = len(graph.states) <= _MANY
-    for way in ("min-degree", "min-fill") if few else ("min-degree",):
-        nodes = greedy(graph, way, best.entries)
-        if nodes is not None:
-            best = min(best, graph.counted(nodes, way), key=lambda order: order.cost)
+    few, found = len(graph.states) <= _MANY, [*_greedy(graph, "min-degree")]
+    if found[0].entries > _TINY:
+        found += sweeps(graph)
+    if few:
+        found += _greedy(graph, "min-fill", min(order.entries for order in found))
+    best = min(found, key=lambda order: order.cost)
     if not few or not _SMALL < best.entries < _HOPELESS:
         return best
     best = min(best, *dissections(graph), key=lambda order: order.cost)
     return improved(graph, best, min(_MOVES, _WORK // len(graph.states)))
+
+
+def _greedy(graph: StateGraph, way: str, most: float = math.inf) -> Iterator[Order]:
+    """The greedy order, unless a table has more entries than `most`."""
+    nodes = greedy(graph, way, most)
+    if nodes is not None:
+        yield graph.counted(nodes, way)
 
 
 def dissections(graph: StateGraph) -> Iterator[Order]:

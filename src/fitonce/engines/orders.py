@@ -83,6 +83,13 @@ class StateGraph:
         ]
         return StateGraph([self.states[node] for node in nodes], pairs)
 
+    def with_at_most(self, number: int) -> StateGraph:
+        """The graph with no more states than this at any node."""
+        return StateGraph(
+            [min(states, number) for states in self.states],
+            [(a, b) for a, others in enumerate(self.neighbours) for b in others if a < b],
+        )
+
     def matrix(self) -> sparse.csr_array:
         """The adjacency matrix."""
         size = [len(others) for others in self.neighbours]

@@ -86,6 +86,10 @@ class FieldModel(Model, Protocol):
     def memory_limit(self) -> float:
         """Bytes that one sweep may take."""
 
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        """In which sites are summed out; None: the cheapest that is found."""
+
     def potentials(self, params: Params, prepared: Any) -> Field: ...
 
     @property

@@ -63,7 +63,7 @@ def field_objective(model: FieldModel, data: Any, kernel: None = None) -> FieldO
 
 def junction_tree_of(model: FieldModel) -> JunctionTree:
     """The junction tree of a model's graph; printed, it shows the cost of exact inference."""
-    return plan_tree(model.states, model.scopes, limit=model.memory_limit)
+    return plan_tree(model.states, model.scopes, model.order, model.memory_limit)
 
 
 def _say_slow(tree: JunctionTree) -> None:
@@ -72,7 +72,7 @@ def _say_slow(tree: JunctionTree) -> None:
         sites = max(len(clique.variables) for clique in tree.cliques)
         warnings.warn(
             f"exact inference on this graph is slow: its largest table is of {counted(sites, 'site')}, "
-            f"as where all of them are neighbours, and a sweep takes about {duration(tree.seconds)}, of "
+            f"and a sweep takes about {duration(tree.seconds)}, of "
             "which a fit needs hundreds and folds more; leave out edges or sites, or use fewer classes",
             UserWarning,
             stacklevel=5,
