@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from pkgutil import resolve_name
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,9 @@ from scipy import stats
 import fitonce as fo
 from fitonce.analysis.choosing import judged, simplest_of
 from fitonce.analysis.select import usual_loss
+from fitonce.fitting import time_limit
+from fitonce.fitting.time_limit import TimeUpError
+from fitonce.objectives.chain.native import NativeChainObjective
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +117,7 @@ def test_unfinished_models_are_not_compared(models, data):
     stop = lambda: begun[-1] == "3"  # noqa: E731
     found = fo.select(models, data, told=begun.append, stop=stop)
     assert list(found.results) == ["1", "2"]
-    assert found.skipped["3"].startswith("unfinished: the budget left 20 of 20 folds unfinished")
+    assert found.skipped["3"] == "interrupted before a start of its fit had ended"
 
 
 def test_names_must_differ_and_fits_be_of_the_data(models, data):
@@ -267,9 +272,88 @@ def test_when_the_time_is_up_the_models_that_are_done_are_compared(models, data,
     ended = fo.select(models, data, restarts=1, optima=0, told=told, max_seconds=4.0)
     assert list(ended.results) == ["1"]
     assert ended.skipped == dict.fromkeys("23", "the 4 seconds asked for were over before it began")
+    assert "to compare all: more seconds (max_seconds=, --max-seconds), or fewer starts" in repr(ended)
     for wrong in (0, "soon"):
         with pytest.raises(ValueError, match="max_seconds must be a positive number or None"):
             fo.select(models, data, max_seconds=wrong)
+
+
+@pytest.mark.parametrize(
+    ("where", "calls", "why"),
+    [
+        ("fitonce.fitting.time_limit.check", 3, "before a start of its fit had ended"),
+        ("fitonce.fitting.time_limit.start_ended", 1, "before its folds were begun"),
+        ("fitonce.crossval.batches.Batches.spent", 2, "of its 20 folds were finished"),
+    ],
+)
+def test_a_model_for_which_the_time_ends_says_what_is_known_of_it(
+    models, data, monkeypatch, where, calls, why
+):
+    """By a clock that jumps when something is called for the third model so many times."""
+    now, left, after = [0.0], [np.inf], []
+    monkeypatch.setattr("fitonce.analysis.select.time.perf_counter", lambda: now[0])
+    module, name = where.rsplit(".", 1)
+    owner = resolve_name(module)
+    real = getattr(owner, name)
+
+    def counted(*given):
+        left[0] -= 1
+        if left[0] <= 0:
+            now[0] = 100.0
+        return real(*given)
+
+    def check():
+        after.extend([None] * (now[0] > 60.0))
+        return time_limit_check()
+
+    time_limit_check = counted if name == "check" else time_limit.check
+    monkeypatch.setattr(owner, name, counted)
+    monkeypatch.setattr(time_limit, "check", check)
+
+    def told(model):
+        left[0] = calls if model == "3" else np.inf
+
+    ended = fo.select(models, data, restarts=2, optima=0, told=told, max_seconds=60.0)
+    assert list(ended.results) == ["1", "2"]
+    assert ended.skipped["3"].startswith("the 60 seconds asked for were over ")
+    assert ended.skipped["3"].endswith(why)
+    assert len(after) <= 1  # a fit ends at once
+    assert list(ended.not_compared.index) == ([] if name == "check" else ["3"])
+    if name != "check":
+        alone = fo.fit(models["3"], data, restarts=2, optima=0)
+        row = ended.not_compared.loc["3"]
+        assert row["aic"] == pytest.approx(2 * alone.n_parameters - 2 * alone.log_likelihood)
+        assert row["fit"] == "stationary"
+        assert f"its fit, stationary, has {alone.n_parameters} parameters, AIC {row['aic']:.1f}" in repr(
+            ended
+        )
+    assert "more seconds (max_seconds=, --max-seconds)" in repr(ended)
+
+
+def test_a_fit_whose_time_is_up_has_the_starts_that_ended(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    model, up = fo.models.ARHMM(2, 1), [False]
+    whole = fo.fit(model, x, restarts=3, optima=0)
+    assert len(whole.values_of_starts) == 3
+    real = time_limit.start_ended
+    monkeypatch.setattr(time_limit, "start_ended", lambda: (up.__setitem__(0, True), real()))
+    monkeypatch.setattr(NativeChainObjective, "traits", property(_one_at_a_time))
+    with time_limit.until(lambda: up[0]):
+        part = fo.fit(model, x, restarts=3, optima=0)
+    assert len(part.values_of_starts) == 1
+    assert part.ok
+    with time_limit.until(lambda: True), pytest.raises(TimeUpError):
+        fo.fit(model, x, restarts=3)
+    with time_limit.until(lambda: True, one_start=True):
+        assert fo.fit(model, x, restarts=3).ok
+    assert len(fo.fit(model, x, restarts=3, optima=0).values_of_starts) == 3
+
+
+_TRAITS = NativeChainObjective.traits.fget
+
+
+def _one_at_a_time(objective):
+    return replace(_TRAITS(objective), together=1)
 
 
 def test_a_candidate_on_which_an_own_loss_fails_is_skipped_with_its_reason(data):

@@ -34,15 +34,17 @@ from fitonce.analysis.selection import Selection
 from fitonce.core import memory
 from fitonce.core.arguments import require_function, require_number
 from fitonce.core.memory import limits_memory
-from fitonce.core.wording import listed
+from fitonce.core.wording import counted, listed
 from fitonce.crossval.cross_validate import check_folds, cross_validate, matched_folds
 from fitonce.crossval.dependence import joint_places
 from fitonce.crossval.losses import resolve_loss
 from fitonce.data.sequences import with_lengths
 from fitonce.engines.elimination import TooWideError
+from fitonce.fitting import time_limit
 from fitonce.fitting.fit import Fit, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.fitting.summarise import starts_of
+from fitonce.fitting.time_limit import TimeUpError
 from fitonce.folds import Folds
 from fitonce.folds.catalogue import covering
 from fitonce.objectives.base import Objective
@@ -51,7 +53,6 @@ from fitonce.results.compare import compare
 from fitonce.results.result import CVResult
 
 _LEVEL = 0.05  # of passing over a simpler model that is true
-_UP = "the {:g} seconds asked for were over before it began"
 
 
 @limits_memory
@@ -84,10 +85,11 @@ def select(
         restarts, seed: of the fits.
         optima: how hard to look for other optima, in the fits and in the folds; 0: not at all.
         told: called with a model's name before it is fitted.
-        stop: once it returns true, models that were not begun are skipped, and so is one whose folds are
-            not finished.
-        max_seconds: the same once so many seconds have passed, for all models together. The first is
-            fitted in any case, and a fit that was begun is finished.
+        stop: once it returns true, models that were not begun are skipped, fits take no more starts, and
+            a model whose folds are not finished is not compared: `skipped` and `not_compared` say what
+            is known of it.
+        max_seconds: the same once so many seconds have passed, for all models together. A start of the
+            first model is finished in any case.
         memory_limit: what all of it may add to the memory of this process, in bytes or as text such as
             "2GB"; None: half of this machine's memory. A model that needs more is skipped; those on
             graphs whose tables are too large are named before anything is fitted.
@@ -106,15 +108,26 @@ def select(
         folds = _made(folds, candidates.values(), data)
     check_folds(folds)
 
-    def scored(one: Any) -> CVResult:
-        fitted = one
-        if not isinstance(one, Fit):
-            bars = how.get("progress")
-            fitted = fit(one, data, restarts=restarts, seed=seed, optima=optima, progress=bars)
-        matched_folds(fitted, folds)
-        by = usual_loss(fitted.objective, folds) if loss is None else loss
-        return cross_validate(fitted, folds, loss=by, optima=optima, stop=ended, **how)
+    def fitted(one: Any) -> Fit:
+        if isinstance(one, Fit):
+            return one
+        bars = how.get("progress")
+        with time_limit.until(ended, one_start=not fits):
+            return fit(one, data, restarts=restarts, seed=seed, optima=optima, progress=bars)
 
+    def scored(one: Fit) -> CVResult:
+        matched_folds(one, folds)
+        by = usual_loss(one.objective, folds) if loss is None else loss
+        return cross_validate(one, folds, loss=by, optima=optima, stop=ended, **how)
+
+    def over(when: str) -> str:
+        return (
+            f"the {max_seconds:g} seconds asked for were over {when}"
+            if late()
+            else f"interrupted {when}"
+        )
+
+    fits: dict[str, Fit] = {}
     results: dict[str, CVResult] = {}
     skipped = too_wide(candidates)
     if skipped and len(skipped) < len(names):
@@ -127,18 +140,30 @@ def select(
     for name, one in zip(names, candidates.values(), strict=True):
         if name in skipped:
             continue
-        if results and ended():
-            skipped[name] = _UP.format(max_seconds) if late() else "interrupted before it began"
+        if fits and ended():
+            skipped[name] = over("before it began")
             continue
         told(name)
         try:
-            results[name] = _usable(scored(one))
+            fits[name] = fitted(one)
+            if results and ended():
+                skipped[name] = over("before its folds were begun")
+                continue
+            results[name] = _usable(scored(fits[name]))
+        except TimeUpError:
+            skipped[name] = over("before a start of its fit had ended")
         except ValueError as error:  # the others are still compared
             skipped[name] = str(error)
         else:
             memory.hold(_size(results[name]), "the results of other models")
+    unfinished = {name: one.n_unfinished for name, one in results.items() if one.n_unfinished}
+    for name in unfinished if len(unfinished) < len(results) else {}:  # their losses are not held out
+        done, count = len(folds) - unfinished[name], len(folds)
+        skipped[name] = over(f"when {done} of its {counted(count, 'fold')} were finished")
+        del results[name]
     sizes = {str(name): _sizes(one) for name, one in candidates.items()}
-    return _chosen(results, skipped, sizes)
+    apart = {name: one for name, one in fits.items() if name not in results}
+    return _chosen(results, skipped, sizes, apart)
 
 
 def too_wide(candidates: Mapping[str, Any]) -> dict[str, str]:
@@ -165,17 +190,22 @@ def _named(candidates: Mapping[str, Any]) -> list[str]:
 
 
 def _chosen(
-    results: dict[str, CVResult], skipped: dict[str, str], sizes: Mapping[str, Mapping[str, int]]
+    results: dict[str, CVResult],
+    skipped: dict[str, str],
+    sizes: Mapping[str, Mapping[str, int]],
+    apart: Mapping[str, Fit],
 ) -> Selection:
-    """Compare the results by the rule of this module; `sizes` has all models, in order."""
+    """Compare the results by the rule of this module; `sizes` has all models, in order, and `apart` fits
+    of models that are not compared."""
     if not results:
         raise ValueError(f"candidates: no model could be fitted: {next(iter(skipped.values()))}")
-    unfinished = [name for name, result in results.items() if result.n_unfinished]
-    for name in unfinished if len(unfinished) < len(results) else []:  # their losses are not held out
-        skipped[name] = f"unfinished: {results.pop(name).treatment}"
     skipped = {name: skipped[name] for name in sizes if name in skipped}
     comparison = compare(results)
-    rows, given, unknown = criteria({name: result.fit for name, result in results.items()})
+    compared = {name: result.fit for name, result in results.items()}
+    rows, given, unknown = criteria({**compared, **apart})
+    known = {name: {**rows.pop(name), "fit": one.status.outcome.value} for name, one in apart.items()}
+    not_compared = pd.DataFrame.from_dict(known, orient="index")
+    not_compared.index.name = "model"
     beside = comparison.table.drop(columns=["ratio", "p_worse", "weight", "note"])
     table = pd.DataFrame.from_dict(rows, orient="index").join(beside)
     table["found"] = [_found(results[str(name)]) for name in table.index]
@@ -183,7 +213,9 @@ def _chosen(
     best, margin = comparison.best, float(np.log(max(len(table) - 1, 1) / _LEVEL))
     near, as_good = judged(table, best, margin)
     chosen = simplest_of(table, near, unknown)
-    return Selection(table, best, chosen, as_good, margin, skipped, comparison, results, sizes, given)
+    return Selection(
+        table, best, chosen, as_good, margin, skipped, comparison, results, sizes, given, not_compared
+    )
 
 
 def _found(result: CVResult) -> str:

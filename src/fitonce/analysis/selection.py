@@ -45,6 +45,8 @@ class Selection:
         given: with models of which first states are unknown: the number of observed steps at the
             beginning of each sequence that `aic` and `bic` are given, in every model, so that
             likelihoods can be compared.
+        not_compared: one row per model that was fitted and is not compared, for the reason in `skipped`:
+            `parameters`, how many of them are `at_zero`, `aic`, `bic` and `fit`, its outcome.
     """
 
     table: pd.DataFrame
@@ -57,6 +59,7 @@ class Selection:
     results: dict[str, CVResult] = field(repr=False)
     sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
     given: int = 0
+    not_compared: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table."""
@@ -125,6 +128,23 @@ class Selection:
         return [*self.comparison.doubts, *found]
 
     @property
+    def skipped_words(self) -> list[str]:
+        """What is not compared, why, and what is known of it, in sentences."""
+        found = []
+        for name, why in self.skipped.items():
+            known = ""
+            if name in self.not_compared.index:
+                row = self.not_compared.loc[name].to_dict()
+                size = counted(row["parameters"], "parameter")
+                known = (
+                    f"; its fit, {row['fit']}, has {size}, AIC {row['aic']:.1f}, BIC {row['bic']:.1f}"
+                )
+            found.append(f"{name} was skipped: {why}{known}")
+        if any(" seconds asked for were over " in why for why in self.skipped.values()):
+            found.append("to compare all: more seconds (max_seconds=, --max-seconds), or fewer starts")
+        return found
+
+    @property
     def at_the_end(self) -> list[str]:
         """What the best has most of, of all that was asked for: with more it might be better still."""
         found = []
@@ -182,7 +202,7 @@ class Selection:
         shown = self.table if self.table["at_zero"].any() else self.table.drop(columns="at_zero")
         text = shown.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
         lines = [f"Selection on {self.comparison.left_out}", text, self.choice, *self.doubts]
-        lines += [f"{name} was skipped: {why}" for name, why in self.skipped.items()]
+        lines += self.skipped_words
         return "\n".join(lines)
 
 

@@ -135,6 +135,7 @@ def _finish(request: Request, found: Selection, notes: list[str]) -> None:
             "doubts": found.doubts,
             "models": outputs.table_rows(found.table),
             "skipped": found.skipped,
+            "not_compared": outputs.table_rows(found.not_compared),
             "wrote": files.wrote,
         }
         outputs.print_json(document)
@@ -156,5 +157,5 @@ def _show(found: Selection, quiet: bool) -> None:
     print(f"{found.simplest}, {found.results[found.simplest].about_se}")
     for line in (found.choice, *found.doubts):
         print(line)
-    for name, why in found.skipped.items():
-        print(f"{name} was skipped: {why}")
+    for line in found.skipped_words:
+        print(line)

@@ -14,8 +14,10 @@ from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import Params
 from fitonce.core.stopwatch import now
 from fitonce.core.threads import blas_threads_for
+from fitonce.fitting import time_limit
 from fitonce.fitting.batched_lbfgs import batched_lbfgs
 from fitonce.fitting.hessian import PRODUCTS_PAY
+from fitonce.fitting.time_limit import TimeUpError
 from fitonce.objectives.base import Objective
 
 _MOST_ITERATIONS = 500
@@ -74,22 +76,40 @@ def descend(
 ) -> list[Run]:
     """From each start to near a minimum: by EM, then by L-BFGS where M steps do not update everything,
     or where it has a metric in which it goes on faster than EM. Where a pass over the data takes several
-    starts in the time of one, L-BFGS takes them side by side; `advance` is told how many have ended."""
+    starts in the time of one, L-BFGS takes them side by side; `advance` is told how many have ended.
+    Those that ended before the time was up, see `time_limit`."""
+    runs: list[Run] = []
+    try:
+        _descend(objective, starts, max_iterations, advance, runs)
+    except TimeUpError:
+        if not runs:
+            raise
+    return runs
+
+
+def _descend(
+    objective: Objective,
+    starts: list[np.ndarray],
+    max_iterations: int | None,
+    advance: Callable[[int], None],
+    runs: list[Run],
+) -> None:
+    traits = objective.traits
     if not starts:
-        return []
-    runs, traits = [], objective.traits
+        return
     if traits.together > 1 and not traits.compiles and traits.blocks:
         factor = 8.0 * starts[0].size ** 2  # of a start's metric
         room = memory.room(len(starts) * factor, factor, "the metric of a start")
         size = min(traits.together, max(int(room // factor), 1))
         for at in range(0, len(starts), size):
             runs += _side_by_side(objective, starts[at : at + size], max_iterations)
+            time_limit.start_ended()
             advance(len(runs) - at)
-        return runs
+        return
     for start in starts:
         runs.append(_alone(objective, start, max_iterations))
+        time_limit.start_ended()
         advance(1)
-    return runs
 
 
 def _side_by_side(objective: Objective, starts: list[np.ndarray], most: int | None) -> list[Run]:
@@ -168,6 +188,7 @@ def expectation_maximisation(objective: Objective, start: np.ndarray, most: int)
     optimum, where Newton's method is fast."""
     theta, best, before = start, start, np.inf
     for _ in range(most):
+        time_limit.check()
         value, new = objective.m_step(theta)
         if not value < before:  # also where it is nan
             return best
@@ -181,13 +202,17 @@ def _in_metric(objective: Objective, starts: np.ndarray, most: int) -> np.ndarra
     """By L-BFGS in the metric of the complete-data information, in which EM takes unit steps. Like EM it
     takes the same way whatever the units; unlike EM it is fast where states overlap. The metric is made
     again after some iterations: far from its start it may be wrong by orders of magnitude."""
+
+    def evaluated(thetas: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        time_limit.check()
+        weights = np.broadcast_to(objective.base, (len(thetas), len(objective.base)))
+        return objective.values_and_gradients(thetas, weights)
+
     thetas, before = starts, np.full(len(starts), np.inf)
     for done in range(0, most, _ITERATIONS_OF_METRIC):
         inverses = [objective.preconditioner(theta) for theta in thetas]
         end = batched_lbfgs(
-            lambda thetas, _: objective.values_and_gradients(
-                thetas, np.broadcast_to(objective.base, (len(thetas), len(objective.base)))
-            ),
+            evaluated,
             lambda rows, which, inverses=inverses: np.stack(  # type: ignore[misc]
                 [inverses[number](row) for number, row in zip(which, rows, strict=True)]
             ),
@@ -207,6 +232,7 @@ def _in_metric(objective: Objective, starts: np.ndarray, most: int) -> np.ndarra
 
 def _lbfgs(objective: Objective, start: np.ndarray, most: int) -> np.ndarray:
     def value_and_gradient(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        time_limit.check()
         values, gradients = objective.values_and_gradients(theta[None], objective.base[None])
         # SciPy's line search needs numbers to step back from.
         value = float(values[0]) if np.isfinite(values[0]) else 1e300

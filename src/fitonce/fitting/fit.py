@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +30,7 @@ from fitonce.fitting.boundary import settled, with_zeros
 from fitonce.fitting.hessian import HessianOperator
 from fitonce.fitting.optima import DEFAULT_OPTIMA, Optima
 from fitonce.fitting.search import DEFAULT_TOLERANCE, How, Searched, search, stay
+from fitonce.fitting.time_limit import TimeUpError
 from fitonce.objectives.base import Objective
 from fitonce.objectives.simulation import Drawn
 from fitonce.results.forecast import Forecast
@@ -363,7 +365,10 @@ def fit(
     found = _result(search(model, with_lengths(data, lengths), init, how), started)
     if max_iterations is None:
         again = how._replace(optima=0)
-        found = settled(found, lambda zeros, at: _result(search(zeros, found.data, at, again), started))
+        with suppress(TimeUpError):
+            found = settled(
+                found, lambda zeros, at: _result(search(zeros, found.data, at, again), started)
+            )
     found = with_zeros(found)
     return found if order_by is None else relabelling.ordered(found, order_by, False, "order_by")
 

@@ -19,6 +19,7 @@ from fitonce.core.arguments import require
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import counted
 from fitonce.fitting.descent import Run, descend, ends_in_em, to_optimum
+from fitonce.fitting.time_limit import TimeUpError
 from fitonce.objectives.base import Objective
 
 DEFAULT_OPTIMA = 10
@@ -156,8 +157,22 @@ def explore(
     most = int(min(_STARTS * optima, max(cheap, 2 * len(runs))))
     together = max(len(runs), objective.traits.together)
     by_em = ends_in_em(objective)
-    if by_em and len(distinct(runs)) > 1:
-        runs = [to_optimum(objective, run) for run in runs]
+    try:
+        if by_em and len(distinct(runs)) > 1:
+            runs = [to_optimum(objective, run) for run in runs]
+        return _explored(objective, runs, points, most, together, by_em)
+    except TimeUpError:
+        return runs
+
+
+def _explored(
+    objective: Objective,
+    runs: list[Run],
+    points: Iterator[np.ndarray],
+    most: int,
+    together: int,
+    by_em: bool,
+) -> list[Run]:
     while len(runs) < most:
         pool = distinct(runs)
         surely = (pool.unseen * pool.starts + 1) / (pool.starts + 1)  # few starts tell little
