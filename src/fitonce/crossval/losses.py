@@ -168,7 +168,7 @@ class Scoring:
         return np.ones((len(self.folds), 1), bool) if self.loss == "joint" else self._scored[1]
 
     def losses(self, thetas: np.ndarray, which: np.ndarray) -> np.ndarray:
-        """(n, W) losses of the folds `which` (n,) at thetas (n, D)."""
+        """(n, W) losses of the folds `which` (n,) at thetas (n, D), zero for padding."""
         loss, (scored, counted) = self.loss, self._scored
         objective = self.batches.objective
 
@@ -179,9 +179,12 @@ class Scoring:
         longest = max(len(indices) for indices in self.folds.dropped)
         need = objective.bytes_per_loss(longest) / objective.bytes_per_fold
         depends_on = (loss, scored, counted)
-        return self.batches.map(
+        (found,) = self.batches.map(
             work, "held-out losses", which, thetas, per_fold=need, depends_on=depends_on
-        )[0]
+        )
+        if not self._full:
+            np.copyto(found, 0.0, where=~self.counted[which])
+        return found
 
     def tails(self, thetas: np.ndarray, which: np.ndarray) -> Tails:
         """(n, W) how far out what the folds `which` (n,) score lies, at thetas (n, D)."""
@@ -196,7 +199,7 @@ class Scoring:
         self, losses: np.ndarray, ahead: np.ndarray, which: np.ndarray, rates: np.ndarray | float = 0.0
     ) -> np.ndarray:
         """(n,) `loss_errors` of the folds `which` (n,), from losses (n, W) here and one step ahead."""
-        return loss_errors(losses, ahead, self.counted[which], self.sizes[which], rates)
+        return loss_errors(losses, ahead, self.sizes[which], rates)
 
     def carriers(self, which: np.ndarray) -> np.ndarray:
         """(n,) whether each of the folds `which` (n,) leaves out nearly all observations of some latent
@@ -219,7 +222,6 @@ class Scoring:
 
     def means(self, losses: np.ndarray) -> np.ndarray:
         """(F,) the mean loss of each fold; nan where one of its losses is."""
-        losses = losses if self._full else np.where(self.counted, losses, 0.0)
         return losses.sum(1) / self.sizes
 
     def rows(self, losses: np.ndarray) -> np.ndarray:

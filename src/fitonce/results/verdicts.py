@@ -51,21 +51,18 @@ class Verdict(Enum):
 def loss_errors(
     losses: np.ndarray,
     ahead: np.ndarray,
-    counted: np.ndarray,
     sizes: np.ndarray,
     rates: np.ndarray | float = 0.0,
 ) -> np.ndarray:
     """(F,) estimated error of the mean loss of each fold.
 
     Args:
-        losses, ahead: (F, W) losses at the returned parameters and one step ahead.
-        counted: (F, W) False for padding.
+        losses, ahead: (F, W) losses at the returned parameters and one step ahead, zero for padding.
         sizes: (F,) how many points the fold scores, by which the sum of a row is divided.
         rates: (F,) share of the gradient that remains one step ahead.
     """
     with np.errstate(invalid="ignore", over="ignore"):  # a step ahead may lead anywhere
         change = ahead - losses
-        change = change if counted.all() else np.where(counted, change, 0.0)  # losses may be millions
         first = (np.abs(change.sum(1)) + np.sqrt(np.sum(change**2, 1))) / sizes
     return first / (1.0 - np.minimum(rates, _SLOWEST))
 
