@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.bridges.statsmodels_coordinates import coordinates_of
 from fitonce.bridges.statsmodels_matrices import matrices, parameter_names, regressors
 from fitonce.core.constraints import Constraint, Free, Frozen
+from fitonce.core.parameters import Coordinates
 from fitonce.core.series_constraints import Interval, Variance
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
@@ -35,6 +37,7 @@ from fitonce.models.space.system import (
 _ONE_AT_A_TIME = Lock()  # their models keep the matrices of the last parameters in themselves
 _ROUNDING = 1e-9  # of how states are observed
 _APART = 1e-6  # nats for each of the log-likelihood's: how far ours may be from theirs
+_THEIR_ZERO = 1e-10  # variances of changes, of which those of predictions may be 1e-12
 _VARIANCES = ("sigma2", "var.", "measurement_variance.")  # how names of variances begin
 _LAG = re.compile(r"(ar|ma)\.|L\d+\.")  # how names of coefficients of lags begin
 
@@ -93,6 +96,9 @@ class StatsmodelsSpace(SpaceModel):
         unit = float(steps.unit.min())
         given = zip(self.names, self.values, strict=True)
         return {name: self._leaf(name, value, unit) for name, value in given}
+
+    def coordinates(self, steps: Series) -> Coordinates | None:
+        return coordinates_of(self.peer, self.names, self.covariates, self.fixed, steps)
 
     def _leaf(self, name: str, value: float, unit: float) -> Constraint:
         """Of a parameter as their `transform_params` has it, where its optimum may be at a bound."""
@@ -286,6 +292,12 @@ def from_state_space(results: Any) -> Fit:
     proper = not found.objective.n_unknown_starts
     apart = abs(found.log_likelihood - results.llf) > _APART * (1.0 + abs(results.llf))
     if proper and apart:
+        if np.nanmin(np.nanvar(np.diff(peer.endog, axis=0), axis=0)) < _THEIR_ZERO:
+            raise ValueError(
+                "statsmodels takes variances of predictions below 1e-12 for zero, as in these data, and "
+                f"has the log-likelihood {results.llf:.6f} for {found.log_likelihood:.6f}; fit it there "
+                "to data in other units, such as 1,000 times as large"
+            )
         raise ValueError(
             f"the log-likelihood of these parameters is {found.log_likelihood:.6f} here and "
             f"{results.llf:.6f} there, so that the model was not read as it is meant; please report it"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -71,15 +72,27 @@ def _values_of(leaf: Constraint, free: np.ndarray) -> np.ndarray:
     return np.asarray(value) + 1j * step * np.asarray(slope)
 
 
+class Coordinates(Protocol):
+    """What leaves are learned as, where that is not themselves: `learned(reported(values)) == values`,
+    of values (*shape, F) or (*shape,) by name. Hashable, and analytic."""
+
+    @property
+    def names(self) -> set[str]: ...
+    def reported(self, values: Mapping[str, Any]) -> dict[str, Any]: ...
+    def learned(self, values: Mapping[str, Any]) -> dict[str, Any]: ...
+
+
 class ParameterSpace:
     """A pytree of constraints, seen as R^D.
 
     Attributes:
+        coordinates: what leaves are learned as; None: themselves.
         names: D names such as `transition[0,1]`, one per free coordinate.
         size: D.
     """
 
-    def __init__(self, constraints: Any) -> None:
+    def __init__(self, constraints: Any, coordinates: Coordinates | None = None) -> None:
+        self.coordinates = coordinates
         self._tree, self._leaf_names, self._leaves = _flattened(constraints)
         for name, leaf in zip(self._leaf_names, self._leaves, strict=True):
             if not hasattr(leaf, "coordinates"):
@@ -95,7 +108,12 @@ class ParameterSpace:
         self._spans = list(pairwise(stops))
 
     def _key(self) -> tuple[Any, ...]:
-        return (self._tree, *self._leaves)
+        return (self._tree, self.coordinates, *self._leaves)
+
+    @property
+    def plain(self) -> ParameterSpace:
+        """The same leaves, learned as they are."""
+        return ParameterSpace(self._tree.unflatten(self._leaves))
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -129,13 +147,15 @@ class ParameterSpace:
                 f"init or params must be a pytree of {', '.join(self._leaf_names)}; "
                 f"got {', '.join(found) or 'none'}"
             ) from None
-        parts = [np.zeros(0)]
+        known = {}
         for name, leaf, given in zip(self._leaf_names, self._leaves, values, strict=True):
             with naming("init or params"):
-                value = _as_floats(name, given)
-                _check_leaf(name, leaf, value)
-            parts.append(leaf.to_free(value))
-        return np.concatenate(parts)
+                known[name] = _as_floats(name, given)
+                _check_leaf(name, leaf, known[name])
+        if self.coordinates is not None:
+            known = self.coordinates.learned(known)
+        parts = [leaf.to_free(known[name]) for name, leaf in zip(known, self._leaves, strict=True)]
+        return np.concatenate([np.zeros(0), *parts])
 
     def named_leaves(self, params: Params) -> list[tuple[str, np.ndarray]]:
         """Name and value of each leaf of a pytree of constrained values."""
@@ -145,10 +165,11 @@ class ParameterSpace:
     def values(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
         """Name and constrained value (*shape, F) of each leaf, for thetas (F, D), in NumPy."""
         spans = zip(self._leaf_names, self._leaves, self._spans, strict=True)
-        return {
+        found = {
             name: _values_of(leaf, np.ascontiguousarray(thetas[:, start:stop].T))
             for name, leaf, (start, stop) in spans
         }
+        return found if self.coordinates is None else self.coordinates.reported(found)
 
     def params_at(self, theta: np.ndarray) -> Params:
         """The pytree of constrained values at a free vector (D,), in NumPy; all nan at one that is, like
@@ -195,6 +216,10 @@ class ParameterSpace:
             raise ValueError(f"theta must have shape ({self.size},), got {np.shape(theta)}")
         parts = [theta[start:stop] for start, stop in self._spans]
         values = [leaf.to_value(part) for leaf, part in zip(self._leaves, parts, strict=True)]
+        if self.coordinates is not None:
+            values = list(
+                self.coordinates.reported(dict(zip(self._leaf_names, values, strict=True))).values()
+            )
         return self._tree.unflatten(values)
 
 

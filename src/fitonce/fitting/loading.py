@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from fitonce.core.arguments import shown
 from fitonce.core.numerics import in_float64
+from fitonce.core.parameters import ParameterSpace
 from fitonce.core.status import Outcome, Status
 from fitonce.data.labelled import Labelled
 from fitonce.data.sequences import Headings, sequences_like
@@ -23,7 +25,7 @@ from fitonce.fitting.optima import Optima
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 from fitonce.results import saving as results
-from fitonce.results.packing import to_array, to_word
+from fitonce.results.packing import pack_array, to_array, to_word
 from fitonce.results.result import CVResult
 from fitonce.results.saving import said_of_damage
 from fitonce.results.summary import versions
@@ -93,6 +95,8 @@ def _fit(document: dict[str, Any], path: Path, model: Any, data: Any) -> Fit:
         raise ValueError(f"{path.name} is a fit of {described}, got {got} as model=")
     read = kept if data is None else _in_columns(columns, data)
     objective = objective_of(known if model is None else model, read, kernel)
+    if "coordinates" not in document:
+        document = in_coordinates(objective.space, found, document)
     given = model is not None or data is not None
     _require_same(objective, found, path, given or document["about"].get("versions") != versions())
     if data is not None and document["fingerprint"] not in ("", objective.collection.fingerprint):
@@ -140,6 +144,30 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         "values_of_starts": list(decoded(document["values_of_starts"])),
         "optima": pool,
     }
+
+
+def in_coordinates(
+    space: ParameterSpace, found: dict[str, Any], document: dict[str, Any]
+) -> dict[str, Any]:
+    """The document of a file whose theta has the leaves themselves; what was found in it is changed to
+    theta as it is learned."""
+    if space.coordinates is None or list(space.names) != found["names"]:
+        return document
+    old = space.plain
+
+    def turned(theta: np.ndarray) -> np.ndarray:
+        return theta if np.isnan(theta).any() else space.to_free(old.params_at(theta))
+
+    found["theta"] = turned(found["theta"])
+    matrix, slopes = np.eye(space.size), space.named_slopes(found["theta"]).toarray()
+    for name, _, places in space.leaves():
+        if name in space.coordinates.names:
+            matrix[places] = slopes[places]
+    found["gradient"] = found["gradient"] @ matrix
+    thetas = np.reshape([turned(theta) for theta in found["optima"].thetas], (-1, space.size))
+    found["optima"] = replace(found["optima"], thetas=thetas)
+    packed = document["H"]
+    return document | {"H": packed and pack_array(matrix.T @ to_array(packed) @ matrix)}
 
 
 def _require_same(objective: Objective, found: dict[str, Any], path: Path, evaluate: bool) -> None:

@@ -57,6 +57,7 @@ def write_fit(
         "message": fit.status.message,
         **{name: encoded(float(getattr(fit, name))) for name in NUMBERS},
         "at_zero": fit.at_zero,
+        "coordinates": 2,  # with units and levels: see `ParameterSpace.coordinates`
         "theta": pack_array(fit.theta),
         "gradient": pack_array(fit.gradient),
         "H": _hessian(fit),

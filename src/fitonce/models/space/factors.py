@@ -14,6 +14,13 @@ from fitonce.core.numerics import is_count
 from fitonce.core.series_constraints import Stationary, Variance
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
+from fitonce.models.space.learned import (
+    Learned,
+    Level,
+    means_of_changes,
+    nested,
+    units_of_coefficients,
+)
 from fitonce.models.space.system import (
     Series,
     SpaceModel,
@@ -118,6 +125,19 @@ class DynamicFactor(SpaceModel):
         if self.exog:
             found["coefficient"] = Free((width, len(self.exog)))
         return found
+
+    def coordinates(self, steps: Series) -> Learned | None:
+        """Means are learned about those of the data, and all in units of the channels."""
+        units: list[tuple[str, Any]] = []
+        levels: tuple[Level, ...] = ()
+        if self.exog:
+            units.append(("coefficient", nested(units_of_coefficients(steps))))
+        if self.mean:
+            means, known = means_of_changes(steps, np.zeros(0))
+            linear = (("coefficient", nested(-known)),) if self.exog else ()
+            units.append(("mean", nested(steps.unit)))
+            levels = (Level("mean", nested(means), linear),)
+        return Learned(tuple(units), levels).without({name for name, _ in self.frozen})
 
     def system(self, values: Values, steps: Series) -> System:
         folds, kind = folds_of(values)

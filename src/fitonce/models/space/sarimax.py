@@ -13,6 +13,14 @@ from fitonce.core.numerics import is_count
 from fitonce.core.series_constraints import Stationary, Variance
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
+from fitonce.models.space.learned import (
+    Learned,
+    Level,
+    differences,
+    means_of_changes,
+    nested,
+    units_of_coefficients,
+)
 from fitonce.models.space.moving_averages import invertible, may_be_turned, unit_roots
 from fitonce.models.space.system import (
     Series,
@@ -26,6 +34,8 @@ from fitonce.models.space.system import (
     other_fields,
     stationary_spread,
 )
+
+_APART = 11.0  # 10 % of estimates of a unit root are farther below it, times the steps (Dickey, Fuller)
 
 
 @dataclass(frozen=True)
@@ -114,17 +124,43 @@ class SARIMAX(SpaceModel):
             found["noise"] = variance
         return found
 
+    def coordinates(self, steps: Series) -> Learned | None:
+        """An intercept is learned as that of the series about its mean."""
+        return self._learned(steps).without({name for name, _ in self.frozen})
+
+    def _learned(self, steps: Series) -> Learned:
+        units: list[tuple[str, Any]] = []
+        if self.exog:
+            units.append(("coefficient", nested(units_of_coefficients(steps)[0])))
+        if self.trend != "c":
+            return Learned(tuple(units))
+        means, known = means_of_changes(steps, self._differences)
+        linear = (("coefficient", nested(-known)),) if self.exog else ()
+        level = Level("intercept", float(means[0]), linear, tuple((name,) for name in self._past))
+        return Learned((*units, ("intercept", float(steps.unit[0]))), (level,))
+
+    @property
+    def _past(self) -> list[str]:
+        """Names of the autoregressions that there are."""
+        counts = {"ar": self.order[0], "seasonal_ar": self.seasonal_order[0]}
+        return [name for name, count in counts.items() if count]
+
+    def remarks(self, params: Values, lengths: np.ndarray) -> dict[str, str]:
+        """The mean, unless a root is so near to 1 that data hardly determine it."""
+        if self.trend != "c":
+            return {}
+        left = np.prod([1.0 - np.sum(params[name]) for name in self._past])
+        what = "changes" if len(self._differences) else "the series"
+        what += " without regressors" if self.exog else ""
+        if left < _APART / max(np.max(lengths), 1):
+            return {"intercept": f"the mean of {what} is hardly determined, beside a root of 1"}
+        return {"intercept": f"mean of {what} {float(params['intercept'] / left):.6g}"}
+
     @property
     def _differences(self) -> np.ndarray:
         """(m,) the coefficients of the past in y_t = sum_j delta_j y_t-j + u_t."""
-        _, d, _ = self.order
-        _, seasonal_d, _, season = self.seasonal_order
-        found = np.ones(1)
-        for _ in range(d):
-            found = np.convolve(found, [1.0, -1.0])
-        for _ in range(seasonal_d):
-            found = np.convolve(found, np.r_[1.0, np.zeros(season - 1), -1.0])
-        return -found[1:]
+        _, seasonal, _, season = self.seasonal_order
+        return differences(self.order[1], seasonal, season)
 
     def _multiplied(
         self, plain: np.ndarray | None, seasonal: np.ndarray | None, folds: int
@@ -215,7 +251,10 @@ class SARIMAX(SpaceModel):
                 sign = -1.0 if name in self.averages else 1.0  # theta is 1 + ..., and phi 1 - ...
                 found[name] = sign * Stationary(leaf.shape).values(free[:, None])[..., 0]
             elif name == "intercept":
-                found[name] = 0.0 if self.order[1] or self.seasonal_order[1] else steps.level * 0.9
+                found[name] = np.zeros(())  # of the series about its mean
             else:
                 found[name] = steps.regressed()
-        return self.with_known(found)
+        found = {name: np.asarray(value, float) for name, value in found.items()}
+        found = self.with_known(found)
+        levels = Learned((), self._learned(steps).levels)
+        return self.with_known(levels.reported(found))

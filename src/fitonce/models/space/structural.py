@@ -23,6 +23,7 @@ from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
 from fitonce.models.space import parts
 from fitonce.models.space.counts import DENSITIES, CountDensity
+from fitonce.models.space.learned import Learned, nested, units_of_coefficients
 from fitonce.models.space.parts import Component
 from fitonce.models.space.system import (
     Series,
@@ -265,6 +266,12 @@ class Structural(SpaceModel):
         return found or {
             "level": Component(np.zeros(1), np.zeros((1, 1, folds)), np.zeros((1, 1, folds)), False)
         }
+
+    def coordinates(self, steps: Series) -> Learned | None:
+        if not self.exog:
+            return None
+        units = nested(units_of_coefficients(steps)[0, : len(self.exog)])
+        return Learned((("coefficient", units),)).without({name for name, _ in self.frozen})
 
     def system(self, values: Values, steps: Series) -> System:
         folds, kind = folds_of(values)

@@ -19,7 +19,7 @@ import numpy as np
 from fitonce.core.arguments import read_names, require
 from fitonce.core.constraints import Constraint, as_tuples
 from fitonce.core.numerics import as_numbers
-from fitonce.core.parameters import freeze
+from fitonce.core.parameters import Coordinates, freeze
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences
 from fitonce.models.space import determined
@@ -241,6 +241,10 @@ class SpaceModel(ABC):
 
     def parameters(self, steps: Series) -> dict[str, Constraint]:
         return freeze(self.leaves(steps), dict(self.frozen))
+
+    def coordinates(self, steps: Series) -> Coordinates | None:
+        """What parameters are learned as, see `models.space.learned`; None: themselves."""
+        return None
 
     @abstractmethod
     def leaves(self, steps: Series) -> dict[str, Constraint]: ...

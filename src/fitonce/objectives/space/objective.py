@@ -47,7 +47,8 @@ def space_objective(
     if like is None:
         read.require_observed()
         steps = model.prepare(read)
-        space, around = ParameterSpace(model.parameters(steps)), None
+        space = ParameterSpace(model.parameters(steps), model.coordinates(steps))
+        around = None
     else:  # free coordinates are in units of the data of the fit
         require_same_channels(read, like.data)
         steps, space, around = model.prepare(read), like.space, like.layout.first
