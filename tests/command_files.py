@@ -10,6 +10,7 @@ import pandas as pd
 from tests.map_cases import wall
 
 import fitonce as fo
+from fitonce.cli.examples import example_of
 
 SENTENCES = [
     [("Ada", "B-PER"), ("met", "O"), ("Mr", "B-PER"), ("Babbage", "I-PER")],
@@ -41,6 +42,7 @@ def _counts(folder: Path) -> None:
     sales = 50.0 + np.cumsum(rng.normal(size=60)) + np.tile(3.0 * np.cos(np.arange(12) / 2), 5)
     months = pd.date_range("2019-01-01", periods=60, freq="MS")
     pd.DataFrame({"month": months, "sales": sales}).to_csv(folder / "sales.csv", index=False)
+    example_of("hmm").write(folder, force=False)
     fit = fo.fit(fo.models.PoissonHMM(2), counts["count"].to_numpy(float), restarts=1)
     fo.loo(fit).save(folder / "saved.json")
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import fitonce as fo
 from fitonce.cli import app
-from fitonce.cli.choices import FoldChoice, ModelChoice, model_options
+from fitonce.cli.choices import FoldChoice, ModelChoice
 from fitonce.cli.request import Request
 from fitonce.cli.select_command import chosen, numbers
 from fitonce.core.interrupts import stoppable
@@ -410,15 +410,12 @@ def test_orders_are_compared_on_what_all_of_them_score(tmp_path):
     assert not found["skipped"]
 
 
-@pytest.mark.parametrize(("model", "states", "names"), [
-    ("crf", "2", ["crf"]),
-    ("poisson-hmm", "2,3", ["2 states", "3 states"]),
+@pytest.mark.parametrize(("model", "options", "names"), [
+    ("crf", {}, ["crf"]),
+    ("poisson-hmm", {"states": "2,3"}, ["2 states", "3 states"]),
 ])  # fmt: skip
-def test_candidates_are_named_by_what_varies(model, states, names):
-    known = model_options().items()
-    options = {name: str(o.default) if o.several else o.default for name, o in known}
-    request = Request(Path("x"), model, options={**options, "states": states})
-    assert list(chosen(request)) == names
+def test_candidates_are_named_by_what_varies(model, options, names):
+    assert list(chosen(Request(Path("x"), model, options=options))) == names
 
 
 def test_outputs_have_files_of_their_own(table, tmp_path):

@@ -29,7 +29,7 @@ OF_RESULTS = {
 }  # fmt: skip
 # Other values than the default's of the options that are words, where any other word is refused.
 WORDS = {
-    "missing": "9.5", "first": "2024-02-01", "last": "2024-02-01", "decimal": ",", "buffer": "1",
+    "missing": "9.5", "first": "2024-01-22", "last": "2024-01-22", "decimal": ",", "buffer": "1",
     "method": "onestep", "scheme": "B", "loss": "joint", "folds": "points",
 }  # fmt: skip
 NUMBERS = {"optima": "3", "k": "4", "restarts": "2", "seed": "1"}

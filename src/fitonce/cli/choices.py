@@ -44,7 +44,8 @@ class ModelChoice:
                     f"cv FILE --model {parts[0]} --save {parts[0]}.json, then fitonce compare "
                     f"{' '.join(f'{one}.json' for one in parts)}"
                 )
-            alike = [one for name, one in known.items() if self.name in name.split("-")]
+            words = {name: (*name.split("-"), *one.aliases) for name, one in known.items()}
+            alike = [one for name, one in known.items() if self.name in words[name]]
             named = [f"{one.name} ({one.title.split(' (')[0]})" for one in alike]
             raise ValueError(f"--model must be one of {', '.join(named or known)}, got '{self.name}'")
         taken = {option.name for option in known[self.name].options}

@@ -89,6 +89,14 @@ def example_of(name: str) -> Example:
         votes = np.array([rng.multinomial(12, share) for share in shares])
         table = {"day": _DAY, "yes": votes[:, 0], "unsure": votes[:, 1], "no": votes[:, 2]}
         return Example({"votes.csv": _csv(table)}, options)
+    if "emission" in taken:
+        rng = np.random.default_rng(0)
+        step = rng.gamma(4.0, _pick(0.05, 0.4)).round(3)
+        half = _STEPS // 2
+        table = {"elk": np.repeat(["Ada", "Bo"], half), "day": np.tile(_DAY[:half], 2), "step": step}
+        table["turn"] = rng.vonmises(0.0, _pick(0.5, 6.0)).round(3)
+        emission = {"emission": "step=gamma,turn=von-mises", "group": "elk"}
+        return Example({"tracks.csv": _csv(table)}, options | emission)
     if "factors" in taken:
         rng = np.random.default_rng(0)
         common = rng.normal(size=_STEPS) + _pick(-1.0, 1.0)
@@ -147,5 +155,6 @@ def objective_on(name: str, example: Example, folder: Path) -> Objective:
     choice = ModelChoice(name, given)
     modelled = (plain["columns"],) if "columns" in plain else None
     file = folder / next(iter(example.files))
-    loaded = choice.family.load(file, Columns(modelled), {**defaults, **given})
+    columns = Columns(modelled, group=plain.get("group"))
+    loaded = choice.family.load(file, columns, {**defaults, **given})
     return objective_of(choice.build(loaded.data, loaded.found), loaded.data)

@@ -31,6 +31,7 @@ def models(
             raise ValueError("--example needs the name of a model, such as fitonce models poisson-hmm")
         _list(json)
         return
+    name = next((one.name for one in named_models().values() if name in one.aliases), name)
     ModelChoice(name)  # raises for a name that is not known
     shown = example_of(name)
     wrote = [] if example is None else _written(shown, example, force)

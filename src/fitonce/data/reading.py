@@ -133,7 +133,7 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
         order = day_first(table[time], times)
         chosen[:] = between(times, columns.first, columns.last, order)
     elif columns.first is not None or columns.last is not None:
-        raise ValueError("choosing rows by time needs a column of times; name it with --time")
+        raise ValueError("--from and --to need a column of times; name it with --time")
     parts = {name: part[chosen[part.index]] for name, part in parts.items() if chosen[part.index].any()}
     ordered = {name: _in_time(part, times, columns, notes) for name, part in parts.items()}
     inserted = [count for _, count in ordered.values() if count]

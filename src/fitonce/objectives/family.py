@@ -67,6 +67,7 @@ class NamedModel:
         covariates: whether it uses covariates of the data.
         idle: given the options, those that make no difference beside the others, and values for them:
             a grid of models has one model for all of their values.
+        aliases: other words for it, under which it is described.
         instead: options of other models for which it has others, and what these are.
     """
 
@@ -76,6 +77,7 @@ class NamedModel:
     options: tuple[Option, ...] = ()
     covariates: bool = False
     idle: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda options: {}
+    aliases: tuple[str, ...] = ()
     instead: Mapping[str, str] = field(default_factory=dict)
 
 

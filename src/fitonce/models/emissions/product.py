@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fitonce.core.arguments import require
+from fitonce.core.arguments import naming, require
 from fitonce.core.constraints import Constraint
 from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array
@@ -146,11 +146,13 @@ class Product(Emission):
         for piece in self._pieces():
             part = piece.data(data)
             if part.observed.any():
-                piece.emission.check(part)
+                with naming(piece.label):  # of its channels
+                    piece.emission.check(part)
 
     def check_to_fit(self, data: Sequences) -> None:
         for piece in self._pieces():
-            piece.emission.check_to_fit(piece.data(data))
+            with naming(piece.label):
+                piece.emission.check_to_fit(piece.data(data))
 
     def covariates(self, data: Sequences) -> np.ndarray | None:
         found = [piece.emission.covariates(piece.data(data)) for piece in self._pieces()]

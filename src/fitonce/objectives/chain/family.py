@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from fitonce.data.reading import Columns, read_file
 from fitonce.models.base import ChainModel
+from fitonce.models.emissions.by_name import EMISSIONS
 from fitonce.models.emissions.categorical_regression import CategoricalRegression
-from fitonce.models.emissions.categories import n_categories
+from fitonce.models.emissions.categories import Categorical, n_categories
 from fitonce.models.emissions.continuous import (
     Beta,
     Exponential,
@@ -27,12 +29,14 @@ from fitonce.models.emissions.count_regressions import (
     ZeroInflatedPoisson,
 )
 from fitonce.models.emissions.mixture import GaussianMixture
+from fitonce.models.emissions.product import Product
 from fitonce.models.hidden.durations import DURATIONS
 from fitonce.models.hmm import HMM
 from fitonce.models.named import ARHMM, CategoricalHMM, EventCounts, GaussianHMM, NeuralARHMM, PoissonHMM
 from fitonce.objectives.chain.native import best_objective
 from fitonce.objectives.family import STATES, Family, Loaded, NamedModel, Option
 
+_CATEGORICAL = "categorical"  # whose number of categories is that of the data
 _ORDER = Option("order", int, 1, "Order of the autoregression", several="Orders, such as 0..3")
 _COMPONENTS = Option(
     "components", int, 2, "Gaussians in each state of a mixture", several="Such as 1..3", least=1
@@ -54,6 +58,11 @@ _DURATIONS = Option(
 _STAGES = Option(
     "stages", int, 10, "Stages of a state, for --durations", several="Such as 5,10", least=1
 )
+_EMISSION = Option(
+    "emission", str, "gaussian",
+    "Emissions of columns, such as step=gamma,turn=von-mises (a+b=multinomial: of two together), or one "
+    "of all columns",
+)  # fmt: skip
 _OF_CHAIN = (_MOVES, _DURATIONS, _STAGES)
 
 
@@ -61,12 +70,73 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
     asked = str(options.get(_MOVES.name) or "")
     moves = _joined(asked.replace(",", "+"))  # of all candidates
     every = tuple(dict.fromkeys((*columns.covariates, *moves)))
-    found = read_file(path, replace(columns, covariates=every))
+    named = [name for channels, _ in _parts(options.get(_EMISSION.name)) for name in channels]
+    if named and columns.modelled and sorted(named) != sorted(columns.modelled):
+        raise ValueError(
+            f"--columns must be those that --emission names, {', '.join(named)}, "
+            f"got {', '.join(columns.modelled)}"
+        )
+    modelled = tuple(named) or columns.modelled
+    found = read_file(path, replace(columns, modelled=modelled, covariates=every))
     return Loaded(found.data, found.notes, str(found.data), {"covariates": tuple(columns.covariates)})
 
 
 def _joined(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split("+") if name.strip())
+
+
+def _parts(text: str | None) -> list[tuple[tuple[str, ...], str]]:
+    """Of --emission, "step=gamma,turn=von-mises": columns and the name of their emission; none where one
+    emission is for all columns."""
+    if text is None:
+        return []
+    if "=" not in text:
+        _known(text.strip(), "all columns")
+        return []
+    found = []
+    for part in text.split(","):
+        columns, equals, emission = part.rpartition("=")
+        if not (equals and columns.strip() and emission.strip()):
+            raise ValueError(
+                "--emission must be like step=gamma,turn=von-mises, a column and its emission each, got "
+                f"'{part.strip()}' in '{text}'"
+            )
+        found.append((_joined(columns), _known(emission.strip(), f"column '{columns.strip()}'")))
+    return found
+
+
+def _known(emission: str, of: str) -> str:
+    """The name of an emission, which is known."""
+    known = (*EMISSIONS, _CATEGORICAL)
+    if emission not in known:
+        near = get_close_matches(emission, known, 1)
+        hint = f"; is it {near[0]}?" if near else ""
+        raise ValueError(f"--emission of {of} must be one of {', '.join(known)}, got '{emission}'{hint}")
+    return emission
+
+
+def _by_name(emission: str, data: Any) -> Any:
+    """Categories are as many as some channels of the data have."""
+    return Categorical(n_categories(data)) if emission == _CATEGORICAL else emission
+
+
+def _hmm(options: Mapping[str, Any], data: Any) -> HMM:
+    """An HMM with an emission for each column, or one for all."""
+    text = options[_EMISSION.name]
+    parts = _parts(text)
+    if not parts:
+        return HMM(options["states"], _by_name(text.strip(), data))
+    places = {name: place for place, name in enumerate(data.channels)}
+    made = {}
+    for columns, emission in parts:
+        if columns in made:
+            raise ValueError(f"--emission names column '{'+'.join(columns)}' twice")
+        which = [places[name] for name in columns]
+        some = replace(
+            data, values=data.values[..., which], observed=data.observed[..., which], channels=columns
+        )
+        made[columns] = _by_name(emission, some)
+    return HMM(options["states"], Product(made))
 
 
 def _with_chain(model: NamedModel) -> NamedModel:
@@ -114,6 +184,9 @@ def _categorical(options: Mapping[str, Any], data: Any) -> HMM:
 
 
 _MODELS = (
+    NamedModel("hmm", "columns of different kinds, an emission for each (--emission), such as the "
+               "lengths and angles of the steps of animals",
+               _hmm, (STATES, _EMISSION), aliases=("product",)),
     _regression("poisson", "counts, one rate for each hidden state", PoissonRegression, PoissonHMM),
     _regression("negative-binomial", "counts that vary more than Poisson counts", NegativeBinomial),
     _regression("zero-inflated-poisson", "counts with more zeros than Poisson counts",
