@@ -283,7 +283,7 @@ def test_models_that_cannot_be_made_for_other_data_are_refused():
     with pytest.raises(
         ValueError, match="_Weighted of statsmodels must have data of 1 channel, got 2 channels"
     ):
-        fit.score(growth[["realgdp", "realcons"]])
+        fit.score(growth[["realgdp", "realcons"]].to_numpy())
 
 
 @pytest.mark.slow
