@@ -17,7 +17,7 @@ from fitonce.cli.examples import example_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 # Keys whose own keys are names of the user's, or the columns of a table that the page describes as one.
-OPEN = {"rows", "skipped", "verdicts", "parameters"}
+OPEN = {"rows", "skipped", "not_compared", "verdicts", "parameters"}
 QUICK = ["--restarts", "1", "--optima", "0", "--no-cache"]
 
 
