@@ -89,8 +89,9 @@ def test_labels_by_name_by_index_and_in_order_are_the_same(data):
     arrays = {name: data[name].to_numpy() for name in data}
     assert crossed(arrays, folds, clusters="school").se == pytest.approx(results[0].se, rel=1e-12)
     plain = series.reset_index(drop=True)
-    for one in (plain, plain.sample(frac=1, random_state=0)):
-        assert crossed(arrays, folds, clusters=one).se == pytest.approx(results[0].se, rel=1e-12)
+    assert crossed(arrays, folds, clusters=plain).se == pytest.approx(results[0].se, rel=1e-12)
+    with pytest.raises(ValueError, match="clusters must have rows in order, as the data has no index"):
+        crossed(arrays, folds, clusters=plain.sample(frac=1, random_state=0))
 
 
 @pytest.mark.parametrize(
@@ -110,12 +111,10 @@ def test_labels_that_are_not(data, clusters, words):
 
 def test_labels_of_other_rows(data):
     other = pd.Series(np.arange(N), [f"pupil {number}" for number in range(N)])
-    with pytest.raises(
-        ValueError, match="clusters must have the index of the data, or none, but 'child"
-    ):
+    with pytest.raises(ValueError, match=r"clusters must have rows for all of the .* without child"):
         crossed(data, fo.folds.points(N), clusters=other)
     twice = pd.Series(np.arange(N), ["child 0"] * N)
-    with pytest.raises(ValueError, match="got names that repeat"):
+    with pytest.raises(ValueError, match="child 0 occurs twice in clusters"):
         crossed(data, fo.folds.points(N), clusters=twice)
     with pytest.raises(ValueError, match="labels, as the data have no columns, got 'school'"):
         crossed(data[["y", "x"]].to_numpy(), fo.folds.points(N), clusters="school")

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.arguments import refusal, shown
+from fitonce.data.alignment import aligned
 from fitonce.data.graph import Graph, of_pairs
 from fitonce.data.indices import site_index
 from fitonce.data.sequences import Sequences
@@ -113,7 +114,8 @@ def _labels(clusters: Any, fit: Fit, folds: Folds) -> np.ndarray:
     if isinstance(clusters, pd.DataFrame):
         raise refusal("clusters", "one label for each point, such as a column of this table", clusters)
     if isinstance(clusters, pd.Series):
-        clusters = _in_order(clusters, _index_of(data) if folds.kind == "sites" else None)
+        named = _index_of(data) if folds.kind == "sites" else None
+        clusters = aligned(clusters, named, "clusters")
     try:
         found = np.asarray(clusters)
     except ValueError:  # ragged
@@ -127,23 +129,3 @@ def _index_of(data: Any) -> pd.Index | None:
         return site_index(data)
     own = [data, *(data.values() if isinstance(data, Mapping) else ())]
     return next((one.index for one in own if isinstance(one, (pd.DataFrame, pd.Series))), None)
-
-
-def _in_order(given: pd.Series, index: pd.Index | None) -> pd.Series:
-    """Labels in the order of the data's own names; by position where neither has any."""
-    if index is None:
-        index = pd.Index(range(len(given)))
-        if not (given.index.is_unique and set(given.index) == set(index)):
-            return given  # names that arrays do not have
-    if given.index.equals(index):
-        return given
-    if given.index.equals(pd.RangeIndex(len(index))):
-        return given
-    if not (given.index.is_unique and index.is_unique):
-        raise ValueError("clusters must have the index of the data, or none, got names that repeat")
-    missing = index[~index.isin(given.index)]
-    if len(missing):
-        raise ValueError(
-            f"clusters must have the index of the data, or none, but '{missing[0]}' is not in it"
-        )
-    return given.reindex(index)

@@ -38,6 +38,31 @@ def aligned(given: Any, labels: pd.Index | None, name: str, whose: str = "the da
     return given.iloc[_places(own, labels, name, whose)]
 
 
+def site_labels(sites: Any, names: tuple[Any, ...] | None) -> pd.Index | None:
+    """What a map or a fit calls its sites, or else the `names` of their graph; None: numbers only."""
+    named = getattr(getattr(sites, "data", None), "names", None)
+    own = getattr(named, "sites", None) or names
+    return pd.Index(own, tupleize_cols=False) if own else None
+
+
+def require_same_order(labels: pd.Index, sites: pd.Index) -> None:
+    """Raise if the data call sites as the graph does, but have them in another order."""
+    if labels.equals(sites) or _counts(labels):
+        return
+    if isinstance(labels, pd.MultiIndex) or isinstance(sites, pd.MultiIndex):
+        return
+    ours, theirs = ([str(one) for one in index] for index in (labels, sites))
+    apart = [place for place, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
+    # Numbers from 0 and codes such as 1, 2, ... may have some in common by chance.
+    alike_named = set(ours) == set(theirs) or not (_are_numbers(sites) or set(ours).isdisjoint(theirs))
+    if apart and alike_named:
+        raise ValueError(
+            f"data must have its sites in the order of the graph, whose site {apart[0]} is "
+            f"'{theirs[apart[0]]}', got '{ours[apart[0]]}'; sort the data by the names of the graph, or "
+            "drop its index (data.reset_index(drop=True)) if it has the right order"
+        )
+
+
 def require_after(given: Any, past: pd.Index, name: str) -> None:
     """Raise unless dates of what comes beside further steps are after those of the data."""
     if not isinstance(given, (pd.DataFrame, pd.Series)):

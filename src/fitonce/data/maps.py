@@ -240,7 +240,7 @@ def _graph(
         found = read_graph(how)
         if found.n_sites != len(table):
             raise ValueError(f"the graph has {found.n_sites:,} sites, the map has {len(table):,}")
-        return found
+        return _by_name(found, called)
     if shapes is None or where is None:
         raise ValueError(
             f"neighbours by {how} need shapes, got a table; give coordinates (--coordinates X,Y) or a "
@@ -256,6 +256,18 @@ def _graph(
     _say_twins(shapes, called, notes)
     _say_alone(links, where, called, notes)
     return links
+
+
+def _by_name(links: Graph, called: tuple[str, ...]) -> Graph:
+    """A graph whose sites have the names of the map, in the order of the map."""
+    names = list(map(str, links.names or ()))
+    if set(names).isdisjoint(called) or len(set(called)) < len(called):
+        return links
+    lacking = [name for name in called if name not in names]
+    if lacking:
+        raise ValueError(f"the graph must have all sites of the map, but has no '{lacking[0]}'")
+    order = np.array([called.index(name) for name in names])
+    return of_pairs(order[links.edges], links.n_sites)
 
 
 def _pairs(

@@ -77,14 +77,14 @@ def sequence_number(sequence: Any, names: tuple[str, ...] | None, count: int) ->
     expected = f"a number from 0 to {count - 1} (-1: the last)"
     if count == 1:
         expected = "0, the number of the only one"
-    if names is not None and names != _numbered(count):
+    if names is not None and names != numbered(count):
         close = nearest_names(sequence, names) or names[:3]
         named = f"the name of one of {count:,}, such as {' or '.join(map(repr, close))}"
         expected = named if numbers else f"{named}, or {expected}"
     raise refusal("sequence", expected, sequence)
 
 
-def _numbered(count: int) -> tuple[str, ...]:
+def numbered(count: int) -> tuple[str, ...]:
     """Names of sequences of which only the steps have names."""
     return tuple(f"sequence {number}" for number in range(count))
 
@@ -104,7 +104,7 @@ def names_of(parts: Sequence[Any], sequences: Sequence[Any] | None) -> Names | N
     )
     if sequences is None and not named:
         return None
-    keys = _numbered(len(parts)) if sequences is None else tuple(map(str, sequences))
+    keys = numbered(len(parts)) if sequences is None else tuple(map(str, sequences))
     sites = tuple(name for index in indices for name in _site_names(index)) if named else None
     return Names(keys, sites)
 

@@ -13,6 +13,7 @@ import pandas as pd
 from fitonce.core.arguments import generator, refusal, require, require_choice, require_flag, shown
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import counted
+from fitonce.data.alignment import aligned
 from fitonce.folds.record import Folds, Kind, Shape, check_k, make_folds, shape_of
 
 
@@ -55,6 +56,7 @@ def structures(
     if k is not None:
         return _kfold(k, shape, None if blocks else seed)
     if groups is not None:
+        groups = aligned(groups, shape.sequences, "groups", "the sequences")
         try:
             labels = np.asarray(groups)
         except ValueError:  # ragged
@@ -120,6 +122,10 @@ def sites(index_sets: Iterable[Any], data: Any, *, lengths: Any = None) -> Folds
     if not sets:
         raise ValueError("index_sets: there must be at least one fold, got none")
     shape = shape_of(data, lengths=lengths)
+    own = shape.indices[0] if shape.indices is not None and len(shape.indices) == 1 else None
+    for fold, item in enumerate(sets):
+        if isinstance(item, pd.Series) and item.dtype == bool:
+            sets[fold] = aligned(item, own, f"the mask of fold {fold}").to_numpy()
     return make_folds("sites", sets, shape, "given index sets", given="index_sets")
 
 

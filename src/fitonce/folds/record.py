@@ -11,12 +11,14 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from fitonce.core.arguments import naming, refusal, require, shown
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import distinct, is_count, is_number
 from fitonce.core.wording import counted, span
 from fitonce.data.graph import Graph
+from fitonce.data.places import numbered
 from fitonce.data.sequences import Collection, sequences, with_lengths
 
 Kind = Literal["sites", "sequences"]
@@ -167,6 +169,7 @@ class Shape:
     lengths: np.ndarray  # of each sequence
     made_for: np.ndarray | None  # lengths, if the data itself was given
     indices: tuple[Any, ...] | None = None  # of the tables of pandas that the data were
+    sequences: Any = None  # an index of their names, where they have some
 
     @property
     def offsets(self) -> np.ndarray:
@@ -189,7 +192,9 @@ def shape_of(data: Any, kind: Kind = "sites", lengths: Any = None) -> Shape:
         return Shape(np.ones(int(data)), np.array([int(data)]), None)
     read = data if isinstance(data, Collection) else sequences(data)
     base = read.sequence_weights if kind == "sequences" else read.weights
-    return Shape(base, read.lengths, read.lengths, getattr(read, "indices", None))
+    names = None if read.names is None else read.names.sequences
+    called = None if names is None or names == numbered(len(names)) else pd.Index(names)
+    return Shape(base, read.lengths, read.lengths, getattr(read, "indices", None), called)
 
 
 def share_of(percent: float, total: int, what: str, instead: str = "") -> int:

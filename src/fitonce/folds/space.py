@@ -13,6 +13,7 @@ import numpy as np
 
 from fitonce.core.arguments import generator, naming, require_count, require_text, shown
 from fitonce.core.wording import counted
+from fitonce.data.alignment import aligned, site_labels
 from fitonce.data.geography import read_distance
 from fitonce.data.graph import Graph, partition
 from fitonce.data.graph import graph as read_graph
@@ -62,7 +63,7 @@ def regions(
         got = "neither" if not given else "both" if len(given) == 2 else "all"
         raise ValueError(f"regions takes either hops, percent or labels, got {got}")
     if labels is not None:
-        balls, label = _labelled(_labels(labels, graph, data, found.n_sites), shape, n, seed)
+        balls, label = _labelled(_labels(labels, graph, data, found), shape, n, seed)
     else:
         balls, label = _balls(found, shape, hops, percent, n, seed)
     if isinstance(buffer, (int, np.integer)) and buffer == 0 and not isinstance(buffer, bool):
@@ -113,20 +114,25 @@ def _balls(
     return balls, f"regions of {what}{drawn}"
 
 
-def _labels(labels: Any, graph: Any, data: Any, sites: int) -> np.ndarray:
+def _labels(labels: Any, graph: Any, data: Any, found: Graph) -> np.ndarray:
     """(sites,) as given, or those of the map."""
     if labels is True:
-        named = (getattr(one, "names", None) for one in (data, getattr(graph, "data", None)))
-        known = (getattr(one, "regions", None) for one in named)
+        those = (getattr(one, "names", None) for one in (data, getattr(graph, "data", None)))
+        known = (getattr(one, "regions", None) for one in those)
         labels = next((one for one in known if one), None)
         if labels is None:
             raise ValueError("labels=True needs a map that was read with regions=, a column of labels")
-    found = np.asarray(labels, object)
-    if found.shape != (sites,):
-        raise ValueError(f"labels must have one entry per site, shape ({sites},), got {found.shape}")
-    if any(one is None or one != one for one in found):
+    named = site_labels(graph, found.names)
+    if named is None and data is not None:
+        named = (shape_of(data).indices or (None,))[0]
+    given = np.asarray(aligned(labels, named, "labels", "the sites"), object)
+    if given.shape != (found.n_sites,):
+        raise ValueError(
+            f"labels must have one entry per site, shape ({found.n_sites},), got {given.shape}"
+        )
+    if any(one is None or one != one for one in given):
         raise ValueError("labels must have a region for every site, got a missing one")
-    return found.astype(str)
+    return given.astype(str)
 
 
 def _labelled(

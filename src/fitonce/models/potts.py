@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from fitonce.core.arguments import refusal, require, require_number
 from fitonce.core.constraints import Constraint, Free
@@ -15,6 +16,7 @@ from fitonce.core.memory import require_fits
 from fitonce.core.numerics import Array, as_numbers, is_count, is_number
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted
+from fitonce.data.alignment import aligned, require_same_order, site_labels
 from fitonce.data.graph import Graph, read_order
 from fitonce.data.graph import graph as read_graph
 from fitonce.data.sequences import Sequences
@@ -27,6 +29,7 @@ from fitonce.models.emissions.tails import Tails
 from fitonce.models.potentials import Field
 
 LEARNED = "learned"
+_SIDES = "exposure", "the sites"
 _STRONGEST = 1e6  # beyond this, log Z is so large that the data's contribution loses its digits
 
 
@@ -95,7 +98,10 @@ class PottsMixture:
         object.__setattr__(self, "order", read_order(self.order, self.graph.n_sites, names))
         exposure = _exposure_of(sites, self._emission) if self.exposure is None else self.exposure
         if exposure is not None:
-            object.__setattr__(self, "exposure", self._exposure(exposure))
+            labels = site_labels(sites, self.graph.names)
+            object.__setattr__(self, "exposure", self._exposure(aligned(exposure, labels, *_SIDES)))
+            if labels is None and isinstance(exposure, pd.Series):  # the data may tell the sites
+                object.__setattr__(self, "_exposed", exposure.index)
 
     def _exposure(self, given: Any) -> tuple[float, ...]:
         if not self._emission.traits.exposure:
@@ -117,6 +123,16 @@ class PottsMixture:
         if bad.size:
             raise ValueError(f"exposure must be positive, got {exposure[bad[0]]:g} at site {bad[0]}")
         return tuple(exposure.tolist())
+
+    def _require_labels(self, labels: pd.Index, index: pd.Index) -> None:
+        """Raise unless exposures have the order of the data, where only these name the sites."""
+        places = aligned(pd.Series(range(len(labels)), labels), index, *_SIDES).to_numpy()
+        apart = np.flatnonzero(places != np.arange(len(places)))
+        if apart.size:
+            raise ValueError(
+                f"exposure must have its sites in the order of the data, whose site {apart[0]} is "
+                f"'{index[apart[0]]}', got '{labels[apart[0]]}'; give exposure.loc[data.index]"
+            )
 
     @property
     def _emission(self) -> Emission:
@@ -151,6 +167,9 @@ class PottsMixture:
     def prepare(self, data: Sequences) -> FieldData:
         _require_one_value_per_site(data, self.graph)
         exposure = None if self.exposure is None else np.asarray(self.exposure)
+        labels = getattr(self, "_exposed", None)
+        if labels is not None and data.indices is not None:
+            self._require_labels(labels, data.indices[0])
         x, observed, covariates = observations(self._emission, data, exposure)
         constant = constant_of(self._emission, x[:, 0], observed[:, 0], exposure)
         rows = Rows(
@@ -251,3 +270,5 @@ def _require_one_value_per_site(data: Sequences, graph: Graph) -> None:
         hint = " (are its edges numbered from 1?)" if from_one else ""
         sites = counted(data.n_sites, "site")
         raise ValueError(f"data has {sites}, the graph has {graph.n_sites:,}{hint}")
+    if data.indices is not None:
+        require_same_order(data.indices[0], pd.Index(graph.names or range(graph.n_sites)))
