@@ -32,6 +32,7 @@ class Outcome(Enum):
     STATIONARY = "stationary"
     NOT_STATIONARY = "not stationary"
     NOT_A_MINIMUM = "not a minimum"
+    NOT_DETERMINED = "not determined"
     NOT_FINITE = "not finite"
     OVERSHOT = "overshot"
     APPROXIMATE = "approximate"

@@ -33,12 +33,22 @@ class Carrier(NamedTuple):
 
 
 def points_in_states(fit: Fit) -> np.ndarray | None:
-    """(K,) expected number of observed sites in each hidden state; None unless there are several."""
+    """(K,) expected number of observed sites in each hidden state; None unless there are several, and
+    where classes are observed."""
     objective = fit.objective
     if not objective.traits.hidden_states or objective.traits.labels or not np.isfinite(fit.theta).all():
         return None
-    found = (objective.state_probabilities(fit.theta) * (objective.base > 0)[:, None]).sum(0)
-    return found if len(found) > 1 else None
+    shares = objective.state_probabilities(fit.theta) * (objective.base > 0)[:, None]
+    found = shares.sum(0)
+    return found if len(found) > 1 and not _observed(objective, shares) else None
+
+
+def _observed(objective: Objective, shares: np.ndarray) -> bool:
+    """Whether states are data and not hidden: certain, and the same at any parameters."""
+    if not np.isin(shares, (0.0, 1.0)).all():
+        return False
+    elsewhere = objective.state_probabilities(np.zeros(objective.space.size))
+    return np.array_equal(shares, elsewhere * (objective.base > 0)[:, None])
 
 
 def places_in_states(fit: Fit) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from fitonce.fitting.factor import Factor
 
 _REMEDY = "add a prior, use a simpler model (such as fewer states) or more restarts"
 
+_FLAT = float(np.finfo(float).eps) ** 2  # an eigenvalue of H: standard errors have no digits left
+
 
 def certify(
     gradient: np.ndarray,
@@ -28,8 +30,20 @@ def certify(
     else:  # the eigenvalues told what the factor did not
         lowest = float(np.linalg.eigvalsh(hessian)[0])
         distance = float(np.sqrt(gradient @ np.linalg.solve(hessian, gradient)))
+    if lowest < _FLAT:
+        return _not_determined(hessian, lowest, names)
     evidence = f"smallest eigenvalue of H {lowest:.1e}"
     return judged(gradient, distance, distance <= tolerance, evidence, names)
+
+
+def _not_determined(hessian: np.ndarray, lowest: float, names: list[str]) -> Status:
+    """Of a point from which some parameters may go anywhere: scaling does not make this a minimum."""
+    along = direction(np.linalg.eigh(hessian)[1][:, 0], names)
+    return Status(
+        Outcome.NOT_DETERMINED,
+        f"H is singular along {along} (smallest eigenvalue {lowest:.1e}), so that the data do not say "
+        f"where the optimum is; {_REMEDY}",
+    )
 
 
 def refusal(

@@ -1,0 +1,57 @@
+"""What is no optimum and no hidden state is not called one."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+import fitonce as fo
+from fitonce.core.status import Outcome
+from fitonce.fitting.certificate import certify
+from fitonce.fitting.factor import factor_of
+
+NAMES = ["level", "shift"]
+
+
+def certified(lowest):
+    hessian = np.diag([3.0, lowest])
+    return certify(np.zeros(2), hessian, factor_of(hessian), NAMES, 1e-6)
+
+
+def test_a_singular_h_is_no_proof_of_an_optimum():
+    status = certified(2e-35)
+    assert status.outcome is Outcome.NOT_DETERMINED
+    assert str(status).startswith(
+        "not determined: H is singular along 'shift' (smallest eigenvalue 2.0e-35"
+    )
+    assert not status.ok
+    assert certified(2e-20).ok
+
+
+def test_a_fit_with_a_parameter_that_makes_no_difference_says_so():
+    def density(params, x, weights):
+        by_point = -0.5 * (x - params["level"]) ** 2
+        return jnp.sum(weights * by_point) - 1e-35 * params["shift"] ** 2
+
+    x = np.random.default_rng(0).normal(size=40)
+    model = fo.models.Custom(density, {"level": np.array(0.0), "shift": np.array(0.5)})
+    fit = fo.fit(model, x, restarts=1, optima=0)
+    assert fit.status.outcome is Outcome.NOT_DETERMINED
+    assert "'shift'" in fit.status.message
+
+
+def test_observed_classes_are_no_hidden_states():
+    seen = np.repeat([0.0, 1.0], [5, 25])
+    edges = [(k, k + 1) for k in range(29)]
+
+    def emission(params, x):
+        return jnp.where(jnp.arange(2) == x[:, None], 0.0, -jnp.inf)
+
+    field = fo.models.CustomField(
+        edges, lambda p: [p["beta"] * jnp.eye(2)] * 29, emission, {"beta": np.array(0.1)},
+        log_prior=lambda p: -0.5 * p["beta"] ** 2,
+    )  # fmt: skip
+    fit = fo.fit(field, seen, restarts=1, optima=0)
+    assert "rests on" not in str(fit)
+    hidden = fo.fit(fo.models.PottsMixture(edges, beta=0.5), 1.0 + 200.0 * seen, restarts=1, optima=0)
+    assert "class 0 rests on 5.0" in str(hidden)
