@@ -53,7 +53,7 @@ def measure(name: str) -> dict[str, object]:
     except ValueError as refused:
         return {"refused": str(refused), "plan": time.perf_counter() - started}
     planned = time.perf_counter() - before
-    counts = np.random.default_rng(0).poisson(np.where(np.arange(len(plan.states)) % 3, 4.0, 12.0))
+    counts = np.random.default_rng(0).poisson(np.where(np.arange(plan.sites) % 3, 4.0, 12.0))
     rates = {"rate": np.array([4.0, 12.0])}
     fo.fit_at(fo.models.PottsMixture([(0, 1)], beta=0.8), [4, 12], rates)  # what any fit takes
     floor = _peak()
@@ -62,7 +62,7 @@ def measure(name: str) -> dict[str, object]:
     swept = _peak()
     both = min(_seconds(lambda: objective.cross(theta[0])) for _ in range(2))
     return {
-        "nodes": len(plan.states),
+        "nodes": plan.sites,
         "width": plan.width,
         "entries": plan.entries,
         "bytes": plan.bytes,
