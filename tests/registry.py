@@ -135,6 +135,9 @@ def _univariate():
         ("log-normal", m.LogNormal(scale=0.1), draw(
             lambda rng, z: np.exp(rng.normal(pick(z, 0, 2), 0.5))), True),
         ("gamma", m.Gamma(), draw(lambda rng, z: rng.gamma(pick(z, 2, 6), pick(z, 1, 2)), 240), True),
+        ("zero-inflated-gamma", m.ZeroInflatedGamma(), draw(
+            lambda rng, z: (rng.random(len(z)) > pick(z, 0.5, 0.2)) * rng.gamma(
+                pick(z, 2, 6), pick(z, 1, 2)), 240), True),
         ("exponential", m.Exponential(), draw(lambda rng, z: rng.exponential(pick(z, 1, 9))), True),
         ("beta", m.Beta(), draw(lambda rng, z: rng.beta(pick(z, 2, 6), pick(z, 6, 2))), True),
         ("von-mises", m.VonMises(), draw(lambda rng, z: rng.vonmises(pick(z, -1, 2), 3.0)), True),

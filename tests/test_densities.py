@@ -13,6 +13,7 @@ RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(4.0, 60).astype(float)
 ZEROS = COUNTS * (RNG.random(60) > 0.4)
 POSITIVE = RNG.gamma(2.0, size=60)
+SOME_ZEROS = np.where(np.arange(60) % 3 == 1, 0.0, POSITIVE)
 SHARES = RNG.beta(2.0, 3.0, size=60)
 ANGLES = RNG.uniform(-3.0, 3.0, 60)
 NUMBERS = RNG.standard_t(3.0, 60)
@@ -26,6 +27,7 @@ EVERY = {
     "zero-inflated": (densities.ZeroInflatedDensity(), ZEROS, 2),
     "exponential": (densities.ExponentialDensity(), POSITIVE, 1),
     "gamma": (densities.GammaDensity(), POSITIVE, 2),
+    "zero-inflated-gamma": (densities.ZeroMassDensity(densities.GammaDensity()), SOME_ZEROS, 3),
     "beta": (densities.BetaDensity(), SHARES, 2),
     "von-mises": (densities.VonMisesDensity(), ANGLES, 2),
     "student-t": (densities.StudentTDensity(), NUMBERS, 3),
@@ -62,6 +64,11 @@ SCIPY = {
                    stats.lognorm(0.7, scale=np.exp(0.4)).logpdf),
     "binomial": (m.BinomialRegression(trials=30), COUNTS, {"rate": 0.2}, stats.binom(30, 0.2).logpmf),
     "gamma": (m.Gamma(), POSITIVE, {"mean": 3.0, "shape": 2.5}, stats.gamma(2.5, scale=1.2).logpdf),
+    "zero-inflated-gamma": (
+        m.ZeroInflatedGamma(), SOME_ZEROS, {"mean": 3.0, "shape": 2.5, "zeros": 0.3},
+        lambda x: np.where(
+            x == 0, np.log(0.3),
+            np.log(0.7) + stats.gamma(2.5, scale=1.2).logpdf(np.where(x > 0, x, 1.0)))),
     "exponential": (m.Exponential(), POSITIVE, {"mean": 3.0}, stats.expon(scale=3.0).logpdf),
     "beta": (m.Beta(), SHARES, {"mean": 0.3, "precision": 8.0}, stats.beta(2.4, 5.6).logpdf),
     "von-mises": (m.VonMises(), ANGLES, {"mean": 0.5, "concentration": 2.0},
@@ -119,6 +126,9 @@ SIMULATED = {
                    {"mean": (0.0, 2.0), "variance": (0.16, 0.36)}),
     "gamma": (lambda rng: rng.gamma(_pick(2.0, 6.0), _pick(1.0, 2.0)),
               {"mean": (2.0, 12.0), "shape": (2.0, 6.0)}),
+    "zero-inflated-gamma": (
+        lambda rng: (rng.random(3000) > _pick(0.4, 0.1)) * rng.gamma(_pick(2.0, 6.0), _pick(1.0, 2.0)),
+        {"mean": (2.0, 12.0), "shape": (2.0, 6.0), "zeros": (0.4, 0.1)}),
     "exponential": (lambda rng: rng.exponential(_pick(1.0, 9.0)), {"mean": (1.0, 9.0)}),
     "beta": (lambda rng: rng.beta(_pick(2.0, 6.0), _pick(6.0, 2.0)),
              {"mean": (0.25, 0.75), "precision": (8.0, 8.0)}),
@@ -161,7 +171,16 @@ def test_coefficients_and_exposure_are_recovered():
 @pytest.mark.parametrize(
     ("emission", "x", "sentence"),
     [
-        ("gamma", [1.0, 0.0, 2.0], "a gamma emission needs positive numbers, got 0"),
+        ("gamma", [1.0, 0.0, 2.0], r"a gamma emission needs positive numbers, got 0; the emission "
+         r'"zero-inflated-gamma" takes zeros, too \(--emission x0=zero-inflated-gamma, --model '
+         r"zero-inflated-gamma-hmm\)$"),
+        ("gamma", [1.0, 0.0, -2.0], "a gamma emission needs positive numbers, got 0$"),
+        ("log-normal", [1.0, 0.0], 'got 0; the emission "zero-inflated-gamma" takes zeros, too'),
+        ("exponential", [1.0, 0.0], 'got 0; the emission "zero-inflated-gamma" takes zeros, too'),
+        ("zero-inflated-gamma", [1.0, 0.0, -2.0],
+         "a zero-inflated gamma emission needs zeros or positive numbers, got -2"),
+        ("zero-inflated-gamma", [0.0, 0.0, 0.0],
+         "channel 'x0' has zeros only, so the mean of positive numbers has no estimate"),
         ("log-normal", [1.0, -1.0], "a log-normal emission needs positive numbers, got -1"),
         ("beta", [0.2, 1.0], "a beta emission needs numbers between 0 and 1, got 1"),
         ("von-mises", [10.0, 0.1], "needs angles in radians, -2 pi to 2 pi, got 10"),
@@ -173,7 +192,7 @@ def test_coefficients_and_exposure_are_recovered():
         ),
         (m.BinomialRegression(trials=3), [1.0, 4.0], "cannot exceed its trials, got 4 of 3"),
     ],
-)
+)  # fmt: skip
 def test_data_that_do_not_fit_are_refused(emission, x, sentence):
     with pytest.raises(ValueError, match=sentence):
         fo.fit(fo.models.HMM(2, emission), x)
@@ -185,6 +204,8 @@ def test_data_that_do_not_fit_are_refused(emission, x, sentence):
         (lambda: m.StudentT(df_prior=(0, 1)), "df_prior must be a positive shape"),
         (lambda: m.PoissonRegression("heat"), "regressors must be a list of names of covariates"),
         (lambda: m.Gamma(coefficient_scale=-1), "coefficient_scale must be a positive number or None"),
+        (lambda: m.ZeroInflatedGamma(zeros_prior=(0, 1)), "zeros_prior must be two positive numbers"),
+        (lambda: m.ZeroInflatedGamma(shape_prior=1), "shape_prior must be a positive shape"),
         (lambda: m.BinomialRegression(trials=0), "trials must be an integer of at least 1 or the name"),
     ],
 )

@@ -217,6 +217,16 @@ def test_tails_of_zero_inflated_counts():
     assert found.expected[0, 0] == pytest.approx(2.4)
 
 
+def test_tails_of_positive_numbers_with_zeros():
+    params = {name: np.array([value]) for name, value in (("mean", 2.5), ("shape", 1.4), ("zeros", 0.2))}
+    x = np.array([0.0, 0.01, 2.0, 9.0])
+    found = M.ZeroInflatedGamma().tails(params, Rows(x, None, np.zeros((4, 0)), np.ones(4)))
+    positive = stats.gamma(1.4, scale=2.5 / 1.4)
+    np.testing.assert_allclose(found.below[:, 0], [0.1, *(0.2 + 0.8 * positive.cdf(x[1:]))], rtol=1e-9)
+    np.testing.assert_allclose(found.above[:, 0], [0.9, *(0.8 * positive.sf(x[1:]))], rtol=1e-9)
+    np.testing.assert_allclose(np.broadcast_to(found.expected, (4, 1)), 2.0)
+
+
 def test_angles_have_no_tails():
     assert not M.VonMises().traits.tails
     assert M.PoissonRegression().traits.tails

@@ -36,6 +36,8 @@ def values_of(kind, channels, seed=0):
         return rng.integers(0, 4, shape).astype(float)
     if kind in ("log-normal", "gamma", "exponential"):
         return rng.gamma(2.0, 3.0, shape)
+    if kind == "zero-inflated-gamma":
+        return (rng.random(shape) > 0.3) * rng.gamma(2.0, 3.0, shape)
     return rng.uniform(0.1, 0.9, shape) if kind == "beta" else rng.uniform(-3.0, 3.0, shape)
 
 

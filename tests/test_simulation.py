@@ -97,6 +97,7 @@ def test_forecasts_are_the_mixture_of_the_states(fit):
         (fo.models.NegativeBinomial(), 2), (fo.models.ZeroInflatedPoisson(), 1), ("exponential", 1),
         ("gamma", 2), ("log-normal", 1), ("beta", 1), (fo.models.Gaussian("full", scale=0.5), 2),
         (fo.models.Gaussian("spherical", scale=0.5), 2), (fo.models.Binomial(trials=9), 1),
+        ("zero-inflated-gamma", 1),
     ],
     ids=str,
 )  # fmt: skip
@@ -106,6 +107,8 @@ def test_moments_of_emissions_are_those_of_their_draws(emission, channels):
     x = high + 0.05 + rng.random((80, channels)) / 5.0
     if any(word in str(emission) for word in ("Binomial", "Poisson")):
         x = rng.binomial(9, high, (80, channels)).astype(float)
+    if emission == "zero-inflated-gamma":
+        x[rng.random((80, channels)) < 0.3] = 0.0
     fit = fo.fit(fo.models.HMM(2, emission), x, restarts=1, optima=0)
     states, known = np.tile([0, 1], 40_000), np.zeros((80_000, 0))
     drawn = fit.model.emission.draw(fit.params, states, known, rng)

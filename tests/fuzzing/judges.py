@@ -48,6 +48,11 @@ def _zero_inflated(p, x):
         return np.where(x == 0, np.logaddexp(np.log(p["zeros"]), usual), usual)
 
 
+def _zero_inflated_gamma(p, x):
+    positive = stats.gamma.logpdf(x, p["shape"], scale=p["mean"] / p["shape"])
+    return np.where(x == 0, np.log(p["zeros"]), np.log1p(-p["zeros"]) + positive)
+
+
 def _categorical(p, x):
     states, channels, categories = p["probability"].shape
     with np.errstate(divide="ignore"):
@@ -74,6 +79,7 @@ DENSITIES = {
     "student-t": _each(lambda p, x: stats.t.logpdf(x, p["df"], p["location"], p["scale"])),
     "log-normal": _each(_log_normal),
     "gamma": _each(lambda p, x: stats.gamma.logpdf(x, p["shape"], scale=p["mean"] / p["shape"])),
+    "zero-inflated-gamma": _each(_zero_inflated_gamma),
     "exponential": _each(lambda p, x: stats.expon.logpdf(x, scale=p["mean"])),
     "beta": _each(
         lambda p, x: stats.beta.logpdf(

@@ -33,6 +33,7 @@ VALUES: dict[str, st.SearchStrategy[float]] = {
     "categories": st.integers(0, 3).map(float),
     "numbers": _numbers,
     "positive": _positive,
+    "zeros and positive": st.one_of(st.just(0.0), _positive, _positive),
     "shares": st.floats(0.015625, 0.984375, width=32),
     "angles": st.floats(-3.0, 3.0, width=32),
 }
@@ -41,7 +42,8 @@ EMISSIONS = {
     "poisson": "counts", "binomial": "counts", "negative-binomial": "counts", "zero-inflated": "counts",
     "gaussian": "numbers", "spherical": "numbers", "fixed": "numbers", "full": "numbers",
     "tied": "numbers", "student-t": "numbers", "log-normal": "positive", "gamma": "positive",
-    "exponential": "positive", "beta": "shares", "von-mises": "angles", "categorical": "categories",
+    "zero-inflated-gamma": "zeros and positive", "exponential": "positive", "beta": "shares",
+    "von-mises": "angles", "categorical": "categories",
 }  # fmt: skip
 
 

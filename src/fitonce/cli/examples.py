@@ -55,11 +55,13 @@ _COLUMNS: dict[str, _Draw] = {
     "yes": lambda rng: (rng.random(_STEPS) < _pick(0.2, 0.8)).astype(int),
     "kinds": lambda rng: np.where(rng.random(_STEPS) < 0.8, 2 * _BUSY, rng.integers(3, size=_STEPS)),
     "counts": lambda rng: rng.poisson(_pick(2.0, 9.0)),
+    "rain": lambda rng: (rng.random(_STEPS) > _pick(0.6, 0.1)) * rng.gamma(4.0, _pick(0.5, 3.0)),
 }
 _USUAL = {
     "poisson-hmm": "counts", "negative-binomial-hmm": "counts", "zero-inflated-poisson-hmm": "counts",
     "event-counts": "counts", "bernoulli-hmm": "yes", "categorical-hmm": "kinds",
     "gamma-hmm": "amounts", "exponential-hmm": "amounts", "log-normal-hmm": "amounts",
+    "zero-inflated-gamma-hmm": "rain",
     "beta-hmm": "shares", "von-mises-hmm": "turns",
     "structural-poisson": "counts", "structural-binomial": "yes",
 }  # fmt: skip

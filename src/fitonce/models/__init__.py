@@ -18,6 +18,7 @@ from fitonce.models.emissions.continuous import (
     LogNormal,
     StudentT,
     VonMises,
+    ZeroInflatedGamma,
 )
 from fitonce.models.emissions.count_regressions import (
     BinomialRegression,
@@ -94,5 +95,6 @@ __all__ = [
     "SwitchingAutoregression",
     "SwitchingRegression",
     "VonMises",
+    "ZeroInflatedGamma",
     "ZeroInflatedPoisson",
 ]

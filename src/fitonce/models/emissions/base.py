@@ -292,6 +292,11 @@ def require_gamma(what: str, prior: Any) -> None:
     )
 
 
+def require_beta(what: str, prior: Any) -> None:
+    """Raise unless `prior` is two positive numbers."""
+    require(is_pair(prior) and min(prior) > 0, what, "two positive numbers", prior)
+
+
 def is_pair(value: Any) -> bool:
     """Whether an argument is two finite numbers."""
     return (

@@ -10,7 +10,15 @@ from fitonce.core.arguments import shown
 from fitonce.models.emissions.adapted import as_emission
 from fitonce.models.emissions.base import Emission
 from fitonce.models.emissions.categories import Multinomial
-from fitonce.models.emissions.continuous import Beta, Exponential, Gamma, LogNormal, StudentT, VonMises
+from fitonce.models.emissions.continuous import (
+    Beta,
+    Exponential,
+    Gamma,
+    LogNormal,
+    StudentT,
+    VonMises,
+    ZeroInflatedGamma,
+)
 from fitonce.models.emissions.count_regressions import NegativeBinomial, ZeroInflatedPoisson
 from fitonce.models.emissions.counts import Binomial, Poisson
 from fitonce.models.emissions.gaussian import Gaussian
@@ -27,6 +35,7 @@ EMISSIONS: dict[str, Callable[[], Emission]] = {
     "student-t": StudentT,
     "log-normal": LogNormal,
     "gamma": Gamma,
+    "zero-inflated-gamma": ZeroInflatedGamma,
     "exponential": Exponential,
     "beta": Beta,
     "von-mises": VonMises,

@@ -1,8 +1,9 @@
-"""Student t, log-normal, gamma, exponential, beta and von Mises emissions, and Gaussian regressions."""
+"""Student t, log-normal, gamma, exponential, beta and von Mises emissions, gammas with zeros, and
+Gaussian regressions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,13 +11,30 @@ import numpy as np
 from fitonce.core.arguments import require_number
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions import densities
-from fitonce.models.emissions.base import Rows, channel_moments, require_gamma, spread_levels
+from fitonce.models.emissions.base import (
+    Rows,
+    channel_moments,
+    require_beta,
+    require_gamma,
+    spread_levels,
+)
 from fitonce.models.emissions.channelwise import Channelwise, Random, in_every_state
-from fitonce.models.emissions.closed_channels import FLAT, Coordinate, GammaPrior, Prior, SpreadPrior
+from fitonce.models.emissions.closed_channels import (
+    FLAT,
+    BetaPrior,
+    Coordinate,
+    GammaPrior,
+    Prior,
+    SpreadPrior,
+)
 from fitonce.models.emissions.densities import Density, Maths
 from fitonce.models.emissions.gaussian import kmeans_centres
 
 _MEAN = Coordinate("mean", "positive")
+_FOR_ZEROS = (
+    '; the emission "zero-inflated-gamma" takes zeros, too (--emission {}=zero-inflated-gamma, '
+    "--model zero-inflated-gamma-hmm)"
+)
 
 
 def _require_spread(strength: Any, scale: Any, name: str = "scale") -> None:
@@ -30,14 +48,23 @@ def _square(scale: float | None, x: Any, weights: Any) -> Any:
     return np.full(x.shape[1:], scale**2) if scale is not None else 0.01 * channel_moments(x, weights)[1]
 
 
-def _require_within(data: Sequences, what: str, low: float, high: float, words: str) -> None:
-    """Raise unless all observed values are strictly between two numbers."""
+def _require_within(
+    data: Sequences, what: str, low: float, high: float, words: str, of_zeros: str = ""
+) -> None:
+    """Raise unless all observed values are strictly between two numbers, with `of_zeros` where only
+    zeros are not."""
     for channel, name in enumerate(data.channels):
         values = data.values[..., channel][data.observed[..., channel]]
         bad = values[(values <= low) | (values >= high)]
         if bad.size:
             column = f" (of column '{name}')" if len(data.channels) > 1 else ""
-            raise ValueError(f"{what}{column} needs {words}, got {bad[0]:g}")
+            hint = of_zeros.format(name) if (bad == 0).all() else ""
+            raise ValueError(f"{what}{column} needs {words}, got {bad[0]:g}{hint}")
+
+
+def _require_positive(data: Sequences, what: str) -> None:
+    """Raise unless all observed values are positive; where zeros are to blame, with what takes them."""
+    _require_within(data, what, 0.0, np.inf, "positive numbers", _FOR_ZEROS)
 
 
 def _require_spread_of(data: Sequences, known: bool, given: str) -> None:
@@ -121,7 +148,7 @@ class LogNormal(Channelwise):
         _require_spread(self.strength, self.scale)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        _require_within(data, "a log-normal emission", 0.0, np.inf, "positive numbers")
+        _require_positive(data, "a log-normal emission")
 
     def check_to_fit(self, data: Sequences) -> None:
         super().check_to_fit(data)
@@ -169,7 +196,7 @@ class Gamma(Channelwise):
         require_gamma("shape_prior", self.shape_prior)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        _require_within(data, "a gamma emission", 0.0, np.inf, "positive numbers")
+        _require_positive(data, "a gamma emission")
 
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
         return -np.log(x)
@@ -178,9 +205,70 @@ class Gamma(Channelwise):
         return FLAT, GammaPrior(*self.shape_prior)
 
     def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
-        centres, variance = _centres(np.log(np.asarray(rows.x, float)), rows, n_states, rng)
-        shape = in_every_state(np.clip(n_states / variance, 0.5, 50.0), n_states, rows)
-        return {"mean": np.exp(centres), "shape": shape}
+        return _gamma_levels(n_states, rows, rng)
+
+
+def _gamma_levels(n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
+    centres, variance = _centres(np.log(np.asarray(rows.x, float)), rows, n_states, rng)
+    shape = in_every_state(np.clip(n_states / variance, 0.5, 50.0), n_states, rows)
+    return {"mean": np.exp(centres), "shape": shape}
+
+
+@dataclass(frozen=True)
+class ZeroInflatedGamma(Channelwise):
+    """Zeros with probability `zeros`, else positive numbers with `mean` and `shape`; all (K, C).
+
+    Numbers that are not exactly zero are positive ones, however small. The log density of a zero is
+    log zeros, that of a positive number log(1 - zeros) and that of the gamma distribution.
+
+    Args:
+        shape_prior: Gamma prior of the shape, see `Gamma`.
+        zeros_prior: Beta prior of `zeros`; above one, so that a state without any has an optimum.
+    """
+
+    shape_prior: tuple[float, float] = (2.0, 0.01)
+    zeros_prior: tuple[float, float] = (1.1, 1.1)
+
+    density: ClassVar[Density] = densities.ZeroMassDensity(densities.GammaDensity())
+    coordinates: ClassVar[Any] = (
+        _MEAN,
+        Coordinate("shape", "positive"),
+        Coordinate("zeros", "proportion"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_gamma("shape_prior", self.shape_prior)
+        require_beta("zeros_prior", self.zeros_prior)
+
+    def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        below = float(np.nextafter(0.0, -1.0))
+        _require_within(
+            data, "a zero-inflated gamma emission", below, np.inf, "zeros or positive numbers"
+        )
+
+    def check_to_fit(self, data: Sequences) -> None:
+        super().check_to_fit(data)
+        for channel, name in enumerate(data.channels):
+            if not (data.values[..., channel][data.observed[..., channel]] > 0).any():
+                raise ValueError(
+                    f"channel '{name}' has zeros only, so the mean of positive numbers has no estimate; "
+                    "drop the channel"
+                )
+
+    def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
+        return -np.log(np.where(x == 0, 1.0, x))
+
+    def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
+        return FLAT, GammaPrior(*self.shape_prior), BetaPrior(*self.zeros_prior)
+
+    def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
+        x = np.asarray(rows.x, float)
+        weights, zero = rows.weights(), x == 0
+        share = ((weights * zero).sum(0) + 0.5) / (weights.sum(0) + 1.0)
+        positive = replace(rows, x=np.where(zero, 1.0, x), observed=rows.mask() & ~zero)
+        found = _gamma_levels(n_states, positive, rng)
+        return {**found, "zeros": in_every_state(share, n_states, rows)}
 
 
 @dataclass(frozen=True)
@@ -191,7 +279,7 @@ class Exponential(Channelwise):
     coordinates: ClassVar[Any] = (_MEAN,)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
-        _require_within(data, "an exponential emission", 0.0, np.inf, "positive numbers")
+        _require_positive(data, "an exponential emission")
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return (FLAT,)

@@ -15,7 +15,7 @@ from fitonce.models.emissions import densities
 from fitonce.models.emissions.base import (
     EmissionTraits,
     Rows,
-    is_pair,
+    require_beta,
     require_counts_of,
     require_gamma,
     spread_levels,
@@ -119,12 +119,7 @@ class ZeroInflatedPoisson(_Counts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            is_pair(self.zeros_prior) and min(self.zeros_prior) > 0,
-            "zeros_prior",
-            "two positive numbers",
-            self.zeros_prior,
-        )
+        require_beta("zeros_prior", self.zeros_prior)
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return GammaPrior(), BetaPrior(*self.zeros_prior)
@@ -180,12 +175,7 @@ class BinomialRegression(Channelwise):
         whole = is_number(trials) and trials >= 1 and trials == int(trials)
         named = isinstance(trials, str)
         require(whole or named, "trials", "an integer of at least 1 or the name of a covariate", trials)
-        require(
-            is_pair(self.rate_prior) and min(self.rate_prior) > 0,
-            "rate_prior",
-            "two positive numbers",
-            self.rate_prior,
-        )
+        require_beta("rate_prior", self.rate_prior)
 
     @property
     def reads(self) -> tuple[str, ...]:

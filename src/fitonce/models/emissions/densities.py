@@ -7,6 +7,7 @@ broadcast against each other. The part without coordinates is left to `Emission.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -277,6 +278,60 @@ class GammaDensity(Density):
             (0, 1): by_mean,
             (1, 1): by_shape + shape - shape**2 * special.polygamma(1, shape),
         }
+
+
+@dataclass(frozen=True)
+class ZeroMassDensity(Density):
+    """Zeros with a probability of their own, else positive numbers: by the coordinates of the density
+    `positive` of these, then the log-odds of a zero. A zero says nothing about the former."""
+
+    positive: Density
+
+    def _parts(self, x: Any, at: Any, maths: Maths) -> tuple[Any, Any, Any, Any]:
+        """Which x are zeros, x with any positive number in their place, the coordinates of positive
+        numbers, and the log-odds."""
+        *own, odds = at
+        zero = x == 0
+        return zero, maths.np.where(zero, 1.0, x), tuple(own), odds
+
+    def log(self, x: Any, at: Any, maths: Maths) -> Any:
+        zero, positive, own, odds = self._parts(x, at, maths)
+        m = maths.np
+        of_positive = self.positive.log(positive, own, maths) - m.logaddexp(0.0, odds)
+        return m.where(zero, -m.logaddexp(0.0, -odds), of_positive)
+
+    def draw(self, at: Arrays, rng: np.random.Generator) -> np.ndarray:
+        *own, odds = at
+        return np.where(
+            rng.random(odds.shape) < special.expit(odds), 0.0, self.positive.draw(tuple(own), rng)
+        )
+
+    def moments(self, at: Arrays) -> tuple[np.ndarray, np.ndarray] | None:
+        *own, odds = at
+        found, zero, rest = self.positive.moments(tuple(own)), special.expit(odds), special.expit(-odds)
+        if found is None:
+            return None
+        mean, variance = found
+        return rest * mean, rest * (variance + zero * mean**2)
+
+    def tails(self, x: Any, at: Arrays) -> Tails:
+        is_zero, positive, own, odds = self._parts(x, at, numpy_maths())
+        zero, rest = special.expit(odds), special.expit(-odds)
+        found = self.positive.tails(positive, own)
+        below = np.where(is_zero, 0.5 * zero, zero + rest * found.below)
+        above = np.where(is_zero, rest + 0.5 * zero, rest * found.above)
+        return Tails(rest * found.expected, below, above)
+
+    def slopes(self, x: np.ndarray, at: Arrays) -> Arrays:
+        zero, positive, own, odds = self._parts(x, at, numpy_maths())
+        of_positive = (np.where(zero, 0.0, part) for part in self.positive.slopes(positive, own))
+        return *of_positive, zero - special.expit(odds)
+
+    def second(self, x: np.ndarray, at: Arrays) -> dict[tuple[int, int], np.ndarray]:
+        zero, positive, own, odds = self._parts(x, at, numpy_maths())
+        found = self.positive.second(positive, own)
+        of_positive = {pair: np.where(zero, 0.0, part) for pair, part in found.items()}
+        return {**of_positive, (len(own), len(own)): -special.expit(odds) * special.expit(-odds)}
 
 
 class BetaDensity(Density):

@@ -21,6 +21,7 @@ from fitonce.models.emissions.continuous import (
     LogNormal,
     StudentT,
     VonMises,
+    ZeroInflatedGamma,
 )
 from fitonce.models.emissions.count_regressions import (
     BinomialRegression,
@@ -198,6 +199,8 @@ _MODELS = (
     _regression("student-t", "numbers with outliers", StudentT),
     _regression("log-normal", "positive numbers, normal on a logarithmic scale", LogNormal),
     _regression("gamma", "positive numbers, such as amounts and durations", Gamma),
+    _regression("zero-inflated-gamma", "positive numbers and exact zeros, such as rain and steps",
+                ZeroInflatedGamma),
     _regression("exponential", "waiting times", Exponential),
     _regression("beta", "numbers between 0 and 1", Beta),
     _regression("von-mises", "angles in radians", VonMises),
