@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fitonce.bridges.statsmodels_matrices import channel_names
 from fitonce.bridges.statsmodels_space import from_state_space
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
@@ -96,7 +97,7 @@ def from_statsmodels(results: Any) -> Fit:
     # and once before the first of an autoregression, which is only conditioned on.
     lead = 0 if made.stationary else 1 if lagged else 2
     known = regression.covariates | chain.covariates
-    data = _data(str(model.endog_names), y, known, lead, _index(model, len(y)))
+    data = _data(channel_names(model)[0], y, known, lead, _index(model, len(y)))
     fit = fit_at(made, data, regression.params | chain.params | first.params)
     if abs(fit.log_likelihood - results.llf) > _APART * (1.0 + abs(results.llf)):
         raise ValueError(

@@ -9,11 +9,21 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pandas as pd
 
 from fitonce.models.space.system import PEER_MATRICES, Series
 
 # Their models made anew for other data, by model and data: kept, since they are costly to make.
 _MADE: WeakKeyDictionary[Any, WeakKeyDictionary[Series, list[Any]]] = WeakKeyDictionary()
+
+
+def channel_names(peer: Any) -> list[str]:
+    """Names of the columns of the user's table; those of arrays here (x0, ...) where it had none:
+    statsmodels calls these y, as a user may."""
+    table = getattr(getattr(peer, "data", None), "orig_endog", None)
+    named = isinstance(table, pd.DataFrame) or (isinstance(table, pd.Series) and table.name is not None)
+    given = peer.endog_names if isinstance(peer.endog_names, list) else [peer.endog_names]
+    return list(map(str, given)) if named else [f"x{number}" for number in range(len(given))]
 
 
 def regressors(peer: Any) -> dict[str, np.ndarray]:

@@ -15,7 +15,12 @@ import numpy as np
 import pandas as pd
 
 from fitonce.bridges.statsmodels_coordinates import coordinates_of
-from fitonce.bridges.statsmodels_matrices import matrices, parameter_names, regressors
+from fitonce.bridges.statsmodels_matrices import (
+    channel_names,
+    matrices,
+    parameter_names,
+    regressors,
+)
 from fitonce.core.constraints import Constraint, Free, Frozen
 from fitonce.core.parameters import Coordinates
 from fitonce.core.series_constraints import Interval, Variance
@@ -307,8 +312,7 @@ def from_state_space(results: Any) -> Fit:
 
 def _data(peer: Any, known: dict[str, np.ndarray]) -> Sequences:
     """One sequence of all channels, with the index of the user's table, if it was one."""
-    names = peer.endog_names if isinstance(peer.endog_names, list) else [str(peer.endog_names)]
-    table = pd.DataFrame(np.asarray(peer.endog, float), columns=names)
+    table = pd.DataFrame(np.asarray(peer.endog, float), columns=channel_names(peer))
     index = getattr(getattr(peer, "data", None), "row_labels", None)
     if isinstance(index, pd.Index) and len(index) == len(table):
         table.index = index
