@@ -201,6 +201,29 @@ def test_columns_that_come_alone_are_told_by_name_unless_these_name_sequences():
     assert several.score([table["heat"], table["depth"]]) == pytest.approx(several.log_likelihood)
 
 
+def test_columns_of_a_product_may_be_numbers():
+    """Keys of other kinds ended in "'int' object is not iterable"."""
+    table = drawn(0)
+    named = fo.models.Product({"heat": "gamma", ("speed", "depth"): "gaussian"})
+    right = fo.fit(fo.models.HMM(1, named), table, restarts=1, optima=0).log_likelihood
+    numbered = table.set_axis([7, 0, "speed"], axis=1)
+    emission = fo.models.Product({0: "gamma", ("speed", 7): "gaussian"})
+    assert [names for names, _ in emission.parts] == [("0",), ("speed", "7")]
+    fit = fo.fit(fo.models.HMM(1, emission), numbered, restarts=1, optima=0)
+    assert fit.log_likelihood == right
+    assert fit.score(numbered[["speed", 7, 0]]) == pytest.approx(right)
+    with pytest.raises(ValueError, match="a channel can be in one part only"):
+        fo.models.Product({0: "gamma", "0": "gaussian"})
+
+
+def test_long_and_empty_names_leave_a_sentence(chain):
+    """A name of 300 characters came four times, and an empty one could not be seen."""
+    called = drawn(1, 20).set_axis(["x" * 300, "", "speed"], axis=1)
+    with pytest.raises(ValueError, match=r"and with x{60}\.\.\., '' besides") as refused:
+        chain.score(called)
+    assert len(str(refused.value)) < 300
+
+
 def test_tables_of_features_are_put_in_the_order_of_the_first(labels):
     tables = [drawn(seed, 10) for seed in range(6)]
     mixed = [

@@ -11,7 +11,16 @@ from fuzzing.judges import Chain, Field, Tags, log_densities
 from fuzzing.kinds import KINDS, try_one
 from fuzzing.outcomes import Outcome
 
-SLICE = {"chains": 25, "labels": 12, "files": 12, "graphs": 6}
+SLICE = {
+    "chains": 25,
+    "labels": 12,
+    "files": 12,
+    "graphs": 6,
+    "columns": 20,
+    "dates": 20,
+    "beside": 20,
+    "places": 6,
+}
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

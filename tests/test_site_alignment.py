@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -52,6 +54,27 @@ def test_data_in_another_order_than_the_graph_are_refused():
         fo.fit(fo.models.PottsMixture(EDGES, 1, beta=0.0), numbers.iloc[ORDER])
     codes = COUNTS.set_axis(pd.Index(range(1, 11), name="code"))  # which are no numbers of sites
     assert fo.fit(model, codes).value == fo.fit(model, COUNTS).value
+
+
+@pytest.mark.parametrize("name", ["x" * 300, ""])
+def test_long_and_empty_names_leave_a_sentence(name):
+    """A name of 300 characters came in full, up to three times, and an empty one could not be seen."""
+    groups = pd.Series(list("pqr"), [name, "b", "c"])
+    data = {one: pd.DataFrame({"x": np.arange(3.0)}) for one in groups.index}
+    graph = nx.relabel_nodes(nx.path_graph(3), dict(enumerate(groups.index)))
+    model = fo.models.PottsMixture(graph, 1, beta=0.0)
+    moved = pd.Series([1.0, 2.0, 3.0], groups.index[::-1])
+    rooms = pd.Series(1.0, groups.index[::-1])
+    shown = f"'{name[:60]}...'" if name else "''"
+    for work, words in [
+        (lambda: fo.folds.structures(data, groups=groups[1:]), shown.strip("'") or shown),
+        (lambda: fo.folds.structures(data, groups=groups.iloc[[0, 0, 1]]), "occurs twice"),
+        (lambda: fo.fit(model, moved), shown),
+        (lambda: rate([(0, 1), (1, 2)], rooms, pd.Series([1.0, 2.0, 3.0], groups.index)), shown),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(words)) as refused:
+            work()
+        assert len(str(refused.value)) < 400
 
 
 def test_labels_of_regions_are_found_by_the_names_of_sites():

@@ -24,7 +24,7 @@ def main() -> int:
     words.add_argument("--minutes", type=float, default=5.0)
     words.add_argument("--seed", type=int, default=None, help="by default, of the time")
     words.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    words.add_argument("--kinds", default="chains,labels,files,graphs")
+    words.add_argument("--kinds", default="chains,labels,files,graphs,columns,dates,beside,places")
     asked = words.parse_args()
     seed = asked.seed if asked.seed is not None else int(time.time())
     print(f"{asked.minutes:g} minutes in {asked.jobs} processes, SEED={seed}", flush=True)

@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from fuzzing import chains, file_strategies, files, graphs, labels, strategies
+from fuzzing import (
+    chains,
+    columns,
+    file_strategies,
+    files,
+    graphs,
+    labels,
+    order_strategies,
+    orders,
+    strategies,
+)
 from fuzzing.outcomes import Outcome, outcome_of
 
 
@@ -22,6 +32,10 @@ KINDS = {
     "labels": Kind(strategies.labels(), labels.judge, 30),
     "files": Kind(file_strategies.files(), files.judge, 40),
     "graphs": Kind(strategies.graphs(), graphs.judge, 15),  # whose shapes are compiled
+    "columns": Kind(order_strategies.columns(), columns.judge, 40),
+    "dates": Kind(order_strategies.dates(), orders.judge_dates, 40),
+    "beside": Kind(order_strategies.beside(), orders.judge_beside, 40),
+    "places": Kind(order_strategies.places(), orders.judge_places, 20),
 }
 
 

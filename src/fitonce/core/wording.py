@@ -14,9 +14,24 @@ def counted(count: int, thing: str, plural: str | None = None) -> str:
     return f"{count:,} {thing if count == 1 else plural or thing + 's'}"
 
 
+_LONGEST = 60  # characters of a name in a sentence
+
+
+def shortened(thing: Any) -> str:
+    """A name, cut if it is too long for a sentence."""
+    name = str(thing)
+    return f"{name[:_LONGEST]}..." if len(name) > _LONGEST else name
+
+
+def short_name(thing: Any) -> str:
+    """A name in a sentence without quotes: an empty one has quotes, to be seen."""
+    name = shortened(thing)
+    return name if name.strip() else repr(name)
+
+
 def listed(things: Iterable[Any], most: int = 10, between: str = ", ") -> str:
     """The first of these things: "a, b and 3 more"."""
-    names = [str(thing) for thing in things]
+    names = [short_name(thing) for thing in things]
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return between.join(names[:most]) + more
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fitonce.core.wording import counted
+from fitonce.core.wording import counted, shortened
 from fitonce.data.time_order import require_in_time, said
 from fitonce.data.times import as_times, has_zones, looks_like_dates
 
@@ -56,9 +56,10 @@ def require_same_order(labels: pd.Index, sites: pd.Index) -> None:
     # Numbers from 0 and codes such as 1, 2, ... may have some in common by chance.
     alike_named = set(ours) == set(theirs) or not (_are_numbers(sites) or set(ours).isdisjoint(theirs))
     if apart and alike_named:
+        wanted, came = shortened(theirs[apart[0]]), shortened(ours[apart[0]])
         raise ValueError(
             f"data must have its sites in the order of the graph, whose site {apart[0]} is "
-            f"'{theirs[apart[0]]}', got '{ours[apart[0]]}'; sort the data by the names of the graph, or "
+            f"'{wanted}', got '{came}'; sort the data by the names of the graph, or "
             "drop its index (data.reset_index(drop=True)) if it has the right order"
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from fitonce.core.wording import short_name
 from fitonce.data.places import time_names
 from fitonce.data.times import as_times, looks_like_dates, readings
 
@@ -71,4 +72,6 @@ def require_in_time(index: pd.Index, whose: str) -> None:
 
 def said(index: pd.Index) -> list[str]:
     """Labels of an index in messages."""
-    return time_names(index) if isinstance(index, pd.DatetimeIndex) else [str(one) for one in index]
+    if isinstance(index, pd.DatetimeIndex):
+        return time_names(index)
+    return [short_name(one) for one in index]

@@ -15,7 +15,7 @@ from fitonce.core.deferred import jax, jnp
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import Array, as_numbers, is_count, is_number
 from fitonce.core.parameters import Params
-from fitonce.core.wording import counted
+from fitonce.core.wording import counted, shortened
 from fitonce.data.alignment import aligned, require_same_order, site_labels
 from fitonce.data.graph import Graph, read_order
 from fitonce.data.graph import graph as read_graph
@@ -129,9 +129,10 @@ class PottsMixture:
         places = aligned(pd.Series(range(len(labels)), labels), index, *_SIDES).to_numpy()
         apart = np.flatnonzero(places != np.arange(len(places)))
         if apart.size:
+            wanted, came = shortened(index[apart[0]]), shortened(labels[apart[0]])
             raise ValueError(
                 f"exposure must have its sites in the order of the data, whose site {apart[0]} is "
-                f"'{index[apart[0]]}', got '{labels[apart[0]]}'; give exposure.loc[data.index]"
+                f"'{wanted}', got '{came}'; give exposure.loc[data.index]"
             )
 
     @property

@@ -82,8 +82,9 @@ class Product(Emission):
         )
         made = []
         for channels, emission in self.parts.items():
-            names = (channels,) if isinstance(channels, str) else tuple(channels)
-            made.append((names, read_emission(emission)))
+            names = channels if isinstance(channels, tuple) else (channels,)
+            # columns of a table may be numbers; channels are text
+            made.append((tuple(map(str, names)), read_emission(emission)))
         labels = ["+".join(names) for names, _ in made]
         for label in labels:
             for other in labels:
