@@ -120,6 +120,17 @@ def test_samples_are_those_of_the_library(folder, tmp_path):
     assert "more rows" in said("sample", folder / "fit.json")
 
 
+def test_channels_do_not_take_the_place_of_steps_and_states_in_samples(tmp_path):
+    table = pd.DataFrame({"step": np.arange(30) % 7, "state": np.arange(30) % 5})
+    fo.fit(fo.models.PoissonHMM(2), table, restarts=1, optima=0).save(tmp_path / "fit.json")
+    rows = json.loads(said("sample", tmp_path / "fit.json", "--n", 4, "--json"))["rows"]
+    assert list(rows[0]) == ["number", "hidden_state", "step", "state"]
+    drawn = fo.load(tmp_path / "fit.json").sample(4)
+    assert [row["number"] for row in rows] == [1, 2, 3, 4]
+    assert [row["hidden_state"] for row in rows] == drawn.states.tolist()
+    assert [[row["step"], row["state"]] for row in rows] == drawn.values.tolist()  # noqa: PD011
+
+
 def test_saved_fits_are_cross_validated(folder):
     fit = fo.load(folder / "fit.json")
     folds = ["--folds", "kfold", "--k", "5", "--optima", "0"]

@@ -176,7 +176,9 @@ def test_commands_take_tracks_with_zeros(file):
     assert "step.zeros Beta(1.1, 1.1)" in done.stdout
     done = run("sample", "fit.json", "-n", 200, "--save", "drawn.csv")
     assert done.exit_code == 0, done.output
-    assert (pd.read_csv("drawn.csv")["step"] == 0).any()
+    table = pd.read_csv("drawn.csv")
+    assert (table["step"] == 0).any()
+    assert list(table["number"]) == list(range(1, 201))
     words = ["--emission", TRACKS, "--folds", "kfold", "--k", "5", "--method", "onestep", "--json"]
     done = run("cv", *file, *words, *QUICK)
     assert done.exit_code == 0, done.output

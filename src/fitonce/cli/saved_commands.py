@@ -262,8 +262,12 @@ def sample(
     drawn = fit.sample(n, sequence=of, seed=seed, covariates=_covariates(covariates, fit))
     drawn_values = drawn.values.T  # noqa: PD011 - not of pandas
     values = dict(zip(fit.objective.collection.channel_names, drawn_values, strict=True))
-    states = {"state": drawn.states} if drawn.states.ndim == 1 else {}  # numbers beside those observed
-    rows = pd.DataFrame({"step": np.arange(1, n + 1), **states, **values})
+    own = {
+        "number" if "step" in values else "step": np.arange(1, n + 1)
+    }  # of tracks, a step is a length
+    if drawn.states.ndim == 1:  # else they are numbers beside those observed
+        own["hidden_state" if "state" in values else "state"] = drawn.states
+    rows = pd.DataFrame({**own, **values})
     _finish(rows, save, force, json, csv)
 
 
