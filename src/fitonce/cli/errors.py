@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from fitonce.core import interrupts
+from fitonce.core import interrupts, watch
 from fitonce.core.interrupts import STOPPED
 
 _DEBUG = "FITONCE_DEBUG"
@@ -39,6 +39,8 @@ def reporting_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             if os.environ.get(_DEBUG):
                 raise
             complain(sentence_of(error))
+            if isinstance(error, watch.StuckError):
+                watch.leave(BAD)  # the usual end of a process waits for the program
         raise typer.Exit(BAD) from None
 
     return wrapper

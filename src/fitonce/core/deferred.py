@@ -114,7 +114,7 @@ def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         program = compiled(whole)
         found = program(*args, **kwargs)
         if whole:
-            watch.settled(found)
+            watch.wait_for(found)
         if program._cache_size() != _programs.get(program, 0):
             _bound(program)
         return found
