@@ -248,6 +248,9 @@ def test_an_order_of_ones_own_changes_the_plan_and_no_result():
 def test_orders_are_by_name_or_number():
     named = nx.relabel_nodes(grid(2, 2), dict(enumerate("abcd")))
     assert fo.models.PottsMixture(named, order=list("dbca")).order == (3, 1, 2, 0)
+    assert fo.models.PottsMixture(named, order=np.array(list("dbca"))).order == (3, 1, 2, 0)
+    numbers = [np.int64(3), np.int32(1), 2, np.uint8(0)]
+    assert fo.models.PottsMixture(named, order=numbers).order == (3, 1, 2, 0)
     again = fo.models.PottsMixture(named, order=np.array([3, 1, 2, 0]))
     assert dataclasses.replace(again, beta=1.0).order == (3, 1, 2, 0)
     field = fo.models.CustomField([(0, 1)], [np.eye(2)], lambda p, x: x, {"a": 0.0}, order=[1, 0])
@@ -263,6 +266,8 @@ def test_orders_are_by_name_or_number():
         ([0, 1, 2, 4], "got 4, which is none of them"),
         ([0, 1, 2, None], "got None, which is none of them"),
         ([0, 1, 2, 2.5], "got 2.5, which is none of them"),
+        ([False, True, 2, 3], "got False, which is none of them"),
+        (np.array([0, 1.5, 2, 3]), "got 0.0, which is none of them"),
         ("abcd", "got 'abcd'"),
         (3, "got 3"),
     ],

@@ -18,6 +18,7 @@ from fitonce.analysis.select import usual_loss
 from fitonce.fitting import time_limit
 from fitonce.fitting.time_limit import TimeUpError
 from fitonce.objectives.chain.native import NativeChainObjective
+from test_report_doubts import said
 
 
 @pytest.fixture(scope="module")
@@ -328,6 +329,35 @@ def test_a_model_for_which_the_time_ends_says_what_is_known_of_it(
             ended
         )
     assert "more seconds (max_seconds=, --max-seconds)" in repr(ended)
+
+
+def test_a_model_whose_gradients_are_used_up_says_so(data):
+    """Where one of the models needs no more."""
+    candidates = {"one": fo.models.PoissonHMM(1), "two": fo.models.PoissonHMM(2)}
+    folds = fo.folds.kfold(data, 8)
+    ended = fo.select(candidates, data, folds, restarts=1, optima=0, max_gradients=80)
+    assert list(ended.results) == ["one"]
+    why = "the 80 gradients asked for were over when 0 of its 8 folds were finished"
+    assert ended.skipped == {"two": why}
+    assert ended.short_of == {"gradients"}
+    assert ended.skipped_words[0].startswith(f"two was skipped: {why}; its fit, stationary, has ")
+    assert ended.skipped_words[1] == "to compare all: more gradients (max_gradients=)"
+    card = said(ended._repr_html_())
+    assert all(line in card for line in ended.skipped_words)
+
+
+def test_a_fit_whose_time_is_up_keeps_the_further_starts_that_ended(monkeypatch):
+    """Starts that end apart are followed by more of them."""
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    model, ended = fo.models.ARHMM(2, 1), []
+    real = time_limit.start_ended
+    monkeypatch.setattr(time_limit, "start_ended", lambda: (ended.append(1), real()))
+    monkeypatch.setattr(NativeChainObjective, "traits", property(_one_at_a_time))
+    with time_limit.until(lambda: len(ended) >= 5):
+        part = fo.fit(model, x, restarts=3)
+    assert len(part.values_of_starts) == len(ended) == 5
+    whole = fo.fit(model, x, restarts=3)
+    assert part.values_of_starts == whole.values_of_starts[:5]
 
 
 def test_a_fit_whose_time_is_up_has_the_starts_that_ended(monkeypatch):

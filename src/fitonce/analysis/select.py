@@ -24,6 +24,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -120,14 +121,21 @@ def select(
         by = usual_loss(one.objective, folds) if loss is None else loss
         return cross_validate(one, folds, loss=by, optima=optima, stop=ended, **how)
 
-    def over(when: str) -> str:
-        return (
-            f"the {max_seconds:g} seconds asked for were over {when}"
-            if late()
-            else f"interrupted {when}"
-        )
+    def over() -> tuple[str, str]:
+        """What has ended the work just now, and the budget that it was."""
+        if late():
+            return f"the {max_seconds:g} seconds asked for were over", "seconds"
+        if ended() or how.get("max_gradients") is None:
+            return "interrupted", ""
+        return f"the {how['max_gradients']:,} gradients asked for were over", "gradients"
+
+    def skip(name: str, why: tuple[str, str], when: str) -> None:
+        skipped[name] = f"{why[0]} {when}"
+        short_of.update(filter(None, why[1:]))
 
     fits: dict[str, Fit] = {}
+    unfinished: dict[str, tuple[str, str]] = {}  # what has ended the work on their folds
+    short_of: set[str] = set()
     results: dict[str, CVResult] = {}
     skipped = too_wide(candidates)
     if skipped and len(skipped) < len(names):
@@ -141,29 +149,30 @@ def select(
         if name in skipped:
             continue
         if fits and ended():
-            skipped[name] = over("before it began")
+            skip(name, over(), "before it began")
             continue
         told(name)
         try:
             fits[name] = fitted(one)
             if results and ended():
-                skipped[name] = over("before its folds were begun")
+                skip(name, over(), "before its folds were begun")
                 continue
             results[name] = _usable(scored(fits[name]))
+            if results[name].n_unfinished:
+                unfinished[name] = over()
         except TimeUpError:
-            skipped[name] = over("before a start of its fit had ended")
+            skip(name, over(), "before a start of its fit had ended")
         except ValueError as error:  # the others are still compared
             skipped[name] = str(error)
         else:
             memory.hold(_size(results[name]), "the results of other models")
-    unfinished = {name: one.n_unfinished for name, one in results.items() if one.n_unfinished}
     for name in unfinished if len(unfinished) < len(results) else {}:  # their losses are not held out
-        done, count = len(folds) - unfinished[name], len(folds)
-        skipped[name] = over(f"when {done} of its {counted(count, 'fold')} were finished")
-        del results[name]
+        done = len(folds) - results.pop(name).n_unfinished
+        when = f"when {done} of its {counted(len(folds), 'fold')} were finished"
+        skip(name, unfinished[name], when)
     sizes = {str(name): _sizes(one) for name, one in candidates.items()}
     apart = {name: one for name, one in fits.items() if name not in results}
-    return _chosen(results, skipped, sizes, apart)
+    return replace(_chosen(results, skipped, sizes, apart), short_of=frozenset(short_of))
 
 
 def too_wide(candidates: Mapping[str, Any]) -> dict[str, str]:

@@ -20,6 +20,11 @@ from fitonce.results.compare import Comparison
 from fitonce.results.plots import axes_on
 from fitonce.results.result import CVResult
 
+_MORE = {
+    "gradients": "more gradients (max_gradients=)",
+    "seconds": "more seconds (max_seconds=, --max-seconds), or fewer starts",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Selection:
@@ -47,6 +52,7 @@ class Selection:
             likelihoods can be compared.
         not_compared: one row per model that was fitted and is not compared, for the reason in `skipped`:
             `parameters`, how many of them are `at_zero`, `aic`, `bic` and `fit`, its outcome.
+        short_of: the budgets that ended before all were compared: "seconds", "gradients".
     """
 
     table: pd.DataFrame
@@ -60,6 +66,7 @@ class Selection:
     sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
     given: int = 0
     not_compared: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
+    short_of: frozenset[str] = frozenset()
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table."""
@@ -140,9 +147,7 @@ class Selection:
                     f"; its fit, {row['fit']}, has {size}, AIC {row['aic']:.1f}, BIC {row['bic']:.1f}"
                 )
             found.append(f"{name} was skipped: {why}{known}")
-        if any(" seconds asked for were over " in why for why in self.skipped.values()):
-            found.append("to compare all: more seconds (max_seconds=, --max-seconds), or fewer starts")
-        return found
+        return found + [f"to compare all: {_MORE[budget]}" for budget in sorted(self.short_of)]
 
     @property
     def at_the_end(self) -> list[str]:

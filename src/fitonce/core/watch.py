@@ -80,9 +80,9 @@ def _said() -> str:
 
     here = f"jaxlib {metadata.version('jaxlib')}, {counted(os.cpu_count() or 1, 'core')}"
     return (
-        f"a JAX program made no progress for {PATIENCE:.0f} s and used no processor. It waits for its own "
-        "threads or for a callback of your model. Try method='onestep', one core (taskset -c 0 python ...) "
-        f"or another jaxlib (here {here})"
+        f"a JAX program made no progress for {PATIENCE:.0f} s and used no processor. It waits for its "
+        "own threads or for a callback of your model. Try method='onestep', one core "
+        f"(taskset -c 0 python ...) or another jaxlib (here {here})"
     )
 
 

@@ -86,13 +86,14 @@ def read_order(order: Any, n_sites: int, names: Any = None) -> tuple[int, ...] |
         return None
     wanted = f"each of the {n_sites:,} sites once, by name or number"
     require(hasattr(order, "__len__") and not isinstance(order, (str, bytes)), "order", wanted, order)
-    given = order.tolist() if isinstance(order, np.ndarray) else list(order)
+    given = [one.item() if isinstance(one, np.generic) else one for one in order]
     known: dict[Any, int] = {number: number for number in range(n_sites)}
     called = {str(name): number for number, name in enumerate(names or ())}
     numbered = all(is_count(one, 0, n_sites - 1) for one in given)
     if not numbered and any(str(one) in called for one in given):
         known, given = called, [str(one) for one in given]
-    strange = [one for one in given if not isinstance(one, (int, str)) or one not in known]
+    of_kind = lambda one: isinstance(one, (int, str)) and not isinstance(one, bool)  # noqa: E731
+    strange = [one for one in given if not of_kind(one) or one not in known]
     if strange:
         raise ValueError(f"order must have {wanted}, got {shown(strange[0])}, which is none of them")
     numbers = [known[one] for one in given]

@@ -8,6 +8,7 @@ that the next start ends in a new one is about the share of starts that alone en
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -156,30 +157,27 @@ def explore(
     cheap = cheap_gradients(objective) / _GRADIENTS
     most = int(min(_STARTS * optima, max(cheap, 2 * len(runs))))
     together = max(len(runs), objective.traits.together)
+    found = list(runs)
+    with suppress(TimeUpError):  # what had ended until then is kept
+        _explore(objective, found, points, most, together)
+    return found
+
+
+def _explore(
+    objective: Objective, found: list[Run], points: Iterator[np.ndarray], most: int, together: int
+) -> None:
+    """Change and extend the runs in place."""
     by_em = ends_in_em(objective)
-    try:
-        if by_em and len(distinct(runs)) > 1:
-            runs = [to_optimum(objective, run) for run in runs]
-        return _explored(objective, runs, points, most, together, by_em)
-    except TimeUpError:
-        return runs
-
-
-def _explored(
-    objective: Objective,
-    runs: list[Run],
-    points: Iterator[np.ndarray],
-    most: int,
-    together: int,
-    by_em: bool,
-) -> list[Run]:
-    while len(runs) < most:
-        pool = distinct(runs)
+    if by_em and len(distinct(found)) > 1:
+        for k, run in enumerate(found):
+            found[k] = to_optimum(objective, run)
+    while len(found) < most:
+        pool = distinct(found)
         surely = (pool.unseen * pool.starts + 1) / (pool.starts + 1)  # few starts tell little
         if len(pool) < 2 or surely <= _ENOUGH:
             break
-        more = descend(objective, list(islice(points, min(together, most - len(runs)))))
+        more = descend(objective, list(islice(points, min(together, most - len(found)))))
         if not more:
             break
-        runs = runs + ([to_optimum(objective, run) for run in more] if by_em else more)
-    return runs
+        for run in more:
+            found.append(to_optimum(objective, run) if by_em else run)  # noqa: PERF401 - one by one

@@ -137,7 +137,6 @@ def of_selection(selection: Any) -> str:
     table = _ranked(
         frame, ["choice", "parameters", *at_zero, "difference", "difference_se", "nats", "worst"]
     )
-    skipped = [f"{name} was skipped: {why}" for name, why in selection.skipped.items()]
     return card(
         "Choice of a model",
         _verdict_of_models(selection.table, selection.doubts),
@@ -146,7 +145,7 @@ def of_selection(selection: Any) -> str:
         notes=[
             _on(selection.comparison.left_out),
             more_rows(_MOST_MODELS, len(frame), "selection.table"),
-            *skipped,
+            *selection.skipped_words,
         ],
         printed=repr(selection),
     )
