@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fitonce as fo
 from fitonce.data.reading import Columns, read_file
 from fitonce.data.table_files import read_table
 
@@ -105,13 +106,19 @@ def test_parquet_and_npz_hold_the_same_as_csv(tmp_path):
         (hourly().assign(count=["1"] * 47 + ["x"]), Columns(("count",)), "hold numbers, got 'x' in"),
         (hourly().assign(who=None), Columns(group="who"), "must label every row, but row 0 has none"),
         (pd.DataFrame({"t": [0, 1, 1000], "x": [1, 2, 3]}), Columns(time="t"), "too many to be gaps"),
-        (pd.DataFrame({"x": [1, 2]}), Columns(first="3"), "needs a column of times"),
-        (hourly().assign(count=np.nan), None, "at least one observation"),
+        (pd.DataFrame({"x": [1, 2]}), Columns(first="3"), "need a column of times"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_in_words(tmp_path, table, columns, words):
     with pytest.raises(ValueError, match=words):
         read_file(written(tmp_path, table), columns)
+
+
+def test_a_file_without_an_observation_is_read_and_no_fit_takes_it(tmp_path):
+    data = read_file(written(tmp_path, hourly().assign(count=np.nan))).data
+    assert not data.observed.any()
+    with pytest.raises(ValueError, match="at least one observation"):
+        fo.fit(fo.models.PoissonHMM(2), data)
 
 
 def test_irregular_times_are_taken_as_steps_and_said(tmp_path):

@@ -81,7 +81,7 @@ def test_spreads_are_pseudo_observations():
         ),
         (fo.models.PoissonHMM(2, transition_concentration=1), ["transition"], "transition flat"),
         (fo.models.EventCounts(4), ["a", "transition"], "a Gamma(5, 1); transition Dirichlet(as given)"),
-        (fo.models.HMM(2, "gamma"), ["shape", "initial"], "shape as in the docs of Gamma; initial Dir"),
+        (fo.models.HMM(2, "gamma"), ["shape", "initial"], "shape Gamma(2, 0.01); initial Dirichlet"),
         (fo.models.PottsMixture(LINE, 2, beta_scale=None), ["beta", "rate"], "beta, rate flat"),
         (
             fo.models.ARHMM(2, weight_scale=0.5),
