@@ -30,8 +30,8 @@ def _counts(folder: Path) -> None:
     rng = np.random.default_rng(0)
     counts = pd.DataFrame(
         {
-            "day": pd.date_range("2024-01-01", periods=60, freq="D"),
-            "count": rng.poisson(np.repeat([2, 9], 30)),
+            "day": pd.date_range("2024-01-01", periods=80, freq="D"),
+            "count": rng.poisson(np.repeat([2, 9], 40)),
         }
     ).drop(index=[7, 8])
     for name in ("counts.csv", "quakes.csv"):
@@ -42,6 +42,12 @@ def _counts(folder: Path) -> None:
     sales = 50.0 + np.cumsum(rng.normal(size=60)) + np.tile(3.0 * np.cos(np.arange(12) / 2), 5)
     months = pd.date_range("2019-01-01", periods=60, freq="MS")
     pd.DataFrame({"month": months, "sales": sales}).to_csv(folder / "sales.csv", index=False)
+    factor, quarters = (
+        rng.normal(size=(60, 1)).cumsum(0) / 4,
+        pd.date_range("2010-01-01", periods=60, freq="QS"),
+    )
+    macro = pd.DataFrame(factor + rng.normal(size=(60, 6)), columns=list("abcdef"))
+    macro.assign(quarter=quarters).to_csv(folder / "macro.csv", index=False)
     example_of("hmm").write(folder, force=False)
     fit = fo.fit(fo.models.PoissonHMM(2), counts["count"].to_numpy(float), restarts=1)
     fo.loo(fit).save(folder / "saved.json")

@@ -121,10 +121,9 @@ def test_a_variance_beside_zero_has_no_standard_error_of_its_curvature(seed, sho
 
 
 def test_nats_are_rounded_up():
-    rise = np.array([-0.1, 0.004, 0.014, 0.441, 0.4999, np.nan])
-    none = np.zeros(6, bool)
-    found = _nats(SmallVariances(none, none, rise, rise))
-    assert found == ["0.01", "0.01", "0.02", "0.45", "0.5", "0.01"]
+    rise = np.array([-0.1, 0.004, 0.014, 0.441, 0.4999, np.nan, np.inf])
+    found = _nats(SmallVariances(np.zeros(7, bool), rise < 0.5, rise, rise))
+    assert found[:5] == ["0.01", "0.01", "0.02", "0.45", "0.5"]  # of the others nothing is said
 
 
 def test_a_variance_far_from_zero_has_its_standard_error():

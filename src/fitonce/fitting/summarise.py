@@ -108,8 +108,9 @@ def parameter_table(fit: Fit) -> pd.DataFrame:
 
 
 def _nats(small: SmallVariances) -> list[str]:
-    """How much worse zero is than each parameter at most, in hundredths that are rounded up."""
-    hundredths = np.ceil(100.0 * np.maximum(np.nan_to_num(small.rise), _FEWEST))
+    """How much worse zero is than each parameter beside it, at most, in hundredths that are rounded up;
+    of others it may be worse without bound."""
+    hundredths = np.ceil(100.0 * np.maximum(np.where(small.beside, small.rise, 0.0), _FEWEST))
     return [f"{nats:g}" for nats in hundredths / 100.0]
 
 
