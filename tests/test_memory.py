@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
+import weakref
 from functools import cache
 
 import numpy as np
@@ -211,10 +213,30 @@ def test_a_process_stays_below_its_limit():
 def test_a_process_that_meets_ever_new_shapes_forgets_programs(monkeypatch):
     function = deferred.jit(lambda x: x + 1)
     monkeypatch.setattr(deferred, "MOST_PROGRAMS", 5)
-    monkeypatch.setattr(deferred, "_programs", {})
+    monkeypatch.setattr(deferred, "_programs", weakref.WeakKeyDictionary())
     counts = []
     for size in range(1, 12):
         assert np.asarray(function(np.ones(size))).tolist() == [2.0] * size
         counts.append(sum(deferred._programs.values()))
     assert max(counts) == 5
     assert counts == [1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]
+
+
+def test_a_program_goes_with_its_function():
+    """And with it what the function holds, such as the fit of a bootstrap."""
+
+    class Held:
+        factor = 2.0
+
+    held = Held()
+    function = deferred.jit(_times(held))
+    assert function(np.ones(3)).tolist() == [2.0] * 3
+    ref, before = weakref.ref(held), len(deferred._programs)
+    held = function = None
+    gc.collect()
+    assert ref() is None
+    assert len(deferred._programs) == before - 1
+
+
+def _times(held):
+    return lambda x: x * held.factor

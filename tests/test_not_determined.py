@@ -13,19 +13,34 @@ from fitonce.fitting.factor import factor_of
 NAMES = ["level", "shift"]
 
 
-def certified(lowest):
+def certified(lowest, shift=0.0):
     hessian = np.diag([3.0, lowest])
-    return certify(np.zeros(2), hessian, factor_of(hessian), NAMES, 1e-6)
+    return certify(np.array([0.0, shift]), np.zeros(2), hessian, factor_of(hessian), NAMES, 1e-6)
 
 
 def test_a_singular_h_is_no_proof_of_an_optimum():
     status = certified(2e-35)
     assert status.outcome is Outcome.NOT_DETERMINED
-    assert str(status).startswith(
-        "not determined: H is singular along 'shift' (smallest eigenvalue 2.0e-35"
-    )
+    assert str(status).startswith("not determined: H is singular along 'shift' (standard error 2.2e+17)")
     assert not status.ok
     assert certified(2e-20).ok
+
+
+def test_a_large_unit_is_no_lack_of_determination():
+    """Of parameters in a unit of 1e18, standard errors are as large, and H is as small."""
+    assert certified(2e-35, shift=3e18).ok
+    assert certified(2e-35, shift=-40.0).outcome is Outcome.NOT_DETERMINED
+
+
+def test_a_mean_in_a_large_unit_is_determined():
+    x = 1e18 * np.random.default_rng(0).normal(3.0, size=40)
+
+    def density(params, x, weights):
+        return jnp.sum(weights * -0.5 * ((x - params["mean"]) / 1e18) ** 2)
+
+    fit = fo.fit(fo.models.Custom(density, {"mean": x[0]}), x, restarts=1, optima=0)
+    assert fit.status.ok
+    np.testing.assert_allclose(fit.params["mean"], x.mean())
 
 
 def test_a_fit_with_a_parameter_that_makes_no_difference_says_so():

@@ -6,9 +6,10 @@ stand for, which is what type checkers see. What would need JAX while a module i
 here: `jit` compiles at the first call, `pytree` registers a class once JAX is there.
 
 A compiled program takes some 3 MB and a few of the memory maps that a process may have, and JAX keeps
-it for ever, with the model that it was made for. After `MOST_PROGRAMS` of ours it is told to forget all:
-a process that meets ever new shapes compiles some again, or reads them from disk, and does not grow.
-What is freed goes back to the system, where the C library can be told to: by itself it keeps the holes.
+it, with the model that it was made for, as long as its function lives. After `MOST_PROGRAMS` of ours it
+is told to forget all: a process that meets ever new shapes compiles some again, or reads them from disk,
+and does not grow. What is freed goes back to the system, where the C library can be told to: by itself
+it keeps the holes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from fitonce.core import lapack, watch
 from fitonce.core.compile_cache import use_unless_set
@@ -45,7 +47,7 @@ _SUBMODULES = ("jax.numpy", "jax.scipy.linalg", "jax.scipy.special", "jax.monito
 _lock = threading.RLock()
 _afterwards: list[Callable[[], Any]] = []  # what waits for JAX
 MOST_PROGRAMS = 128
-_programs: dict[Any, int] = {}  # of each function, how many shapes it is compiled for
+_programs = WeakKeyDictionary[Any, int]()  # of each function, how many shapes it is compiled for
 _local = threading.local()  # .scopes: the calls of this thread that wait for float64
 
 

@@ -11,10 +11,11 @@ from fitonce.fitting.factor import Factor
 
 _REMEDY = "add a prior, use a simpler model (such as fewer states) or more restarts"
 
-_FLAT = float(np.finfo(float).eps) ** 2  # an eigenvalue of H: standard errors have no digits left
+_FLAT = float(np.finfo(float).eps)  # in standard errors: a change that makes no difference
 
 
 def certify(
+    theta: np.ndarray,
     gradient: np.ndarray,
     hessian: np.ndarray,
     factor: Factor | None,
@@ -30,19 +31,26 @@ def certify(
     else:  # the eigenvalues told what the factor did not
         lowest = float(np.linalg.eigvalsh(hessian)[0])
         distance = float(np.sqrt(gradient @ np.linalg.solve(hessian, gradient)))
-    if lowest < _FLAT:
-        return _not_determined(hessian, lowest, names)
+    undetermined = _undetermined(theta, hessian)
+    if undetermined.any():
+        return _not_determined(undetermined, names)
     evidence = f"smallest eigenvalue of H {lowest:.1e}"
     return judged(gradient, distance, distance <= tolerance, evidence, names)
 
 
-def _not_determined(hessian: np.ndarray, lowest: float, names: list[str]) -> Status:
-    """Of a point from which some parameters may go anywhere: scaling does not make this a minimum."""
-    along = direction(np.linalg.eigh(hessian)[1][:, 0], names)
+def _undetermined(theta: np.ndarray, hessian: np.ndarray) -> np.ndarray:
+    """(D,) the standard errors of parameters that may go anywhere, 0 for others: a change by the size of
+    the parameter, and one by 1, makes no difference. Scaling H to a unit diagonal does not show it, and
+    a small H alone may be that of a large unit."""
+    shifts = np.sqrt(np.diag(hessian)) * np.maximum(np.abs(theta), 1.0)  # in standard errors
+    return np.where(shifts < _FLAT, np.diag(hessian) ** -0.5, 0.0)
+
+
+def _not_determined(errors: np.ndarray, names: list[str]) -> Status:
     return Status(
         Outcome.NOT_DETERMINED,
-        f"H is singular along {along} (smallest eigenvalue {lowest:.1e}), so that the data do not say "
-        f"where the optimum is; {_REMEDY}",
+        f"H is singular along {direction(errors, names)} (standard error {errors.max():.1e}), so that "
+        f"the data do not say where the optimum is; {_REMEDY}",
     )
 
 

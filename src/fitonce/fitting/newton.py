@@ -76,7 +76,7 @@ class Minima:
         gradient = self.gradients[fold] if finite else np.full(len(names), np.nan)
         hessian = self.hessians[fold]
         inside = tails.without_ends(gradient, hessian)
-        status = certify(inside, hessian, self.factors[fold], names, tolerance)
+        status = certify(self.thetas[fold], inside, hessian, self.factors[fold], names, tolerance)
         at_limit = [name for name, ended in zip(names, inside != gradient, strict=True) if ended]
         if not status.ok or not at_limit:
             return status
