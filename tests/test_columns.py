@@ -278,3 +278,24 @@ def decoded(*words):
     found = CliRunner().invoke(app, ["decode", *map(str, words), "--csv"])
     assert found.exit_code == 0, found.stderr
     return pd.read_csv(io.StringIO(found.stdout))["state"].tolist()
+
+
+def test_columns_of_tables_that_are_called_as_those_of_arrays_are_told_by_name(tmp_path):
+    numbers = np.random.default_rng(0).normal(size=(40, 4))
+    table = pd.DataFrame(numbers, columns=["x0", "x1", "x2", "x3"])
+    fit = fo.fit(fo.models.GaussianHMM(1), table[["x0", "x1"]])
+    path = fit.save(tmp_path / "fit.json")
+    for one in (fit, fo.load(path)):
+        with pytest.raises(
+            ValueError, match=r"columns of the fit, x0, x1, .* got x1, x2: without x0 and w"
+        ):
+            one.log_likelihood_of(table[["x1", "x2"]])
+    known = fo.sequences(table[["x0"]].set_axis(["y"], axis=1), covariates=table[["x1", "x2"]])
+    chain = fo.fit(fo.models.HMM(1, fo.models.LinearRegression(["x1", "x2"])), known)
+    other = fo.sequences(table[["x0"]].set_axis(["y"], axis=1), covariates=table[["x2", "x3"]])
+    with pytest.raises(ValueError, match="the model needs a covariate 'x1' in the data"):
+        chain.score(other)
+    # Numbers in arrays stand for any names, and columns of arrays for those of any table.
+    assert fit.score(numbers[:, :2]) == fit.score(table[["x0", "x1"]])
+    named = table[["x0", "x1"]].set_axis(["a", "b"], axis=1)
+    assert fo.fit(fo.models.GaussianHMM(1), named).score(numbers[:, :2]) == fit.score(numbers[:, :2])

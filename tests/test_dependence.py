@@ -90,7 +90,7 @@ def test_labels_by_name_by_index_and_in_order_are_the_same(data):
     assert crossed(arrays, folds, clusters="school").se == pytest.approx(results[0].se, rel=1e-12)
     plain = series.reset_index(drop=True)
     assert crossed(arrays, folds, clusters=plain).se == pytest.approx(results[0].se, rel=1e-12)
-    with pytest.raises(ValueError, match="clusters must have rows in order, as the data has no index"):
+    with pytest.raises(ValueError, match="clusters must have rows in order, as the data have no index"):
         crossed(arrays, folds, clusters=plain.sample(frac=1, random_state=0))
 
 

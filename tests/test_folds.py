@@ -223,6 +223,15 @@ def test_integers_generators_and_pairs_are_splitters_as_for_check_cv():
     assert folds.from_splitter(2, 4).label == "2-fold over runs of sites"
 
 
+def test_runs_of_neighbours_and_splits_of_the_future_are_along_time():
+    pairs = list(TimeSeriesSplit(2).split(np.arange(6)))
+    for splitter in (3, TimeSeriesSplit(2), TimeSeriesSplit(2, gap=1), pairs):
+        assert folds.from_splitter(splitter, 6).along_time
+    for splitter in (KFold(3), KFold(3, shuffle=True, random_state=0), [pairs[0], pairs[1][::-1]]):
+        assert not folds.from_splitter(splitter, 6).along_time
+    assert not folds.from_splitter(3, FIVE, over="sequences").along_time
+
+
 @pytest.mark.parametrize("dated", [True, False])
 def test_splitters_of_sktime_get_the_index_and_nothing_else(dated):
     """What sktime 1.2 gives for `ExpandingWindowSplitter([1, 2], 6, 3)`."""

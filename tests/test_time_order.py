@@ -60,7 +60,7 @@ def test_rows_out_of_order_are_refused(door, order):
 def test_files_follow_the_same_rule_and_are_sorted(tmp_path, order, same):
     ORDERS[order][0].to_csv(tmp_path / "y.csv")
     if not same:
-        with pytest.raises(ValueError, match=r"'day' must differ .* 2024-01-20 occurs twice; name the"):
+        with pytest.raises(ValueError, match=r"'day' must differ .* 2024-01-20 occurs twice. Name the"):
             read_file(tmp_path / "y.csv", Columns())
         return
     found = read_file(tmp_path / "y.csv", Columns())
@@ -85,7 +85,9 @@ def test_other_indices_are_names_and_may_be_in_any_order(index):
 
 
 def test_numbers_that_say_when_must_increase():
-    with pytest.raises(ValueError, match="dates of data must increase from row to row, but 2024 is f"):
+    with pytest.raises(
+        ValueError, match="dates of data must increase from row to row, but year 2024 is f"
+    ):
         fo.sequences(Y.set_axis(pd.Index(2024 - np.arange(40), name="year")))
 
 

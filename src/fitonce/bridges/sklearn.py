@@ -20,7 +20,7 @@ from scipy import sparse
 from fitonce.crossval.cross_validate import cross_validate
 from fitonce.data.attributes import are_attributes
 from fitonce.data.labelled import labelled
-from fitonce.data.sequences import Collection, aligned, sequences
+from fitonce.data.sequences import Collection, in_columns_of, sequences
 from fitonce.fitting.fit import Fit, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.folds import Folds, from_splitter
@@ -233,7 +233,7 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
         several = _are_several(X)
         read = sequences(X if several else self._one(X, reset), covariates=self.covariates)
         if several:
-            read = read if reset else aligned(self.fit_.data, read)
+            read = read if reset else in_columns_of(self.fit_.data, read)
             self._expect(read, reset)
         return read
 

@@ -280,7 +280,7 @@ def _covariates(path: Path | None, fit: Fit) -> pd.DataFrame | None:
     table = with_dates(with_truths(read_table(path)), steps)
     moments = pd.Series(table.index)
     if looks_like_dates(moments) and not (steps is not None and has_zones(pd.Series(steps))):
-        times = as_times(moments, str(table.index.name))  # in UTC, as those of other files
+        times = as_times(moments, f"'{table.index.name}'")  # in UTC, as those of other files
         table.index = pd.Index(times, name=table.index.name)
     return table.select_dtypes(["number", "bool"])
 

@@ -86,9 +86,10 @@ def cross_validate(
         loss: "pointwise", "joint", or a function `loss(params, data, weights)` that returns one loss for
             everything that can be left out; those of what the fold leaves out are used.
         clusters: what is independent, for the standard error: one label for each point (or sequence,
-            where folds leave these out), a Series with the index of the data, or the name of a column.
-            None: what the model knows of time, sequences or neighbours. The points of a `Custom` are
-            exchangeable, unless folds are stretches of time or made on a graph.
+            where folds leave these out), a Series with the index of the data or the names of sequences,
+            or the name of a column of the table of a `Custom`. None: what the model knows of time,
+            sequences or neighbours. The points of a `Custom` are exchangeable, unless folds are
+            stretches of time or made on a graph.
         optima: how hard "auto" and "exact" look for better optima of each fold: with so many random
             starts, and as many other optima of the fit. 0: each fold is at the optimum that continues
             the full fit's, which may not be its best. Convex models have only one.

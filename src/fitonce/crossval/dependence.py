@@ -16,10 +16,9 @@ import pandas as pd
 from fitonce.core.arguments import refusal, shown
 from fitonce.data.alignment import aligned
 from fitonce.data.graph import Graph, of_pairs
-from fitonce.data.indices import site_index
-from fitonce.data.sequences import Sequences
 from fitonce.fitting.fit import Fit
 from fitonce.folds import Folds
+from fitonce.folds.record import shape_of
 from fitonce.objectives.base import Objective
 
 JointPlaces = Literal["middle", "fold", "none"]
@@ -114,8 +113,12 @@ def _labels(clusters: Any, fit: Fit, folds: Folds) -> np.ndarray:
     if isinstance(clusters, pd.DataFrame):
         raise refusal("clusters", "one label for each point, such as a column of this table", clusters)
     if isinstance(clusters, pd.Series):
-        named = _index_of(data) if folds.kind == "sites" else None
-        clusters = aligned(clusters, named, "clusters")
+        rows = _rows_of(data) if folds.kind == "sites" else None
+        if rows is not None:
+            clusters = aligned(clusters, rows, "clusters")
+        else:
+            shape = shape_of(fit.objective.collection, folds.kind)
+            clusters = shape.aligned(clusters, folds.kind, "clusters")
     try:
         found = np.asarray(clusters)
     except ValueError:  # ragged
@@ -123,9 +126,7 @@ def _labels(clusters: Any, fit: Fit, folds: Folds) -> np.ndarray:
     return found.astype(object) if found.dtype.kind in "OUS" else found
 
 
-def _index_of(data: Any) -> pd.Index | None:
-    """How the rows of the data are called, where they have names."""
-    if isinstance(data, Sequences):
-        return site_index(data)
+def _rows_of(data: Any) -> pd.Index | None:
+    """The index of the data of a `Custom`, whose points say nothing else."""
     own = [data, *(data.values() if isinstance(data, Mapping) else ())]
     return next((one.index for one in own if isinstance(one, (pd.DataFrame, pd.Series))), None)

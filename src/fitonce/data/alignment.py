@@ -7,6 +7,7 @@ beside other labels is none: such tables go by position, as arrays do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,23 +20,42 @@ from fitonce.data.times import as_times, has_zones, looks_like_dates
 _CLOSE = 1e-6  # of the distance of neighbours: numbers in files are rounded
 
 
-def aligned(given: Any, labels: pd.Index | None, name: str, whose: str = "the data") -> Any:
+def aligned(
+    given: Any,
+    labels: pd.Index | None,
+    name: str,
+    whose: str = "the data",
+    lengths: Sequence[int] | np.ndarray | None = None,
+) -> Any:
     """A table or series in the order of `labels`, those of the data (None: arrays, which have none);
-    anything else as it is. `name` and `whose` name both sides in messages."""
+    anything else as it is.
+
+    Labels of several sequences start with their names, see `data.indices.site_index`. What has those of
+    steps alone is found by these, if no step occurs twice, or taken as it is, if it has the same order.
+
+    Args:
+        name, whose: both sides in messages.
+        lengths: of the sequences whose rows follow one another; None: there is one.
+    """
     if not isinstance(given, (pd.DataFrame, pd.Series)):
         return given
     given = with_dates(given, labels)
     own = given.index
-    if labels is None:
-        _require_order(own, name, whose)
+    if isinstance(labels, pd.MultiIndex) and labels.nlevels == own.nlevels + 1:
+        labels = labels.droplevel(0)
+        if _are_rows(labels) and not labels.is_unique:  # counted in each sequence, which says nothing
+            labels = None
+    if labels is not None and own.equals(labels):
         return given
-    if own.equals(labels):
-        return given
-    unlabelled = _counts(own) and not (_are_rows(labels) and labels.isin(own).all())
-    if unlabelled or (_are_rows(labels) and not _are_numbers(own)):
-        require_in_time(own, name)
+    if labels is None or _has_none(own, labels) or (_are_rows(labels) and not _are_numbers(own)):
+        _require_order(own, name, whose, lengths)
         return given
     return given.iloc[_places(own, labels, name, whose)]
+
+
+def _has_none(own: pd.Index, labels: pd.Index) -> bool:
+    """Whether a table has no labels beside those of the data, only its own numbers of rows."""
+    return _counts(own) and not (_are_rows(labels) and bool(labels.isin(own).all()))
 
 
 def site_labels(sites: Any, names: tuple[Any, ...] | None) -> pd.Index | None:
@@ -53,15 +73,20 @@ def require_same_order(labels: pd.Index, sites: pd.Index) -> None:
         return
     ours, theirs = ([str(one) for one in index] for index in (labels, sites))
     apart = [place for place, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
-    # Numbers from 0 and codes such as 1, 2, ... may have some in common by chance.
-    alike_named = set(ours) == set(theirs) or not (_are_numbers(sites) or set(ours).isdisjoint(theirs))
-    if apart and alike_named:
+    if apart and are_called_alike(sites, labels):
         wanted, came = shortened(theirs[apart[0]]), shortened(ours[apart[0]])
         raise ValueError(
-            f"data must have its sites in the order of the graph, whose site {apart[0]} is "
-            f"'{wanted}', got '{came}'; sort the data by the names of the graph, or "
-            "drop its index (data.reset_index(drop=True)) if it has the right order"
+            f"data must have sites in the order of the graph, whose site {apart[0]} is "
+            f"'{wanted}', got '{came}'. Sort the data by the names of the graph, or "
+            "drop their index (data.reset_index(drop=True)) if the order is right"
         )
+
+
+def are_called_alike(sites: pd.Index, others: pd.Index) -> bool:
+    """Whether sites of a graph and of data have names of one kind, by which each can be found. Numbers
+    are such only where all are the same: those from 0 and codes from 1 have some in common by chance."""
+    ours, theirs = set(map(str, sites)), set(map(str, others))
+    return ours == theirs or not (_are_numbers(sites) or ours.isdisjoint(theirs))
 
 
 def require_after(given: Any, past: pd.Index, name: str) -> None:
@@ -78,15 +103,18 @@ def require_after(given: Any, past: pd.Index, name: str) -> None:
         )
 
 
-def _require_order(own: pd.Index, name: str, whose: str) -> None:
-    """Raise where labels show that rows are not in order, beside arrays without labels."""
-    require_in_time(own, name)
-    back = np.flatnonzero(np.diff(own.to_numpy()) < 0) if _are_rows(own) else np.zeros(0, int)
-    if back.size:
-        raise ValueError(
-            f"{name} must have rows in order, as {whose} has no index to find them by, but row "
-            f"{own[back[0]]} is followed by {own[back[0] + 1]}"
-        )
+def _require_order(own: pd.Index, name: str, whose: str, lengths: Any) -> None:
+    """Raise where labels show that rows of a sequence are not in order, beside data without labels."""
+    ends = [len(own)] if lengths is None else np.cumsum(lengths)
+    for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        part = own[start:end]
+        require_in_time(part, name)
+        back = np.flatnonzero(np.diff(part.to_numpy()) < 0) if _are_rows(part) else np.zeros(0, int)
+        if back.size:
+            raise ValueError(
+                f"{name} must have rows in order, as {whose} have no index to find them by. Row "
+                f"{part[back[0]]} is followed by {part[back[0] + 1]}"
+            )
 
 
 def with_dates(given: Any, labels: pd.Index | None) -> Any:
@@ -116,13 +144,20 @@ def _are_rows(index: pd.Index) -> bool:
 
 def _places(own: pd.Index, labels: pd.Index, name: str, whose: str) -> np.ndarray:
     """The row of each label."""
+    for index, side in ((own, name), (labels, whose)):
+        empty = np.flatnonzero(index.to_frame().isna().to_numpy().any(1))
+        if empty.size:
+            raise ValueError(
+                f"{name} cannot be laid beside {whose}, as the index of {side} has a missing label in "
+                f"row {empty[0]}"
+            )
     found = alike(own, labels, name, whose)
     for index, shown, side in ((found[0], own, name), (found[1], labels, whose)):
         twice = np.flatnonzero(index.duplicated())
         if twice.size:
             raise ValueError(
-                f"{name} cannot be laid beside {whose}, as {said(shown[twice[:1]])[0]} occurs twice in "
-                f"{side}"
+                f"{name} cannot be laid beside {whose}, as {said(shown[twice[:1]])[0]} occurs "
+                f"twice in {side}"
             )
     places = _located(*found)
     lacking = np.flatnonzero(places < 0)
@@ -149,7 +184,16 @@ def _located(own: pd.Index, labels: pd.Index) -> np.ndarray:
 
 def alike(own: pd.Index, labels: pd.Index, name: str, whose: str) -> tuple[pd.Index, pd.Index]:
     """Both sets of labels in a form in which equal ones are equal: dates and text that is dates as times
-    without a zone, periods beside dates as periods, names as text."""
+    without a zone, periods beside dates as periods, names as text; and so level by level."""
+    if own.nlevels == labels.nlevels > 1:
+        levels = [
+            alike(own.get_level_values(level), labels.get_level_values(level), name, whose)
+            for level in range(own.nlevels)
+        ]
+        return (
+            pd.MultiIndex.from_arrays([one for one, _ in levels]),
+            pd.MultiIndex.from_arrays([other for _, other in levels]),
+        )
     if isinstance(own, pd.PeriodIndex) and isinstance(labels, pd.PeriodIndex):
         return own, labels
     periods = [index for index in (own, labels) if isinstance(index, pd.PeriodIndex)]

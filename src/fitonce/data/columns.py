@@ -30,7 +30,7 @@ def order_of(
     if alike:
         place = {name: number for number, name in enumerate(found)}
         return [place[name] for name in wanted]
-    if not (are_names(wanted) and are_names(found)):
+    if by_position(wanted, found):
         return None
     missing = [name for name in wanted if name not in set(found)]
     besides = [name for name in found if name not in set(wanted)]
@@ -42,6 +42,13 @@ def order_of(
         f"{what} must have the columns of {whose}, {listed(wanted)}, in any order, got "
         f"{listed(found)}: {' and '.join(said)}{hint}"
     )
+
+
+def by_position(wanted: Sequence[str], found: Sequence[str]) -> bool:
+    """Whether one of both came without names. Those of arrays beside others are names, too, where some
+    are the same: columns x0, x1 of a table beside x1, x2 of another."""
+    named = are_names(wanted) + are_names(found)
+    return named == 0 or (named == 1 and set(wanted).isdisjoint(found))
 
 
 def are_names(columns: Sequence[str]) -> bool:

@@ -101,17 +101,22 @@ def labels_of(part: Any) -> pd.Index | None:
 
 
 def as_table(
-    given: Any, steps: int, labels: pd.Index | None = None, whose: str = "the data"
+    given: Any,
+    steps: int,
+    labels: pd.Index | None = None,
+    whose: str = "the data",
+    lengths: np.ndarray | None = None,
 ) -> pd.DataFrame:
-    """Covariates of some steps, a column each, in the order of the labels of the steps."""
+    """Covariates of some steps, a column each, in the order of the labels of the steps; `lengths`: of
+    the sequences that these are of, if there are several."""
     if isinstance(given, Mapping):
-        columns = {
-            str(name): _column(name, aligned(column, labels, f"covariates['{name}']", whose), steps)
-            for name, column in given.items()
-        }
+        columns = {}
+        for name, column in given.items():
+            found = aligned(column, labels, f"covariates['{name}']", whose, lengths)
+            columns[str(name)] = _column(name, found, steps)
         return pd.DataFrame(columns, index=pd.RangeIndex(steps if columns else 0))
     if isinstance(given, (pd.DataFrame, pd.Series)):
-        table = pd.DataFrame(aligned(given, labels, "covariates", whose))
+        table = pd.DataFrame(aligned(given, labels, "covariates", whose, lengths))
         return table.set_axis([str(name) for name in table.columns], axis=1)
     array = np.asarray(given)
     if array.ndim not in (1, 2):

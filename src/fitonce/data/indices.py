@@ -27,8 +27,8 @@ def site_index(data: Collection) -> pd.Index | None:
     names = list(range(len(indices))) if data.names is None else list(data.names.sequences)
     which = np.repeat(np.arange(len(names)), data.lengths)
     steps = indices[0].append(list(indices[1:]))
-    levels = [pd.Index(names)[which], steps]
-    return pd.MultiIndex.from_arrays(levels, names=["sequence", steps.name])
+    levels = [steps.get_level_values(level) for level in range(steps.nlevels)]
+    return pd.MultiIndex.from_arrays([pd.Index(names)[which], *levels], names=["sequence", *steps.names])
 
 
 def of_states(probabilities: np.ndarray, index: pd.Index | None) -> Any:

@@ -15,6 +15,7 @@ from fitonce.core.arguments import naming, read_names, refusal, require, require
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import counted, listed
 from fitonce.data import neighbours as ways
+from fitonce.data.alignment import are_called_alike
 from fitonce.data.edge_files import edges_of
 from fitonce.data.geography import Geography, SiteShape
 from fitonce.data.graph import Graph, of_pairs
@@ -260,14 +261,13 @@ def _graph(
 
 def _by_name(links: Graph, called: tuple[str, ...]) -> Graph:
     """A graph whose sites have the names of the map, in the order of the map."""
-    names = list(map(str, links.names or ()))
-    if set(names).isdisjoint(called) or len(set(called)) < len(called):
+    sites, places = pd.Index(links.names or (), tupleize_cols=False), pd.Index(called)
+    if not places.is_unique or not are_called_alike(sites, places):
         return links
-    lacking = [name for name in called if name not in names]
-    if lacking:
+    lacking = places.difference(sites.map(str), sort=False)
+    if len(lacking):
         raise ValueError(f"the graph must have all sites of the map, but has no '{lacking[0]}'")
-    order = np.array([called.index(name) for name in names])
-    return of_pairs(order[links.edges], links.n_sites)
+    return of_pairs(places.get_indexer(sites.map(str))[links.edges], links.n_sites)
 
 
 def _pairs(

@@ -64,7 +64,8 @@ def split_lengths(data: Any, covariates: Any, lengths: Any) -> tuple[list[Any], 
         raise ValueError(
             f"lengths must sum to the number of rows, {len(rows)}, got one of {counts.max():g}"
         )
-    ends = np.cumsum(counts.astype(int))
+    counts = counts.astype(int)
+    ends = np.cumsum(counts)
     if len(ends) == 0 or ends[-1] != len(rows):
         total = int(ends[-1]) if len(ends) else 0
         raise ValueError(f"lengths must sum to the number of rows, {len(rows)}, got {total}")
@@ -75,17 +76,17 @@ def split_lengths(data: Any, covariates: Any, lengths: Any) -> tuple[list[Any], 
     if isinstance(covariates, Mapping) and any(map(are_arrays, covariates.values())):
         apart = {name: column for name, column in covariates.items() if are_arrays(column)}
         joined = {name: column for name, column in covariates.items() if name not in apart}
-        whole = _of_rows(joined, rows) if joined else pd.DataFrame()
+        whole = _of_rows(joined, rows, counts) if joined else pd.DataFrame()
         split = {name: [whole[str(name)].iloc[some] for some in spans] for name in joined}
         return parts, {name: split.get(name, column) for name, column in covariates.items()}
-    table = _of_rows(covariates, rows)
+    table = _of_rows(covariates, rows, counts)
     return parts, [table.iloc[some] for some in spans]
 
 
-def _of_rows(covariates: Any, rows: Any) -> pd.DataFrame:
-    """Covariates of all rows, with the labels of these."""
+def _of_rows(covariates: Any, rows: Any, lengths: np.ndarray) -> pd.DataFrame:
+    """Covariates of all rows, one sequence after another, with their labels."""
     labels = labels_of(rows)
-    table = as_table(covariates, len(rows), labels)
+    table = as_table(covariates, len(rows), labels, lengths=lengths)
     if len(table) != len(rows):
         raise ValueError(
             f"covariates must have one row for each step: data have {len(rows)}, they {len(table)}"

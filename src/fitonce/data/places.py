@@ -105,18 +105,22 @@ def names_of(parts: Sequence[Any], sequences: Sequence[Any] | None) -> Names | N
     if sequences is None and not named:
         return None
     keys = numbered(len(parts)) if sequences is None else tuple(map(str, sequences))
-    sites = tuple(name for index in indices for name in _site_names(index)) if named else None
+    sites = tuple(name for index in indices for name in in_words(index)) if named else None
     return Names(keys, sites)
 
 
-def _site_names(index: pd.Index) -> list[str]:
+def in_words(index: pd.Index) -> list[str]:
+    """Labels of an index, in tables and in messages; numbers follow the name of the index, if any."""
+    if isinstance(index, pd.MultiIndex):
+        levels = [in_words(index.get_level_values(level)) for level in range(index.nlevels)]
+        return [", ".join(parts) for parts in zip(*levels, strict=True)]
     if isinstance(index, pd.DatetimeIndex):
         return time_names(index)
-    if pd.api.types.is_integer_dtype(index.dtype):
-        return [f"{index.name} {value}" for value in index]
-    if pd.api.types.is_numeric_dtype(index.dtype):
-        return [f"{index.name} {value:.12g}" for value in index]
-    return [str(value) for value in index]
+    if index.dtype.kind not in "iuf":
+        return [str(value) for value in index]
+    form = ".12g" if index.dtype.kind == "f" else ""
+    start = "" if index.name is None else f"{index.name} "
+    return ["missing" if pd.isna(value) else f"{start}{value:{form}}" for value in index]
 
 
 def time_names(index: pd.DatetimeIndex) -> list[str]:

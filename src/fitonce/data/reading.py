@@ -127,7 +127,7 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
     times, chosen = None, pd.Series(True, table.index)
     if time is not None:  # all at once: of a few dates the format cannot be told
         groups = None if columns.group is None else table[columns.group]
-        times = as_times(table[time], time, groups)
+        times = as_times(table[time], f"'{time}'", groups)
         if has_zones(table[time]):
             notes.append(f"times of '{time}' are shown in UTC")
         order = day_first(table[time], times)
@@ -182,7 +182,7 @@ def _with_periods(table: pd.DataFrame, columns: Columns, notes: list[str]) -> pd
             f"'{columns.group}' is not a column, and without a column of times (--time) there is no "
             f"{columns.group} to group by; columns are {listed(table.columns)}"
         )
-    return with_periods(table, columns.group, as_times(table[time], time))
+    return with_periods(table, columns.group, as_times(table[time], f"'{time}'"))
 
 
 def _without_index(table: pd.DataFrame, columns: Columns, notes: list[str]) -> pd.DataFrame:
@@ -236,7 +236,7 @@ def _in_time(
             raise ValueError("steps that are weekdays need a column of dates; name it with --time")
         return part, 0
     time, times = str(times.name), times.loc[part.index]
-    hint = "name the column of groups with --group if there are several sequences"
+    hint = "Name the column of groups with --group if there are several sequences"
     order = order_in_time(times, pd.Index(times), f"'{time}'", hint)
     if (np.diff(order) < 0).any():
         notes.append(f"rows were sorted by '{time}'")

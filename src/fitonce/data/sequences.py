@@ -20,7 +20,7 @@ from fitonce.core.deferred import pytree
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import as_numbers, squares_overflow
 from fitonce.core.wording import counted, span
-from fitonce.data.columns import are_names, in_order_of_first, order_of
+from fitonce.data.columns import by_position, in_order_of_first, order_of
 from fitonce.data.covariates import padded, split_covariates
 from fitonce.data.gaps import warn_of_gaps
 from fitonce.data.parts import (
@@ -36,6 +36,7 @@ from fitonce.data.places import Names, names_of, sequence_number
 from fitonce.data.time_order import require_in_time
 
 _SHOWN = 4  # channels that tables have
+_GROUPED = "Name the column that tells sequences apart with group="
 
 
 class Collection:
@@ -345,7 +346,8 @@ def sequences(
         raise ValueError("data must hold at least one sequence, got none")
     for number, part in enumerate(parts):
         if isinstance(part, (pd.DataFrame, pd.Series)):
-            require_in_time(part.index, _whose(number, keys, len(parts)))
+            hint = _GROUPED if isinstance(part, pd.DataFrame) else ""
+            require_in_time(part.index, _whose(number, keys, len(parts)), hint)
     parts, beside = split_covariates(parts, covariates)
     parts, columns = in_order_of_first(parts, "data")
     arrays = [as_matrix(part, number, len(parts)) for number, part in enumerate(parts)]
@@ -403,7 +405,7 @@ def sequences_like(known: Sequences | Headings, data: Any, lengths: Any = None) 
     if not isinstance(data, Sequences):
         data = from_arrow(data)
     beside = None if isinstance(data, Sequences) else _covariates_among(known, data)
-    return aligned(known, sequences(data, lengths=lengths, covariates=beside))
+    return in_columns_of(known, sequences(data, lengths=lengths, covariates=beside))
 
 
 def _covariates_among(known: Sequences | Headings, data: Any) -> list[str] | None:
@@ -415,7 +417,7 @@ def _covariates_among(known: Sequences | Headings, data: Any) -> list[str] | Non
     return [n for n in known.covariate_names if all(n in table.columns for table in tables)] or None
 
 
-def aligned(known: Sequences | Headings, read: Sequences) -> Sequences:
+def in_columns_of(known: Sequences | Headings, read: Sequences) -> Sequences:
     """Data with channels and covariates in the order of known data, by name; data without names, as of
     arrays, are taken by position."""
     advice = "; leave these out, or say with fo.sequences what they are"
@@ -423,9 +425,7 @@ def aligned(known: Sequences | Headings, read: Sequences) -> Sequences:
     if order is not None:
         read = read.in_order(order)
     names = read.covariate_names
-    plain = len(names) == len(known.covariate_names) and not (
-        are_names(names) and are_names(known.covariate_names)
-    )
+    plain = len(names) == len(known.covariate_names) and by_position(known.covariate_names, names)
     if set(names) == set(known.covariate_names) or not plain:
         return read  # models read covariates by name
     return replace(read, covariate_names=known.covariate_names)

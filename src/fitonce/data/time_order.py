@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import short_name
-from fitonce.data.places import time_names
+from fitonce.data.places import in_words
 from fitonce.data.times import as_times, looks_like_dates, readings
 
 # Names of columns and indices of numbers that say when.
@@ -19,13 +19,13 @@ TIMES = ("time", "date", "t", "step", "timestep", "time_step", "tick", "period",
 
 
 def order_in_time(times: pd.Series, labels: pd.Index, called: str, hint: str) -> np.ndarray:
-    """The order of rows in time, which refuses a time that occurs twice, by its label; `hint` is what to
-    do then."""
+    """The order of rows in time, which refuses a time that occurs twice, by its label; `hint` is a
+    sentence that says what to do then."""
     twice = np.flatnonzero(times.duplicated())
     if twice.size:
         raise ValueError(
             f"{called} must differ between the rows of a sequence, but {said(labels[twice[:1]])[0]} "
-            f"occurs twice; {hint}"
+            f"occurs twice{hint and '. '}{hint}"
         )
     return np.argsort(times.to_numpy(), kind="stable")
 
@@ -33,6 +33,8 @@ def order_in_time(times: pd.Series, labels: pd.Index, called: str, hint: str) ->
 def times_of(index: pd.Index, called: str) -> pd.Series | None:
     """The times that an index holds, dates without a zone in UTC; None where it names or numbers rows.
     `called` names it in messages."""
+    if isinstance(index, (pd.MultiIndex, pd.CategoricalIndex)):
+        return None
     column = pd.Series(index).reset_index(drop=True)
     if isinstance(index, pd.TimedeltaIndex):
         return column
@@ -40,24 +42,23 @@ def times_of(index: pd.Index, called: str) -> pd.Series | None:
         return as_times(column, called)
     if pd.api.types.is_numeric_dtype(index.dtype):
         # Months and hours of a named index may come again.
-        said = (
-            str(index.name).lower() in TIMES and column.notna().all() and not column.duplicated().any()
-        )
-        return column.astype(float) if said else None
-    if isinstance(index, (pd.MultiIndex, pd.CategoricalIndex)) or not looks_like_dates(column):
+        timed = str(index.name).lower() in TIMES and column.notna().all()
+        return column.astype(float) if timed and not column.duplicated().any() else None
+    if not looks_like_dates(column):
         return None
     found = readings(column)
     rising = [times for times in found if times.is_monotonic_increasing]
     return rising[0] if rising else as_times(column, called) if found else None
 
 
-def require_in_time(index: pd.Index, whose: str) -> None:
-    """Raise unless the times of a table increase and none occurs twice; `whose` rows they are."""
+def require_in_time(index: pd.Index, whose: str, hint: str = "") -> None:
+    """Raise unless the times of a table increase and none occurs twice; `whose` rows they are, and
+    `hint` is what to do where one does."""
     called = f"dates of {whose}"
     times = times_of(index, called)
     if times is None:
         return
-    order_in_time(times, index, called, "group= names the column that tells sequences apart")
+    order_in_time(times, index, called, hint)
     moments = times.to_numpy()
     back = np.flatnonzero(moments[1:] < moments[:-1])
     if back.size:
@@ -65,13 +66,11 @@ def require_in_time(index: pd.Index, whose: str) -> None:
         text = index.dtype.kind not in "iufmM" and not isinstance(index, pd.PeriodIndex)
         how = "pd.to_datetime, then data.sort_index()" if text else "data.sort_index()"
         raise ValueError(
-            f"{called} must increase from row to row, but {before} is followed by {after}; sort the "
+            f"{called} must increase from row to row, but {before} is followed by {after}. Sort the "
             f"rows ({how}), or drop the dates (data.reset_index(drop=True)) if rows are in order"
         )
 
 
 def said(index: pd.Index) -> list[str]:
     """Labels of an index in messages."""
-    if isinstance(index, pd.DatetimeIndex):
-        return time_names(index)
-    return [short_name(one) for one in index]
+    return [short_name(one) for one in in_words(index)]

@@ -111,12 +111,12 @@ def looks_like_dates(column: pd.Series) -> bool:
     return bool(pd.to_datetime(sample, errors="coerce", format="mixed", utc=True).notna().all())
 
 
-def as_times(column: pd.Series, time: str, groups: pd.Series | None = None) -> pd.Series:
-    """The column as numbers, or as times without a zone (UTC); `time` is its name, for messages, and
-    `groups` the sequence of each row, if there are several."""
+def as_times(column: pd.Series, called: str, groups: pd.Series | None = None) -> pd.Series:
+    """The column as numbers, or as times without a zone (UTC); `called` names it in messages,
+    `groups` is the sequence of each row, if there are several."""
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
-    times = column if column.dtype.kind in "iufM" else _parsed(column, time, groups)
+    times = column if column.dtype.kind in "iufM" else _parsed(column, called, groups)
     if isinstance(times.dtype, pd.DatetimeTZDtype):
         times = times.dt.tz_convert("UTC").dt.tz_localize(None)
     finite = np.isfinite(times.to_numpy(float)) if times.dtype.kind == "f" else times.notna()
@@ -124,11 +124,11 @@ def as_times(column: pd.Series, time: str, groups: pd.Series | None = None) -> p
     if bad.size:
         cell = column.iloc[bad[0]]
         got = f"an empty cell in row {column.index[bad[0]]}" if pd.isna(cell) else f"{str(cell)!r}"
-        raise ValueError(f"'{time}' must be a number or a date in every row, got {got}")
+        raise ValueError(f"{called} must be a number or a date in every row, got {got}")
     return times
 
 
-def _parsed(column: pd.Series, time: str, groups: pd.Series | None) -> pd.Series:
+def _parsed(column: pd.Series, called: str, groups: pd.Series | None) -> pd.Series:
     """Dates in one format for all rows. If day and month could be swapped, the order that increases in
     every sequence wins."""
     found = readings(column)
@@ -136,7 +136,7 @@ def _parsed(column: pd.Series, time: str, groups: pd.Series | None) -> pd.Series
         found = [reading for reading in found if _increases(reading, groups)]
         if len(found) != 1:
             raise ValueError(
-                f"'{time}' could be read with the day or the month first, such as {column.iloc[0]!r}; "
+                f"{called} could be read with the day or the month first, such as {column.iloc[0]!r}; "
                 "write dates as 2024-12-31"
             )
     if found:

@@ -13,7 +13,6 @@ import pandas as pd
 from fitonce.core.arguments import generator, refusal, require, require_choice, require_flag, shown
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import counted
-from fitonce.data.alignment import aligned
 from fitonce.folds.record import Folds, Kind, Shape, check_k, make_folds, shape_of
 
 
@@ -56,7 +55,7 @@ def structures(
     if k is not None:
         return _kfold(k, shape, None if blocks else seed)
     if groups is not None:
-        groups = aligned(groups, shape.sequences, "groups", "the sequences")
+        groups = shape.aligned(groups, "sequences", "groups")
         try:
             labels = np.asarray(groups)
         except ValueError:  # ragged
@@ -122,10 +121,9 @@ def sites(index_sets: Iterable[Any], data: Any, *, lengths: Any = None) -> Folds
     if not sets:
         raise ValueError("index_sets: there must be at least one fold, got none")
     shape = shape_of(data, lengths=lengths)
-    own = shape.indices[0] if shape.indices is not None and len(shape.indices) == 1 else None
     for fold, item in enumerate(sets):
         if isinstance(item, pd.Series) and item.dtype == bool:
-            sets[fold] = aligned(item, own, f"the mask of fold {fold}").to_numpy()
+            sets[fold] = shape.aligned(item, "sites", f"the mask of fold {fold}").to_numpy()
     return make_folds("sites", sets, shape, "given index sets", given="index_sets")
 
 
@@ -140,7 +138,8 @@ def from_splitter(
 ) -> Folds:
     """Folds of a splitter: score its test set, leave out all that it does not train on.
 
-    For `TimeSeriesSplit` this leaves out the whole future and scores the next stretch of it.
+    For `TimeSeriesSplit` this leaves out the whole future and scores the next stretch of it. Such
+    folds, and runs of sites, are along time.
 
     Args:
         splitter: a splitter of scikit-learn, sktime or skforecast (`TimeSeriesFold(refit=True)`); pairs
@@ -148,7 +147,7 @@ def from_splitter(
         data: the data, or the number of sites or sequences. Splitters of sktime and skforecast see the
             dates of its index.
         over: what is split, "sites" or "sequences".
-        y, groups: of the splitter, if it takes them.
+        y, groups: of the splitter, if it takes them; a Series by its index.
         lengths: of the sequences, where `data` is one array or table with the rows of all of them.
     """
     require_choice("over", over, ("sites", "sequences"))
@@ -158,8 +157,11 @@ def from_splitter(
         wanted = f"an integer between 2 and the number of {over} ({len(everything)})"
         require(is_count(splitter, 2, len(everything)), "splitter", wanted, splitter)
         runs = np.array_split(everything, splitter)
-        return make_folds(over, runs, shape, f"{splitter}-fold over runs of {over}", given="splitter")
+        label = f"{splitter}-fold over runs of {over}"
+        made = make_folds(over, runs, shape, label, given="splitter")
+        return replace(made, along_time=over == "sites")
     if hasattr(splitter, "split") and not isinstance(splitter, (str, bytes)):
+        y, groups = shape.aligned(y, over, "y"), shape.aligned(groups, over, "groups")
         splits, label = _splits(splitter, shape, over, y, groups), " ".join(str(splitter).split())
     elif isinstance(splitter, Iterable) and not isinstance(splitter, (str, bytes, Mapping)):
         splits, label = list(splitter), "given pairs"
@@ -169,7 +171,10 @@ def from_splitter(
     pairs = [_pair(one, fold, everything, over) for fold, one in enumerate(splits)]
     dropped = [np.setdiff1d(everything, train) for train, _ in pairs]
     scored = [test for _, test in pairs]
-    return make_folds(over, dropped, shape, label, scored, given="splitter")
+    made = make_folds(over, dropped, shape, label, scored, given="splitter")
+    # Every fold trains on what comes before, as in time.
+    forward = all(train.max(initial=-1) < test.min(initial=len(everything)) for train, test in pairs)
+    return replace(made, along_time=over == "sites" and forward)
 
 
 def _splits(splitter: Any, shape: Shape, over: Kind, y: Any, groups: Any) -> list[Any]:
@@ -214,7 +219,7 @@ def _pair(given: Any, fold: int, everything: np.ndarray, over: Kind) -> tuple[np
         if not parts[-1]:
             raise ValueError(
                 f"splitter: fold {fold} is predicted by the fit of an earlier fold, and folds here have "
-                "their own; use TimeSeriesFold(refit=True) with an initial_train_size"
+                "their own. Use TimeSeriesFold(refit=True) with an initial_train_size"
             )
         bounds = (part or (0, 0) for part in (parts[1], parts[4]))
         parts = [part if isinstance(part, range) else range(*part) for part in bounds]

@@ -17,7 +17,9 @@ from fitonce.core.arguments import naming, refusal, require, shown
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import distinct, is_count, is_number
 from fitonce.core.wording import counted, span
+from fitonce.data.alignment import aligned
 from fitonce.data.graph import Graph
+from fitonce.data.indices import indices_of, site_index
 from fitonce.data.places import numbered
 from fitonce.data.sequences import Collection, sequences, with_lengths
 
@@ -168,13 +170,31 @@ class Shape:
     base: np.ndarray  # weights of the full fit
     lengths: np.ndarray  # of each sequence
     made_for: np.ndarray | None  # lengths, if the data itself was given
-    indices: tuple[Any, ...] | None = None  # of the tables of pandas that the data were
-    sequences: Any = None  # an index of their names, where they have some
+    data: Collection | None = None
 
     @property
     def offsets(self) -> np.ndarray:
         """The first site of each sequence."""
         return np.cumsum(self.lengths) - self.lengths
+
+    @property
+    def indices(self) -> tuple[pd.Index, ...] | None:
+        """Of the tables of pandas that the data were."""
+        return None if self.data is None else indices_of(self.data)
+
+    def labels(self, kind: Kind) -> pd.Index | None:
+        """What the data call their sites or sequences; None: numbers only."""
+        if self.data is None or kind == "sites":
+            return None if self.data is None else site_index(self.data)
+        names = None if self.data.names is None else self.data.names.sequences
+        return None if names is None or names == numbered(len(names)) else pd.Index(names)
+
+    def aligned(self, given: Any, kind: Kind, name: str) -> Any:
+        """A table or series in the order of sites or sequences, by its index, see `alignment.aligned`;
+        anything else as it is."""
+        if kind == "sequences":
+            return aligned(given, self.labels(kind), name, "the sequences")
+        return aligned(given, self.labels(kind), name, lengths=self.lengths)
 
 
 def shape_of(data: Any, kind: Kind = "sites", lengths: Any = None) -> Shape:
@@ -192,9 +212,7 @@ def shape_of(data: Any, kind: Kind = "sites", lengths: Any = None) -> Shape:
         return Shape(np.ones(int(data)), np.array([int(data)]), None)
     read = data if isinstance(data, Collection) else sequences(data)
     base = read.sequence_weights if kind == "sequences" else read.weights
-    names = None if read.names is None else read.names.sequences
-    called = None if names is None or names == numbered(len(names)) else pd.Index(names)
-    return Shape(base, read.lengths, read.lengths, getattr(read, "indices", None), called)
+    return Shape(base, read.lengths, read.lengths, read)
 
 
 def share_of(percent: float, total: int, what: str, instead: str = "") -> int:

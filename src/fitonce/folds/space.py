@@ -63,7 +63,7 @@ def regions(
         got = "neither" if not given else "both" if len(given) == 2 else "all"
         raise ValueError(f"regions takes either hops, percent or labels, got {got}")
     if labels is not None:
-        balls, label = _labelled(_labels(labels, graph, data, found), shape, n, seed)
+        balls, label = _labelled(_labels(labels, graph, data, found, shape), shape, n, seed)
     else:
         balls, label = _balls(found, shape, hops, percent, n, seed)
     if isinstance(buffer, (int, np.integer)) and buffer == 0 and not isinstance(buffer, bool):
@@ -114,7 +114,7 @@ def _balls(
     return balls, f"regions of {what}{drawn}"
 
 
-def _labels(labels: Any, graph: Any, data: Any, found: Graph) -> np.ndarray:
+def _labels(labels: Any, graph: Any, data: Any, found: Graph, shape: Shape) -> np.ndarray:
     """(sites,) as given, or those of the map."""
     if labels is True:
         those = (getattr(one, "names", None) for one in (data, getattr(graph, "data", None)))
@@ -123,8 +123,7 @@ def _labels(labels: Any, graph: Any, data: Any, found: Graph) -> np.ndarray:
         if labels is None:
             raise ValueError("labels=True needs a map that was read with regions=, a column of labels")
     named = site_labels(graph, found.names)
-    if named is None and data is not None:
-        named = (shape_of(data).indices or (None,))[0]
+    named = shape.labels("sites") if named is None else named
     given = np.asarray(aligned(labels, named, "labels", "the sites"), object)
     if given.shape != (found.n_sites,):
         raise ValueError(

@@ -16,7 +16,7 @@ from fitonce.core.memory import require_fits
 from fitonce.core.numerics import Array, as_numbers, is_count, is_number
 from fitonce.core.parameters import Params
 from fitonce.core.wording import counted, shortened
-from fitonce.data.alignment import aligned, require_same_order, site_labels
+from fitonce.data.alignment import aligned, site_labels
 from fitonce.data.graph import Graph, read_order
 from fitonce.data.graph import graph as read_graph
 from fitonce.data.sequences import Sequences
@@ -271,5 +271,3 @@ def _require_one_value_per_site(data: Sequences, graph: Graph) -> None:
         hint = " (are its edges numbered from 1?)" if from_one else ""
         sites = counted(data.n_sites, "site")
         raise ValueError(f"data has {sites}, the graph has {graph.n_sites:,}{hint}")
-    if data.indices is not None:
-        require_same_order(data.indices[0], pd.Index(graph.names or range(graph.n_sites)))

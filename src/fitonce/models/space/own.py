@@ -119,14 +119,14 @@ def _require_steady(transition: np.ndarray, marked: np.ndarray) -> None:
     if not largest < 1.0:
         raise ValueError(
             "build: initial_state_cov='stationary' needs a transition whose eigenvalues are all "
-            f"below 1 in size at init, got {largest:g}; mark states that are not as diffuse"
+            f"below 1 in size at init, got {largest:g}. Mark states that are not as diffuse"
         )
     moved = np.flatnonzero(transition[np.ix_(~marked, marked)].any(1))
     if moved.size:
         state = int(np.flatnonzero(~marked)[moved[0]])
         raise ValueError(
             "build: initial_state_cov='stationary' needs states that no diffuse one moves, got state "
-            f"{state} with a transition from one; mark it as diffuse, too"
+            f"{state} with a transition from one. Mark it as diffuse, too"
         )
 
 

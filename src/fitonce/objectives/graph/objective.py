@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from fitonce.core import memory
 from fitonce.core.arguments import shown
@@ -27,6 +28,7 @@ from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
 from fitonce.core.wording import counted, duration
+from fitonce.data.alignment import require_same_order
 from fitonce.data.graph import partition
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.engines import junction_tree as junction
@@ -54,6 +56,9 @@ def field_objective(model: FieldModel, data: Any, kernel: None = None) -> FieldO
     read = sequences(data)
     read.require_observed()
     prepared = model.prepare(read)
+    if read.indices is not None:
+        sites = model.graph.names or range(model.graph.n_sites)
+        require_same_order(read.indices[0], pd.Index(sites, tupleize_cols=False))
     program = Program(model, ParameterSpace(model.parameters(prepared)), A())
     tree = junction_tree_of(model)
     _say_slow(tree)
