@@ -192,6 +192,8 @@ class Shape:
     def aligned(self, given: Any, kind: Kind, name: str) -> Any:
         """A table or series in the order of sites or sequences, by its index, see `alignment.aligned`;
         anything else as it is."""
+        if not isinstance(given, (pd.DataFrame, pd.Series)):
+            return given
         if kind == "sequences":
             return aligned(given, self.labels(kind), name, "the sequences")
         return aligned(given, self.labels(kind), name, lengths=self.lengths)
