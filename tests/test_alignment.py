@@ -149,6 +149,24 @@ def test_forecasts_are_right_whatever_the_order_of_the_file(tmp_path):
     )
 
 
+@pytest.mark.parametrize("index", [DAYS[:N], None])
+def test_covariates_that_are_called_alike_are_refused(index):
+    """The first of both was taken, or the call ended in "'DataFrame' object has no attribute"."""
+    y = Y.to_numpy() if index is None else Y
+    alike = PAST.set_axis(["u", "u"], axis=1)
+    alike = alike.reset_index(drop=True) if index is None else alike
+    for given in (alike, [alike]):
+        with pytest.raises(ValueError, match="called differently, but 'u' occurs twice in covariates"):
+            fo.sequences(y, covariates=given)
+    whole = alike.assign(y=Y.to_numpy())
+    with pytest.raises(ValueError, match="called differently, but 'u' occurs twice in data"):
+        fo.sequences(whole, covariates=["u"])
+    with pytest.raises(ValueError, match="called differently, but 'u' occurs twice in covariates"):
+        FITS["state space"].forecast(H, covariates=AHEAD.set_axis(["u", "u"], axis=1))
+    with pytest.raises(ValueError, match="called differently, but 'v' occurs twice in data"):
+        FITS["chain"].score(pd.concat([PAST.assign(y=Y), PAST["v"]], axis=1))
+
+
 def test_irregular_dates_are_followed_by_later_ones():
     keep = np.array([0, 1, 5, 9, 10, 17, 19, 22, 26, 30, 38, 41, 47, 53, 56, 59])
     fit = fo.fit(MODELS["chain"], fo.sequences(Y.iloc[keep], covariates=PAST.iloc[keep]))
@@ -160,6 +178,25 @@ def test_irregular_dates_are_followed_by_later_ones():
         ValueError, match=r"of steps after 2024-0.*, the last of the data, got 2024-01-01 to"
     ):
         fit.forecast(H, covariates=PAST[:H])
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "objects"])
+def test_forecasts_after_dates_that_are_text_find_their_covariates(form):
+    """Covariates of another year were taken, by position, and shuffled ones refused."""
+
+    def written(index):
+        return pd.Index(index.date, dtype=object) if form == "objects" else index.strftime(form)
+
+    past = PAST.set_axis(written(PAST.index))
+    data = fo.sequences(Y.set_axis(past.index), covariates=past)
+    fit = fo.fit_at(FITS["state space"].model, data, FITS["state space"].params)
+    expected = fit.forecast(H, n=5, covariates={name: AHEAD[name].to_numpy() for name in AHEAD}).samples
+    for one in (AHEAD, shuffled(AHEAD), shuffled(TABLE)):
+        given = one.set_axis(written(one.index))
+        np.testing.assert_array_equal(fit.forecast(H, n=5, covariates=given).samples, expected)
+    later = AHEAD.shift(400, freq="D")
+    with pytest.raises(ValueError, match="must have rows for all of the 6 steps of the forecast"):
+        fit.forecast(H, covariates=later.set_axis(written(later.index)))
 
 
 def test_rows_are_found_by_their_numbers_where_the_data_have_such():

@@ -69,6 +69,24 @@ def test_a_field_of_two_sites_and_tags_of_one_token_by_hand():
 
 
 @pytest.mark.parametrize(
+    ("kind", "place", "fault"),
+    [
+        ("columns", "fitonce.data.sequences.order_of", lambda *given, **more: None),
+        ("dates", "fitonce.data.sequences.require_in_time", lambda *given: None),
+        ("beside", "fitonce.data.covariates.aligned", lambda given, *labels: given),
+        ("places", "fuzzing.orders._after", lambda sets, order: sets),
+    ],
+)
+def test_judges_of_orders_notice_faults(monkeypatch, kind, place, fault):
+    monkeypatch.setattr(place, fault)
+    monkeypatch.setattr(hunting, "SHRINKING", 0.0)
+    hunt = hunting.Hunt()
+    hunt.round(kind, 7, 60, float("inf"), write=False)
+    assert {what for _, what, _ in hunt.known} <= {"wrong answer", "refused what is right"}
+    assert len(hunt.known) == 1
+
+
+@pytest.mark.parametrize(
     ("answer", "kind"),
     [
         (lambda recipe: None, "right"),

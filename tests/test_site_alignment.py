@@ -109,6 +109,15 @@ def test_groups_are_found_by_the_names_of_sequences():
         fo.folds.structures(data, groups=groups[:3])
 
 
+def test_names_with_control_characters_are_found():
+    """Results show such names with other characters, by which labels were sought, and refused."""
+    names = ["a\u202e", "b", "c\x1b"]
+    data = {name: pd.DataFrame({"x": np.arange(3.0)}) for name in names}
+    groups = pd.Series(["left", "right", "left"], names)
+    expected = fo.folds.structures(data, groups=groups.to_numpy())
+    assert fo.folds.structures(data, groups=groups[::-1]).fingerprint == expected.fingerprint
+
+
 def test_masks_are_found_by_the_index_of_the_data():
     y = pd.Series(np.arange(10.0), pd.date_range("2024-01-01", periods=10))
     mask = y.index.day_of_week >= 5

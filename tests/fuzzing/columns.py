@@ -14,6 +14,7 @@ import pandas as pd
 import fitonce as fo
 from fuzzing.chains import MADE, drawn
 from fuzzing.judges import Chain, close, log_densities
+from fuzzing.outcomes import MUST_BE
 
 STEPS = 8
 TAGS = ["a", "b"] * (STEPS // 2)
@@ -33,8 +34,11 @@ def judge(recipe: dict[str, Any]) -> None:
 
     wanted, found = [str(one) for one in recipe["names"]], [str(one) for one in given.columns]
     order = places_of(wanted, found)
+    if recipe["family"] == "regression":  # whose covariates are found by name, whatever they are called
+        order = _places_beside(wanted, found)
     if order is None:
-        others = sorted(set(wanted) ^ set(found)) if _differ(wanted, found) else []
+        named = _differ(wanted, found) and recipe["family"] != "regression"
+        others = sorted(set(wanted) ^ set(found)) if named else []
         words = [repr(name) if not name.strip() else name[:40] for name in others]
         must_refuse(lambda: work(given), *words)
     named = pd.DataFrame(given.to_numpy()[:, order], columns=recipe["names"])
@@ -57,6 +61,16 @@ def places_of(wanted: list[str], found: list[str]) -> list[int] | None:
     return list(range(len(found))) if same and len(wanted) == len(found) else None
 
 
+def _places_beside(wanted: list[str], found: list[str]) -> list[int] | None:
+    """The same of one channel and its covariates."""
+    if not set(wanted[1:]) <= set(found):
+        return None
+    rest = [name for name in found if name not in wanted[1:]]
+    if len(rest) + len(wanted) - 1 != len(found) or places_of(wanted[:1], rest) is None:
+        return None
+    return [found.index(name) for name in (*rest, *wanted[1:])]
+
+
 def _differ(wanted: list[str], found: list[str]) -> bool:
     """Whether both have names, so that others are others."""
     numbers = [[f"{start}{n}" for n in range(len(wanted))] for start in ("x", "u", "")]
@@ -72,6 +86,7 @@ def must_refuse(work: Callable[[], Any], *words: str) -> None:
         for word in words:
             if word not in str(error):
                 raise AssertionError(f"the refusal: without {word!r}: {error}") from error
+        error.add_note(MUST_BE)
         raise
     raise AssertionError(f"accepted: must be refused with {words}")
 
@@ -159,7 +174,7 @@ def _values(recipe: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     values = made.get(kind, lambda: 5.0 * rng.normal(size=shape))()
     if recipe["family"] == "product":
         values = np.abs(values)
-    if recipe["missing"] and recipe["family"] != "tags":
+    if recipe["missing"] and recipe["family"] not in ("tags", "regression"):
         out = rng.random(shape if kind != "full" else (STEPS, 1)) < 0.2
         values[np.broadcast_to(out, shape)] = np.nan
         values[0] = np.nan_to_num(values[0], nan=1.0)
@@ -195,6 +210,15 @@ def _product(recipe: dict[str, Any], rng: np.random.Generator) -> fo.Fit:
     return fo.fit_at(model, table, params)
 
 
+def _regression(recipe: dict[str, Any], rng: np.random.Generator) -> fo.Fit:
+    known = list(map(str, recipe["names"][1:]))
+    table = _values(recipe | {"missing": False}, rng).set_axis([str(n) for n in recipe["names"]], axis=1)
+    params = {"initial": [0.4, 0.6], "transition": [[0.9, 0.1], [0.3, 0.7]], "mean": [[0.0], [5.0]]}
+    params |= {"coefficients": rng.normal(size=(2, 1, 2)), "covariance": [[[1.0]], [[4.0]]]}
+    model = fo.models.HMM(2, fo.models.LinearRegression(regressors=tuple(known)))
+    return fo.fit_at(model, fo.sequences(table, covariates=known), params)
+
+
 def _factors(recipe: dict[str, Any], rng: np.random.Generator) -> fo.Fit:
     model = fo.models.DynamicFactor(1)
     return fo.fit_at(model, _values(recipe, rng), _fitted(model))
@@ -210,5 +234,6 @@ def _tags(recipe: dict[str, Any], rng: np.random.Generator) -> fo.Fit:
 
 
 FITS: dict[str, Callable[[dict[str, Any], np.random.Generator], Any]] = {
-    "chain": _chain, "estimator": _estimator, "product": _product, "factors": _factors, "tags": _tags,
+    "chain": _chain, "estimator": _estimator, "product": _product, "regression": _regression,
+    "factors": _factors, "tags": _tags,
 }  # fmt: skip

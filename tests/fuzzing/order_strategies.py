@@ -17,6 +17,7 @@ DOORS = {
     "estimator": ("score", "Estimator.score", "Estimator.predict", "Estimator.predict_proba",
                   "Estimator.transform"),
     "product": ("score", "decode", "saved"),
+    "regression": ("score", "score, list", "score, dict", "decode", "marginals", "saved"),
     "factors": ("score", "smoothed", "components", "saved"),
     "tags": ("predict of tags", "marginals of tags", "score of tags", "score of tags, read"),
 }  # fmt: skip
@@ -41,6 +42,7 @@ def columns(draw: Any) -> dict[str, Any]:
         "frame": draw(st.sampled_from(["pandas", "pandas", "polars"])),
         "missing": draw(st.booleans()),
         "seed": draw(seeds),
+        "plain": True,  # refused only where the judge says so
     }
 
 
@@ -67,17 +69,20 @@ def dates(draw: Any) -> dict[str, Any]:
     forms = WRITTEN if door in ("decode", "cv") else DATES
     if not alone and door != "decode":  # day and month of some rows could be swapped
         forms = tuple(form for form in forms if form != "european")
-    offsets = st.lists(st.integers(0, 60), min_size=count, max_size=count, unique=True).map(sorted)
+    most = 12 if door == "decode" else 60  # steps without a row, which decode takes for gaps
+    offsets = st.lists(st.integers(1, most), min_size=count - 1, max_size=count - 1, unique=True)
+    rest = sorted(draw(offsets))
     return {
         "door": door,
         "form": draw(st.sampled_from(forms)),
-        "offsets": [0, *draw(offsets)[1:]],  # 13 January, so that day and month cannot be swapped
+        "offsets": [0, *rest],  # 13 January, so that day and month cannot be swapped
         "order": draw(_shuffled(count)),
         "twice": draw(st.sampled_from([None, None, (count - 1, 0), (1, 0)])),
         "owner": [0] * count
         if alone
         else draw(st.lists(st.integers(0, 1), min_size=count, max_size=count)),
         "seed": draw(seeds),
+        "plain": True,  # refused only where the judge says so
     }
 
 
@@ -107,16 +112,19 @@ def beside(draw: Any) -> dict[str, Any]:
     if what == "groups" or (what in ("exposure", "regions") and way == "graph"):
         labels = draw(st.sampled_from(["names", "codes"]))
     called = draw(st.lists(names, min_size=SITES, max_size=SITES, unique=True))
+    faults = [None, None, None, "lacking", "twice", "others"]
+    tables = what in ("covariates", "forecast") and way in ("table", "list", "with dates")
     return {
         "what": what,
         "way": way,
         "labels": labels,
         "names": called,
         "order": draw(_shuffled(SITES)),
-        "fault": draw(st.sampled_from([None, None, None, "lacking", "twice", "others"])),
+        "fault": draw(st.sampled_from([*faults, *(["column twice"] if tables else [])])),
         "more": draw(st.booleans()),
         "which": draw(st.integers(0, SITES - 1)),
         "seed": draw(seeds),
+        "plain": True,  # refused only where the judge says so
     }
 
 
@@ -150,4 +158,5 @@ def places(draw: Any) -> dict[str, Any]:
         "method": draw(st.sampled_from(_METHODS)),
         "loss": draw(st.sampled_from(["pointwise", "joint"])),
         "seed": draw(seeds),
+        "plain": True,  # refused only where the judge says so
     }

@@ -141,7 +141,7 @@ def _judge_command(
     words = ["--time", "day", "--csv", "--columns", "y", *(["--group", "who"] if owner.any() else [])]
     if command == "cv":
         words = ["--model", "poisson-hmm", "--states", "1", "--columns", "y", "--time", "day", "--folds",
-                 "points", "--method", "none", "--no-cache", "--json"]  # fmt: skip
+                 "points", "--method", "none", "--no-gaps", "--no-cache", "--json"]  # fmt: skip
     printed = []
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         _fit().save("fit.json")
@@ -210,6 +210,8 @@ def _moved(recipe: dict[str, Any], values: Any, start: int = 0, fault: bool = Tr
         given = pd.concat([given, given.iloc[[recipe["which"]]]])
     if fault == "others":
         given = given.set_axis(other[recipe["order"]])
+    if fault == "column twice":
+        given = pd.concat([given, given["u"]], axis=1)
     if recipe["more"]:
         given = pd.concat([given, given.iloc[[0]].set_axis(_labels(recipe, 2000)[:1])])
     return given.rename_axis(labels.name)
@@ -218,7 +220,7 @@ def _moved(recipe: dict[str, Any], values: Any, start: int = 0, fault: bool = Tr
 def _judge_laid(recipe: dict[str, Any], work: Callable[[], Any]) -> Any:
     """What work finds, unless labels have a fault, which must be refused."""
     words = {"lacking": "must have rows for all of", "others": "must have rows for all of",
-             "twice": "occurs twice in"}  # fmt: skip
+             "twice": "occurs twice in", "column twice": "'u' occurs twice in covariates"}  # fmt: skip
     if recipe["fault"] is not None:
         plain = recipe["labels"] == "rows"  # the first of all rows are like numbers of others
         must_refuse(work, *([] if plain else [words[recipe["fault"]]]))

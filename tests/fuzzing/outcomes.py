@@ -16,6 +16,7 @@ SOURCE = str(Path(fo.__file__).parent)
 HERE = str(Path(__file__).parent)
 LONGEST = 600  # characters of a sentence
 PATIENCE = 120  # seconds until an input counts as hung
+MUST_BE = "refused, as it must be"  # a note that judges put on errors
 NO_ANSWER = (fo.IndefiniteError, fo.UnsolvedError)  # of fits, whatever the data
 
 
@@ -64,7 +65,8 @@ def _refusal(error: Exception, recipe: dict[str, Any]) -> Outcome:
         return Outcome("raw error", said, _place(error))
     if "\n" in text or not 10 <= len(text) <= LONGEST:
         return Outcome("no sentence", said, _place(error))
-    if recipe.get("plain") and not isinstance(error, NO_ANSWER):
+    asked_for = MUST_BE in getattr(error, "__notes__", ())
+    if recipe.get("plain") and not asked_for and not isinstance(error, NO_ANSWER):
         return Outcome("refused what is right", said, _place(error))
     return Outcome("refused", text)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.wording import counted, shortened
+from fitonce.data.places import printable
 from fitonce.data.time_order import require_in_time, said
 from fitonce.data.times import as_times, has_zones, looks_like_dates
 
@@ -45,7 +46,8 @@ def aligned(
         labels = labels.droplevel(0)
         if _are_rows(labels) and not labels.is_unique:  # counted in each sequence, which says nothing
             labels = None
-    if labels is not None and own.equals(labels):
+    # pandas warns of dates beside objects
+    if labels is not None and own.dtype == labels.dtype and own.equals(labels):
         return given
     if labels is None or _has_none(own, labels) or (_are_rows(labels) and not _are_numbers(own)):
         _require_order(own, name, whose, lengths)
@@ -71,7 +73,7 @@ def require_same_order(labels: pd.Index, sites: pd.Index) -> None:
         return
     if isinstance(labels, pd.MultiIndex) or isinstance(sites, pd.MultiIndex):
         return
-    ours, theirs = ([str(one) for one in index] for index in (labels, sites))
+    ours, theirs = (_text(index).tolist() for index in (labels, sites))
     apart = [place for place, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
     if apart and are_called_alike(sites, labels):
         wanted, came = shortened(theirs[apart[0]]), shortened(ours[apart[0]])
@@ -210,7 +212,12 @@ def alike(own: pd.Index, labels: pd.Index, name: str, whose: str) -> tuple[pd.In
     numbers = [_are_numbers(index) for index in (own, labels)]
     if all(numbers) or isinstance(own, pd.MultiIndex) or isinstance(labels, pd.MultiIndex):
         return own, labels
-    return pd.Index([str(one) for one in own]), pd.Index([str(one) for one in labels])
+    return _text(own), _text(labels)
+
+
+def _text(index: pd.Index) -> pd.Index:
+    """Names as results have them, without control characters."""
+    return pd.Index([printable(str(one)) for one in index])
 
 
 def _dates(index: pd.Index, name: str) -> pd.Series | None:

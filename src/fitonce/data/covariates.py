@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fitonce.core.arguments import shown
-from fitonce.core.wording import counted
+from fitonce.core.wording import counted, shortened
 from fitonce.data.alignment import aligned
 from fitonce.data.columns import in_order_of_first
 
@@ -85,6 +85,7 @@ def _columns(parts: list[Any], names: list[str]) -> tuple[list[Any], list[pd.Dat
                 f"covariates={shown(names)} are names of columns and need a DataFrame, got "
                 f"{type(part).__name__}; beside arrays, give arrays"
             )
+        _require_once([name for name in part.columns if str(name) in names], "data")
         for name in names:
             if name not in part.columns:
                 raise ValueError(f"covariate '{name}' is not a column; columns are {list(part.columns)}")
@@ -93,6 +94,17 @@ def _columns(parts: list[Any], names: list[str]) -> tuple[list[Any], list[pd.Dat
         if len(names) == part.shape[1]:
             raise ValueError(f"covariates={shown(names)} leave no column to model")
     return [part.drop(columns=names) for part in parts], [part[names] for part in parts]
+
+
+def _require_once(columns: list[Any], whose: str) -> None:
+    """Raise if two columns are called alike: nothing says which of them is the covariate."""
+    called = [str(name) for name in columns]
+    twice = [name for number, name in enumerate(called) if name in called[:number]]
+    if twice:
+        raise ValueError(
+            f"covariates must be columns that are called differently, but '{shortened(twice[0])}' "
+            f"occurs twice in {whose}"
+        )
 
 
 def labels_of(part: Any) -> pd.Index | None:
@@ -116,6 +128,8 @@ def as_table(
             columns[str(name)] = _column(name, found, steps)
         return pd.DataFrame(columns, index=pd.RangeIndex(steps if columns else 0))
     if isinstance(given, (pd.DataFrame, pd.Series)):
+        if isinstance(given, pd.DataFrame):
+            _require_once(list(given.columns), "covariates")
         table = pd.DataFrame(aligned(given, labels, "covariates", whose, lengths))
         return table.set_axis([str(name) for name in table.columns], axis=1)
     array = np.asarray(given)

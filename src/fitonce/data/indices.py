@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from fitonce.data.sequences import Collection, Sequences
-from fitonce.data.times import TimeGrid, regular_grid, weekday_grid
+from fitonce.data.time_order import times_of
+from fitonce.data.times import TimeGrid, has_zones, regular_grid, weekday_grid
 
 _WEEKS = pd.Timedelta(days=13)  # that show which days of the week have steps
 
@@ -52,6 +53,17 @@ def continued(index: pd.Index, steps: int) -> pd.Index | None:
     if not np.allclose(gaps, gaps[0], rtol=1e-9, atol=0.0):
         return None
     return pd.Index(numbers[-1] + gaps[0] * np.arange(1, steps + 1), name=index.name)
+
+
+def dated(index: pd.Index) -> pd.Index:
+    """Dates where an index has text or objects that can be read as such; any other as it is."""
+    if index.dtype.kind in "iufmMb" or isinstance(index, (pd.PeriodIndex, pd.MultiIndex)):
+        return index
+    times = times_of(index, "dates of data")
+    if times is None:
+        return index
+    found = pd.DatetimeIndex(times, name=index.name)
+    return found.tz_localize("UTC") if has_zones(pd.Series(index)) and found.tz is None else found
 
 
 def _without_gaps(grid: TimeGrid | None) -> bool:

@@ -16,7 +16,7 @@ from fitonce.core.numerics import is_count
 from fitonce.core.wording import counted
 from fitonce.data.alignment import require_after
 from fitonce.data.covariates import padded_tables, split_covariates
-from fitonce.data.indices import continued
+from fitonce.data.indices import continued, dated
 from fitonce.data.parts import from_arrow
 from fitonce.data.sequences import Sequences
 from fitonce.results.forecast import Forecast
@@ -112,7 +112,7 @@ class Simulator(ABC):
         part: Any = np.zeros(steps)
         index = past = None
         if sequence is not None and self.data.indices is not None:
-            past = self.data.indices[sequence]
+            past = dated(self.data.indices[sequence])
             index = continued(past, steps)
         if index is not None:
             part = pd.Series(part, index)
