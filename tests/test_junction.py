@@ -220,7 +220,7 @@ def test_a_graph_past_the_limit_is_refused_in_a_sentence():
 
 def test_a_graph_that_fits_in_memory_but_takes_hours_is_warned_of_at_once():
     everyone = [(i, j) for i in range(21) for j in range(i)]
-    slow = "its largest table is of 21 sites, and a sweep takes"
+    slow = "its largest table is of 21 sites. A sweep takes"
     with pytest.warns(UserWarning, match=slow):
         field_objective(fo.models.PottsMixture(everyone), np.arange(21.0))
     with warnings.catch_warnings():
@@ -232,7 +232,7 @@ def test_tables_have_no_more_axes_than_numpy():
     everyone = tuple((i, j) for i in range(70) for j in range(i))
     with pytest.raises(
         TooWideError,
-        match="not possible on this graph of 70 sites: some have 69 neighbours or more among each other",
+        match="not possible on this graph of 70 sites: some group of sites has 69 neighbours each within it",
     ):
         plan_tree((1,) * 70, everyone)
 

@@ -283,7 +283,7 @@ def test_hexagons_of_16_x_20_are_fitted_and_cross_validated():
     edges = list(hexagons(16, 20).edges)
     counts = np.random.default_rng(0).poisson(np.where(np.arange(320) % 20 < 10, 3.0, 9.0))
     model = fo.models.PottsMixture(edges, 2, "poisson", beta=0.5)
-    with pytest.warns(UserWarning, match="is slow: its largest table is of 20 sites, and a sweep"):
+    with pytest.warns(UserWarning, match="is slow: its largest table is of 20 sites. A sweep"):
         fit = fo.fit(model, counts, restarts=1, optima=0)
     assert fit.status.ok
     np.testing.assert_allclose(np.sort(fit.params["rate"]), [3.0, 9.0], rtol=0.15)

@@ -191,8 +191,8 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         if self.fit_.objective.traits.continuous_states:
             raise ValueError(
-                f"{verb} needs a model with classes or tags, and states of {self.model} are numbers; "
-                "use transform, or fit_.forecast for steps ahead"
+                f"{verb} needs a model with classes or tags, and states of {self.model} are numbers. "
+                "Use transform, or fit_.forecast for steps ahead"
             )
 
     def _of_states(self, X: Any) -> Any:

@@ -284,7 +284,7 @@ def from_state_space(results: Any) -> Fit:
     if set(names) == set(fixed):
         held = "all of them held" if fixed else "none"
         raise ValueError(
-            f"from_statsmodels needs a model with a free parameter, got {made} with {held}; the results "
+            f"from_statsmodels needs a model with a free parameter, got {made} with {held}. The results "
             "of statsmodels forecast and smooth as they are"
         )
     data = _data(peer, known)
@@ -299,13 +299,13 @@ def from_state_space(results: Any) -> Fit:
     if proper and apart:
         if np.nanmin(np.nanvar(np.diff(peer.endog, axis=0), axis=0)) < _THEIR_ZERO:
             raise ValueError(
-                "statsmodels takes variances of predictions below 1e-12 for zero, as in these data, and "
-                f"has the log-likelihood {results.llf:.6f} for {found.log_likelihood:.6f}; fit it there "
-                "to data in other units, such as 1,000 times as large"
+                "statsmodels takes variances of predictions below 1e-12 for zero, as in these data: its "
+                f"log-likelihood is {results.llf:.6f} for {found.log_likelihood:.6f}. Fit it there to "
+                "data in other units, such as 1,000 times as large"
             )
         raise ValueError(
             f"the log-likelihood of these parameters is {found.log_likelihood:.6f} here and "
-            f"{results.llf:.6f} there, so that the model was not read as it is meant; please report it"
+            f"{results.llf:.6f} in statsmodels. So the model was not read as it is meant; please report it"
         )
     return found
 

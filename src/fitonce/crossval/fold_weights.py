@@ -14,7 +14,7 @@ from fitonce.core.numerics import Array, rows_of
 from fitonce.folds import Folds
 from fitonce.objectives.base import Objective
 
-_RESIDENT = 8  # of the memory of an accelerator, the part that weights may take
+_SHARE = 1 / 8  # of the memory, for weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class FoldWeights:
         """Of so many folds; `make` takes fold numbers (n,) to weights (n, P), and `send` makes all of
         them (F, P) on the accelerator, unless they are to be made on the host."""
         there = objective.traits.weights_of_jax and not on_cpu()
-        there = there and 8 * count * len(objective.base) * _RESIDENT <= device_bytes()
+        there = there and 8 * count * len(objective.base) <= _SHARE * device_bytes()
         everything = lambda: jax.device_put(make(np.arange(count)))  # noqa: E731
         return cls(_Whole(make, send or everything, count, there), np.arange(count))
 

@@ -171,9 +171,9 @@ def _best(states: Ints, scopes: tuple[Ints, ...]) -> Order:
 def _crowded(states: Ints, least: int) -> str:
     """Of a graph that has no order with tables of so few axes."""
     return (
-        f"exact inference is not possible on this graph of {counted(len(states), 'site')}: some have "
-        f"{least} neighbours or more among each other; leave out edges (tables would be of {least + 1} "
-        f"sites at least, and {_MOST_AXES} are possible)"
+        f"exact inference is not possible on this graph of {counted(len(states), 'site')}: some "
+        f"group of sites has {least} neighbours each within it. Leave out edges (tables would be of "
+        f"{least + 1} sites at least, and {_MOST_AXES} are possible)"
     )
 
 

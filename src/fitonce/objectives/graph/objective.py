@@ -76,9 +76,9 @@ def _say_slow(tree: JunctionTree) -> None:
     if tree.seconds > _SLOW:
         sites = max(len(clique.variables) for clique in tree.cliques)
         warnings.warn(
-            f"exact inference on this graph is slow: its largest table is of {counted(sites, 'site')}, "
-            f"and a sweep takes about {duration(tree.seconds)}, of "
-            "which a fit needs hundreds and folds more; leave out edges or sites, or use fewer classes",
+            f"exact inference on this graph is slow: its largest table is of {counted(sites, 'site')}. "
+            f"A sweep takes about {duration(tree.seconds)}; a fit needs hundreds, and folds more. "
+            "Leave out edges or sites, or use fewer classes",
             UserWarning,
             stacklevel=5,
         )
