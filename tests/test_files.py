@@ -54,8 +54,10 @@ def test_rows_are_chosen_by_time(tmp_path):
         written(tmp_path, hourly()), Columns(first="2024-01-01 06:00", last="2024-01-01 11:00")
     )
     assert found.data.n_sites == 6
-    with pytest.raises(ValueError, match="no row has a 'when' between 2030 and None"):
+    with pytest.raises(ValueError, match="no row has a 'when' from 2030; the file has 2024-01-01"):
         read_file(written(tmp_path, hourly()), Columns(first="2030"))
+    with pytest.raises(ValueError, match="no row has a 'when' from 2019 up to 2020; the file"):
+        read_file(written(tmp_path, hourly()), Columns(first="2019", last="2020"))
 
 
 def test_an_index_and_a_constant_are_left_out_and_said(tmp_path):
@@ -195,6 +197,67 @@ def test_a_bound_that_could_be_either_is_refused_where_the_file_does_not_tell(tm
 def test_a_day_month_or_year_is_kept_to_its_end(tmp_path, bound, steps):
     table = pd.DataFrame({"when": pd.date_range("2024-01-01", periods=1000, freq="h"), "x": 1.0})
     assert read_file(written(tmp_path, table), Columns(last=bound)).data.n_sites == steps
+
+
+@pytest.mark.parametrize(
+    ("bound", "steps"),
+    [
+        *((month, 60) for month in (
+            "2024-02", "2024/02", "02/2024", "2/2024", "2024.02", "02.2024", "2024 02", "Feb2024",
+            "Feb. 2024", "2024Feb", "2024 Feb.", "feb 2024", "February, 2024", " 02/2024 ",
+        )),
+        *((quarter, 91) for quarter in ("2024Q1", "2024-Q1", "2024 q1", "Q1 2024", "Q1/2024", "1Q2024")),
+        ("2024", 366), ("Feb 2, 2024", 33), ("20240202", 33), ("2024.02.02", 33), ("2024-02-02 12", 33),
+    ],
+)  # fmt: skip
+def test_months_and_quarters_are_kept_to_their_end_however_they_are_written(tmp_path, bound, steps):
+    days = pd.DataFrame({"when": pd.date_range("2024-01-01", periods=500), "x": range(500)})
+    path = written(tmp_path, days)
+    assert read_file(path, Columns(last=bound)).data.n_sites == steps
+    if steps in (60, 91):
+        assert read_file(path, Columns(first=bound)).data.n_sites == 500 - (31 if steps == 60 else 0)
+
+
+@pytest.mark.parametrize(
+    "bound", ["12:00", "10am", "3/4", "Mar 4", "now", "", " ", "nan", "NaT", "x", "1.5"]
+)
+def test_a_bound_that_names_no_day_or_period_is_refused(tmp_path, bound):
+    words = f"must be like those of the file, such as 2024-01-01, got '{bound}'"
+    for given in (Columns(first=bound), Columns(last=bound)):
+        with pytest.raises(ValueError, match=words):
+            read_file(written(tmp_path, hourly()), given)
+
+
+@pytest.mark.parametrize("bound", ["", "nan", "inf", "2024-01-01"])
+def test_a_bound_of_numbers_is_a_number(tmp_path, bound):
+    table = pd.DataFrame({"time": range(7, 20), "x": np.arange(13.0) ** 2})
+    with pytest.raises(ValueError, match=f"like those of the file, such as 7, got '{bound}'"):
+        read_file(written(tmp_path, table), Columns(time="time", first=bound))
+
+
+def test_a_bound_with_a_zone_needs_a_file_with_one(tmp_path):
+    bound = Columns(first="2024-01-02T00:00+01:00")
+    with pytest.raises(
+        ValueError, match=r"no time zone, as those of the file, got '2024-01-02T00:00\+01:00'"
+    ):
+        read_file(written(tmp_path, hourly()), bound)
+    zoned = hourly().assign(when=pd.date_range("2024-01-01", periods=48, freq="h", tz="UTC"))
+    assert read_file(written(tmp_path, zoned), bound).data.n_sites == 25
+
+
+def test_a_bound_against_the_order_of_day_and_month_in_the_file_is_refused(tmp_path):
+    times = pd.date_range("2005-04-20", periods=60)
+    ways = {"%d/%m/%Y": ("05/13/2005", "day"), "%m/%d/%Y": ("13/05/2005", "month")}
+    for form, (bound, order) in ways.items():
+        path = written(tmp_path, pd.DataFrame({"when": times.strftime(form), "x": range(60)}))
+        words = (
+            f"'{bound}' has no month 13, and the dates of the file have the {order} first; write it as "
+        )
+        with pytest.raises(ValueError, match=f"{words}2005-05-13 if"):
+            read_file(path, Columns(first=bound))
+    plain = written(tmp_path, pd.DataFrame({"when": times, "x": range(60)}))
+    for bound in ("05/13/2005", "13/05/2005"):  # it can be read in one way only
+        assert read_file(plain, Columns(first=bound)).data.n_sites == 37
 
 
 @pytest.mark.parametrize(

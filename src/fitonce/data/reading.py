@@ -18,11 +18,11 @@ from fitonce.data.gaps import GapsWarning
 from fitonce.data.parts import split_groups
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.data.table_files import read_table
+from fitonce.data.time_bounds import between
 from fitonce.data.time_order import TIMES, order_in_time
 from fitonce.data.times import (
     TimeGrid,
     as_times,
-    between,
     day_first,
     has_zones,
     looks_like_dates,
@@ -128,10 +128,11 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
     if time is not None:  # all at once: of a few dates the format cannot be told
         groups = None if columns.group is None else table[columns.group]
         times = as_times(table[time], f"'{time}'", groups)
-        if has_zones(table[time]):
+        zoned = has_zones(table[time])
+        if zoned:
             notes.append(f"times of '{time}' are shown in UTC")
         order = day_first(table[time], times)
-        chosen[:] = between(times, columns.first, columns.last, order)
+        chosen[:] = between(times, columns.first, columns.last, order, zoned)
     elif columns.first is not None or columns.last is not None:
         raise ValueError("--from and --to need a column of times; name it with --time")
     parts = {name: part[chosen[part.index]] for name, part in parts.items() if chosen[part.index].any()}
@@ -147,7 +148,10 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
         notes += closed_hint(times)
     parts = {name: part for name, (part, _) in ordered.items() if len(part)}
     if not parts:
-        raise ValueError(f"no row has a '{time}' between {columns.first} and {columns.last}")
+        bounds = {"from": columns.first, "up to": columns.last}
+        asked = " ".join(f"{word} {bound}" for word, bound in bounds.items() if bound is not None)
+        ends = f"{times.min()} to {times.max()}" if times is not None else "none"
+        raise ValueError(f"no row has a '{time}' {asked}; the file has {ends}")
     whole = pd.concat(list(parts.values()), ignore_index=True)
     known = list(columns.covariates)
     if known and inserted:

@@ -22,7 +22,6 @@ _DATE = "|".join(
 )  # fmt: skip
 # After a clock time: the end of 31-12-2024 is none.
 _ZONE = r"(?:\d:\d{2}(?::\d{2}(?:[.,]\d+)?)?|T\d{2,6}) ?(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$"
-_CLOCK = re.compile(r":|\dT\d|-\d{1,2}-\d{1,2} +\d")
 _NUMBERED = r"^\s*(\d{1,2})[./-](\d{1,2})[./-]\d"  # day and month, or month and day
 
 
@@ -190,51 +189,3 @@ def has_zones(column: pd.Series) -> bool:
     if column.dtype.kind in "iufM" or isinstance(column.dtype, pd.PeriodDtype):
         return isinstance(column.dtype, pd.DatetimeTZDtype)
     return bool(column.dropna().astype(str).str.strip().str.contains(_ZONE).any())
-
-
-def between(
-    times: pd.Series, first: str | None, last: str | None, day_first: bool | None = None
-) -> np.ndarray:
-    """Mask of the times that are not before `first` and not after `last`, whose day, month or year is
-    meant as a whole unless it has a time of day; `day_first`: as the dates of the file are written."""
-    keep = np.ones(len(times), bool)
-    if first is not None:
-        keep &= (times >= _edge(times, first, day_first)).to_numpy()
-    if last is not None:
-        edge = _edge(times, last, day_first)
-        if isinstance(edge, float) or _CLOCK.search(last):
-            keep &= (times <= edge).to_numpy()
-        else:
-            keep &= (times < edge + _span(last)).to_numpy()
-    return keep
-
-
-def _span(text: str) -> pd.DateOffset:
-    """The length of a year, a month or a day, whichever a date names."""
-    if re.fullmatch(r"\s*\d{4}\s*", text):
-        return pd.DateOffset(years=1)
-    month = re.fullmatch(r"\s*(\d{4}[-/ ]\d{1,2}|[A-Za-z]+[- ]\d{4}|\d{4}[- ][A-Za-z]+)\s*", text)
-    return pd.DateOffset(months=1) if month else pd.DateOffset(days=1)
-
-
-def _edge(times: pd.Series, bound: str, first: bool | None) -> pd.Timestamp | float:
-    """A bound as a time in UTC or as a number, whichever the times are."""
-    try:
-        if times.dtype.kind != "M":
-            return float(bound)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of a day above 12 where months are first
-            readings = [pd.to_datetime(bound, dayfirst=order) for order in (True, False)]
-    except (ValueError, TypeError, OverflowError):
-        raise ValueError(
-            f"a time to choose rows by must be like those of the file, got '{bound}'"
-        ) from None
-    if re.match(_NUMBERED, bound) is None:  # 2024-02-03 is in no doubt, whatever pandas makes of it
-        readings = [readings[1]] * 2
-    if first is None and readings[0] != readings[1]:
-        raise ValueError(
-            f"'{bound}' could be read with the day or the month first; write it as "
-            f"{readings[0]:%Y-%m-%d} or {readings[1]:%Y-%m-%d}"
-        )
-    edge = readings[0 if first else 1]
-    return edge if edge.tz is None else edge.tz_convert("UTC").tz_localize(None)
