@@ -146,7 +146,6 @@ def _asker(door: str) -> Callable[[Any, Any], Any]:
         "saved": _saved,
         "saved without data": lambda fit, new: _saved(fit, new, data=False),
         "smoothed": lambda fit, new: fit.smoothed(new).mean,
-        "components": lambda fit, new: fit.components(new),
         "Estimator.score": lambda fit, new: fit.score([new]),
         "Estimator.predict": lambda fit, new: fit.predict([new]),
         "Estimator.predict_proba": lambda fit, new: fit.predict_proba([new]),

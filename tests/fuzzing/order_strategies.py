@@ -18,7 +18,7 @@ DOORS = {
                   "Estimator.transform"),
     "product": ("score", "decode", "saved"),
     "regression": ("score", "score, list", "score, dict", "decode", "marginals", "saved"),
-    "factors": ("score", "smoothed", "components", "saved"),
+    "factors": ("score", "smoothed", "saved"),
     "tags": ("predict of tags", "marginals of tags", "score of tags", "score of tags, read"),
 }  # fmt: skip
 CHANGES = (None, None, None, "another name", "one less", "one more", "one twice")
