@@ -206,7 +206,7 @@ def test_data_that_do_not_fit_are_refused(emission, x, sentence):
         (lambda: m.Gamma(coefficient_scale=-1), "coefficient_scale must be a positive number or None"),
         (lambda: m.ZeroInflatedGamma(zeros_prior=(0, 1)), "zeros_prior must be two positive numbers"),
         (lambda: m.ZeroInflatedGamma(shape_prior=1), "shape_prior must be a positive shape"),
-        (lambda: m.BinomialRegression(trials=0), "trials must be an integer of at least 1 or the name"),
+        (lambda: m.BinomialRegression(trials=0), "trials must be an integer of at least 1, the name"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(make, sentence):

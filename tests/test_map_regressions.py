@@ -118,6 +118,7 @@ CASES = {
     "poisson": M.PoissonRegression(["heat"], exposure="size"),
     "shared": M.PoissonRegression(shared=["heat"], exposure="size"),
     "binomial": M.BinomialRegression(trials="size", shared=["heat"]),
+    "exposed binomial": M.BinomialRegression(shared=["heat"]),
     "gaussian": M.GaussianRegression(shared=["heat"]),
 }
 
@@ -126,7 +127,7 @@ def distribution(name, params, site, k):
     """SciPy's, of a site in class k."""
     move = params["coefficients"][k, 0] if name == "poisson" else params["shared_coefficients"][0]
     move = move * HEAT[site]
-    if name == "binomial":
+    if "binomial" in name:
         odds = params["rate"][k] / (1.0 - params["rate"][k]) * np.exp(move)
         return stats.binom(SIZE[site], odds / (1.0 + odds))
     if name == "gaussian":
@@ -155,11 +156,12 @@ def enumerated(name, params, site, left_out):
 
 
 @pytest.mark.parametrize(
-    "name", ["poisson", "shared", "binomial", pytest.param("gaussian", marks=pytest.mark.slow)]
+    "name", ["poisson", "shared", "binomial", "exposed binomial", pytest.param("gaussian", marks=pytest.mark.slow)]
 )
 def test_odd_places_of_regressions_are_those_of_enumeration(name):
     data = fo.sequences(COUNTS, covariates={"heat": HEAT, "size": SIZE})
-    fit = fo.fit(M.PottsMixture(EDGES, 2, CASES[name], beta=BETA), data, restarts=2)
+    sizes = SIZE if name == "exposed binomial" else None
+    fit = fo.fit(M.PottsMixture(EDGES, 2, CASES[name], beta=BETA, exposure=sizes), data, restarts=2)
     folds = fo.folds.sites([[0, 1], [1, 2], [3], [4, 5]], data)  # site 1 is scored twice
     cv = fo.cross_validate(fit, folds, method="onestep", optima=0)
     table = cv.site_losses().set_index("site")
@@ -175,6 +177,54 @@ def test_odd_places_of_regressions_are_those_of_enumeration(name):
         assert row["p"] == pytest.approx(min(1.0, 2.0 * min(below, above)), rel=1e-7)
         assert row["loss"] == pytest.approx(loss, rel=1e-7)
         assert row["direction"] == ("more" if COUNTS[site] > mean else "less")
+
+
+def test_the_exposure_of_a_map_is_the_trials_of_a_binomial_regression():
+    content = counties()
+    places = fo.read_map(content, "n", exposure="births", covariates=["heat", "births"], names="name")
+    models = [
+        M.PottsMixture(places, 2, M.BinomialRegression(["heat"], trials=trials), beta=0.5)
+        for trials in (None, "births")
+    ]
+    assert models[0].exposure == tuple(column(content, "births"))
+    assert models[1].exposure is None
+    one, two = (objective_of(model, places.data) for model in models)
+    for seed in range(3):
+        at = two.start(np.random.default_rng(seed))
+        np.testing.assert_allclose(one.start(np.random.default_rng(seed)), at, rtol=1e-12)
+        assert one(at) == pytest.approx(two(at), rel=1e-12)
+    for feature in content["features"]:
+        feature["properties"]["n"] = 1000
+    places = fo.read_map(content, "n", exposure="births", covariates=["heat"], names="name")
+    model = M.PottsMixture(places, 2, M.BinomialRegression(["heat"]), beta=0.5)
+    with pytest.raises(ValueError, match="a binomial count cannot exceed its exposure, but site 0 has"):
+        fo.fit(model, places.data)
+
+
+@pytest.mark.parametrize("chain", [False, True])
+def test_binomial_regressions_of_rare_events_start_at_rare_events(chain):
+    """From 0.5 all starts ended in one class, tens of nats above the best."""
+    rng, rates, size = np.random.default_rng(2), np.array([0.001, 0.004]), 14
+    side = np.arange(size**2).reshape(size, size)
+    edges = np.concatenate([np.stack([side[1:], side[:-1]], -1).reshape(-1, 2),
+                            np.stack([side[:, 1:], side[:, :-1]], -1).reshape(-1, 2)])  # fmt: skip
+    truth = (side // size >= size // 2).ravel().astype(int)
+    heat, births = rng.normal(size=size**2), 100.0 * rng.integers(10, 80, size**2)
+    deaths = rng.binomial(births.astype(int), rates[truth] * np.exp(0.3 * heat)).astype(float)
+    data = fo.sequences(deaths, covariates={"heat": heat, "births": births})
+    emission = M.BinomialRegression(["heat"], trials="births")
+    model = M.HMM(2, emission) if chain else M.PottsMixture(edges, 2, emission, beta=0.5)
+    first = objective_of(model, data)
+    for seed in (None, 0, 1, 2):
+        rng = None if seed is None else np.random.default_rng(seed)
+        start = first.space.params_at(first.start(rng))["rate"].ravel()
+        assert 0 < start[0] < start[1] < (deaths / births).max()
+    fit = fo.fit(model, data, restarts=1)
+    shape = fit.params["coefficients"].shape
+    known = {"rate": rates.reshape(fit.params["rate"].shape), "coefficients": np.full(shape, 0.3)}
+    if chain:
+        known |= {"initial": np.full(2, 0.5), "transition": np.array([[0.95, 0.05], [0.05, 0.95]])}
+    assert fit.value == pytest.approx(fo.fit(model, data, init=known, restarts=1).value)
 
 
 X = np.array([0.0, 1.0, 4.0, 30.0])

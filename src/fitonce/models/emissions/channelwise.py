@@ -127,6 +127,10 @@ class Channelwise(Emission):
         covariates (R, Q)."""
         return x, 0.0
 
+    def exposed(self, x: Any, offset: Any, exposure: Any, maths: Maths) -> tuple[Any, Any]:
+        """The argument, where sites have exposures (R,): means are per unit of these."""
+        return x, offset + upright(maths.np.log(exposure), x)
+
     def check_to_fit(self, data: Sequences) -> None:
         require_varying(data, self.linear)
 
@@ -207,7 +211,7 @@ class Channelwise(Emission):
             known = rows.covariates[:, own:both]
             at[0] = at[0] + maths.np.tensordot(known, params[COMMON], (1, -1))[:, None]
         if rows.exposure is not None:
-            offset = offset + upright(maths.np.log(rows.exposure), at[0])
+            x, offset = self.exposed(x, offset, rows.exposure, maths)
         return x, (at[0] + offset, *at[1:])
 
     def draw(

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, gammaln
+from scipy.special import expit, gammaln, logit
 
 from fitonce.core.arguments import require, require_number, require_text
 from fitonce.core.numerics import is_number
+from fitonce.core.parameters import Params
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions import densities
 from fitonce.models.emissions.base import (
@@ -23,8 +24,9 @@ from fitonce.models.emissions.base import (
 )
 from fitonce.models.emissions.channelwise import Channelwise, Random, in_every_state
 from fitonce.models.emissions.closed_channels import FLAT, BetaPrior, Coordinate, GammaPrior, Prior
-from fitonce.models.emissions.counts import rising_rates
-from fitonce.models.emissions.densities import Density, Maths
+from fitonce.models.emissions.counts import Binomial, rising_rates
+from fitonce.models.emissions.densities import Density, Maths, numpy_maths
+from fitonce.models.emissions.tails import Tails
 
 
 @dataclass(frozen=True)
@@ -159,11 +161,12 @@ class BinomialRegression(Channelwise):
     """Counts of successes: log-odds = log-odds of `rate` + coefficients . covariates.
 
     Args:
-        trials: their number, or the name of a covariate that has it; 1 for yes or no.
+        trials: their number, or the name of a covariate that has it; None: the exposure of a map where
+            there is one, and else 1, for yes or no.
         rate_prior: Beta prior of the rate.
     """
 
-    trials: int | str = 1
+    trials: int | str | None = None
     rate_prior: tuple[float, float] = (1.1, 1.1)
 
     density: ClassVar[Density] = densities.BinomialDensity()
@@ -173,20 +176,30 @@ class BinomialRegression(Channelwise):
         super().__post_init__()
         trials: Any = self.trials
         whole = is_number(trials) and trials >= 1 and trials == int(trials)
-        named = isinstance(trials, str)
-        require(whole or named, "trials", "an integer of at least 1 or the name of a covariate", trials)
+        fine = whole or trials is None or isinstance(trials, str)
+        wanted = "an integer of at least 1, the name of a covariate or None"
+        require(fine, "trials", wanted, trials)
         require_beta("rate_prior", self.rate_prior)
 
     @property
     def reads(self) -> tuple[str, ...]:
         return (*self.linear, self.trials) if isinstance(self.trials, str) else self.linear
 
-    def _trials(self, x: Any, covariates: Any) -> Any:
-        return upright(covariates[:, -1], x) if isinstance(self.trials, str) else float(self.trials)
+    @property
+    def traits(self) -> EmissionTraits:
+        return replace(super().traits, exposure=self.trials is None)
+
+    def _trials(self, x: Any, covariates: Any, exposure: Any = None) -> Any:
+        if exposure is not None:
+            return upright(exposure, x)
+        return upright(covariates[:, -1], x) if isinstance(self.trials, str) else float(self.trials or 1)
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
+        if exposure is not None:
+            Binomial().check(data, exposure)
+            return
         require_counts_of(data, "a binomial emission")
-        trials: Any = self.trials
+        trials: Any = self.trials or 1
         if isinstance(trials, str):
             trials = data.covariates_of((trials,))
             bad = trials[(trials < 1) | (trials != np.floor(trials))]
@@ -204,6 +217,13 @@ class BinomialRegression(Channelwise):
     def argument(self, x: Any, covariates: Any, maths: Maths) -> tuple[Any, Any]:
         return (x, self._trials(x, covariates)), 0.0
 
+    def exposed(self, x: Any, offset: Any, exposure: Any, maths: Maths) -> tuple[Any, Any]:
+        return (x[0], self._trials(x[0], None, exposure)), offset
+
+    def tails(self, params: Params, rows: Rows) -> Tails:
+        arrays = {name: np.asarray(value) for name, value in params.items()}
+        return self.density.tails(*self._located(arrays, rows, numpy_maths()))
+
     def drawn(self, at: Any, known: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         trials = np.broadcast_to(self._trials(at[0], known), at[0].shape).astype(int)
         return rng.binomial(trials, expit(at[0])).astype(float)
@@ -216,9 +236,15 @@ class BinomialRegression(Channelwise):
         return (BetaPrior(*self.rate_prior),)
 
     def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
+        """Shares of successes as they spread over rows, away from 0 and 1, and increasing."""
         x = np.asarray(rows.x, float)
-        share = x / self._trials(x, np.asarray(rows.covariates))
-        wrapped = Rows(share, rows.observed, rows.covariates, rows.counts)
-        place = upright((np.arange(n_states) + 0.5) / n_states, x)
-        levels = 0.5 * spread_levels(n_states, wrapped, rng) + 0.5 * place
-        return {"rate": np.clip(levels, 0.02, 0.98)}
+        trials = self._trials(x, np.asarray(rows.covariates), rows.exposure)
+        weights = rows.weights()
+        wins, tried = (weights * x).sum(0), (weights * trials).sum(0)
+        overall = (wins + 0.5) / (tried + 1.0)
+        # One more trial of the overall share: a yes or no is not as far out as one of a thousand.
+        share = (x + overall) / (trials + 1.0)
+        found = spread_levels(n_states, Rows(share, rows.observed, rows.covariates, rows.counts), rng)
+        found = np.clip(found, 0.05 * overall, 1.0 - 0.05 * (1.0 - overall))
+        apart = 0.01 * upright(np.arange(n_states), x)  # states that start alike would stay so
+        return {"rate": expit(logit(found) + apart)}

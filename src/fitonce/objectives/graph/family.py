@@ -89,7 +89,7 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
     notes += [] if exposure is None else [f"exposure: {exposure}"]
     text = f"{counted(data.n_sites, 'site')}, {int((data.weights == 0).sum()):,} missing"
     notes += [f"covariates: {', '.join(columns.covariates)}"] if columns.covariates else []
-    return of_graph(data, notes, text, links, known, columns.covariates, exposure)
+    return of_graph(data, notes, text, links, known, columns.covariates)
 
 
 def _numbers(column: pd.Series) -> np.ndarray:
@@ -122,16 +122,16 @@ def _potts(
     name: str,
     data: str,
     emission: Callable[[Any], Any],
-    regression: Callable[[Any, tuple[str, ...], Mapping[str, Any]], Any],
+    regression: Callable[[Any, tuple[str, ...]], Any],
     *options: Option,
 ) -> NamedModel:
     """`data`: what it is for, such as "counts"; `emission`: made from the data; `regression`: where it
-    depends on covariates, made from these and all options, too."""
+    depends on covariates, made from these, too."""
 
     def make(given: Mapping[str, Any], data: Any) -> PottsMixture:
         given = {**given, **_idle(given)}
         known = given.get("covariates", ())
-        made = regression(data, known, given) if known else emission(data)
+        made = regression(data, known) if known else emission(data)
         return PottsMixture(
             given["edges"], given["states"], emission=made, beta=_beta(given["beta"]),
             exposure=given.get("exposure") if made.traits.exposure else None,
@@ -157,24 +157,24 @@ GRAPHS = Family(
             "poisson",
             "counts",
             lambda _: Poisson(),
-            lambda _, known, __: PoissonRegression(known),
+            lambda _, known: PoissonRegression(known),
             EXPOSURE,
         ),
         _potts(
-            "gaussian", "numbers", lambda _: Gaussian(), lambda _, known, __: GaussianRegression(known)
+            "gaussian", "numbers", lambda _: Gaussian(), lambda _, known: GaussianRegression(known)
         ),
         _potts(
             "binomial",
             "counts out of trials",
             lambda _: Binomial(),
-            lambda _, known, given: BinomialRegression(known, trials=given.get("trials") or 1),
+            lambda _, known: BinomialRegression(known),
             EXPOSURE,
         ),
         _potts(
             "categorical",
             "categories 0, 1, 2, ...",
             lambda data: Categorical(n_categories(data)),
-            lambda data, known, _: CategoricalRegression(n_categories(data), known),
+            lambda data, known: CategoricalRegression(n_categories(data), known),
         ),
     ),
     load=_load,

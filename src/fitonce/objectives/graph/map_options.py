@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,7 @@ def load_map(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded
     counts = found.data.channels[0]
     text = f"{counted(found.graph.n_sites, 'site')}, {int((found.data.weights == 0).sum()):,} missing"
     notes = [f"modelled: {counts}", *found.notes]
-    return of_graph(found.data, notes, text, found.graph, found.exposure, columns.covariates, exposure)
+    return of_graph(found.data, notes, text, found.graph, found.exposure, columns.covariates)
 
 
 def of_graph(
@@ -58,19 +57,10 @@ def of_graph(
     links: Any,
     exposure: np.ndarray | None,
     covariates: tuple[str, ...],
-    name: str | None,
 ) -> Loaded:
-    """Sites with what their model needs; with covariates, regressions of trials read these as one, by
-    the `name` of the exposure."""
-    if covariates and exposure is not None and name is not None:
-        known = np.concatenate([_known(data), np.asarray(exposure, float)[None, :, None]], 2)
-        data = replace(data, covariates=known, covariate_names=(*data.covariate_names, name))
-    found = {"edges": links, "exposure": exposure, "covariates": covariates, "trials": name}
+    """Sites with what their model needs."""
+    found = {"edges": links, "exposure": exposure, "covariates": covariates}
     return Loaded(data, notes, text, found)
-
-
-def _known(data: Sequences) -> np.ndarray:
-    return np.zeros((1, data.n_sites, 0)) if data.covariates is None else data.covariates
 
 
 def _counts(
