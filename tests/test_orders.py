@@ -222,6 +222,21 @@ def test_a_refusal_says_how_many_classes_and_sites_would_do():
     assert fo.plan(fo.models.PottsMixture(list(hexagons(16, 20).edges), 2)).tree.bytes < 2**32
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(18, 43), (18, 50)])
+def test_the_limit_that_a_refusal_names_is_enough(rows, columns):
+    graph = edges_of(grid(rows, columns))
+    states = (2,) * (rows * columns)
+    with pytest.raises(TooWideError, match="memory_limit=") as refused:
+        plan_tree(states, graph, limit=2.0**20)
+    limit = float(re.search(r"memory_limit=([\d.e+]+)", str(refused.value))[1])
+    assert plan_tree(states, graph, limit=limit).bytes <= limit
+
+
+def test_the_order_of_the_data_is_tried():
+    plan = plan_tree((2,) * 320, edges_of(hexagons(20, 16)))
+    assert plan.width == 17 and plan.order == "a sweep in the order of the data"
+
+
 def test_a_refusal_counts_mixed_numbers_of_classes():
     edges = edges_of(nx.complete_graph(12))
     with pytest.raises(TooWideError, match=r"12 sites with 5 classes needs .* with 3 classes"):

@@ -196,12 +196,18 @@ def _refusal(graph: StateGraph, order: Order, limit: float) -> str:
         part = f"a map of this kind may have about {few:,} sites{with_classes}"
         found.append(f"{part}: take a part of it (--where, or where= of fo.read_map)")
     if not larger and needs <= machine_memory():
-        found.append(f"or give the model memory_limit={math.ceil(needs):.2e}")
+        found.append(f"or give the model memory_limit={_rounded_up(needs):.3g}")
     else:
         has = "" if larger else f": this machine has {_size(machine_memory())}"
         found.append(f"no memory_limit= helps here{has}")
     possible = f", and {_MOST_AXES} are possible" if larger else ""
     return f"{'; '.join(found)} (the largest table is of {order.width + 1} sites{possible})"
+
+
+def _rounded_up(number: float) -> float:
+    """To three digits, none below."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 2)
+    return math.ceil(number / unit) * unit
 
 
 def _most_classes(graph: StateGraph, order: Order, limit: float) -> int | None:

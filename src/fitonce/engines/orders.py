@@ -160,10 +160,12 @@ def sweeps(graph: StateGraph) -> Iterator[Order]:
 
     Breadth-first orders and reverse Cuthill-McKee go from a corner to the opposite one. The difference
     of the distances to two corners goes from one side to the other. Among equals that nearer to the
-    second corner is first, so that the front moves without gaps.
+    second corner is first, so that the front moves without gaps. The order of the data often is a sweep,
+    too, row by row.
     """
+    yield graph.counted(range(len(graph.states)), "a sweep in the order of the data")
     matrix = graph.matrix()
-    cuthill = sparse.csgraph.reverse_cuthill_mckee(matrix.tocsr(), symmetric_mode=True)
+    cuthill = sparse.csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True)
     yield graph.counted(cuthill.tolist(), "a sweep")
     for first, second in itertools.permutations(corners(graph), 2):
         for side in (first, first - second):
