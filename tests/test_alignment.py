@@ -241,3 +241,80 @@ def test_numbers_of_files_are_found_though_they_are_rounded():
     seconds = pd.Index(np.arange(30) * 0.1, name="second")
     given = pd.Series(np.arange(30.0), pd.Index([round(k / 10, 1) for k in range(30)], name="second"))
     np.testing.assert_array_equal(aligned(given[::-1], seconds, "covariates"), np.arange(30.0))
+
+
+def forecast_by_command(folder, fitted, ahead):
+    """The command's answer where a fit of the first table is forecast with the second beside it."""
+    fitted.to_csv(folder / "past.csv", index=False)
+    ahead.to_csv(folder / "ahead.csv", index=False)
+    words = [
+        "past.csv",
+        "--model",
+        "structural",
+        "--columns",
+        "y",
+        "--covariates",
+        "u",
+        "--save",
+        "fit.json",
+    ]
+    words = [str(folder / word) if "." in word else word for word in words]
+    made = CliRunner().invoke(app, ["fit", *words, "--restarts", "1", "--optima", "0", "--force"])
+    assert made.exit_code == 0, made.output
+    beside = ["--covariates", str(folder / "ahead.csv")]
+    done = CliRunner().invoke(
+        app, ["forecast", str(folder / "fit.json"), "--steps", "6", "--csv", *beside]
+    )
+    return done.exit_code, " ".join(done.stdout.split()), " ".join(done.stderr.split())
+
+
+def in_files(zone, days, table):
+    return table.reset_index(drop=True).assign(when=days.strftime(f"%Y-%m-%dT%H:%M:%S{zone}"))
+
+
+@pytest.mark.parametrize("past", ["", "+00:00", "+02:00"])
+@pytest.mark.parametrize("ahead", ["", "+00:00", "-03:00"])
+def test_the_command_compares_times_with_zones_as_python_does(tmp_path, past, ahead):
+    """A file with zones beside one without was taken, in both directions."""
+    fitted = in_files(past, DAYS[:N], PAST[["u"]].assign(y=Y.to_numpy()))
+    hours = {"": 0, "+00:00": 0, "+02:00": 2, "-03:00": -3}  # of the clock, when it is noon in UTC
+    days = (
+        AHEAD.index + pd.Timedelta(hours=hours[ahead] - hours[past]) if past and ahead else AHEAD.index
+    )
+    status, rows, said = forecast_by_command(tmp_path, fitted, in_files(ahead, days, AHEAD[["u"]]))
+    if bool(past) == bool(ahead):
+        assert status == 0, said
+        assert said == ""
+        shuffled_too = forecast_by_command(tmp_path, fitted, in_files(ahead, days, AHEAD[["u"]])[::-1])
+        assert shuffled_too[1] == rows
+        return
+    steps = "the 6 steps of the forecast"
+    have, lack = (steps, "covariates") if past else ("covariates", steps)
+    assert status == 2
+    assert f"{have} has times with a time zone, and {lack} without" in said
+
+
+def test_covariates_of_a_forecast_without_dates_are_said_to_go_by_position(tmp_path):
+    fitted = PAST[["u"]].assign(y=Y.to_numpy()).reset_index()
+    dated = forecast_by_command(tmp_path, fitted, AHEAD[["u"]].reset_index())
+    assert dated[0] == 0, dated
+    assert dated[2] == ""
+    status, rows, said = forecast_by_command(tmp_path, fitted, AHEAD[["u"]])
+    assert (status, rows) == dated[:2]
+    assert said == (
+        "fitonce: ahead.csv has no column of dates: its rows are the steps after the data, in order"
+    )
+    assert forecast_by_command(tmp_path, fitted.drop(columns="day"), AHEAD[["u"]])[2] == ""
+
+
+def test_covariates_of_a_forecast_that_are_text_are_said_to_be_no_numbers(tmp_path):
+    """The column was said to be lacking."""
+    fitted = PAST[["u"]].assign(y=Y.to_numpy()).reset_index()
+    words = AHEAD[["u"]].astype(str).replace(r"$", " degrees", regex=True)
+    status, _, said = forecast_by_command(tmp_path, fitted, words.reset_index())
+    assert status == 2
+    assert said.startswith("fitonce: covariates must be numeric, but 'u' is ")
+    status, _, said = forecast_by_command(
+        tmp_path, fitted, AHEAD[["u"]].assign(note="fine").reset_index()
+    )
+    assert (status, said) == (0, "")

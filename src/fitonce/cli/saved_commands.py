@@ -25,13 +25,12 @@ from fitonce.cli.steps import fitted
 from fitonce.core.writing import write_figure
 from fitonce.data.alignment import with_dates
 from fitonce.data.covariates import with_truths
-from fitonce.data.indices import indices_of
+from fitonce.data.indices import dated, indices_of
 from fitonce.data.labelled import UNKNOWN
 from fitonce.data.places import sequence_words, time_names
 from fitonce.data.reading import Columns
 from fitonce.data.sequences import Sequences
 from fitonce.data.table_files import read_table
-from fitonce.data.times import as_times, has_zones, looks_like_dates
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.summarise import free_names
 from fitonce.models.prior_words import priors_of
@@ -218,7 +217,7 @@ def forecast(
     """Forecast the steps after the data of a saved fit. Means, medians and intervals, of HMMs and
     state-space models."""
     fit = _opened(file, [save], force, json and csv, plot)
-    known = _covariates(covariates, fit)
+    known = _covariates(covariates, fit, ahead=True)
     of = _sequence(fit, sequence)
     found = fit.forecast(steps, sequence=of, n=paths, seed=seed, covariates=known, level=level)
     if found.last_of and not (json or csv):
@@ -271,18 +270,21 @@ def sample(
     _finish(rows, save, force, json, csv)
 
 
-def _covariates(path: Path | None, fit: Fit) -> pd.DataFrame | None:
-    """The columns of a file that hold numbers, labelled by its times."""
+def _covariates(path: Path | None, fit: Fit, ahead: bool = False) -> pd.DataFrame | None:
+    """The columns of a file that hold numbers or are covariates of the fit, labelled by its times, if it
+    has some; `ahead`: they are of the steps after the data."""
     if path is None:
         return None
-    indices = indices_of(fit.objective.collection)
-    steps = None if indices is None else indices[0]
+    data = fit.objective.collection
+    indices = indices_of(data)
+    steps = None if indices is None else dated(indices[0])
     table = with_dates(with_truths(read_table(path)), steps)
-    moments = pd.Series(table.index)
-    if looks_like_dates(moments) and not (steps is not None and has_zones(pd.Series(steps))):
-        times = as_times(moments, f"'{table.index.name}'")  # in UTC, as those of other files
-        table.index = pd.Index(times, name=table.index.name)
-    return table.select_dtypes(["number", "bool"])
+    table.index = dated(table.index)
+    if ahead and isinstance(steps, (pd.DatetimeIndex, pd.PeriodIndex)) and table.index.name is None:
+        complain(f"{path.name} has no column of dates: its rows are the steps after the data, in order")
+    known = getattr(data, "covariate_names", ())
+    numbers = table.select_dtypes(["number", "bool"]).columns
+    return table[[name for name in table.columns if name in numbers or name in known]]
 
 
 def _finish(

@@ -124,7 +124,7 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
     if columns.group is not None:
         parts = split_groups(table, columns.group)
         notes.append(f"{counted(len(parts), 'sequence')} by '{columns.group}'")
-    times, chosen = None, pd.Series(True, table.index)
+    times, chosen, zoned = None, pd.Series(True, table.index), False
     if time is not None:  # all at once: of a few dates the format cannot be told
         groups = None if columns.group is None else table[columns.group]
         times = as_times(table[time], f"'{time}'", groups)
@@ -166,6 +166,8 @@ def read_file(path: str | Path, columns: Columns | None = None) -> Reading:
         unnamed = used if columns.modelled is None else []
         notes += hints(table, unnamed, apart, columns.group is not None)
     kept = {name: part[used + known] for name, part in parts.items()}
+    if zoned:  # so that what comes beside them later is compared as moments, too
+        kept = {name: part.tz_localize("UTC") for name, part in kept.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapsWarning)  # gaps are closed where that was asked for
         data = sequences(
