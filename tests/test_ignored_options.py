@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -33,11 +34,11 @@ WORDS = {
     "method": "onestep", "scheme": "B", "loss": "joint", "folds": "points",
 }  # fmt: skip
 NUMBERS = {"optima": "3", "k": "4", "restarts": "2", "seed": "1"}
-MORE = {"max_seconds": "9.5", "percent": "20"}
+MORE = {"max_seconds": "9.5", "percent": "20", "level": "0.5"}
 
 
 KINDS = {"optima": int, "seed": int, **{name: one.kind for name, one in model_options().items()}}
-KINDS |= dict.fromkeys(("n", "k", "hops", "horizon", "restarts"), int)
+KINDS |= dict.fromkeys(("n", "k", "hops", "horizon", "restarts", "steps", "paths"), int)
 KINDS |= dict.fromkeys(("percent", "max_seconds", "missing"), float)
 
 
@@ -133,7 +134,7 @@ def request_of(monkeypatch, tmp_path):
 def require_none_ignored(request_of, command, words, only, values=None):
     """Each of `only` these options, given with another value, is refused by name or changes what is
     asked for."""
-    usual, ignored = request_of(command, *words), []
+    usual, ignored, unnamed = request_of(command, *words), [], []
     for name, option in options_of(command).items():
         if name not in only or name in OF_RESULTS or flag(name) in words:
             continue
@@ -144,9 +145,17 @@ def require_none_ignored(request_of, command, words, only, values=None):
             ignored += [given] if found == usual else []
             continue
         said = " ".join(found.output.split())
-        named = [flag(name), *option.opts, *option.secondary_opts, given[-1], name]
-        assert any(one in said for one in named), (given, said)
+        unnamed += [] if names(said, option) else [(given, said)]
     assert not ignored
+    assert not unnamed
+
+
+def names(said, option):
+    """Whether a message has an option's name as a word of its own, or the name that it was given; short
+    names of options without dashes are words of many messages."""
+    named = [flag(option.name), *option.opts, *option.secondary_opts, "NO_SUCH"]
+    named += [option.name] * (len(option.name) > 3)
+    return any(re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", said) for one in named)
 
 
 def words_of(model, folder):
@@ -193,10 +202,39 @@ def test_other_commands_ignore_no_option(request_of, tmp_path, command, model):
     require_none_ignored(request_of, command, words, only, shown)
 
 
-@pytest.mark.parametrize("command", ["cv", "loo", "influence"])
-def test_saved_fits_ignore_no_option(request_of, tmp_path, command):
+@pytest.fixture
+def saved(tmp_path):
+    """The file of a fit."""
     model = fo.models.PoissonHMM(2)
     y = np.repeat([2.0, 9.0, 1.0, 8.0], 6)
     params = {"initial": [0.5, 0.5], "transition": [[0.8, 0.2], [0.2, 0.8]], "rate": [[2.0], [8.0]]}
-    fo.fit_at(model, y, params).save(tmp_path / "fit.json")
-    require_none_ignored(request_of, command, ["fit.json"], options_of(command).keys() - {"model"})
+    return fo.fit_at(model, y, params).save(tmp_path / "fit.json")
+
+
+@pytest.mark.parametrize("command", ["cv", "loo", "influence"])
+def test_saved_fits_ignore_no_option(request_of, saved, command):
+    require_none_ignored(request_of, command, [saved], options_of(command).keys() - {"model"})
+
+
+@pytest.mark.parametrize("command", ["forecast", "sample", "decode"])
+def test_what_is_made_of_a_saved_fit_ignores_no_option(tmp_path, command):
+    """Each option makes another table or is refused by name."""
+    y = np.repeat([2.0, 9.0, 1.0, 8.0], 6) + np.random.default_rng(0).normal(size=24)
+    saved = fo.fit(fo.models.GaussianHMM(2), y, restarts=1, optima=0).save(tmp_path / "fit.json")
+    words = [command, str(saved)]
+    if command == "decode":
+        table = pd.DataFrame({"when": [*range(7), 9], "who": [1, 2] * 4, "y": [1.0, 9.0] * 4})
+        table.to_csv(tmp_path / "other.csv", index=False)
+        words += [str(tmp_path / "other.csv"), "--columns", "y"]
+    usual = CliRunner().invoke(app, [*words, "--csv"])
+    assert usual.exit_code == 0, usual.output
+    values = {"time": "when", "group": "who", "missing": "9"}
+    for name, option in options_of(command).items():
+        if name in OF_RESULTS | {"csv"} or flag(name) in words:
+            continue
+        given = other_value(option)
+        given = [given[0], values.get(name, given[-1])]
+        found = CliRunner().invoke(app, [*words, *given, "--csv"])
+        said = " ".join(found.output.split())
+        assert found.stdout != usual.stdout, given
+        assert found.exit_code == 0 or names(said, option), (given, said)

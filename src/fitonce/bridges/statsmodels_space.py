@@ -305,7 +305,8 @@ def from_state_space(results: Any) -> Fit:
             )
         raise ValueError(
             f"the log-likelihood of these parameters is {found.log_likelihood:.6f} here and "
-            f"{results.llf:.6f} in statsmodels. So the model was not read as it is meant; please report it"
+            f"{results.llf:.6f} in statsmodels. So the model was not read as it is meant: please "
+            "report it"
         )
     return found
 

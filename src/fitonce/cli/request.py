@@ -25,7 +25,7 @@ from fitonce.core.progress_lines import in_lines
 from fitonce.crossval.journal import journal_folder
 from fitonce.crossval.losses import LOSSES, resolve_loss
 from fitonce.crossval.methods import METHODS, resolve_method
-from fitonce.data.reading import Columns
+from fitonce.data.reading import FLAGS, Columns
 from fitonce.fitting.fit import Fit
 from fitonce.folds.catalogue import FOLD_KINDS, FoldOptions
 from fitonce.objectives.families import families, family_of
@@ -144,11 +144,13 @@ class Request:
         for entry in fields(self):
             if entry.name in of_fits and getattr(self, entry.name) != entry.default:
                 raise ValueError(
-                    f"{flag({'first': 'from', 'last': 'to'}.get(entry.name, entry.name))} is for data "
-                    f"that are fitted, got the fit {self.file.name}, which has its data and its model"
+                    f"{flag(FLAGS.get(entry.name, entry.name))} is for data that are fitted, "
+                    f"got the fit {self.file.name}, which has its data and its model"
                 )
-        for name in self.options:
-            raise ValueError(f"{flag(name)} is for models that are fitted, got a fit")
+        if self.options:
+            raise ValueError(
+                f"{flag(next(iter(self.options)))} is for models that are fitted, got a fit"
+            )
         fit = opened(self.file)
         self._check(family_of(fit.model), covering=False)
         return fit

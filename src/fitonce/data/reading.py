@@ -35,7 +35,7 @@ _MOST_ROWS = 50_000_000
 _MOST_INSERTED = 10.0  # times the number of rows: more are not gaps
 
 # Options of the command line that are not called as the role is.
-_FLAGS = {"modelled": "columns", "first": "from", "last": "to", "gaps": "no-gaps"}
+FLAGS = {"modelled": "columns", "first": "from", "last": "to", "gaps": "no-gaps"}
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Columns:
         """The same, once no role but these was given: `otherwise` ends the refusal of others."""
         for one in fields(self):
             if one.name not in roles and getattr(self, one.name) != one.default:
-                raise ValueError(f"--{_FLAGS.get(one.name, one.name)} {otherwise}")
+                raise ValueError(f"--{FLAGS.get(one.name, one.name)} {otherwise}")
         return self
 
     @property
@@ -309,12 +309,16 @@ def _modelled(table: pd.DataFrame, columns: Columns, time: str | None, notes: li
     if columns.modelled is not None:
         for name in columns.modelled:
             if table[name].dtype.kind not in "biuf":
-                raise ValueError(f"column '{name}' must hold numbers, got {_example(table[name])}")
+                raise ValueError(
+                    f"column '{name}' must hold numbers, got {_example(table[name], columns.decimal)}"
+                )
         return list(columns.modelled)
     others = [name for name in table.columns if name not in (time, columns.group)]
     numeric = [name for name in others if table[name].dtype.kind in "biuf"]
     if not numeric:
-        got = f"'{others[0]}' with {_example(table[others[0]])}" if others else "none"
+        got = "none"
+        if others:
+            got = f"'{others[0]}' with {_example(table[others[0]], columns.decimal)}"
         raise ValueError(f"the file must have a column of numbers, got {got}")
     if len(numeric) < len(others):
         notes.append(f"left out, not numbers: {listed(n for n in others if n not in numeric)}")
@@ -331,10 +335,12 @@ def _is_constant(column: pd.Series) -> bool:
     return seen.size == 0 or bool((seen == seen[0]).all())
 
 
-def _example(column: pd.Series) -> str:
+def _example(column: pd.Series, decimal: str | None) -> str:
     """A cell that is not a number, for messages."""
     cells = column.dropna()
     bad = cells[as_numbers(cells).isna()]
+    if bad.empty and decimal is not None:
+        return f"{cells.iloc[0]!r} in row {cells.index[0]} with --decimal {decimal}"
     if bad.empty:
         return f"{column.dtype}"
     comma = re.fullmatch(r"-?\d+,\d+", str(bad.iloc[0]).strip())
