@@ -156,7 +156,14 @@ def enumerated(name, params, site, left_out):
 
 
 @pytest.mark.parametrize(
-    "name", ["poisson", "shared", "binomial", "exposed binomial", pytest.param("gaussian", marks=pytest.mark.slow)]
+    "name",
+    [
+        "poisson",
+        "shared",
+        "binomial",
+        "exposed binomial",
+        pytest.param("gaussian", marks=pytest.mark.slow),
+    ],
 )
 def test_odd_places_of_regressions_are_those_of_enumeration(name):
     data = fo.sequences(COUNTS, covariates={"heat": HEAT, "size": SIZE})

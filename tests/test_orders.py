@@ -245,7 +245,8 @@ def test_the_limit_that_a_refusal_names_is_enough(rows, columns):
 
 def test_the_order_of_the_data_is_tried():
     plan = plan_tree((2,) * 320, edges_of(hexagons(20, 16)))
-    assert plan.width == 17 and plan.order == "a sweep in the order of the data"
+    assert plan.width == 17
+    assert plan.order == "a sweep in the order of the data"
 
 
 def test_a_refusal_counts_mixed_numbers_of_classes():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fitonce.bridges.classes import kind_of
-from fitonce.core.arguments import naming, require
+from fitonce.core.arguments import naming, refusal, require
 from fitonce.core.numerics import as_numbers, is_number
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
@@ -83,11 +83,10 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NO
 def read_lengths(X: Any, lengths: Any) -> Sequences:
     """Rows of all sequences, one after another, and their lengths."""
     rows = as_numbers(X, finite=False)
-    fine = rows is not None and rows.ndim in (1, 2) and rows.size
-    require(fine, "X", "an array of numbers, (steps,) or (steps, channels)", X)
-    rows = rows[:, None] if rows is not None and rows.ndim == 1 else rows
+    if rows is None or rows.ndim not in (1, 2) or not rows.size:
+        raise refusal("X", "an array of numbers, (steps,) or (steps, channels)", X)
     with naming("X"):
-        read = sequences(rows, lengths=lengths)
+        read = sequences(rows.reshape(len(rows), -1), lengths=lengths)
     called = X.columns if hasattr(X, "columns") else read.channels  # of a table
     return replace(read, channels=tuple(map(str, called)))
 

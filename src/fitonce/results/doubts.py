@@ -108,7 +108,11 @@ def error_in_words(error: float, loss: float, se: float) -> str:
     """ "0.0021", or that it is not usable."""
     if not is_usable(error, loss, se):
         return NOT_USABLE
-    return f"{error:.2g}" if error == 0 or 0.01 <= error < 1000 else f"{error:.1e}"
+    return _size_in_words(error)
+
+
+def _size_in_words(size: float) -> str:
+    return f"{size:.2g}" if size == 0 or 0.01 <= size < 1000 else f"{size:.1e}"
 
 
 class Error(NamedTuple):
@@ -134,8 +138,7 @@ class Error(NamedTuple):
             return f"{self.how} (estimated larger than the loss)"
         if self.how == "unknown":
             return self.how
-        size = f"{self.size:.2g}" if 0.01 <= self.size < 1000 else f"{self.size:.1e}"
-        known = f"{self.how} {size}"
+        known = f"{self.how} {_size_in_words(self.size)}"
         return f"unknown ({known} {WITHIN})" if self.missed else f"{known}{self.beside}"
 
 

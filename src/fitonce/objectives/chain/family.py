@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from fitonce.core.wording import nearest_names
 from fitonce.data.reading import Columns, read_file
 from fitonce.models.base import ChainModel
 from fitonce.models.emissions.by_name import EMISSIONS
@@ -110,7 +110,7 @@ def _known(emission: str, of: str) -> str:
     """The name of an emission, which is known."""
     known = (*EMISSIONS, _CATEGORICAL)
     if emission not in known:
-        near = get_close_matches(emission, known, 1)
+        near = nearest_names(emission, known, 1)
         hint = f"; is it {near[0]}?" if near else ""
         raise ValueError(f"--emission of {of} must be one of {', '.join(known)}, got '{emission}'{hint}")
     return emission

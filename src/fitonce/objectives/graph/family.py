@@ -160,9 +160,7 @@ GRAPHS = Family(
             lambda _, known: PoissonRegression(known),
             EXPOSURE,
         ),
-        _potts(
-            "gaussian", "numbers", lambda _: Gaussian(), lambda _, known: GaussianRegression(known)
-        ),
+        _potts("gaussian", "numbers", lambda _: Gaussian(), lambda _, known: GaussianRegression(known)),
         _potts(
             "binomial",
             "counts out of trials",
