@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 import fitonce as fo
 from fitonce.fitting.descent import Run
 from fitonce.fitting.optima import distinct
+from fitonce.objectives.families import objective_of
 from fitonce.results.missed import with_missed
 
 FOLDS = fo.folds.blocks(COUNTS, percent=10, n=100, seed=0)
@@ -398,8 +399,35 @@ def test_starts_that_equal_the_first_are_passed_over():
     y = np.random.default_rng(0).normal(np.repeat([0, 4.0], 15))
     for seed in range(3):
         assert len(fo.fit(model, y, restarts=6, seed=seed, optima=0).values_of_starts) == 6
-    only = fo.models.Custom(lambda p, x, w: -jnp.sum(w * (x - p) ** 2), 0.0)  # has one start
-    assert len(fo.fit(only, np.arange(4.0), restarts=6).values_of_starts) == 1
+
+
+def test_a_model_with_one_start_says_so(tmp_path):
+    only = fo.models.Custom(lambda p, x, w: -jnp.sum(w * (x - p) ** 2), 0.0)
+    fit = fo.fit(only, np.arange(4.0), restarts=6)
+    assert len(fit.values_of_starts) == 1
+    said = "the model has no random starts; fo.fit(..., init=) begins elsewhere"
+    assert f"Optima: other optima were not looked for: {said}\n" in repr(fit.optima)
+    cv = fo.cross_validate(fit, fo.folds.points(4))
+    assert cv.about_optima.endswith(f"which had no other starts: {said}")
+    assert fo.load(cv.save(tmp_path / "cv.json")).about_optima == cv.about_optima
+    assert not fo.fit(only, np.arange(4.0), restarts=1).optima.single
+
+
+@pytest.mark.parametrize("emission", ["gaussian", "student-t", fo.models.GaussianRegression(["u0"])])
+def test_maps_of_numbers_have_random_starts(emission):
+    """In one channel k-means ends where it always does."""
+    rng, edges = np.random.default_rng(0), [(k, k + 1) for k in range(39)]
+    data = fo.sequences(rng.normal(np.repeat([0, 4.0], 20)), covariates=rng.normal(size=(40, 1)))
+    model = fo.models.PottsMixture(edges, 2, emission, beta=0.3)
+    objective = objective_of(model, data)
+    name = "location" if emission == "student-t" else "mean"
+    found = [objective.space.params_at(objective.start(np.random.default_rng(k)))[name] for k in range(6)]
+    assert len(np.unique(np.round(found, 9), axis=0)) == 6
+    assert (np.diff(found, axis=1) > 0).all()  # classes in increasing order
+    if emission == "gaussian":
+        assert fo.fit(model, data, restarts=6).optima.starts >= 6
+        with pytest.raises(ValueError, match="^score of other data needs a model of sequences, got Potts"):
+            fo.fit(model, data, restarts=1).score(data)
 
 
 def test_a_fold_whose_optimum_needs_starts_that_have_not_seen_it():

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+ONE_START = "the model has no random starts; fo.fit(..., init=) begins elsewhere"
+
 
 def counted(count: int, thing: str, plural: str | None = None) -> str:
     """ "1 sequence", "1,096 steps"."""

@@ -164,7 +164,7 @@ class Fit:
         """The total log-likelihood of data, those of the fit if None; higher is better."""
         if data is None and lengths is None:
             return self.log_likelihood
-        return float(self.log_likelihood_of(data, lengths=lengths).sum())
+        return float(inference.log_likelihoods(self, data, lengths, "score").sum())
 
     def decode(self, data: Any = None, *, lengths: Any = None, sequence: Any = None) -> Any:
         """The jointly most probable states of each sequence (Viterbi), in a list, see `fo.predict`; of

@@ -25,12 +25,16 @@ _MOST_DRAWS = 10**6  # of paths: their error is then far below that of the appro
 
 
 @in_float64
-def log_likelihoods(fit: Fit, data: Any, lengths: Any) -> np.ndarray:
-    """(N,) log p(x_n) of the sequences of other data; of models of labels, log p(y_n | x_n)."""
+def log_likelihoods(
+    fit: Fit, data: Any, lengths: Any, called: str = "log_likelihood_of"
+) -> np.ndarray:
+    """(N,) log p(x_n) of the sequences of other data; of models of labels, log p(y_n | x_n). `called`:
+    what the user did."""
     if fit.objective.traits.labels:
         return _of_labels(fit, data, lengths)
     if not fit.objective.traits.sequences:
-        raise ValueError(f"log_likelihood_of needs a model of sequences, got {fit.model}")
+        of_fit = "" if called == "log_likelihood_of" else "; fit.score() is that of the fit's own data"
+        raise ValueError(f"{called} of other data needs a model of sequences, got {fit.model}{of_fit}")
     return _of_sequences(fit.objective.for_prediction(_given(fit, data, lengths)), fit.theta)
 
 

@@ -132,6 +132,7 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         to_array(optima["found"]),
         int(optima["starts"]),
         decoded(optima["unseen"]),
+        bool(optima.get("single", False)),
     )
     return {
         "refit_most": float(decoded(document["refit_seconds"])),  # of files that do not say it

@@ -18,7 +18,7 @@ import pandas as pd
 
 from fitonce.core.arguments import require
 from fitonce.core.numerics import is_count, is_number
-from fitonce.core.wording import counted
+from fitonce.core.wording import ONE_START, counted
 from fitonce.fitting.descent import Run, descend, ends_in_em, to_optimum
 from fitonce.fitting.time_limit import TimeUpError
 from fitonce.objectives.base import Objective
@@ -44,6 +44,7 @@ class Optima:
         found: (M,) how many starts ended in each.
         starts: how many starts there were, also of optima that are not kept.
         unseen: the estimated chance that another start ends in an optimum that no start has met.
+        single: whether more starts were asked for than the model has: one, as it has no random ones.
     """
 
     thetas: np.ndarray
@@ -51,6 +52,7 @@ class Optima:
     found: np.ndarray
     starts: int
     unseen: float
+    single: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -74,7 +76,8 @@ class Optima:
     def sentence(self) -> str:
         """How often the best was found, and what that says."""
         if self.starts < 2:
-            return "other optima were not looked for"
+            why = f": {ONE_START}" if self.single else ""
+            return f"other optima were not looked for{why}"
         best, elsewhere = int(self.found[0]), self.starts - int(self.found[0])
         text = f"found by {best} of {counted(self.starts, 'start')}"
         if elsewhere == 0:

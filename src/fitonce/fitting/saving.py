@@ -68,6 +68,7 @@ def write_fit(
             "found": pack_array(fit.optima.found),
             "starts": fit.optima.starts,
             "unseen": encoded(float(fit.optima.unseen)),
+            "single": fit.optima.single,
         },
     }
     return write_document(document, path, force)

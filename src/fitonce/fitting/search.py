@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -100,7 +101,9 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
         model, init = _with_zeros(model, init)
         objective = _objective(model, require_counts(model, data), how.kernel)
         points = starting_points(objective, init, how.seed)
-        starts = list(islice(points, how.restarts or usual_starts(objective)))
+        wanted = how.restarts or usual_starts(objective)
+        starts = list(islice(points, wanted))
+        single = init is None and len(starts) < min(wanted, 2)
         if init is not None:
             objective.check_at(starts[0])
     reading = now() - beginning
@@ -126,7 +129,7 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     # Starts that stopped early, or where EM slows down, may be on their way to one optimum.
     ended = not early and not (by_products(objective) and ends_in_em(objective))
     pool = distinct(runs if ended else [best])
-    pool = pool.at_best(end.theta, objective(end.theta), how.optima)
+    pool = replace(pool.at_best(end.theta, objective(end.theta), how.optima), single=single)
     return Searched(objective, end, runs, pool, seconds, most)
 
 

@@ -62,7 +62,7 @@ def starts_of(fit: Fit) -> Starts | None:
     if fit.objective.traits.convex or fit.objective.least_curvature is not None:
         return None
     found = int(fit.optima.found[0]) if len(fit.optima) else 0
-    return Starts(found, fit.optima.starts, fit.optima.sentence)
+    return Starts(found, fit.optima.starts, fit.optima.sentence, fit.optima.single)
 
 
 def _priors(fit: Fit) -> str:

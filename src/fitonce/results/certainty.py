@@ -74,8 +74,8 @@ def _of_fit(cv: CVResult) -> str:
     if not had_no_other_starts(cv):
         return ""
     if cv.optima_search == "local":
-        return f", nor better ones of the fit, which had no other starts: {advice_on_starts()}"
-    return f"; the fit had no other starts: {advice_on_starts()}"
+        return f", nor better ones of the fit, which had no other starts: {advice_on_starts(cv)}"
+    return f"; the fit had no other starts: {advice_on_starts(cv)}"
 
 
 def treatment(cv: CVResult) -> str:

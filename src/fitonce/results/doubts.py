@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fitonce.core.wording import counted
+from fitonce.core.wording import ONE_START, counted
 from fitonce.results.missed import Missed
 from fitonce.results.verdicts import sound
 
@@ -36,15 +36,20 @@ def had_no_other_starts(cv: CVResult) -> bool:
     return known is not None and known.starts < 2
 
 
-def advice_on_starts() -> str:
+def advice_on_starts(cv: CVResult) -> str:
     """How a fit without other starts is given some."""
+    known = cv.summary.optima
+    if known is not None and known.single:
+        return ONE_START
     return f"{_LOOK_AGAIN}, or `fitonce fit`, has random ones where the model has"
 
 
 def advice_on_better(cv: CVResult) -> str:
     """Code for a better fit, where folds led to a better optimum: from there, unless the fit had no
     other starts, of which some are likely to go further."""
-    return _LOOK_AGAIN if had_no_other_starts(cv) else BEGIN_THERE
+    known = cv.summary.optima
+    again = had_no_other_starts(cv) and not (known is not None and known.single)
+    return _LOOK_AGAIN if again else BEGIN_THERE
 
 
 def better_fit(cv: CVResult) -> str:

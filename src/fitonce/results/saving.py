@@ -341,6 +341,7 @@ def _since_0_3(found: dict[str, Any], sites: int) -> dict[str, Any]:
     starts = found.get("optima")
     if starts is not None:
         said = to_word(starts["sentence"])
-        starts = Starts(int(starts["found"]), int(starts["starts"]), said)
+        single = bool(starts.get("single", False))
+        starts = Starts(int(starts["found"]), int(starts["starts"]), said, single)
     priors, few = to_word(found.get("priors", "")), found.get("few_in_states", [])
     return {**known, "priors": priors, "optima": starts, "few_in_states": tuple(map(to_word, few))}

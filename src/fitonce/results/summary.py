@@ -57,11 +57,13 @@ class Starts(NamedTuple):
         found: how many of them ended in the fit's.
         starts: how many there were.
         sentence: the same, other optima and the chance of new ones, in words.
+        single: whether the model has no random starts.
     """
 
     found: int
     starts: int
     sentence: str
+    single: bool = False
 
     @property
     def alone(self) -> bool:

@@ -84,7 +84,8 @@ def _centres(values: np.ndarray, rows: Rows, n_states: int, rng: Any) -> tuple[n
     seen = rows.mask().reshape(flat.shape) & (np.asarray(rows.counts) > 0)[:, None]
     variance = np.array([flat[seen[:, c], c].var() for c in range(flat.shape[1])])
     variance = np.where(variance > 0, variance, 1.0)
-    centres = kmeans_centres(flat, seen, np.sqrt(variance), n_states, rng)
+    sites = rows.x.ndim == 1
+    centres = kmeans_centres(flat, seen, np.sqrt(variance), n_states, rng, of_sites=sites)
     return centres.reshape(n_states, *values.shape[1:]), variance.reshape(values.shape[1:])
 
 

@@ -163,7 +163,7 @@ class Gaussian(Emission):
         seen = rows.mask().reshape(x.shape) & (np.asarray(rows.counts) > 0)[:, None]
         spread = np.array([x[seen[:, c], c].var() for c in range(x.shape[1])])
         spread = np.where(spread > 0, spread, (self.scale or 1.0) ** 2)
-        centres = kmeans_centres(x, seen, np.sqrt(spread), n_states, rng)
+        centres = kmeans_centres(x, seen, np.sqrt(spread), n_states, rng, of_sites=rows.x.ndim == 1)
         variance = spread / n_states
         start: dict[str, np.ndarray] = {"mean": centres.reshape(n_states, *rows.x.shape[1:])}
         if self.covariance == "spherical":
@@ -346,14 +346,17 @@ def kmeans_centres(
     spread: np.ndarray,
     n_states: int,
     rng: np.random.Generator | None,
+    of_sites: bool = False,
 ) -> np.ndarray:
-    """(K, C) cluster centres of complete rows, ordered by the first channel; quantiles if too few.
+    """(K, C) cluster centres of complete rows, ordered by the first channel; quantiles if too few, and
+    random ones `of_sites`: these have one channel, in which clusters hardly depend on where they begin.
     `spread`: (C,) standard deviations."""
     whole = x[seen.all(1)]
     middle, scale = (whole.mean(0), whole.std(0)) if len(whole) else (0.0, np.ones(x.shape[1]))
     scale = np.where(scale > 0, scale, 1.0)
     # in units of the spread: beside a value that is very far, others are all the same
-    if len(np.unique(((whole - middle) / scale).round(12), axis=0)) < max(n_states, 2):
+    few = len(np.unique(((whole - middle) / scale).round(12), axis=0)) < max(n_states, 2)
+    if few or (of_sites and rng is not None and n_states > 1):
         rows = Rows(x, seen, np.zeros((len(x), 0)), seen.any(1).astype(float))
         return spread_levels(n_states, rows, rng) + 1e-3 * np.arange(n_states)[:, None] * spread
     generator = rng or np.random.default_rng(0)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from fitonce.core.wording import counted
+from fitonce.core.wording import ONE_START, counted
 from fitonce.results.occupancy import points_in_words
 from fitonce.results.printed import refits_in_words
 from fitonce.results.report.markup import (
@@ -75,7 +75,8 @@ def model_section(fitted: FitSummary) -> Markup:
 def about_starts(known: Starts) -> str:
     """What the starts of a fit say about its optima, as a sentence."""
     if known.starts < 2:
-        return "Other optima of the fit were not looked for."
+        why = f": {ONE_START}" if known.single else ""
+        return f"Other optima of the fit were not looked for{why}."
     return f"The optimum of the fit was {known.sentence}."
 
 
