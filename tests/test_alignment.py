@@ -110,6 +110,13 @@ def test_covariates_are_put_into_the_order_of_the_data(door, order, way):
 
 
 @pytest.mark.parametrize("door", list(DOORS))
+def test_dates_in_a_column_come_before_numbers_of_rows(door):
+    take, table = DOORS[door]
+    dated = table.rename_axis("when").reset_index()
+    np.testing.assert_array_equal(take(dated[::-1]), take(dated))
+
+
+@pytest.mark.parametrize("door", list(DOORS))
 @pytest.mark.parametrize("fault", list(REFUSED))
 @pytest.mark.parametrize("way", list(WAYS))
 def test_covariates_of_other_steps_are_refused_by_name(door, fault, way):

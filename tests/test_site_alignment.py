@@ -286,3 +286,54 @@ def test_a_missing_label_is_refused():
     for ours, theirs, whose in ((full, index, r"covariates\['u'\]"), (index, full, "the data")):
         with pytest.raises(ValueError, match=f"as the index of {whose} has a missing label in row 2"):
             fo.sequences(pd.Series(numbers, ours), covariates={"u": pd.Series(numbers, theirs)})
+
+
+def test_sites_of_a_map_keep_their_names(tmp_path):
+    """In its graph, and so in models, folds and clusters that are made from it."""
+    names = [f"county {number}" for number in range(16)]
+    rng = np.random.default_rng(3)
+    where = pd.DataFrame({"name": names, "x": np.tile(range(4), 4), "y": np.repeat(range(4), 4)})
+    table = where.assign(cases=rng.poisson(5.0, 16))
+    table.to_csv(tmp_path / "counties.csv", index=False)
+    read = fo.read_map(tmp_path / "counties.csv", "cases", names="name", coordinates=["x", "y"])
+    model = fo.models.PottsMixture(read, 2, "poisson", beta=0.5)
+    with pytest.raises(ValueError, match="in the order of the graph, whose site 0 is 'county 0'"):
+        fo.fit(model, table.set_index("name")["cases"][::-1])
+    with pytest.raises(ValueError, match="whose site 3 is 'county 3', got 'Mars'"):
+        fo.fit(model, table.set_index("name")["cases"].rename({"county 3": "Mars"}))
+    half = pd.Series(np.arange(16) // 8, names)
+    folds = [fo.folds.regions(model, labels=one) for one in (half, half[::-1])]
+    assert [part.tolist() for part in folds[1].dropped] == [list(range(8)), list(range(8, 16))]
+    assert folds[0].fingerprint == folds[1].fingerprint
+    fit = fo.fit(model, read.data, restarts=1)
+    points, quarters = fo.folds.points(read.data), pd.Series(np.arange(16) // 4, names)
+    found = [
+        fo.cross_validate(fit, points, method="onestep", clusters=one).se
+        for one in (quarters, quarters[::-1])
+    ]
+    assert found[0] == found[1]
+
+
+def test_folds_of_a_graph_refuse_data_in_another_order():
+    values = pd.Series(np.arange(6.0), list("abcdef"))
+    graph = nx.path_graph(list("abcdef"))
+    fo.folds.regions(graph, hops=1, data=values)
+    for make in (fo.folds.buffered, lambda graph, data: fo.folds.regions(graph, hops=1, data=data)):
+        with pytest.raises(ValueError, match="in the order of the graph, whose site 0 is 'a', got 'f'"):
+            make(graph, data=values[::-1])
+
+
+@pytest.mark.parametrize("kind", ["bool", "boolean"])
+def test_masks_with_an_index_are_found_by_it(kind):
+    dates = pd.date_range("2024-01-01", periods=10)
+    values = pd.Series(np.arange(10.0), dates)
+    late = pd.Series(np.arange(10) >= 7, dates).astype(kind)
+    assert fo.folds.sites([late[::-1]], values).dropped[0].tolist() == [7, 8, 9]
+    pairs = [(~late[::-1], late[::-1])]
+    assert fo.folds.from_splitter(pairs, values).scored[0].tolist() == [7, 8, 9]
+
+
+def test_masks_say_something_of_every_site():
+    unknown = pd.Series([True, None, False], dtype="boolean")
+    with pytest.raises(ValueError, match="mask of fold 0 must be True or False everywhere, got a missing"):
+        fo.folds.sites([unknown], np.arange(3.0))

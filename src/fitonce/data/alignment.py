@@ -68,14 +68,16 @@ def site_labels(sites: Any, names: tuple[Any, ...] | None) -> pd.Index | None:
 
 
 def require_same_order(labels: pd.Index, sites: pd.Index) -> None:
-    """Raise if the data call sites as the graph does, but have them in another order."""
+    """Raise if the data call sites as the graph does, but have them in another order, or if both have
+    names and these are others."""
     if labels.equals(sites) or _counts(labels):
         return
     if isinstance(labels, pd.MultiIndex) or isinstance(sites, pd.MultiIndex):
         return
     ours, theirs = (_text(index).tolist() for index in (labels, sites))
     apart = [place for place, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
-    if apart and are_called_alike(sites, labels):
+    named = not (_are_numbers(sites) or _are_numbers(labels) or looks_like_dates(pd.Series(labels)))
+    if apart and (named or are_called_alike(sites, labels)):
         wanted, came = shortened(theirs[apart[0]]), shortened(ours[apart[0]])
         raise ValueError(
             f"data must have sites in the order of the graph, whose site {apart[0]} is "
@@ -122,7 +124,10 @@ def _require_order(own: pd.Index, name: str, whose: str, lengths: Any) -> None:
 def with_dates(given: Any, labels: pd.Index | None) -> Any:
     """A table without labels of its own, labelled by its column that has them: the one that is called as
     the labels of the data are, or else the one column of dates."""
-    if not isinstance(given, pd.DataFrame) or not _counts(given.index):
+    if not isinstance(given, pd.DataFrame):
+        return given
+    elsewhere = labels is not None and not _are_rows(labels) and _are_rows(given.index)
+    if not (_counts(given.index) or elsewhere):
         return given
     called = None if labels is None or labels.name is None else str(labels.name)
     named = [column for column in given.columns if str(column) == called]

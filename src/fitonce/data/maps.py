@@ -160,6 +160,7 @@ def read_map(
         links = _graph(neighbours, nearest, within, found.shapes, geography, table, called, notes)
     if column is not None:
         notes.append(f"sites are named by {column}")
+        links = replace(links, names=called if len(set(called)) == len(called) else None)
     labels = None if regions is None else region_labels(table[regions], called)
     data = replace(data, names=Names(("the map",), called, geography, labels))
     return Map(data, links, known, table, geography, notes)

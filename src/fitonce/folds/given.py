@@ -121,10 +121,17 @@ def sites(index_sets: Iterable[Any], data: Any, *, lengths: Any = None) -> Folds
     if not sets:
         raise ValueError("index_sets: there must be at least one fold, got none")
     shape = shape_of(data, lengths=lengths)
-    for fold, item in enumerate(sets):
-        if isinstance(item, pd.Series) and item.dtype == bool:
-            sets[fold] = shape.aligned(item, "sites", f"the mask of fold {fold}").to_numpy()
+    sets = [_in_order(item, shape, "sites", fold) for fold, item in enumerate(sets)]
     return make_folds("sites", sets, shape, "given index sets", given="index_sets")
+
+
+def _in_order(part: Any, shape: Shape, over: Kind, fold: int) -> Any:
+    """A mask with an index in the order of the data; anything else as it is."""
+    if not (isinstance(part, pd.Series) and pd.api.types.is_bool_dtype(part.dtype)):
+        return part
+    if part.isna().any():
+        raise ValueError(f"the mask of fold {fold} must be True or False everywhere, got a missing value")
+    return shape.aligned(part, over, f"the mask of fold {fold}").to_numpy(bool)
 
 
 def from_splitter(
@@ -168,7 +175,7 @@ def from_splitter(
     else:
         expected = "a splitter with a method split, an integer, or pairs of train and test indices"
         raise refusal("splitter", expected, splitter)
-    pairs = [_pair(one, fold, everything, over) for fold, one in enumerate(splits)]
+    pairs = [_pair(one, fold, shape, over) for fold, one in enumerate(splits)]
     dropped = [np.setdiff1d(everything, train) for train, _ in pairs]
     scored = [test for _, test in pairs]
     made = make_folds(over, dropped, shape, label, scored, given="splitter")
@@ -211,7 +218,7 @@ def _table(shape: Shape, over: Kind) -> pd.DataFrame:
     return pd.DataFrame(numbers, pd.concat(parts, keys=range(len(own))).index)
 
 
-def _pair(given: Any, fold: int, everything: np.ndarray, over: Kind) -> tuple[np.ndarray, np.ndarray]:
+def _pair(given: Any, fold: int, shape: Shape, over: Kind) -> tuple[np.ndarray, np.ndarray]:
     """Indices to train on and to score, of a pair or of a fold of skforecast, which is
     [number, train, window, test, test after the gap, whether it is fitted]."""
     parts = list(given) if isinstance(given, Iterable) else []
@@ -227,27 +234,28 @@ def _pair(given: Any, fold: int, everything: np.ndarray, over: Kind) -> tuple[np
         raise ValueError(
             f"splitter must give pairs of train and test indices, got {shown(given)} for fold {fold}"
         )
-    train, test = (_indices(part, fold, everything) for part in parts)
-    outside = train[(train < 0) | (train >= len(everything))]
+    count = len(shape.base)
+    train, test = (_indices(_in_order(part, shape, over, fold), fold, count) for part in parts)
+    outside = train[(train < 0) | (train >= count)]
     if outside.size:
         raise ValueError(
-            f"splitter: fold {fold} trains on index {outside[0]}, outside the {len(everything)} {over} "
-            f"(0 to {len(everything) - 1})"
+            f"splitter: fold {fold} trains on index {outside[0]}, outside the {count} {over} "
+            f"(0 to {count - 1})"
         )
     return train, test
 
 
-def _indices(part: Any, fold: int, everything: np.ndarray) -> np.ndarray:
+def _indices(part: Any, fold: int, count: int) -> np.ndarray:
     """Indices, given as such or as a mask."""
     try:
         found = np.asarray(part)
     except ValueError:  # ragged
         found = np.zeros((1, 1))
-    if found.dtype == bool and found.shape == everything.shape:
+    if found.dtype == bool and found.shape == (count,):
         return np.flatnonzero(found)
     if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
         raise ValueError(
             f"splitter: train and test of fold {fold} must be lists of indices or masks of "
-            f"{len(everything)}, got {shown(part)}"
+            f"{count}, got {shown(part)}"
         )
     return found.astype(np.int64)

@@ -17,7 +17,7 @@ from fitonce.core.arguments import naming, refusal, require, shown
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import distinct, is_count, is_number
 from fitonce.core.wording import counted, span
-from fitonce.data.alignment import aligned
+from fitonce.data.alignment import aligned, site_labels
 from fitonce.data.graph import Graph
 from fitonce.data.indices import indices_of, site_index
 from fitonce.data.places import numbered
@@ -184,8 +184,11 @@ class Shape:
 
     def labels(self, kind: Kind) -> pd.Index | None:
         """What the data call their sites or sequences; None: numbers only."""
-        if self.data is None or kind == "sites":
-            return None if self.data is None else site_index(self.data)
+        if self.data is None:
+            return None
+        if kind == "sites":
+            index = site_index(self.data)
+            return site_labels(self, None) if index is None and len(self.lengths) == 1 else index
         names = None if self.data.names is None else self.data.names.sequences
         return None if names is None or names == numbered(len(names)) else pd.Index(names)
 

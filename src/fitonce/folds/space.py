@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fitonce.core.arguments import generator, naming, require_count, require_text, shown
 from fitonce.core.wording import counted
-from fitonce.data.alignment import aligned, site_labels
+from fitonce.data.alignment import aligned, require_same_order, site_labels
 from fitonce.data.geography import read_distance
 from fitonce.data.graph import Graph, partition
 from fitonce.data.graph import graph as read_graph
@@ -223,4 +224,6 @@ def _read(graph: Any, data: Any) -> tuple[Graph, Shape]:
     shape = shape_of(found.n_sites if data is None else data)
     if len(shape.base) != found.n_sites:
         raise ValueError(f"data has {len(shape.base):,} sites, the graph has {found.n_sites:,}")
+    if shape.indices is not None and found.names:
+        require_same_order(shape.indices[0], pd.Index(found.names, tupleize_cols=False))
     return found, shape
