@@ -16,6 +16,7 @@ from fitonce.cli.request import Request
 from fitonce.models.emissions.base import Rows
 from fitonce.objectives.families import objective_of
 from map_cases import wall
+from test_odd_sites import require_enumerated
 
 GLM = pytest.importorskip("statsmodels.api")
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (1, 4)]
@@ -169,21 +170,7 @@ def test_odd_places_of_regressions_are_those_of_enumeration(name):
     data = fo.sequences(COUNTS, covariates={"heat": HEAT, "size": SIZE})
     sizes = SIZE if name == "exposed binomial" else None
     fit = fo.fit(M.PottsMixture(EDGES, 2, CASES[name], beta=BETA, exposure=sizes), data, restarts=2)
-    folds = fo.folds.sites([[0, 1], [1, 2], [3], [4, 5]], data)  # site 1 is scored twice
-    cv = fo.cross_validate(fit, folds, method="onestep", optima=0)
-    table = cv.site_losses().set_index("site")
-    wanted = {site: [] for site in range(6)}
-    for fold, part in enumerate(folds.dropped):
-        params = {key: np.asarray(value) for key, value in cv.params(fold).items()}
-        for site in part:
-            wanted[site].append(enumerated(name, params, site, part))
-    for site, rows in wanted.items():
-        mean, below, above, loss = np.mean(rows, axis=0)
-        row = table.loc[site]
-        assert row["expected"] == pytest.approx(mean, rel=1e-8)
-        assert row["p"] == pytest.approx(min(1.0, 2.0 * min(below, above)), rel=1e-7)
-        assert row["loss"] == pytest.approx(loss, rel=1e-7)
-        assert row["direction"] == ("more" if COUNTS[site] > mean else "less")
+    require_enumerated(fit, COUNTS, lambda params, site, part: enumerated(name, params, site, part))
 
 
 def test_the_exposure_of_a_map_is_the_trials_of_a_binomial_regression():
