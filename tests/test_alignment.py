@@ -309,7 +309,7 @@ def test_covariates_of_a_forecast_without_dates_are_said_to_go_by_position(tmp_p
     status, rows, said = forecast_by_command(tmp_path, fitted, AHEAD[["u"]])
     assert (status, rows) == dated[:2]
     assert said == (
-        "fitonce: ahead.csv has no column of dates: its rows are the steps after the data, in order"
+        "fitonce: ahead.csv has no column of dates: its rows are taken for the steps in order"
     )
     assert forecast_by_command(tmp_path, fitted.drop(columns="day"), AHEAD[["u"]])[2] == ""
 

@@ -46,6 +46,8 @@ def folder(tmp_path_factory):
     table.to_csv(folder / "counts.csv", index=False)
     table.iloc[:7].assign(count=[1, 2, 9, 11, 12, 2, 1]).to_csv(folder / "week.csv", index=False)
     table[["heat"]].iloc[:3].to_csv(folder / "ahead.csv", index=False)
+    pd.DataFrame({"a": counts, "b": heat}).to_csv(folder / "pairs.csv", index=False)
+    np.savez(folder / "fit.npz", x=counts)
     words = ["fit", folder / "counts.csv", "--model", "poisson-hmm", *QUICK]
     said(*words, "--columns", "count", "--order-by", "rate", "--save", folder / "fit.json",
          "--table", folder / "fit.csv", "--plot", folder / "moves.png")  # fmt: skip
@@ -167,7 +169,7 @@ def test_saved_fits_are_cross_validated(folder):
         ("sample fit.json --save none/s.csv", "the folder none does not exist"),
         ("fit counts.csv --model poisson-hmm --save fit.json", "fit.json exists"),
         ("fit counts.csv --model crf", "must have a column of tags, such as"),
-        ("fit counts.csv --model poisson", "--model must be one of hmm, poisson-hmm"),
+        ("fit counts.csv --model poisson", "--model must be one of poisson-hmm (counts"),
         (
             "fit counts.csv --model potts",
             "potts-binomial (counts out of trials on a map or a graph), pott",
@@ -176,9 +178,13 @@ def test_saved_fits_are_cross_validated(folder):
         ("report fit.json r.html", "is not marked as 'fitonce result' (it is marked as 'fitonce fit')"),
         ("models nothing", "--model must be one of hmm, poisson-hmm"),
         ("models --example .", "--example needs the name of a model"),
-        ("models poisson-hmm --example none", "the folder none does not exist"),
+        ("models poisson-hmm --example counts.csv", "must be a folder, got the file counts.csv"),
+        ("fit pairs.csv --model structural", "--model structural is for one column, got a, b; choose "
+         "one with --columns NAME"),
+        ("fit pairs.csv --model sarimax", "--model sarimax is for one column, got a, b; choose one"),
+        ("fit fit.npz --model poisson-hmm --decimal ,", "--decimal is for text files (.csv, .tsv"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_are_said_in_one_sentence(folder, monkeypatch, words, sentence):
     monkeypatch.chdir(folder)
     before = set(os.listdir())
@@ -271,3 +277,28 @@ def test_imported_fits_of_code_have_models_that_are_alike(tmp_path):
         "cannot read it; fit `--model structural` to the data, or go on in Python, "
         'fo.load("imported.json", model=fo.from_statsmodels(...).model)' in run("loo", path).stderr
     )
+
+
+def test_the_folder_of_an_example_is_made(tmp_path):
+    assert "counts.csv" in said("models", "poisson-hmm", "--example", tmp_path / "new" / "one")
+    assert (tmp_path / "new" / "one" / "counts.csv").is_file()
+
+
+def test_columns_whose_names_have_commas_are_chosen_in_quotes(tmp_path):
+    """'"cars, mean",day' is read as a line of CSV; messages write such names so."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"cars, mean": rng.poisson(5, 40), "vans": rng.poisson(2, 40)})
+    table["heat, air"] = rng.normal(size=40)
+    table.to_csv(tmp_path / "x.csv", index=False)
+    file, fit = tmp_path / "x.csv", tmp_path / "fit.json"
+    words = ["fit", file, "--model", "poisson-hmm", *QUICK, "--save", fit, "--force"]
+    known = ["--covariates", '"heat, air"', "--transition-covariates", '"heat, air"']
+    said(*words, "--columns", '"cars, mean", vans', *known)
+    assert fo.load(fit).data.channels == ("cars, mean", "vans")
+    assert fo.load(fit).data.covariate_names == ("heat, air",)
+    assert "probability" in said("decode", fit, file, "--columns", 'vans,"cars, mean"', "--csv")
+    mixed = ["--emission", '"cars, mean"=poisson,vans=negative-binomial']
+    said("fit", file, "--model", "hmm", *mixed, *QUICK, "--save", fit, "--force")
+    assert fo.load(fit).data.channels == ("cars, mean", "vans")
+    refused = run(*words, "--columns", "cars").stderr
+    assert """'cars' is not a column; columns are "cars, mean", vans, "heat, air\"""" in refused

@@ -186,8 +186,25 @@ def test_numbers_that_columns_have_in_place_of_names_are_positions(chain):
 
 def test_columns_called_alike_twice_are_refused(chain):
     twice = drawn(1, 20).set_axis(["depth", "heat", "heat"], axis=1)
-    with pytest.raises(ValueError, match="got depth, heat, heat: without speed"):
+    sentence = "columns that are called differently, but 'heat' occurs twice in data"
+    with pytest.raises(ValueError, match=sentence):
         chain.score(twice)
+    ways = {
+        "alone": lambda: fo.sequences(twice),
+        "group": lambda: fo.sequences(twice, group="heat"),
+        "index": lambda: fo.sequences(twice, index="heat"),
+        "covariates": lambda: fo.sequences(twice, covariates=["depth", "heat"]),
+        "list": lambda: fo.sequences([drawn(0, 20), twice]),
+        "dict": lambda: fo.sequences({"one": twice, "other": twice}),
+        "fit": lambda: fo.fit(fo.models.GaussianHMM(1), twice),
+    }
+    for read in ways.values():
+        with pytest.raises(ValueError, match=sentence):
+            read()
+    with pytest.raises(ValueError, match="but '1' occurs twice in data"):
+        fo.sequences(twice.set_axis([1, "heat", "1"], axis=1))
+    with pytest.raises(ValueError, match="'heat' occurs twice in features"):
+        fo.labelled([twice], [["a", "b"] * 10])
 
 
 def test_columns_that_come_alone_are_told_by_name_unless_these_name_sequences():

@@ -66,6 +66,16 @@ def test_one_emission_is_for_all_columns_and_others_are_for_several(tracks):
 
 
 @pytest.mark.parametrize(
+    "emission", ["k+cat=categorical", "k=categorical,cat=categorical", "categorical"]
+)
+def test_each_column_has_its_own_number_of_categories(tracks, emission):
+    """Both had the larger number of them."""
+    pd.DataFrame({"k": np.arange(60) % 10, "cat": np.arange(60) // 7 % 3}).to_csv("tracks.csv")
+    _, model = loaded(emission, columns="k,cat")
+    assert model == M.HMM(2, M.Product({"k": M.Categorical(10), "cat": M.Categorical(3)}))
+
+
+@pytest.mark.parametrize(
     ("emission", "columns", "sentence"),
     [
         ("step=gama,turn=von-mises", None, "--emission of column 'step' must be one of poisson, .* got "
@@ -74,6 +84,7 @@ def test_one_emission_is_for_all_columns_and_others_are_for_several(tracks):
         ("stp=gamma", None, "'stp' is not a column; columns are elk, step, turn"),
         ("step=gamma,turn", None, "must be like step=gamma,turn=von-mises, .* got 'turn' in"),
         ("=gamma", None, "must be like step=gamma,turn=von-mises"),
+        ("+=gaussian", None, "must be like step=gamma,turn=von-mises, .* got '\\+=gaussian' in"),
         ("step=", None, "must be like step=gamma,turn=von-mises"),
         ("step=gamma,step=gamma", None, "column 'step' is named twice"),
         (TRACKS, "step", "--columns must be those that --emission names, step, turn, got step"),

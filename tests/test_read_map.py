@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import fitonce as fo
 from conftest import shared
+from fitonce.cli import app
 from fitonce.data import neighbours
 from fitonce.data.geography import Geography, SiteShape, area_of
 from fuzzing.strategies import seeds
@@ -243,6 +245,43 @@ def test_a_table_is_joined_by_what_it_shares_with_the_map(tmp_path):
         fo.read_map(content, "cases", join=table[table["unit"] < 5], where="year = 1")
 
 
+def test_a_decimal_mark_is_of_the_text_file_among_two_and_no_other(tmp_path):
+    path = written(wall(), tmp_path / "wall.geojson")
+    table = pd.DataFrame({"code": [f["properties"]["code"] for f in wall()["features"]], "cases": "1,5"})
+    table.to_csv(tmp_path / "cases.csv", sep=";", index=False)
+    found = fo.read_map(path, "cases", join=tmp_path / "cases.csv", decimal=",")
+    assert (found.table["cases"] == 1.5).all()
+    table.assign(cases=1.5).to_parquet(tmp_path / "cases.parquet")
+    for join in (None, tmp_path / "cases.parquet"):
+        with pytest.raises(ValueError, match=r"decimal is for text files .*, got ',' for wall\.geojson"):
+            fo.read_map(path, "n", join=join, decimal=",")
+    words = [
+        "fit",
+        str(path),
+        "--model",
+        "potts-poisson",
+        "--columns",
+        "n",
+        "--beta",
+        "0.5",
+        "--decimal",
+        ",",
+    ]
+    done = CliRunner().invoke(app, words)
+    assert "--decimal is for text files (.csv, .tsv, .txt), got wall.geojson" in done.stderr
+
+
+def test_columns_of_a_map_that_are_called_alike_are_refused():
+    geopandas = pytest.importorskip("geopandas")
+    frame = geopandas.GeoDataFrame.from_features(wall())
+    twice = frame.rename(columns={"births": "n"})
+    with pytest.raises(ValueError, match="called differently, but 'n' occurs twice in the map"):
+        fo.read_map(twice, "n")
+    table = pd.DataFrame(twice.drop(columns="geometry"))
+    with pytest.raises(ValueError, match="called differently, but 'n' occurs twice in the table"):
+        fo.read_map(frame, "births", join=table)
+
+
 # --- what is odd in maps that people have ----------------------------------------------------------
 
 
@@ -323,6 +362,7 @@ def test_nobody_lives_there():
         ({"where": "n"}, "where must be such as 'year = 2018'"),
         ({"layer": "one"}, "layer is for files of several layers"),
         ({"coordinates": ("x", "y")}, "coordinates are for a table"),
+        ({"decimal": ","}, "decimal is for text files .*, got ',' for the map"),
     ],
 )
 def test_what_is_refused(options, message):

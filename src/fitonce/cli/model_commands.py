@@ -19,7 +19,8 @@ from fitonce.objectives.family import NamedModel, Option
 def models(
     name: Annotated[str | None, typer.Argument(help="A model to describe; default: list all.")] = None,
     example: Annotated[
-        Path | None, typer.Option(help="Write the files of the model's example to this folder.")
+        Path | None,
+        typer.Option(help="Write the files of the model's example to this folder (made)."),
     ] = None,
     force: ForceOption = False,
     json: JsonOption = False,
@@ -64,8 +65,9 @@ def _list(json: bool) -> None:
 
 
 def _written(example: Example, folder: Path, force: bool) -> list[str]:
-    if not folder.is_dir():
-        raise ValueError(f"the folder {folder} does not exist")
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--example must be a folder, got the file {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
     return [str(path) for path in example.write(folder, force)]
 
 

@@ -22,10 +22,12 @@ from fitonce.cli.saved_fits import opened
 from fitonce.core import compile_cache
 from fitonce.core.memory import checked_limit
 from fitonce.core.progress_lines import in_lines
+from fitonce.core.wording import split_names
 from fitonce.crossval.journal import journal_folder
 from fitonce.crossval.losses import LOSSES, resolve_loss
 from fitonce.crossval.methods import METHODS, resolve_method
 from fitonce.data.reading import FLAGS, Columns
+from fitonce.data.table_files import TEXTS, is_text
 from fitonce.fitting.fit import Fit
 from fitonce.folds.catalogue import FOLD_KINDS, FoldOptions
 from fitonce.objectives.families import families, family_of
@@ -174,6 +176,8 @@ class Request:
             choice.require_covariates_used()
         if self.decimal not in (None, ".", ","):
             raise ValueError(f"--decimal must be '.' or ',', got '{self.decimal}'")
+        if self.decimal is not None and not any(map(is_text, (self.file, self.options.get("join")))):
+            raise ValueError(f"--decimal is for text files ({', '.join(TEXTS)}), got {self.file.name}")
         if self.weekdays and not self.gaps:
             raise ValueError(
                 "--weekdays inserts weekdays without a row, --no-gaps none: give one of them"
@@ -251,7 +255,7 @@ class Request:
 
 def listed(text: str | None) -> tuple[str, ...] | None:
     """Names separated by commas."""
-    return None if text is None else tuple(name.strip() for name in text.split(","))
+    return None if text is None else tuple(split_names(text))
 
 
 _OF_FITS = (

@@ -217,9 +217,11 @@ def forecast(
     """Forecast the steps after the data of a saved fit. Means, medians and intervals, of HMMs and
     state-space models."""
     fit = _opened(file, [save], force, json and csv, plot)
-    known = _covariates(covariates, fit, ahead=True)
+    known = _covariates(covariates, fit)
     of = _sequence(fit, sequence)
     found = fit.forecast(steps, sequence=of, n=paths, seed=seed, covariates=known, level=level)
+    if covariates is not None and known is not None and known.index.name is None and _dated(fit):
+        complain(f"{covariates.name} has no column of dates: its rows are taken for the steps in order")
     if found.last_of and not (json or csv):
         said = f"of {sequence_words(found.sequence)}, the last of {found.last_of:,}"
         print(f"\n{said}; --sequence takes another")
@@ -270,18 +272,21 @@ def sample(
     _finish(rows, save, force, json, csv)
 
 
-def _covariates(path: Path | None, fit: Fit, ahead: bool = False) -> pd.DataFrame | None:
-    """The columns of a file that hold numbers or are covariates of the fit, labelled by its times, if it
-    has some; `ahead`: they are of the steps after the data."""
+def _dated(fit: Fit) -> bool:
+    """Whether steps of the data have dates."""
+    indices = indices_of(fit.objective.collection)
+    return indices is not None and isinstance(dated(indices[0]), (pd.DatetimeIndex, pd.PeriodIndex))
+
+
+def _covariates(path: Path | None, fit: Fit) -> pd.DataFrame | None:
+    """The columns of a file that hold numbers or are covariates of the fit, labelled by its times."""
     if path is None:
         return None
     data = fit.objective.collection
     indices = indices_of(data)
-    steps = None if indices is None else dated(indices[0])
+    steps = None if indices is None else indices[0]
     table = with_dates(with_truths(read_table(path)), steps)
     table.index = dated(table.index)
-    if ahead and isinstance(steps, (pd.DatetimeIndex, pd.PeriodIndex)) and table.index.name is None:
-        complain(f"{path.name} has no column of dates: its rows are the steps after the data, in order")
     known = getattr(data, "covariate_names", ())
     numbers = table.select_dtypes(["number", "bool"]).columns
     return table[[name for name in table.columns if name in numbers or name in known]]

@@ -17,6 +17,7 @@ from fitonce.cli.errors import complain
 from fitonce.cli.request import Request
 from fitonce.cli.steps import finish_files, influence_for_report, write_outputs
 from fitonce.core.interrupts import STOPPED, stoppable
+from fitonce.core.wording import split_names
 from fitonce.fitting.fit import Fit
 from fitonce.objectives.family import Option
 
@@ -92,7 +93,7 @@ def _sizes(request: Request, choice: ModelChoice) -> dict[str, int]:
 def _values(option: Option, text: str) -> list[Any]:
     if option.kind is int:
         return numbers(text, flag(option.name), option.least)
-    return [part.strip() for part in text.split(",")]
+    return split_names(text)
 
 
 def numbers(text: str, option: str, least: int) -> list[int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
+import io
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,10 +34,26 @@ def short_name(thing: Any) -> str:
 
 
 def listed(things: Iterable[Any], most: int = 10, between: str = ", ") -> str:
-    """The first of these things: "a, b and 3 more"."""
+    """The first of these things: "a, b and 3 more"; names with a comma have quotes, as `split_names`
+    takes them."""
     names = [short_name(thing) for thing in things]
+    if "," in between:
+        names = [f'"{name}"' if "," in name and name[0] != "(" else name for name in names]
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return between.join(names[:most]) + more
+
+
+def split_names(text: str) -> list[str]:
+    """Names separated by commas; one that has a comma itself is in double quotes, as in CSV."""
+    if '"' not in text:
+        return [name.strip() for name in text.split(",")]
+    try:
+        row = next(csv.reader(io.StringIO(text), skipinitialspace=True))
+    except (csv.Error, StopIteration):
+        raise ValueError(
+            f"names must be separated by commas as in a line of CSV, got '{text}'"
+        ) from None
+    return [name.strip() for name in row]
 
 
 def nearest_names(name: Any, names: Iterable[Any], most: int = 3) -> list[str]:

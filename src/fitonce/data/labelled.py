@@ -26,7 +26,7 @@ from fitonce.data.attributes import (
     tokens_of,
 )
 from fitonce.data.columns import are_names, in_order_of_first, order_of
-from fitonce.data.parts import from_arrow
+from fitonce.data.parts import from_arrow, require_called_once
 from fitonce.data.sequences import Collection
 
 UNKNOWN = -1
@@ -153,7 +153,9 @@ def _rows(
     if not parts:
         raise ValueError("features must hold at least one sequence, got none")
     by_name = are_attributes(parts)
-    parts, columns = in_order_of_first(from_arrow(parts), "features")
+    parts = from_arrow(parts)
+    require_called_once(parts, "features")
+    parts, columns = in_order_of_first(parts, "features")
     if attributes is not None and not by_name:
         raise ValueError("attributes= is for features that are dicts or lists of text, got numbers")
     if by_name:

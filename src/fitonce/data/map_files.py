@@ -16,7 +16,8 @@ from fitonce.core.writing import existing
 from fitonce.data.cells import as_numbers
 from fitonce.data.geography import NOWHERE, SiteShape, maybe_degrees
 from fitonce.data.geojson import content_of, read_features
-from fitonce.data.table_files import TABLES, read_table
+from fitonce.data.parts import require_called_once
+from fitonce.data.table_files import TABLES, read_table, require_decimal_mark
 from fitonce.data.wkb import shape_of_wkb
 
 GEOJSON = (".geojson", ".json")
@@ -60,6 +61,7 @@ def read_layer(
         raise ValueError("coordinates are for a table; a map file has the shapes of its sites")
     if layer is not None and ending not in OTHERS:
         raise ValueError(f"layer is for files of several layers ({', '.join(OTHERS)}), got '{layer}'")
+    require_decimal_mark(path, decimal)
     if hasattr(path, "geometry"):
         found = _from_frame(path)
     elif isinstance(path, dict) or ending in GEOJSON:
@@ -71,6 +73,7 @@ def read_layer(
     else:
         known = ", ".join((*GEOJSON, *OTHERS, *TABLES))
         raise ValueError(f"a map must end in one of {known}, got {Path(path).name}")
+    require_called_once(found.table, _called(path))
     if not len(found.table):
         raise ValueError(f"{_called(path)} must have a feature for each site, got none")
     return found

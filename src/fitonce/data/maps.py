@@ -29,9 +29,10 @@ from fitonce.data.map_columns import (
 )
 from fitonce.data.map_files import Layer, read_layer
 from fitonce.data.map_join import chosen, conditions, joined
+from fitonce.data.parts import require_called_once
 from fitonce.data.places import Names
 from fitonce.data.sequences import Sequences
-from fitonce.data.table_files import read_table
+from fitonce.data.table_files import decimal_of, read_table
 
 _NEAREST = 4
 
@@ -133,9 +134,9 @@ def read_map(
         () if names is None else (names,) if isinstance(names, str) else read_names("names", names)
     )
     with naming("path"):
-        found = read_layer(path, layer, coordinates, decimal)
+        found = read_layer(path, layer, coordinates, decimal_of(path, join, decimal))
     with naming("join and where"):
-        found = _chosen_rows(found, join, where, decimal)
+        found = _chosen_rows(found, join, where, decimal_of(join, path, decimal))
     table = found.table
     given = {"counts": counts, "exposure": exposure, "regions": regions}
     several = {"names": called_by, "covariates": known_by}
@@ -199,6 +200,7 @@ def _chosen_rows(found: Layer, join: Any, where: str | None, decimal: str | None
         by_file = isinstance(join, (str, os.PathLike))
         other = read_table(join, decimal) if by_file else pd.DataFrame(join).reset_index(drop=True)
         called = Path(join).name if by_file else "the table"
+        require_called_once(other, called)
     table, shapes, notes = found.table, found.shapes, list(found.notes)
     for column, sign, value in conditions(where) if where is not None else ():
         inner = other is not None and column in other.columns

@@ -10,6 +10,7 @@ import pandas as pd
 
 from fitonce.core.arguments import refusal, shown
 from fitonce.core.numerics import as_numbers
+from fitonce.core.wording import shortened
 from fitonce.data.covariates import are_arrays, as_table, labels_of
 
 
@@ -45,6 +46,21 @@ def from_arrow(data: Any) -> Any:
 
 def _is_arrow(data: Any) -> bool:
     return hasattr(data, "__arrow_c_stream__") and not isinstance(data, (pd.DataFrame, pd.Series))
+
+
+def require_called_once(data: Any, what: str = "data") -> None:
+    """Raise if columns of a table, or of one among several, are called alike: names say which is which;
+    `what` names the tables."""
+    if isinstance(data, Mapping):
+        data = list(data.values())
+    for table in data if isinstance(data, (list, tuple)) else [data]:
+        called = list(map(str, table.columns)) if isinstance(table, pd.DataFrame) else []
+        twice = [name for number, name in enumerate(called) if name in called[:number]]
+        if twice:
+            raise ValueError(
+                f"{what} must have columns that are called differently, but '{shortened(twice[0])}' "
+                f"occurs twice in {what}"
+            )
 
 
 def split_lengths(data: Any, covariates: Any, lengths: Any) -> tuple[list[Any], Any]:

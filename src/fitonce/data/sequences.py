@@ -29,6 +29,7 @@ from fitonce.data.parts import (
     channel_names,
     from_arrow,
     named_by,
+    require_called_once,
     split_groups,
     split_lengths,
 )
@@ -332,6 +333,7 @@ def sequences(
             "such as LinearChainCRF"
         )
     data, covariates = from_arrow(data), from_arrow(covariates)
+    require_called_once(data)
     if lengths is not None and group is not None:
         raise ValueError("lengths and group both say where sequences end: give one of them")
     if lengths is not None:

@@ -17,6 +17,7 @@ import pandas as pd
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
 BY_LENGTHS = "sequence"  # the column that an array of lengths becomes
+TEXTS = (".csv", ".tsv", ".txt")  # have a decimal mark
 _QUOTED = r'(?:(?<=[,;\t])|\A) *"(?:[^"]|"")*"'  # a cell, which may hold separators and ends of lines
 _FIRST_LINE = re.compile(rf"(?:{_QUOTED}|[^\n])*")
 _YEAR = re.compile(r"(?:1[5-9]|20|21)\d\d")
@@ -48,11 +49,29 @@ def read_table(
     ending = path.suffix.lower()
     if ending not in TABLES:
         raise ValueError(f"a file must end in one of {', '.join(TABLES)}, got {path.name}")
+    require_decimal_mark(path, decimal)
     if ending == ".parquet":
         return _parquet(path)
     if ending in (".npz", ".npy"):
         return _arrays(path)
     return _text(path, ending, decimal, names_first, texts)
+
+
+def require_decimal_mark(path: Any, decimal: str | None) -> None:
+    """Raise where a decimal mark is given for a file whose numbers are not text."""
+    if decimal is not None and not is_text(path):
+        called = Path(path).name if isinstance(path, (str, os.PathLike)) else "the map"
+        raise ValueError(f"decimal is for text files ({', '.join(TEXTS)}), got '{decimal}' for {called}")
+
+
+def decimal_of(path: Any, other: Any, decimal: str | None) -> str | None:
+    """The decimal mark of one of two files that are read together: that of text files among them."""
+    return None if is_text(other) and not is_text(path) else decimal
+
+
+def is_text(path: Any) -> bool:
+    """Whether it names a text file of numbers."""
+    return isinstance(path, (str, os.PathLike)) and Path(path).suffix.lower() in TEXTS
 
 
 def separator_of(line: str) -> str:

@@ -1,4 +1,4 @@
-"""Rows chosen by time: what a bound such as 2024-02, Feb 2024 or 2024Q1 names, beside the times of a file."""
+"""Rows chosen by time: what a bound such as 2024-02, Feb 2024 or 2024Q1 names."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def _day_leads(text: str, day_first: bool | None) -> bool:
     if day_first is not None and possible:
         order = "day" if day_first else "month"
         raise ValueError(
-            f"'{text}' has no month {pair[day_first]}, and the dates of the file have the {order} first; "
-            f"write it as {read[0]} if that is meant"
+            f"'{text}' has no month {pair[day_first]}, and the dates of the file have the {order} "
+            f"first; write it as {read[0]} if that is meant"
         )
     if len(possible) == 2:
         raise ValueError(

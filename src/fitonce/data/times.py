@@ -5,7 +5,6 @@ The step of a grid is a number, a fixed duration, or calendar months.
 
 from __future__ import annotations
 
-import re
 import warnings
 from dataclasses import dataclass
 from typing import Any

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fitonce.core.wording import nearest_names
+from fitonce.core.wording import nearest_names, split_names
 from fitonce.data.reading import Columns, read_file
 from fitonce.models.base import ChainModel
 from fitonce.models.emissions.by_name import EMISSIONS
@@ -69,7 +69,7 @@ _OF_CHAIN = (_MOVES, _DURATIONS, _STAGES)
 
 def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
     asked = str(options.get(_MOVES.name) or "")
-    moves = _joined(asked.replace(",", "+"))  # of all candidates
+    moves = [name for part in split_names(asked) for name in _joined(part)]  # of all candidates
     every = tuple(dict.fromkeys((*columns.covariates, *moves)))
     named = [name for channels, _ in _parts(options.get(_EMISSION.name)) for name in channels]
     if named and columns.modelled and sorted(named) != sorted(columns.modelled):
@@ -83,7 +83,7 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
 
 
 def _joined(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split("+") if name.strip())
+    return tuple(name.strip().strip('"') for name in text.split("+") if name.strip())
 
 
 def _parts(text: str | None) -> list[tuple[tuple[str, ...], str]]:
@@ -95,9 +95,9 @@ def _parts(text: str | None) -> list[tuple[tuple[str, ...], str]]:
         _known(text.strip(), "all columns")
         return []
     found = []
-    for part in text.split(","):
+    for part in split_names(text):
         columns, equals, emission = part.rpartition("=")
-        if not (equals and columns.strip() and emission.strip()):
+        if not (equals and _joined(columns) and emission.strip()):
             raise ValueError(
                 "--emission must be like step=gamma,turn=von-mises, a column and its emission each, got "
                 f"'{part.strip()}' in '{text}'"
@@ -125,6 +125,9 @@ def _hmm(options: Mapping[str, Any], data: Any) -> HMM:
     """An HMM with an emission for each column, or one for all."""
     text = options[_EMISSION.name]
     parts = _parts(text)
+    if text.strip() == _CATEGORICAL and len(data.channels) > 1:
+        parts = [(data.channels, _CATEGORICAL)]
+    parts = _each_apart(parts)
     if not parts:
         return HMM(options["states"], _by_name(text.strip(), data))
     places = {name: place for place, name in enumerate(data.channels)}
@@ -138,6 +141,15 @@ def _hmm(options: Mapping[str, Any], data: Any) -> HMM:
         )
         made[columns] = _by_name(emission, some)
     return HMM(options["states"], Product(made))
+
+
+def _each_apart(parts: list[tuple[tuple[str, ...], str]]) -> list[tuple[tuple[str, ...], str]]:
+    """The same with categories of one column in a part: each column has its own number of them."""
+    return [
+        (some, emission)
+        for columns, emission in parts
+        for some in ([(name,) for name in columns] if emission == _CATEGORICAL else [columns])
+    ]
 
 
 def _with_chain(model: NamedModel) -> NamedModel:

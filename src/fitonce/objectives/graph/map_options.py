@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fitonce.core.wording import counted
+from fitonce.core.wording import counted, split_names
 from fitonce.data.map_columns import require_column
 from fitonce.data.map_files import read_layer
 from fitonce.data.maps import read_map
 from fitonce.data.reading import Columns
 from fitonce.data.sequences import Sequences
-from fitonce.data.table_files import read_table
+from fitonce.data.table_files import decimal_of, read_table
 from fitonce.objectives.family import Loaded
 
 
@@ -74,10 +74,11 @@ def _counts(
     given = columns.modelled or ()
     if len(given) == 1:
         return given[0]
-    table = read_layer(path, options["layer"], coordinates, columns.decimal).table
+    join, decimal = options["join"], columns.decimal
+    table = read_layer(path, options["layer"], coordinates, decimal_of(path, join, decimal)).table
     every = [table[name] for name in table.columns]
-    if options["join"] is not None:
-        other = read_table(options["join"], columns.decimal)
+    if join is not None:
+        other = read_table(join, decimal_of(join, path, decimal))
         every += [other[name] for name in other.columns if name not in table.columns]
     for name in given:
         require_column(table, name)
@@ -91,7 +92,7 @@ def _counts(
 
 
 def _listed(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(name.strip() for name in text.split(","))
+    return None if text is None else tuple(split_names(text))
 
 
 def _coordinates(text: str | None) -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fitonce.core.wording import split_names
 from fitonce.data.reading import Columns
 from fitonce.data.tagged import FEATURES, features_of
 from fitonce.data.tagged_files import ENDINGS, read_tagged
@@ -48,7 +49,7 @@ def _load(path: Path, columns: Columns, options: Mapping[str, Any]) -> Loaded:
         columns=columns.modelled or (),
         encoding=options.get("encoding", "utf-8"),
     )
-    chosen = None if asked is None else [name.strip() for name in asked.split(",")]
+    chosen = None if asked is None else split_names(asked)
     read = None if vectors is None else read_vectors(vectors)
     like = options.get("like")
     if like is not None:  # to be tagged: tags of the file are not used, and may be none of the fit's

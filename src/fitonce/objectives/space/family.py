@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fitonce.core.arguments import require_choice
+from fitonce.core.wording import listed
 from fitonce.data.reading import Columns, read_file
 from fitonce.models.space.factors import DynamicFactor
 from fitonce.models.space.sarimax import SARIMAX
@@ -76,6 +77,9 @@ _INTERCEPT = Option(
 
 
 def _structural(options: Mapping[str, Any], data: Any, observations: str = "gaussian") -> Structural:
+    _require_one_column(
+        "structural" if observations == "gaussian" else f"structural-{observations}", data
+    )
     level = options["level"].replace("-", " ")
     words = [name for name in (_CYCLE.name, _NOISE.name) if name in options]
     for name in words:
@@ -93,6 +97,14 @@ def _structural(options: Mapping[str, Any], data: Any, observations: str = "gaus
         exposure=size if observations == "poisson" else None,
         trials=size if observations == "binomial" and size is not None else 1,
     )
+
+
+def _require_one_column(name: str, data: Any) -> None:
+    if len(data.channels) > 1:
+        raise ValueError(
+            f"--model {name} is for one column, got {listed(data.channels)}; "
+            "choose one with --columns NAME"
+        )
 
 
 def _counts(observations: str, title: str) -> NamedModel:
@@ -117,6 +129,7 @@ def _factor(options: Mapping[str, Any], data: Any) -> DynamicFactor:
 
 
 def _sarimax(options: Mapping[str, Any], data: Any) -> SARIMAX:
+    _require_one_column("sarimax", data)
     orders = tuple(options[one.name] for one in _ORDERS)
     season = _period(options[_SEASONAL.name])
     require_choice(_INTERCEPT.name, options[_INTERCEPT.name], ("yes", "no"))
