@@ -91,6 +91,27 @@ def test_numbers_that_say_when_must_increase():
         fo.sequences(Y.set_axis(pd.Index(2024 - np.arange(40), name="year")))
 
 
+QUARTERS = [f"{year}{sign}" for year in range(2007, 2017) for sign in ("Q1", "Q2", "Q3", "Q4")]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        *(DAYS.strftime(form) for form in ("%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%B %d %Y", "%Y%m%d")),
+        pd.Index(QUARTERS),
+        pd.Index([f"{one[:4]}-{one[4:]}" for one in QUARTERS]),
+        pd.CategoricalIndex(DAYS),
+        pd.RangeIndex(1980, 2020),
+        pd.Index(range(1980, 2020), name="Jahr"),
+    ],
+)
+def test_times_in_other_words(index):
+    y = Y.set_axis(index)
+    np.testing.assert_array_equal(fo.sequences(y).shown_values, Y)
+    with pytest.raises(ValueError, match=f"{index[39]}.* is followed by .*{index[38]}".replace("(", ".")):
+        fo.sequences(y[::-1])
+
+
 def test_text_is_to_be_read_as_dates_before_it_is_sorted():
     with pytest.raises(ValueError, match=r"\(pd.to_datetime, then data.sort_index\(\)\)"):
         fo.sequences(Y.set_axis(DAYS.strftime("%Y/%m/%d"))[::-1])

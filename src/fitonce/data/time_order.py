@@ -17,6 +17,8 @@ from fitonce.data.times import as_times, looks_like_dates, readings
 TIMES = ("time", "date", "t", "step", "timestep", "time_step", "tick", "period", "second", "minute",
          "hour", "day", "week", "month", "quarter", "year")  # fmt: skip
 
+_YEARS = 1500, 2200
+
 
 def order_in_time(times: pd.Series, labels: pd.Index, called: str, hint: str) -> np.ndarray:
     """The order of rows in time, which refuses a time that occurs twice, by its label; `hint` is a
@@ -33,7 +35,9 @@ def order_in_time(times: pd.Series, labels: pd.Index, called: str, hint: str) ->
 def times_of(index: pd.Index, called: str) -> pd.Series | None:
     """The times that an index holds, dates without a zone in UTC; None where it names or numbers rows.
     `called` names it in messages."""
-    if isinstance(index, (pd.MultiIndex, pd.CategoricalIndex)):
+    if isinstance(index, pd.CategoricalIndex):
+        index = pd.Index(index.to_numpy(), name=index.name)
+    if isinstance(index, pd.MultiIndex):
         return None
     column = pd.Series(index).reset_index(drop=True)
     if isinstance(index, pd.TimedeltaIndex):
@@ -42,13 +46,21 @@ def times_of(index: pd.Index, called: str) -> pd.Series | None:
         return as_times(column, called)
     if pd.api.types.is_numeric_dtype(index.dtype):
         # Months and hours of a named index may come again.
-        timed = str(index.name).lower() in TIMES and column.notna().all()
+        timed = (str(index.name).lower() in TIMES or _are_years(column)) and column.notna().all()
         return column.astype(float) if timed and not column.duplicated().any() else None
     if not looks_like_dates(column):
         return None
     found = readings(column)
     rising = [times for times in found if times.is_monotonic_increasing]
     return rising[0] if rising else as_times(column, called) if found else None
+
+
+def _are_years(column: pd.Series) -> bool:
+    """Whether numbers are those of successive years."""
+    if not pd.api.types.is_integer_dtype(column.dtype) or column.nunique() < 2:
+        return False
+    first, last = column.min(), column.max()
+    return bool(_YEARS[0] <= first and last <= _YEARS[1] and last - first == column.nunique() - 1)
 
 
 def require_in_time(index: pd.Index, whose: str, hint: str = "") -> None:
