@@ -335,5 +335,5 @@ def test_masks_with_an_index_are_found_by_it(kind):
 
 def test_masks_say_something_of_every_site():
     unknown = pd.Series([True, None, False], dtype="boolean")
-    with pytest.raises(ValueError, match="mask of fold 0 must be True or False everywhere, got a missing"):
+    with pytest.raises(ValueError, match="mask of fold 0 must be True or False everywhere"):
         fo.folds.sites([unknown], np.arange(3.0))

@@ -108,7 +108,7 @@ QUARTERS = [f"{year}{sign}" for year in range(2007, 2017) for sign in ("Q1", "Q2
 def test_times_in_other_words(index):
     y = Y.set_axis(index)
     np.testing.assert_array_equal(fo.sequences(y).shown_values, Y)
-    with pytest.raises(ValueError, match=f"{index[39]}.* is followed by .*{index[38]}".replace("(", ".")):
+    with pytest.raises(ValueError, match=f"{index[39]}.* is followed by .*{index[38]}"):
         fo.sequences(y[::-1])
 
 

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+_QUARTER = r"\d{4}-?Q[1-4]"
 _MONTH = r"(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
 _DATE = "|".join(
     [
         r"\d{4}-\d{1,2}-\d", r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}", r"\d{1,2}:\d{2}", r"\d{4}/\d{1,2}/\d",
         r"^\d{4}-\d{2}$", rf"^{_MONTH}[a-z]*[ -]\d{{4}}$", rf"^\d{{4}}[ -]{_MONTH}[a-z]*$",
         rf"^\d{{1,2}}[ -]{_MONTH}[a-z]*[ -]\d{{4}}$", rf"^{_MONTH}[a-z]* \d{{1,2}},? \d{{4}}$",
-        r"^\d{4}-?Q[1-4]$", r"^(?:1[89]|20)\d\d(?:0[1-9]|1[012])(?:0[1-9]|[12]\d|3[01])$",
+        rf"^{_QUARTER}$", r"^(?:1[89]|20)\d\d(?:0[1-9]|1[012])(?:0[1-9]|[12]\d|3[01])$",
     ]
 )  # fmt: skip
 # After a clock time: the end of 31-12-2024 is none.
@@ -108,7 +109,8 @@ def looks_like_dates(column: pd.Series) -> bool:
     sample = column.dropna().astype(str).head(20)
     if sample.empty or not sample.str.contains(_DATE).all():
         return False
-    return bool(pd.to_datetime(sample, errors="coerce", format="mixed", utc=True).notna().all())
+    times = pd.to_datetime(_plain(sample), errors="coerce", format="mixed", utc=True)
+    return bool(times.notna().all())
 
 
 def as_times(column: pd.Series, called: str, groups: pd.Series | None = None) -> pd.Series:
@@ -161,7 +163,9 @@ def readings(column: pd.Series) -> list[pd.Series]:
 
 
 def _plain(column: pd.Series) -> pd.Series:
-    """Text with its time zone as ISO 8601 writes it, not in words."""
+    """Text with quarters as their first month, and its time zone as ISO 8601 writes it, not in words."""
+    if column.dtype.kind not in "biufcmM" and column.astype(str).str.fullmatch(_QUARTER).all():
+        return column.astype(str).map(lambda cell: f"{cell[:4]}-{3 * int(cell[-1]) - 2:02d}")
     if not has_zones(column):
         return column
     return column.astype(str).str.replace(r"\s*(?:UTC|GMT)\s*$", "Z", regex=True)

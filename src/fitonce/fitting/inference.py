@@ -25,9 +25,7 @@ _MOST_DRAWS = 10**6  # of paths: their error is then far below that of the appro
 
 
 @in_float64
-def log_likelihoods(
-    fit: Fit, data: Any, lengths: Any, called: str = "log_likelihood_of"
-) -> np.ndarray:
+def log_likelihoods(fit: Fit, data: Any, lengths: Any, called: str = "log_likelihood_of") -> np.ndarray:
     """(N,) log p(x_n) of the sequences of other data; of models of labels, log p(y_n | x_n). `called`:
     what the user did."""
     if fit.objective.traits.labels:

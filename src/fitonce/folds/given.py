@@ -130,7 +130,7 @@ def _in_order(part: Any, shape: Shape, over: Kind, fold: int) -> Any:
     if not (isinstance(part, pd.Series) and pd.api.types.is_bool_dtype(part.dtype)):
         return part
     if part.isna().any():
-        raise ValueError(f"the mask of fold {fold} must be True or False everywhere, got a missing value")
+        raise ValueError(f"the mask of fold {fold} must be True or False everywhere, got a missing one")
     return shape.aligned(part, over, f"the mask of fold {fold}").to_numpy(bool)
 
 
