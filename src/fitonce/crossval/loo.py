@@ -32,6 +32,7 @@ from fitonce.core.status import Outcome, Rung, Status
 from fitonce.core.stopwatch import Stopwatch
 from fitonce.crossval.assemble import assemble
 from fitonce.crossval.batches import Batches, chunk_size
+from fitonce.crossval.dependence import read_clusters
 from fitonce.crossval.evidence import Evidence, distrust, fold_steps, gather_evidence
 from fitonce.crossval.fold_states import FoldParameters, lengths, settle
 from fitonce.crossval.from_zero import leave_zero, points_that_rise
@@ -45,6 +46,7 @@ from fitonce.crossval.pieces import pieces_of
 from fitonce.crossval.repeats import Found
 from fitonce.crossval.search_record import Search
 from fitonce.crossval.stepped import KEPT_BYTES, SteppedThetas, one_step
+from fitonce.data.sequences import Collection
 from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import hold_point, hold_sweep
@@ -66,6 +68,7 @@ def loo(
     *,
     tolerance: float = _TOLERANCE,
     refine: bool | int = True,
+    clusters: Any = None,
     optima: int = DEFAULT_OPTIMA,
     progress: bool | None = None,
     damping: float = 0.0,
@@ -80,6 +83,7 @@ def loo(
         tolerance: the error of a point's loss, in nats, up to which it is not refitted.
         refine: refit exactly the points with a bad verdict, or where the quadratic approximation fails;
             a number: at most so many, the worst first, besides those that leave a variance of zero.
+        clusters: what is independent, for the standard error, see `cross_validate`.
         optima: with how many other optima of the fit every point is compared, and how hard those that
             could be in one of them look for the best; 0: not at all.
         progress: a progress bar; None: on a terminal and in notebooks.
@@ -100,10 +104,11 @@ def loo(
     )
     with stage("the sweep of all points", progress):
         curve = curvature(fit, damping=damping)
-        folds = points(fit.data)
+        folds = _points_of(fit)
+        parts = read_clusters(clusters, fit, folds, False)
         parameters, evidence = _first_order(fit, curve, folds)
     work = np.zeros((2, len(folds)), int)
-    swept = _Points(fit, curve, folds, parameters, evidence, work, progress)
+    swept = _Points(fit, curve, folds, parameters, evidence, work, progress, parts)
     scoring = swept.scoring(folds)
     if curve.damping:  # steps by a damped H are too short to judge by
         evidence.checked[:] = False
@@ -134,7 +139,7 @@ def loo(
 
 def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:
     """One fold per observed point (n of them), losses l_t (n,), and pulls (n, D); see `_swept`."""
-    folds = points(fit.data)
+    folds = _points_of(fit)
     hold_point(fit.objective)
     hold_sweep(fit.objective, len(folds))
     densities, slopes = fit.objective.leave_one_out(fit.theta)
@@ -144,6 +149,12 @@ def sweep(fit: Fit) -> tuple[Folds, np.ndarray, np.ndarray]:
     losses = -densities[observed]
     _, pulls = fit.objective.gains_without(fit.theta, observed, -losses, chosen.T)
     return folds, losses, np.negative(pulls, out=pulls)
+
+
+def _points_of(fit: Fit) -> Folds:
+    """One fold for each; data of one's own are read as the fit read them."""
+    own = not isinstance(fit.data, Collection)
+    return points(fit.objective.collection if own else fit.data)
 
 
 def _first_order(fit: Fit, curve: Curvature, folds: Folds) -> tuple[FoldParameters, Evidence]:
@@ -208,6 +219,7 @@ class _Points:
     evidence: Evidence
     work: np.ndarray
     progress: bool | None
+    clusters: np.ndarray | None
 
     @property
     def _moves(self) -> np.ndarray:
@@ -218,7 +230,7 @@ class _Points:
     def scoring(self, folds: Folds) -> Scoring:
         size = chunk_size(self.fit.objective, len(folds))
         batches = Batches.of_folds(self.curve.objective, folds, size, progress=self.progress)
-        return Scoring(self.curve, folds, batches, "pointwise")
+        return Scoring(self.curve, folds, batches, "pointwise", clusters=self.clusters)
 
     def check(self) -> None:
         """Check the error formula against gradients of the folds' objectives.

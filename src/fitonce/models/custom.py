@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +76,9 @@ class Custom:
         for name in ("log_prior", "heldout"):
             require_function(name, getattr(self, name), optional=True)
         require_function("log_density", self.log_density, "params, data and weights")
+        for name in ("log_density", "heldout"):
+            _require_arguments(name, getattr(self, name), "params, data and weights", 3)
+        _require_arguments("log_prior", self.log_prior, "params", 1)
         object.__setattr__(self, "init", arrays_of(self.init))
         require_count("size", self.size, optional=True)
         require_flag("along_time", self.along_time)
@@ -100,16 +105,50 @@ class Custom:
             raise ValueError("Custom cannot tell how many things can be left out; pass size=")
         return len(leaves[0])
 
+    def density(self, params: Params, data: Any, weights: Array) -> Array:
+        """`log_density`, with sentences for what is read in another way than it was given."""
+        with _reading(data):
+            return self.log_density(params, data, weights)
+
     def losses(self, params: Params, data: Any, weights: Array, scored: Array) -> Array:
         """Losses of the left-out things at indices `scored` (m,): (m,)."""
         if self.heldout is not None:
-            return one_each(self.heldout(params, data, weights), weights, "heldout")[scored]
+            with _reading(data):
+                found = self.heldout(params, data, weights)
+            return one_each(found, weights, "heldout")[scored]
         without = self.log_density(params, data, weights)
 
         def put_back(index: Array) -> Array:
             return without - self.log_density(params, data, weights.at[index].set(1.0))
 
         return jax.lax.map(put_back, scored, batch_size=32)
+
+
+def _require_arguments(name: str, function: Any, wanted: str, count: int) -> None:
+    """Raise unless a function can be called with so many arguments."""
+    try:
+        signature = inspect.signature(function) if function is not None else None
+    except (TypeError, ValueError):  # of a builtin: not known
+        return
+    try:
+        if signature is not None:
+            signature.bind(*range(count))
+    except TypeError:
+        raise ValueError(f"{name} must be a function of {wanted}, got one of {signature}") from None
+
+
+@contextmanager
+def _reading(data: Any) -> Iterator[None]:
+    """Say what to do where a function reads one array by names of columns."""
+    try:
+        yield
+    except TypeError as error:
+        if isinstance(data, Mapping) or "string ind" not in str(error):
+            raise
+        raise ValueError(
+            "log_density and heldout get a table as one array, (rows, columns), and cannot read it "
+            "by names of columns; fit dict(table), or a dict of the columns that they read"
+        ) from error
 
 
 def arrays_of(init: Params) -> Params:

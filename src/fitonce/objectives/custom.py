@@ -8,13 +8,13 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fitonce.core.arguments import shown
 from fitonce.core.deferred import jax, jit
 from fitonce.core.numerics import Array, in_float64
 from fitonce.core.parallel import Parallel, everywhere, placed
 from fitonce.core.parameters import ParameterSpace
+from fitonce.data.own import are_times, read_own
 from fitonce.data.sequences import Collection, Points, Sequences
 from fitonce.models.custom import Custom
 from fitonce.objectives import priors
@@ -29,7 +29,7 @@ from fitonce.objectives.schemes import Own, Scheme
 def log_likelihoods(program: Program, thetas: Array, weights: Array, prepared: Any) -> Array:
     """(F,) weighted log-likelihoods."""
     params = jax.vmap(program.space.to_params)(thetas)
-    found = jax.vmap(program.model.log_density, (0, None, 0))(params, prepared, weights)
+    found = jax.vmap(program.model.density, (0, None, 0))(params, prepared, weights)
     if found.shape != thetas.shape[:1]:
         raise ValueError(f"log_density must return a scalar, got shape {found.shape[1:]}")
     return found
@@ -59,21 +59,24 @@ def custom_objective(model: Custom, data: Any, kernel: None = None) -> CustomObj
         raise ValueError(
             "Custom takes plain arrays, got Sequences; pass data.values[0] and handle missing values"
         )
-    plain = data.to_numpy() if isinstance(data, (pd.DataFrame, pd.Series)) else data
-    # Copied: JAX may go on reading the user's own arrays, which may change.
-    prepared = jax.tree_util.tree_map(lambda array: jax.device_put(np.array(array)), plain)
+    plain, labels = read_own(data)
+    prepared = jax.tree_util.tree_map(jax.device_put, plain)
     program = Program(model, ParameterSpace(model.space()), Own())
-    return CustomObjective(program, np.ones(model.count(prepared)), data, prepared)
+    count = model.count(prepared)
+    times = are_times(labels) and labels is not None and len(labels) == count
+    return CustomObjective(program, np.ones(count), data, prepared, times)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CustomObjective(PreparedObjective, AutodiffObjective):
-    """F of a custom density; see `Objective`. `prepared`: the data as arrays."""
+    """F of a custom density; see `Objective`. `prepared`: the data as arrays; `dated`: whether they have
+    a date for each point, in order."""
 
     program: Program
     base: np.ndarray
     data: Any
     prepared: Any
+    dated: bool = False
     parallel: Parallel = None
 
     values, layout = staticmethod(_values), None
@@ -112,23 +115,13 @@ class CustomObjective(PreparedObjective, AutodiffObjective):
 
     @property
     def clusters(self) -> np.ndarray:
-        """(P,) points, in the order of their dates where they have some."""
-        dates = self._dates
-        return np.arange(len(self.base)) if dates is None else np.argsort(np.argsort(dates))
+        """(P,) points."""
+        return np.arange(len(self.base))
 
     @property
     def along_time(self) -> bool:
         """Whether the model or dates say so."""
-        return self.model.along_time or self._dates is not None
-
-    @cached_property
-    def _dates(self) -> pd.Index | None:
-        """An index of dates that differ, one for each point."""
-        if not isinstance(self.data, (pd.DataFrame, pd.Series)):
-            return None
-        index = self.data.index
-        dated = isinstance(index, (pd.DatetimeIndex, pd.PeriodIndex))
-        return index if dated and index.is_unique and len(index) == len(self.base) else None
+        return self.model.along_time or self.dated
 
     def start(self, rng: np.random.Generator | None) -> np.ndarray:
         return self.space.to_free(self.model.init)
@@ -138,7 +131,10 @@ class CustomObjective(PreparedObjective, AutodiffObjective):
         return np.array
 
     def leave_one_out(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raise ValueError("a Custom model has no chain to sweep; use cross_validate on fo.folds.points")
+        raise ValueError(
+            "loo and influence sweep a chain or a graph, which a Custom does not have; leave out each "
+            f"point by fo.cross_validate(fit, fo.folds.points({len(self.base)}))"
+        )
 
     @in_float64
     def log_likelihoods(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
