@@ -76,6 +76,54 @@ def test_zeros_that_are_assumed_are_no_parameters():
     assert (fit.at_zero, fit.n_parameters) == (0, len(fit.theta))
 
 
+LEFT_RIGHT = {
+    "initial": np.array([1.0, 0.0, 0.0]),
+    "transition": np.array([[0.9, 0.1, 0.0], [0.0, 0.9, 0.1], [0.0, 0.0, 1.0]]),
+    "rate": np.array([[3.0], [9.0], [20.0]]),
+}
+
+
+def _left_right(slow):
+    """Counts that go up, or up and down: slopes of the zeros have either sign."""
+    rng = np.random.default_rng(1)
+    return np.concatenate([rng.poisson(mean, 30) for mean in ((3, 9, 20) if slow else (20, 3, 9))])[
+        :, None
+    ]
+
+
+@pytest.mark.parametrize("slow", [True, False])
+@pytest.mark.parametrize("drawn", ["", "st"])
+def test_zeros_that_hmmlearn_began_with_are_no_parameters(slow, drawn, tmp_path):
+    """Two chances to go on and three rates; what EM drew and brought to zero itself counts."""
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    x = _left_right(slow)
+    theirs = hmm.PoissonHMM(3, init_params="", n_iter=20, random_state=0)
+    theirs.startprob_, theirs.transmat_ = LEFT_RIGHT["initial"], LEFT_RIGHT["transition"]
+    theirs.lambdas_ = LEFT_RIGHT["rate"]
+    theirs.fit(x)
+    theirs.init_params = drawn
+    fit = fo.from_hmmlearn(theirs, x)
+    zeros = sum(int((fit.params[name] == 0).sum()) for name in ("initial", "transition"))
+    wanted = (5, 0) if drawn == "" else (len(fit.theta) + zeros, zeros)
+    assert zeros >= 6
+    assert (fit.n_parameters, fit.at_zero) == wanted
+    if drawn == "" and slow:
+        assert fit.polish().n_parameters == 5
+        assert fo.load(fit.save(tmp_path / "fit.json")).n_parameters == 5
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_zeros_that_are_given_are_meant_whatever_the_data(slow):
+    x = _left_right(slow).astype(float)
+    model = fo.models.HMM(
+        3, fo.models.Poisson(), initial_concentration=1.0, transition_concentration=1.0
+    )
+    for fit in (fo.fit_at(model, x, LEFT_RIGHT), fo.fit(model, x, init=LEFT_RIGHT, max_iterations=1)):
+        assert (fit.n_parameters, fit.at_zero) == (5, 0)
+    turned = fit.ordered("rate", descending=True) if slow else fit
+    assert turned.n_parameters == 5
+
+
 def test_commands_print_zeros(selection, capsys):
     show_models(selection.table, ["parameters", "at_zero", "aic"])
     printed = capsys.readouterr().out

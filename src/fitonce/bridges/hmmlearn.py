@@ -21,6 +21,7 @@ from fitonce.models.emissions.categories import Categorical, Multinomial
 from fitonce.models.emissions.counts import Poisson
 from fitonce.models.emissions.gaussian import Gaussian
 from fitonce.models.emissions.mixture import GaussianMixture
+from fitonce.models.hidden.zeros import with_zeros_of
 from fitonce.models.hmm import HMM
 
 _LETTERS = {
@@ -49,7 +50,8 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NO
     The status says how far EM stopped from a minimum, in standard errors; `fit.polish()` goes on to it.
     Initial, transition and emission probabilities that are zero (below `zeros`) stay exact zeros, in
     folds too, unless these would leave them; the status says whether they are optima on the boundary,
-    see `fo.zero_probabilities`.
+    see `fo.zero_probabilities`. Exact zeros that EM began with are meant, as in a left-to-right chain:
+    those of what `init_params` does not draw. They are no parameters in AIC and BIC; other zeros are.
 
     Args:
         model: a `GaussianHMM` or `GMMHMM` (all four covariance types), `PoissonHMM`, `CategoricalHMM` or
@@ -69,6 +71,7 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NO
     emission, params = _READERS[kind](model, data, zeros)
     params["initial"] = without_dust(model.startprob_, zeros)
     params["transition"] = without_dust(model.transmat_, zeros)
+    estimated = _estimated(model, params)
     learned = {name for letter in model.params for name in _LETTERS.get(letter, ())}
     made = HMM(
         int(model.n_components),
@@ -77,7 +80,23 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NO
         transition_concentration=model.transmat_prior,
         frozen={name: value for name, value in params.items() if name not in learned},
     )
-    return fit_at(made, data, params)
+    return fit_at(with_zeros_of(made, estimated), data, params)
+
+
+_PROBABILITIES = {"initial": "startprob_", "transition": "transmat_", "probability": "emissionprob_"}
+
+
+def _estimated(model: Any, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Parameters with zeros where these are estimates alone. EM keeps a zero that it begins with, and
+    begins with what it was given where `init_params` lacks the letter: an exact zero is meant there."""
+    fitted = bool(getattr(getattr(model, "monitor_", None), "history", ()))
+    drawn = str(model.init_params) if fitted else ""
+    found = dict(params)
+    for letter in "ste":
+        for name in set(_LETTERS[letter]) & set(params) if letter not in drawn else ():
+            exact = np.asarray(getattr(model, _PROBABILITIES[name])).reshape(params[name].shape) == 0
+            found[name] = np.where(exact, 1.0, params[name])
+    return found
 
 
 def read_lengths(X: Any, lengths: Any) -> Sequences:

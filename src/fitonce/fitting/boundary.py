@@ -196,7 +196,7 @@ def with_zeros(fit: Fit) -> Fit:
         if name in known
     }
     table = _table(found)
-    fit = replace(fit, at_zero=int(table["optimum"].sum()))
+    fit = replace(fit, at_zero=_parameters_at_zero(fit, found))
     wrong = table[~table["optimum"]]
     of_emission = wrong[wrong["name"].str.startswith(zeros.EMISSION)]
     if len(of_emission):
@@ -211,6 +211,15 @@ def with_zeros(fit: Fit) -> Fit:
     message = fit.status.message
     added = [one for one in said if one not in message]
     return replace(fit, status=Status(fit.status.outcome, "; ".join(filter(None, [message, *added]))))
+
+
+def _parameters_at_zero(fit: Fit, found: dict[str, Judged]) -> int:
+    """How many zeros are parameters that ended there, not what a user gave: slopes have no say in it."""
+    meant, count = zeros.given(fit.model), 0
+    for name, one in found.items():
+        flat = zeros.concentration(fit.model, name, one.zero.shape) <= 1.0
+        count += int((one.zero & flat & ~meant.get(name, np.zeros_like(one.zero))).sum())
+    return count
 
 
 def _no_optimum(wrong: pd.DataFrame) -> Status:
@@ -237,7 +246,7 @@ def settled(found: Fit, refit: Callable[[HMM, Params], Fit], attempts: int = 2) 
         params = zeros.without_vanished(tried.model, tried.params)
         if params is None:
             break
-        tried = refit(tried.model, params)
+        tried = refit(zeros.with_zeros_of(tried.model, params), params)
     if tried is found or not tried.ok:
         return found
     judged, gone = judged_zeros(tried), _gone_since(found.model, tried.model)

@@ -46,7 +46,7 @@ def state_axes(model: Any, data: Any) -> Axes:
     prepared = model.prepare(data)
     if isinstance(model, HMM):
         plain: dict[str, Any] = dict.fromkeys(("support", "initial_support"))
-        plain |= {"frozen": (), "vanished": ()}
+        plain |= {"frozen": (), "vanished": (), "given": ()}
         flat: dict[str, Any] = {"initial_concentration": 1.0, "transition_concentration": 1.0}
         plain["emission"] = _without_support(model.emission)
         larger: Any = replace(model, n_states=model.n_states + 1, **plain, **flat)
@@ -156,9 +156,13 @@ def _model(model: Any, axes: Axes, order: np.ndarray) -> Any:
             None if model.initial_support is None else turned(model.initial_support, (0,))
         ),
         "frozen": {name: turned(value, axes[name]) for name, value in model.frozen},
-        "vanished": tuple(
-            (name, as_tuples(turned(mask, axes[name]).tolist())) for name, mask in model.vanished
-        ),
+        **{
+            field: tuple(
+                (name, as_tuples(turned(mask, axes[name]).tolist()))
+                for name, mask in getattr(model, field)
+            )
+            for field in ("vanished", "given")
+        },
     }
     if getattr(model.emission, "support", None) is not None:
         given["emission"] = replace(model.emission, support=turned(model.emission.support, (0,)))

@@ -162,7 +162,7 @@ def _with_zeros(model: Any, params: Params | None) -> tuple[Any, Any]:
         return model, params
     if params is None:
         return freed(model), params
-    found = tell(params)
+    found = tell(params, given=True)
     return found, params if found is model else compared(found, params)
 
 

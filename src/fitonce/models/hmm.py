@@ -103,6 +103,8 @@ class HMM:
             that matters. Work grows with the square of the stages.
         vanished: which zeros of `support`, `initial_support` and the emission's are estimates, not
             assumptions; set by fits, see `fo.zero_probabilities`.
+        given: which of these were exactly zero where a fit began, and so are meant, and no parameters
+            (`fit.n_parameters`); set by fits.
     """
 
     n_states: int
@@ -120,6 +122,7 @@ class HMM:
     durations: str | None = None
     stages: int = 10
     vanished: Any = ()
+    given: Any = ()
 
     def __post_init__(self) -> None:
         require(is_count(self.n_states), "n_states", "a positive integer", self.n_states)
@@ -253,9 +256,10 @@ class HMM:
         self.emission.check_to_fit(data)
         self.chain.require_varying(prepared.links)
 
-    def with_zeros_of(self, params: Any) -> HMM:
-        """The same model, in which probabilities that are zero in `params` are impossible."""
-        return cast(HMM, zeros.with_zeros_of(self, params))
+    def with_zeros_of(self, params: Any, given: bool = False) -> HMM:
+        """The same model, in which probabilities that are zero in `params` are impossible; `given`: by a
+        user, who means them."""
+        return cast(HMM, zeros.with_zeros_of(self, params, given))
 
     def mean_moves(self, params: Params, prepared: Prepared) -> np.ndarray:
         """(K, K) transition probabilities, on average over the steps."""

@@ -62,8 +62,9 @@ def relaxed(model: Any, name: str) -> Any:
     return replace(model, **flat, **({"stickiness": 0.0} if name == "transition" else {}))
 
 
-def with_zeros_of(model: Any, params: Any) -> Any:
-    """The model in which probabilities that are zero in `params` are impossible, and remembered."""
+def with_zeros_of(model: Any, params: Any, given: bool = False) -> Any:
+    """The model in which probabilities that are zero in `params` are impossible, and remembered;
+    `given`: as what a user gave, whose exact zeros are meant."""
     found = model
     for name in learned(model, params) if isinstance(params, dict) else ():
         value = as_numbers(params[name])
@@ -73,14 +74,17 @@ def with_zeros_of(model: Any, params: Any) -> Any:
         entries = possible(model, name, value.shape)
         if entries.shape == value.shape and (entries & (value == 0)).any():
             found = with_possible(found, name, entries & (value != 0))
-            found = _remember(found, name, entries & (value == 0))
+            found = _remember(found, "vanished", name, entries & (value == 0))
+            if given:
+                found = _remember(found, "given", name, entries & (value == 0))
     return found
 
 
-def _remember(model: Any, name: str, zero: np.ndarray) -> Any:
-    known = vanished(model)
+def _remember(model: Any, field: str, name: str, zero: np.ndarray) -> Any:
+    known = {key: np.asarray(mask, bool) for key, mask in getattr(model, field)}
     known[name] = known.get(name, np.zeros_like(zero)) | zero
-    return replace(model, vanished=tuple((key, as_tuples(mask.tolist())) for key, mask in known.items()))
+    masks = tuple((key, as_tuples(mask.tolist())) for key, mask in known.items())
+    return replace(model, **{field: masks})
 
 
 def vanished(model: Any) -> dict[str, np.ndarray]:
@@ -88,9 +92,14 @@ def vanished(model: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(mask, bool) for name, mask in model.vanished}
 
 
+def given(model: Any) -> dict[str, np.ndarray]:
+    """Masks of what is remembered and was given by a user, by name."""
+    return {name: np.asarray(mask, bool) for name, mask in model.given}
+
+
 def freed(model: Any) -> Any:
     """The model in which what is remembered is possible again, if its prior is flat."""
-    found = replace(model, vanished=())
+    found = replace(model, vanished=(), given=())
     for name, mask in vanished(model).items():
         flat = mask & (concentration(model, name, mask.shape) == 1.0)
         found = with_possible(found, name, possible(model, name, mask.shape) | flat)
