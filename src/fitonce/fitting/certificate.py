@@ -7,6 +7,7 @@ from scipy import linalg
 
 from fitonce.core.numerics import lengths_of
 from fitonce.core.status import Outcome, Status
+from fitonce.fitting import tails
 from fitonce.fitting.factor import Factor
 
 _REMEDY = "add a prior, use a simpler model (such as fewer states) or more restarts"
@@ -23,19 +24,25 @@ def certify(
     tolerance: float,
 ) -> Status:
     """By the Hessian at a point, and its factor, see `factor_of`."""
-    refused = refusal(gradient, hessian, factor, names)
+    inside = tails.without_ends(gradient, hessian)
+    ended = inside != gradient
+    refused = refusal(inside, hessian, factor, names)
     if refused is not None:
         return refused
     if factor is not None:
-        distance, lowest = factor.length(gradient), factor.lowest
+        distance, lowest = factor.length(inside), factor.lowest
     else:  # the eigenvalues told what the factor did not
         lowest = float(np.linalg.eigvalsh(hessian)[0])
-        distance = float(np.sqrt(gradient @ np.linalg.solve(hessian, gradient)))
-    undetermined = _undetermined(theta, hessian)
+        distance = float(np.sqrt(inside @ np.linalg.solve(hessian, inside)))
+    undetermined = np.where(ended, 0.0, _undetermined(theta, hessian))
     if undetermined.any():
         return _not_determined(undetermined, names)
     evidence = f"smallest eigenvalue of H {lowest:.1e}"
-    return judged(gradient, distance, distance <= tolerance, evidence, names)
+    found = judged(inside, distance, distance <= tolerance, evidence, names)
+    if not found.ok or not ended.any():
+        return found
+    limit = f"at the limit of its values: '{names[int(np.argmax(ended))]}'"
+    return Status(found.outcome, f"{found.message}; {limit}")
 
 
 def _undetermined(theta: np.ndarray, hessian: np.ndarray) -> np.ndarray:

@@ -75,12 +75,7 @@ class Minima:
         finite = np.isfinite(self.values[fold])
         gradient = self.gradients[fold] if finite else np.full(len(names), np.nan)
         hessian = self.hessians[fold]
-        inside = tails.without_ends(gradient, hessian)
-        status = certify(self.thetas[fold], inside, hessian, self.factors[fold], names, tolerance)
-        at_limit = [name for name, ended in zip(names, inside != gradient, strict=True) if ended]
-        if not status.ok or not at_limit:
-            return status
-        return Status(status.outcome, f"{status.message}; at the limit of its values: '{at_limit[0]}'")
+        return certify(self.thetas[fold], gradient, hessian, self.factors[fold], names, tolerance)
 
 
 def minimise(
