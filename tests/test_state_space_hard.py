@@ -165,7 +165,7 @@ def test_matrices_that_change_with_time_are_not_read_beyond_their_end():
 def test_models_of_other_channels_are_refused():
     peer = sm.tsa.VARMAX(np.column_stack([Y, Y[::-1]]), order=(1, 0))
     fit = fo.from_statsmodels(peer.smooth(peer.start_params))
-    with pytest.raises(ValueError, match="must have data of 2 channels, got 1 channel"):
+    with pytest.raises(ValueError, match="must have the 2 channels of the fit's data, got 1 channel"):
         fit.score(Y)
 
 
