@@ -60,7 +60,7 @@ def test_memory_is_advised_only_where_it_could_help(monkeypatch):
     ):
         fo.plan(complete(30))
     with pytest.raises(
-        ValueError, match=r"not possible on this graph of 70 sites: some have 69 neighbours"
+        ValueError, match=r"not possible on this graph of 70 sites: some group of sites has 69 n"
     ):
         fo.plan(complete(70))
 

@@ -197,7 +197,7 @@ def test_states_beside_diffuse_ones_may_be_stationary():
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        (_level_and_memory(diffuse=[False, False]), "below 1 in size at init, got 1; mark states"),
+        (_level_and_memory(diffuse=[False, False]), "below 1 in size at init, got 1. Mark states"),
         (_level_and_memory([[0, 0], [0.5, 0]]), "no diffuse one moves, got state 1 with a transition"),
     ],
 )
