@@ -152,7 +152,7 @@ def test_maps_of_amounts_with_zeros():
     fit = fo.fit(M.PottsMixture(grid, 2, WITH_ZEROS, beta=0.5), x)
     assert fit.ok
     assert fit.params["zeros"].shape == (2,)
-    refit = fo.cross_validate(fit, fo.folds.points(x), method="exact").folds["loss"]
+    refit = fo.cross_validate(fit, fo.folds.points(x), method="exact", optima=0).folds["loss"]
     np.testing.assert_allclose(fo.loo(fit).folds["loss"].mean(), refit.mean(), atol=0.02)
 
 

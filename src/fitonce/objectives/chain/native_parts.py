@@ -262,6 +262,7 @@ class Parts:
             found[:, state, places[here] - some.start] = slopes
         return found
 
+    @_quiet
     def moved_back(
         self, point: Point, shares: np.ndarray, firsts: np.ndarray, pairs: np.ndarray
     ) -> np.ndarray:
