@@ -18,6 +18,8 @@ def check_answers(fit: Any, parts: list[Any], seen: list[np.ndarray], paths: boo
     False: the data are impossible, and nothing else can be asked."""
     expected = sum(part.log_likelihood(kept) for part, kept in zip(parts, seen, strict=True))
     size = sum(_size(part) for part in parts)
+    if np.isnan(expected) and not fit.status.ok:  # a fit that ran off, and says so
+        return False
     if not np.isfinite(expected):
         assert not np.isfinite(fit.log_likelihood), "log-likelihood: finite for impossible data"
         return False

@@ -87,13 +87,14 @@ def _columns(parts: list[Any], names: list[str]) -> tuple[list[Any], list[pd.Dat
             )
         _require_once([name for name in part.columns if str(name) in names], "data")
         for name in names:
-            if name not in part.columns:
+            if name not in map(str, part.columns):
                 raise ValueError(f"covariate '{name}' is not a column; columns are {list(part.columns)}")
         if len(set(names)) < len(names):
             raise ValueError(f"covariates must differ, got {names}")
         if len(names) == part.shape[1]:
             raise ValueError(f"covariates={shown(names)} leave no column to model")
-    return [part.drop(columns=names) for part in parts], [part[names] for part in parts]
+    beside = [part.set_axis(part.columns.map(str), axis=1)[names] for part in parts]
+    return [part.loc[:, ~part.columns.map(str).isin(names)] for part in parts], beside
 
 
 def _require_once(columns: list[Any], whose: str) -> None:

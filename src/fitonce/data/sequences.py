@@ -416,7 +416,8 @@ def _covariates_among(known: Sequences | Headings, data: Any) -> list[str] | Non
     tables = parts if isinstance(parts, (list, tuple)) else [parts]
     if not tables or not all(isinstance(table, pd.DataFrame) for table in tables):
         return None
-    return [n for n in known.covariate_names if all(n in table.columns for table in tables)] or None
+    shared = set.intersection(*(set(map(str, table.columns)) for table in tables))
+    return [name for name in known.covariate_names if name in shared] or None
 
 
 def in_columns_of(known: Sequences | Headings, read: Sequences) -> Sequences:

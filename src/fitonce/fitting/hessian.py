@@ -168,7 +168,8 @@ class DenseHessian(Factored):
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """H times vectors, without damping."""
         if not self._overwritten:
-            return self._matrix @ vectors
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is said elsewhere
+                return self._matrix @ vectors
         columns = np.asfortranarray(vectors.reshape(len(vectors), -1))
         found = blas.dsymm(1.0, self._matrix.T, columns, side=0, lower=0)
         gap = self._diagonal - self.damping - np.diag(self._matrix)

@@ -273,6 +273,7 @@ class Parts:
         counts = self.steps.gathered(firsts, pairs, self.tables)
         return found + self.chain.slopes(point.values, *counts).T
 
+    @_quiet
     def complete(self, point: Point, counted: np.ndarray, *, roughly: bool = False) -> np.ndarray:
         """(D, D) second derivatives of the log posterior, if counts of states (T, K) were given; or an
         approximation, that of `ClosedForms.metric`."""
