@@ -171,9 +171,11 @@ def _places(own: pd.Index, labels: pd.Index, name: str, whose: str) -> np.ndarra
     if lacking.size:
         first = said(labels[lacking[:1]])[0]
         more = f" and {counted(lacking.size - 1, 'other')}" if lacking.size > 1 else ""
+        strange = np.flatnonzero(~found[0].isin(found[1]))
+        instead = f", but with {said(own[strange[:1]])[0]}" if strange.size else ""
         raise ValueError(
             f"{name} must have rows for all of {whose} ({_span(labels)}), got {_span(own)}, without "
-            f"{first}{more}"
+            f"{first}{more}{instead}"
         )
     return places
 
