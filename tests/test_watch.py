@@ -33,6 +33,16 @@ class Late:
         return self.questions < 0
 
 
+class Until(Late):
+    """An array that is there after some seconds."""
+
+    def __init__(self, seconds):
+        self.end = time.perf_counter() + seconds
+
+    def is_ready(self):
+        return time.perf_counter() > self.end
+
+
 @pytest.fixture
 def patience(monkeypatch):
     monkeypatch.setattr(watch, "PATIENCE", 0.5)
@@ -52,18 +62,29 @@ def test_what_never_comes_ends_with_a_sentence(patience):
 
 
 def test_a_processor_in_use_is_progress(patience):
-    class Busy(Late):
+    """By another thread: what asking takes is none."""
+    late = Until(2.0)  # four times the patience
+
+    def work():
+        while not late.is_ready():
+            pass
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    wait_for(late)
+    worker.join()
+
+
+def test_asking_is_no_progress(patience):
+    class Busy(Until):
         def is_ready(self):
-            ended = time.process_time() + 0.01
-            while time.process_time() < ended:
+            ended = time.thread_time() + 0.01
+            while time.thread_time() < ended:
                 pass
             return super().is_ready()
 
-    slow = Busy(40)
-    started = time.process_time()
-    wait_for(slow)
-    assert slow.questions < 0
-    assert time.process_time() - started > 0.3
+    with pytest.raises(StuckError):
+        wait_for(Busy(60.0))
 
 
 @pytest.mark.parametrize("after", [0, 20])  # calls: in the fit, in the folds
@@ -97,20 +118,12 @@ def test_time_asleep_does_not_count(patience, monkeypatch):
     def sleep(seconds):
         clock[0] += next(sleeps, seconds)
 
-    times = SimpleNamespace(perf_counter=lambda: clock[0], sleep=sleep, process_time=lambda: 0.0)
+    times = SimpleNamespace(
+        perf_counter=lambda: clock[0], sleep=sleep, process_time=lambda: 0.0, thread_time=lambda: 0.0
+    )
     monkeypatch.setattr(watch, "time", times)
     wait_for([Late(8)])  # 0.4 s of 0.5
     assert clock[0] > 3600.0
-
-
-class Until(Late):
-    """An array that is there after some seconds."""
-
-    def __init__(self, seconds):
-        self.end = time.perf_counter() + seconds
-
-    def is_ready(self):
-        return time.perf_counter() > self.end
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from typing import Any
 
 PATIENCE = 300.0  # seconds
 _PATIENCE_WITH_CALLBACKS = 12  # times that: they may wait for a network
-_BUSY = 0.01  # of a core: asking takes less, and programs take more
+_BUSY = 0.01  # of a core: programs take more
 _SHORTEST, _LONGEST = 2e-5, 0.05  # seconds between two questions
 _DELAY = 1 / 32  # of the time that a program takes, at most
 
@@ -40,18 +40,23 @@ def wait_for(found: Any) -> Any:
 def _wait_for_one(array: Any) -> None:
     """Until it is there. What counts is the time asked to sleep, which a process that is stopped, or a
     machine that sleeps, does not spend. Another callback, or another line of one, is progress."""
-    started, waited, used = time.perf_counter(), 0.0, time.process_time()
+    started, waited, used = time.perf_counter(), 0.0, _used()
     callbacks: set[Any] = set()
     while not array.is_ready():
         pause = min(max(_DELAY * (time.perf_counter() - started), _SHORTEST), _LONGEST)
         time.sleep(pause)
         waited += pause
         before, callbacks = callbacks, _callbacks() if pause == _LONGEST else callbacks
-        if time.process_time() - used > _BUSY * PATIENCE or callbacks != before:
-            waited, used = 0.0, time.process_time()
+        if _used() - used > _BUSY * PATIENCE or callbacks != before:
+            waited, used = 0.0, _used()
         if waited > PATIENCE * (_PATIENCE_WITH_CALLBACKS if callbacks else 1):
             _leave_at_exit()
             raise StuckError(_said())
+
+
+def _used() -> float:
+    """Seconds of the processor of all other threads: asking is no progress."""
+    return time.process_time() - time.thread_time()
 
 
 def _callbacks() -> set[Any]:
