@@ -91,6 +91,7 @@ def _left_right(slow):
     ]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of hmmlearn, by NumPy 2.5
 @pytest.mark.parametrize("slow", [True, False])
 @pytest.mark.parametrize("drawn", ["", "st"])
 def test_zeros_that_hmmlearn_began_with_are_no_parameters(slow, drawn, tmp_path):
