@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import libpysal
 import networkx as nx
 import numpy as np
 from networkx.algorithms.approximation import treewidth_min_degree, treewidth_min_fill_in
@@ -50,6 +49,8 @@ def graphs() -> Iterator[tuple[str, nx.Graph]]:
 
 def irregular() -> Iterator[tuple[str, np.ndarray, int]]:
     """Census tracts of Albuquerque (in libpysal's wheel) and Philadelphia."""
+    import libpysal  # only these need it
+
     tracts = fo.graph(libpysal.io.open(libpysal.examples.get_path("10740_queen.gal")).read())
     yield "Albuquerque", tracts.edges, tracts.n_sites
     philly = load_map("philly").graph

@@ -16,10 +16,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import fitonce as fo
-from fitonce.cli import app
+from commanding import run
 from fitonce.cli.choices import FoldChoice, ModelChoice
 from fitonce.cli.request import Request
 from fitonce.cli.select_command import chosen, numbers
@@ -33,10 +32,6 @@ from fitonce.objectives.graph.family import GRAPHS
 
 ROOT = Path(__file__).parents[1]
 QUICK = ["--restarts", "1", "--n", "6", "--no-cache"]
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture(scope="module")

@@ -11,27 +11,15 @@ import shlex
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import fitonce as fo
-from fitonce.cli import app
+from commanding import run, said
 from fitonce.cli.choices import named_models
 from fitonce.cli.examples import example_of
 
 QUICK = ["--restarts", "1", "--optima", "0", "--no-cache"]
 SLOW = ("neural-ar-hmm", "potts-gaussian", "potts-binomial", "potts-categorical", "ar-hmm")
 SLOW += ("structural-binomial",)
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def said(*words):
-    """What a command prints, which must succeed."""
-    done = run(*words)
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -8,24 +8,13 @@ import re
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import fitonce as fo
-from fitonce.cli import app
+from commanding import run, said
 
 WORDS = [["Ada", "met", "Mr", "Babbage"], ["She", "lived", "in", "Oslo"], ["Bob", "left"]] * 5
 TAGS = [["B-PER", "O", "B-PER", "I-PER"], ["O", "O", "O", "B-LOC"], ["B-PER", "O"]] * 5
 COMMAND = ["--model", "crf", "--restarts", "1", "--folds", "sequences", "--k", "3", "--no-cache"]
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def said(*words):
-    done = run(*words)
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 @pytest.fixture

@@ -8,17 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import fitonce as fo
-from fitonce.cli import app
+from commanding import run
 from fitonce.cli.choices import ModelChoice
 from fitonce.cli.request import Request
 from fitonce.cli.select_command import chosen
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import fitonce as fo
-from fitonce.cli import app
+from commanding import run, said
 from fitonce.cli.examples import example_of
 from fitonce.cli.request import Request
 from fitonce.objectives.families import objective_of
@@ -19,16 +18,6 @@ from fitonce.objectives.families import objective_of
 M = fo.models
 TRACKS = "step=gamma,turn=von-mises"
 QUICK = ["--restarts", "1", "--optima", "0", "--no-cache"]
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def said(*words):
-    done = run(*words)
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 @pytest.fixture

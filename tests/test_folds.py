@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -322,6 +323,11 @@ MISSING = [1.0, 1.0, NAN, NAN]
 SPARSE = np.r_[1.0, np.full(10**6, NAN), 1.0]  # blocks of 10 % all but never meet an observed site
 
 
+class Broken:
+    def split(self, X, y=None, groups=None):
+        raise KeyError("no key")
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -415,6 +421,11 @@ SPARSE = np.r_[1.0, np.full(10**6, NAN), 1.0]  # blocks of 10 % all but never me
             "fold 1 leaves out all observed sites; at least one",
         ),
         (lambda: folds.from_splitter([], 9), "splitter: there must be at least one fold, got none"),
+        (lambda: folds.from_splitter(Broken(), 9), "sites with this y and groups: KeyError: 'no key'"),
+        (
+            lambda: folds.from_splitter(SimpleNamespace(split=3), 9),
+            "splitter must be a splitter with a m",
+        ),
         (lambda: folds.from_splitter("KFold", 9), "splitter must be a splitter with a method split"),
         (
             lambda: folds.from_splitter({0: [1]}, 9),

@@ -8,23 +8,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import fitonce as fo
-from fitonce.cli import app
+from commanding import run, said
 
 QUICK = ["--restarts", "1", "--optima", "0", "--no-cache"]
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def said(*words):
-    """What a command prints, which must succeed."""
-    done = run(*words)
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from typer.testing import CliRunner
 
 import enumeration
 import fitonce as fo
-from fitonce.cli import app
+from commanding import run
 
 M = fo.models
 WITH_ZEROS = "zero-inflated-gamma"
@@ -156,10 +155,6 @@ def test_maps_of_amounts_with_zeros():
     assert fit.params["zeros"].shape == (2,)
     refit = fo.cross_validate(fit, fo.folds.points(x), method="exact", optima=0).folds["loss"]
     np.testing.assert_allclose(fo.loo(fit).folds["loss"].mean(), refit.mean(), atol=0.02)
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ def from_splitter(
         label = f"{splitter}-fold over runs of {over}"
         made = make_folds(over, runs, shape, label, given="splitter")
         return replace(made, along_time=over == "sites")
-    if hasattr(splitter, "split") and not isinstance(splitter, (str, bytes)):
+    if callable(getattr(splitter, "split", None)) and not isinstance(splitter, (str, bytes)):
         y, groups = shape.aligned(y, over, "y"), shape.aligned(groups, over, "groups")
         splits, label = _splits(splitter, shape, over, y, groups), " ".join(str(splitter).split())
     elif isinstance(splitter, Iterable) and not isinstance(splitter, (str, bytes, Mapping)):
@@ -199,11 +199,11 @@ def _splits(splitter: Any, shape: Shape, over: Kind, y: Any, groups: Any) -> lis
                 raise ValueError(f"{name} must be None: {shown(splitter)} does not split by {name}")
     try:
         return list(splitter.split(*arguments, **known))
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # whatever the code of others raises
         raise ValueError(
             f"splitter {shown(splitter)} does not split data of {len(shape.base)} {over} with this y "
-            f"and groups: {error}"[:400]
-        ) from None
+            f"and groups: {type(error).__name__}: {error}"[:400]
+        ) from error
 
 
 def _table(shape: Shape, over: Kind) -> pd.DataFrame:
