@@ -18,8 +18,10 @@ _MADE: WeakKeyDictionary[Any, WeakKeyDictionary[Series, list[Any]]] = WeakKeyDic
 
 
 def channel_names(peer: Any) -> list[str]:
-    """Names of the columns of the user's table; those of arrays here (x0, ...) where it had none:
-    statsmodels calls these y, as a user may."""
+    """Names of the columns of the user's table; x0, x1, ... where it had none.
+
+    statsmodels calls such columns y, a name that a user may have given, too.
+    """
     table = getattr(getattr(peer, "data", None), "orig_endog", None)
     named = isinstance(table, pd.DataFrame) or (isinstance(table, pd.Series) and table.name is not None)
     given = peer.endog_names if isinstance(peer.endog_names, list) else [peer.endog_names]
@@ -27,8 +29,8 @@ def channel_names(peer: Any) -> list[str]:
 
 
 def regressors(peer: Any) -> dict[str, np.ndarray]:
-    """Columns of `exog` that are the user's, by statsmodels' names; x1, x2, ... where these are not
-    unique, or count the columns of a trend."""
+    """The user's columns of `exog`, by statsmodels' names. They are x1, x2, ... where those names come
+    twice, or where statsmodels counted columns of a trend."""
     if peer.exog is None:
         return {}
     trends = _trend_names(peer)
@@ -43,14 +45,14 @@ def regressors(peer: Any) -> dict[str, np.ndarray]:
 
 
 def _trend_names(peer: Any) -> list[str]:
-    """Of the first columns of `exog`, which an ARIMA makes for its trend: "const", "drift"."""
+    """Names of the first columns of `exog`, which an ARIMA makes for its trend: "const", "drift"."""
     order = getattr(peer, "_spec_arima", None)
     return [] if order is None else list(map(str, order.construct_trend_names()))
 
 
 def parameter_names(peer: Any) -> tuple[str, ...]:
-    """Theirs, but for coefficients of an ARIMA's trend and regressors: those of the columns, also where
-    statsmodels counts columns of a trend as x1."""
+    """Names of parameters in statsmodels. Coefficients of an ARIMA's trend and regressors are called as
+    their columns are, since statsmodels may count columns of a trend as x1."""
     names = list(map(str, peer.param_names))
     trends = _trend_names(peer)
     if trends:

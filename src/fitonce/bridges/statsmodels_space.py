@@ -42,7 +42,7 @@ from fitonce.models.space.system import (
 _ONE_AT_A_TIME = Lock()  # their models keep the matrices of the last parameters in themselves
 _ROUNDING = 1e-9  # of how states are observed
 _APART = 1e-6  # nats for each of the log-likelihood's: how far ours may be from theirs
-_THEIR_ZERO = 1e-10  # variances of changes, of which those of predictions may be 1e-12
+_THEIR_ZERO = 1e-10  # of changes: with a smaller variance, predictions may have one below 1e-12
 _VARIANCES = ("sigma2", "var.", "measurement_variance.")  # how names of variances begin
 _LAG = re.compile(r"(ar|ma)\.|L\d+\.")  # how names of coefficients of lags begin
 

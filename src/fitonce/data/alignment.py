@@ -28,14 +28,15 @@ def aligned(
     whose: str = "the data",
     lengths: Sequence[int] | np.ndarray | None = None,
 ) -> Any:
-    """A table or series in the order of `labels`, those of the data (None: arrays, which have none);
-    anything else as it is.
+    """A table or series in the order of the data's labels; anything else as it is.
 
-    Labels of several sequences start with their names, see `data.indices.site_index`. What has those of
-    steps alone is found by these, if no step occurs twice, or taken as it is, if it has the same order.
+    Labels of several sequences start with their names, see `data.indices.site_index`. A table that has
+    labels of steps alone is put in order by them if no step occurs twice. Else its order must be that of
+    the data.
 
     Args:
-        name, whose: both sides in messages.
+        labels: those of the data; None: arrays, which have none.
+        name, whose: what messages call the table and the data.
         lengths: of the sequences whose rows follow one another; None: there is one.
     """
     if not isinstance(given, (pd.DataFrame, pd.Series)):
@@ -68,8 +69,7 @@ def site_labels(sites: Any, names: tuple[Any, ...] | None) -> pd.Index | None:
 
 
 def require_same_order(labels: pd.Index, sites: pd.Index) -> None:
-    """Raise if the data call sites as the graph does, but have them in another order, or if both have
-    names and these are others."""
+    """Raise if the data have the sites of the graph in another order, or sites of other names."""
     if labels.equals(sites) or _counts(labels):
         return
     if isinstance(labels, pd.MultiIndex) or isinstance(sites, pd.MultiIndex):
@@ -87,8 +87,8 @@ def require_same_order(labels: pd.Index, sites: pd.Index) -> None:
 
 
 def are_called_alike(sites: pd.Index, others: pd.Index) -> bool:
-    """Whether sites of a graph and of data have names of one kind, by which each can be found. Numbers
-    are such only where all are the same: those from 0 and codes from 1 have some in common by chance."""
+    """Whether sites of a graph and of data can be found by their names. Numbers must all be the same:
+    counts from 0 and codes from 1 have some in common by chance."""
     ours, theirs = set(map(str, sites)), set(map(str, others))
     return ours == theirs or not (_are_numbers(sites) or ours.isdisjoint(theirs))
 
@@ -122,8 +122,8 @@ def _require_order(own: pd.Index, name: str, whose: str, lengths: Any) -> None:
 
 
 def with_dates(given: Any, labels: pd.Index | None) -> Any:
-    """A table without labels of its own, labelled by its column that has them: the one that is called as
-    the labels of the data are, or else the one column of dates."""
+    """A table whose labels stand in a column, labelled by it. That column is called as the labels of the
+    data are, or it is the only one of dates."""
     if not isinstance(given, pd.DataFrame):
         return given
     elsewhere = labels is not None and not _are_rows(labels) and _are_rows(given.index)

@@ -23,8 +23,10 @@ _TWICE = (
 
 
 def read_own(data: Any) -> tuple[Any, pd.Index | None]:
-    """The data as a pytree of arrays of numbers, copied, and the labels of their rows, if they have any:
-    those of the first table or series with labels, in whose order the others are put."""
+    """A copy of the data as a pytree of arrays of numbers, and the labels of their rows, if they have any.
+
+    The first table or series with labels gives them; the others are put into its order.
+    """
     leaves, tree = jax.tree_util.tree_flatten_with_path(data)
     named = [(f"data{jax.tree_util.keystr(path)}", leaf) for path, leaf in leaves]
     tables = [(name, leaf) for name, leaf in named if isinstance(leaf, (pd.DataFrame, pd.Series))]
@@ -47,7 +49,7 @@ def _counts(index: pd.Index) -> bool:
 
 
 def _beside(name: str, leaf: Any, first: str, labels: pd.Index | None) -> Any:
-    """A table or series with a row for each label, in their order; others are other things."""
+    """A table or series with as many rows as there are labels, in their order; else the leaf as it is."""
     if labels is None or name == first or not isinstance(leaf, (pd.DataFrame, pd.Series)):
         return leaf
     if len(leaf) != len(labels):

@@ -23,8 +23,10 @@ _limit: ContextVar[_Limit | None] = ContextVar("time_limit", default=None)
 
 @contextmanager
 def until(is_up: Callable[[], bool], *, one_start: bool = False) -> Iterator[None]:
-    """Fits within end once `is_up()`: those of which a start has ended with what they have, others by
-    `TimeUpError`; `one_start`: the first start of the first of them ends in any case."""
+    """Fits within end once `is_up()`: with what they have if a start has ended, else by `TimeUpError`.
+
+    `one_start`: the first start of the first fit ends in any case.
+    """
     token = _limit.set(_Limit(is_up, one_start))
     try:
         yield
