@@ -23,7 +23,7 @@ _TWICE = (
 
 
 def read_own(data: Any) -> tuple[Any, pd.Index | None]:
-    """A copy of the data as a pytree of arrays of numbers, and the labels of their rows, if they have any.
+    """A copy of the data as a pytree of arrays of numbers, and the labels of their rows or None.
 
     The first table or series with labels gives them; the others are put into its order.
     """
@@ -49,7 +49,7 @@ def _counts(index: pd.Index) -> bool:
 
 
 def _beside(name: str, leaf: Any, first: str, labels: pd.Index | None) -> Any:
-    """A table or series with as many rows as there are labels, in their order; else the leaf as it is."""
+    """A table or series with a row for each label, in their order; anything else as it is."""
     if labels is None or name == first or not isinstance(leaf, (pd.DataFrame, pd.Series)):
         return leaf
     if len(leaf) != len(labels):
