@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CARRIED = 0.9  # of a state's observations: without them there is hardly a state
 _EMPTY = 1e-6  # observations: a state with fewer makes no difference to any of them
+_NONE = 0.01  # observations: a state that no point is likely to be in
 _NAMED = 3
 _PROBABLY = 0.5
 
@@ -41,6 +42,14 @@ def points_in_states(fit: Fit) -> np.ndarray | None:
     shares = objective.state_probabilities(fit.theta) * (objective.base > 0)[:, None]
     found = shares.sum(0)
     return found if len(found) > 1 and not _observed(objective, shares) else None
+
+
+def has_empty_state(objective: Objective, theta: np.ndarray) -> bool:
+    """Whether a hidden state has no observation at free parameters theta (D,)."""
+    if not objective.traits.hidden_states or objective.traits.labels or not np.isfinite(theta).all():
+        return False
+    shares = objective.state_probabilities(theta)
+    return bool((objective.base @ shares < _NONE).any())
 
 
 def _observed(objective: Objective, shares: np.ndarray) -> bool:

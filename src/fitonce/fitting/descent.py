@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from fitonce.core.stopwatch import now
 from fitonce.core.threads import blas_threads_for
 from fitonce.fitting import time_limit
 from fitonce.fitting.batched_lbfgs import batched_lbfgs
+from fitonce.fitting.carriers import has_empty_state
 from fitonce.fitting.hessian import PRODUCTS_PAY
 from fitonce.fitting.time_limit import TimeUpError
 from fitonce.objectives.base import Objective
@@ -30,17 +32,29 @@ _ITERATIONS_OF_METRIC = 60
 _STALLED = 1e-3  # nats in that many iterations: Newton's method does better
 _LONGEST = 2.0  # free coordinates, relative for values above 1: of a step in the metric
 _SAME_STARTS = 20
+_SCREENED, _SCREENED_FOR_ONE = 16, 4  # random starts at a time, and for each that goes on
+_ITERATIONS_OF_SCREEN = 8
 _NEARLY = 1e-5  # standard errors, if all states were known: from here Newton's method needs H once
 
 
 class Run(NamedTuple):
     """The end of a descent: `x` (D,), the objective there, the seconds it took, and those that it would
-    have taken at most if other starts had not gone beside it."""
+    have taken at most if other starts had not gone beside it.
+
+    `lost`: whether it has a hidden state without observations; `refused`: whether it is known to be no
+    certified optimum. Neither counts as one that was found.
+    """
 
     x: np.ndarray
     value: float
     seconds: float
     alone: float
+    lost: bool = False
+    refused: bool = False
+
+    @property
+    def counts(self) -> bool:
+        return not (self.lost or self.refused)
 
 
 def starting_points(objective: Objective, init: Params | None, seed: int) -> Iterator[np.ndarray]:
@@ -52,7 +66,31 @@ def starting_points(objective: Objective, init: Params | None, seed: int) -> Ite
     first = objective.start(None)
     yield first
     yield from objective.rival_starts()
-    yield from random_starts(objective, generator(seed), first)
+    yield from screened(objective, random_starts(objective, generator(seed), first))
+
+
+def screened(objective: Objective, points: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+    """Of every few random starts those that are lowest after some iterations, where a pass over the data
+    takes several in the time of one: that tells most starts into poor optima, at a fraction of their
+    descents."""
+    if not is_screened(objective):
+        yield from points
+        return
+    while few := list(islice(points, _SCREENED)):
+        thetas = _in_metric(objective, np.stack(few), _ITERATIONS_OF_SCREEN)
+        values = np.array([objective(theta) for theta in thetas])
+        order = np.argsort(np.where(np.isnan(values), np.inf, values), kind="stable")
+        kept = order[: max(len(few) // _SCREENED_FOR_ONE, 1)]
+        # The best, and one of the others as it comes: the lowest may all lead to one optimum.
+        yield thetas[kept[0]]
+        yield from thetas[[one for one in range(len(few)) if one not in kept][:1]]
+        yield from thetas[kept[1:]]
+
+
+def is_screened(objective: Objective) -> bool:
+    """Whether L-BFGS takes several starts side by side, and random ones are chosen among several."""
+    traits = objective.traits
+    return bool(traits.together > 1 and not traits.compiles and traits.blocks)
 
 
 def random_starts(
@@ -84,7 +122,7 @@ def descend(
     except TimeUpError:
         if not runs:
             raise
-    return runs
+    return [run._replace(lost=has_empty_state(objective, run.x)) for run in runs]
 
 
 def _descend(
@@ -97,7 +135,7 @@ def _descend(
     traits = objective.traits
     if not starts:
         return
-    if traits.together > 1 and not traits.compiles and traits.blocks:
+    if is_screened(objective):
         factor = 8.0 * starts[0].size ** 2  # of a start's metric
         room = memory.room(len(starts) * factor, factor, "the metric of a start")
         size = min(traits.together, max(int(room // factor), 1))
@@ -178,8 +216,8 @@ def to_optimum(objective: Objective, run: Run) -> Run:
     """On from where EM ended, by L-BFGS."""
     started = now()
     theta = _lbfgs(objective, run.x, _BEFORE_NEWTON)
-    more = now() - started
-    return Run(theta, objective(theta), run.seconds + more, run.alone + more)
+    more, lost = now() - started, has_empty_state(objective, theta)
+    return Run(theta, objective(theta), run.seconds + more, run.alone + more, lost)
 
 
 @in_float64

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from fitonce.fitting import states as hidden
 from fitonce.fitting.boundary import settled, with_zeros
 from fitonce.fitting.hessian import HessianOperator
 from fitonce.fitting.optima import DEFAULT_OPTIMA, Optima
-from fitonce.fitting.search import DEFAULT_TOLERANCE, How, Searched, search, stay
+from fitonce.fitting.search import DEFAULT_TOLERANCE, How, Searched, search, searches, stay
 from fitonce.fitting.time_limit import TimeUpError
 from fitonce.objectives.base import Objective
 from fitonce.objectives.simulation import Drawn
@@ -39,6 +40,7 @@ from fitonce.results.smoothed import Smoothed
 from fitonce.results.standard_errors import Terms, memory_by_states
 from fitonce.results.summary import FitSummary
 
+_ENDS = 4  # of searches, that are tried one after another until one is certified
 _MUCH = 1e4  # a prior so many times the likelihood leaves it no more than twelve digits
 
 
@@ -338,8 +340,8 @@ def fit(
             cheap, as in short data, and 3 otherwise.
         seed: of the random starts.
         optima: how hard to look for other optima. Where starts end in different ones, there are more
-            starts until a new optimum is unlikely, up to four times this number, or twice `restarts`
-            where a start takes long; the best that many are kept for `cross_validate`. 0: no more than
+            starts until the best was found often enough, up to four times this number, or four times
+            `restarts` where a start takes long; the best that many are kept for `cross_validate`. 0: no more than
             `restarts`, and only the best is kept.
         tolerance: the largest distance from stationary, in standard errors, of a stationary fit.
         max_iterations: stop each start after this many iterations and skip the Newton steps: a fit that
@@ -362,15 +364,26 @@ def fit(
     how.check()
     if order_by is not None:
         relabelling.states_of(model, "order_by=")  # raises before the work, not after it
-    found = _result(search(model, with_lengths(data, lengths), init, how), started)
-    if max_iterations is None:
-        again = how._replace(optima=0)
-        with suppress(TimeUpError):
-            found = settled(
-                found, lambda zeros, at: _result(search(zeros, found.data, at, again), started)
-            )
+    found: Fit | None = None
+    for searched in islice(searches(model, with_lengths(data, lengths), init, how), _ENDS):
+        one = _result(searched, started)
+        if max_iterations is None:
+            one = _settled(one, how, started)
+        if found is None or one.ok:
+            found = one
+        if found.ok or max_iterations is not None:
+            break
+    assert found is not None  # a search has one end at least
     found = with_zeros(found)
     return found if order_by is None else relabelling.ordered(found, order_by, False, "order_by")
+
+
+def _settled(found: Fit, how: How, started: float) -> Fit:
+    """With probabilities that go to zero there."""
+    again = how._replace(optima=0)
+    with suppress(TimeUpError):
+        return settled(found, lambda zeros, at: _result(search(zeros, found.data, at, again), started))
+    return found
 
 
 @limits_memory

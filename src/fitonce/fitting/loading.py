@@ -133,6 +133,8 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         int(optima["starts"]),
         decoded(optima["unseen"]),
         bool(optima.get("single", False)),
+        int(optima.get("lost", 0)),
+        float(decoded(optima["below"])) if "below" in optima else float("nan"),
     )
     return {
         "refit_most": float(decoded(document["refit_seconds"])),  # of files that do not say it

@@ -19,7 +19,7 @@ import pandas as pd
 from fitonce.core.arguments import require
 from fitonce.core.numerics import is_count, is_number
 from fitonce.core.wording import ONE_START, counted
-from fitonce.fitting.descent import Run, descend, ends_in_em, to_optimum
+from fitonce.fitting.descent import Run, descend, ends_in_em, is_screened, to_optimum
 from fitonce.fitting.time_limit import TimeUpError
 from fitonce.objectives.base import Objective
 
@@ -27,7 +27,8 @@ DEFAULT_OPTIMA = 10
 SAME = 1e-3  # nats: values of one optimum reached twice
 ROUNDING = 1e-12  # relative, in sums over the data
 _ENOUGH = 0.1  # chance of a new optimum at the next start
-_STARTS = 4  # at most, for each optimum to look for
+_WAYS = 3  # starts that find the best optimum
+_STARTS = 4  # at most, for each optimum to look for, or for each start where they take long
 _FIRST, _FIRST_IF_CHEAP = 3, 8  # starts, before it is known whether they agree
 _GRADIENTS = 100  # that a start usually takes
 _CHEAP = 1e9  # bytes that gradients write in about two seconds, in native loops and by JAX
@@ -44,6 +45,9 @@ class Optima:
         found: (M,) how many starts ended in each.
         starts: how many starts there were, also of optima that are not kept.
         unseen: the estimated chance that another start ends in an optimum that no start has met.
+        lost: how many starts ended in no optimum: with a state without observations, or at a point that
+            could not be certified.
+        below: how far such a point is below the best optimum, in nats; nan where none is.
         single: whether more starts were asked for than the model has: one, as it has no random ones.
     """
 
@@ -53,6 +57,8 @@ class Optima:
     starts: int
     unseen: float
     single: bool = False
+    lost: int = 0
+    below: float = float("nan")
 
     def __len__(self) -> int:
         return len(self.values)
@@ -80,8 +86,11 @@ class Optima:
             return f"other optima were not looked for{why}"
         best, elsewhere = int(self.found[0]), self.starts - int(self.found[0])
         text = f"found by {best} of {counted(self.starts, 'start')}"
-        if elsewhere == 0:
-            return f"{text}, no other optimum met"
+        if self.lost:
+            deeper = f", {self.below:.2g} nats below at the lowest" if self.below > 0 else ""
+            text += f"; {self.lost} ended in no optimum{deeper}"
+        if elsewhere == self.lost:
+            return f"{text}{';' if self.lost else ','} no other optimum met"
         if len(self) > 1:
             others = counted(len(self) - 1, "other optimum", "other optima")
             text += f"; {others}, the next {self.values[1] - self.values[0]:.2g} nats above"
@@ -131,6 +140,7 @@ def is_same(value: float, lowest: float) -> bool:
 def first_of_best(runs: Sequence[Run]) -> Run:
     """The first run that ended in the best optimum: which of them is lowest is rounding."""
     finite = [run for run in runs if np.isfinite(run.value)] or list(runs)
+    finite = [run for run in finite if not run.refused] or finite
     lowest = min(run.value for run in finite)
     return next((run for run in finite if is_same(run.value, lowest)), finite[0])
 
@@ -141,33 +151,44 @@ def distinct(runs: Sequence[Run]) -> Optima:
     kept: list[Run] = []
     found: list[int] = []
     for run in ends:
+        if not run.counts:
+            continue
         if kept and is_same(run.value, kept[-1].value):
             found[-1] += 1
         else:
             kept.append(run)
             found.append(1)
     thetas, values = np.array([run.x for run in kept]), np.array([run.value for run in kept])
-    unseen = found.count(1) / len(ends) if len(ends) > 1 else float("nan")
-    return Optima(thetas, values, np.array(found, int), len(ends), unseen)
+    met = sum(found)
+    unseen = found.count(1) / met if met > 1 else float("nan")
+    lost = len(ends) - met
+    below = float(values[0] - ends[0].value) if lost and kept else float("nan")
+    below = below if below > SAME else float("nan")
+    return Optima(thetas, values, np.array(found, int), len(ends), unseen, lost=lost, below=below)
 
 
 def explore(
-    objective: Objective, runs: list[Run], points: Iterator[np.ndarray], optima: int
+    objective: Objective, runs: list[Run], points: Iterator[np.ndarray], optima: int, more: int = 0
 ) -> list[Run]:
-    """The runs, and more of them from `points` while they end in different optima and a new one is
-    likely: up to four for each of `optima` if that is cheap, or twice as many as there are. Where EM
+    """The runs, and more of them from `points` (at least `more`) until the best optimum was found often
+    enough: up to four for each of `optima` if that is cheap, or four times as many as there are. Where EM
     ended them apart, they are taken on to their optima."""
     cheap = cheap_gradients(objective) / _GRADIENTS
-    most = int(min(_STARTS * optima, max(cheap, 2 * len(runs))))
+    most = int(min(_STARTS * optima, max(cheap, _STARTS * len(runs)))) + more
     together = max(len(runs), objective.traits.together)
     found = list(runs)
     with suppress(TimeUpError):  # what had ended until then is kept
-        _explore(objective, found, points, most, together)
+        _explore(objective, found, points, most, together, len(runs) + more)
     return found
 
 
 def _explore(
-    objective: Objective, found: list[Run], points: Iterator[np.ndarray], most: int, together: int
+    objective: Objective,
+    found: list[Run],
+    points: Iterator[np.ndarray],
+    most: int,
+    together: int,
+    least: int,
 ) -> None:
     """Change and extend the runs in place."""
     by_em = ends_in_em(objective)
@@ -175,12 +196,21 @@ def _explore(
         for k, run in enumerate(found):
             found[k] = to_optimum(objective, run)
     while len(found) < most:
-        pool = distinct(found)
-        surely = (pool.unseen * pool.starts + 1) / (pool.starts + 1)  # few starts tell little
-        if len(pool) < 2 or surely <= _ENOUGH:
+        if len(found) >= least and _is_enough(objective, distinct(found)):
             break
         more = descend(objective, list(islice(points, min(together, most - len(found)))))
         if not more:
             break
         for run in more:
             found.append(to_optimum(objective, run) if by_em else run)  # noqa: PERF401 - one by one
+
+
+def _is_enough(objective: Objective, pool: Optima) -> bool:
+    """Whether it is unlikely that another start ends lower. Where starts are chosen among several, those
+    that agree on the best say so; elsewhere ends that nothing else led to say how many are missing."""
+    if len(pool) < 2:
+        return len(pool) == 1
+    if is_screened(objective) and pool.found[0] >= _WAYS:
+        return True
+    met = int(pool.found.sum())
+    return (pool.unseen * met + 1) / (met + 1) <= _ENOUGH  # few starts tell little

@@ -69,6 +69,8 @@ def write_fit(
             "starts": fit.optima.starts,
             "unseen": encoded(float(fit.optima.unseen)),
             "single": fit.optima.single,
+            "lost": fit.optima.lost,
+            "below": encoded(float(fit.optima.below)),
         },
     }
     return write_document(document, path, force)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from fitonce.core.parameters import Params
 from fitonce.core.progress import bar, stage
 from fitonce.core.stopwatch import now
 from fitonce.core.wording import counted
-from fitonce.fitting.descent import Run, descend, ends_in_em, starting_points
+from fitonce.fitting.descent import Run, descend, ends_in_em, is_screened, starting_points
 from fitonce.fitting.finish import Finished, by_products, finish
 from fitonce.fitting.footprint import hold_point
 from fitonce.fitting.optima import (
@@ -32,6 +33,7 @@ from fitonce.fitting.optima import (
     distinct,
     explore,
     first_of_best,
+    is_same,
     usual_starts,
 )
 from fitonce.models.hidden.zeros import compared, freed
@@ -44,6 +46,7 @@ _NEWTON_STEPS = 50
 _FEW_PARAMETERS = 100
 _EM, _SECANTS = 40, 100  # iterations of a start, as they often are
 _FASTEST, _SLOWEST = 0.4, 3.0  # of such a fit
+_MORE_STARTS = 4  # where an end is no optimum
 _MORE = 4  # starts at most for each optimum that is looked for
 _FASTER = "restarts=1 and optima=0 (--restarts 1 --optima 0) take less"
 _HARDER = 1.5  # times the slowest start: a fold may leave out what makes a fit easy
@@ -96,6 +99,12 @@ class Searched(NamedTuple):
 
 def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
     """Descend from each start, then take Newton steps from the best."""
+    return next(searches(model, data, init, how))
+
+
+def searches(model: Any, data: Any, init: Params | None, how: How) -> Iterator[Searched]:
+    """The same; and as often as another end is asked for, since the last one is no optimum, that after
+    some more starts, while there are any."""
     beginning = now()
     with stage("reading the data", how.progress):
         model, init = _with_zeros(model, init)
@@ -115,22 +124,31 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
         foretell(said, *_range(objective, starts, how.optima), _FASTER)
     with bar(len(starts), "starts of the fit", how.progress) as advance:
         runs = descend(objective, starts, how.max_iterations, advance)
-    if not early and not by_products(objective):  # else every start takes long
+    if not early and (is_screened(objective) or not by_products(objective)):  # else each takes long
         with stage("more starts, which end in different optima", how.progress):
             runs = explore(objective, runs, points, how.optima)
-    best = first_of_best(runs)
-    ending = now()
-    with stage("Newton steps to the minimum", how.progress):
-        where, steps = objective.run_on(how.parallel), 0 if early else _NEWTON_STEPS
-        end = finish(where, objective.canonical(best.x), how.tolerance, steps)
-    end_seconds = now() - ending
-    seconds = end_seconds + min(run.seconds for run in runs)
-    most = _HARDER * (reading + end_seconds + max(run.alone for run in runs))
     # Starts that stopped early, or where EM slows down, may be on their way to one optimum.
     ended = not early and not (by_products(objective) and ends_in_em(objective))
-    pool = distinct(runs if ended else [best])
-    pool = replace(pool.at_best(end.theta, objective(end.theta), how.optima), single=single)
-    return Searched(objective, end, runs, pool, seconds, most)
+    while True:
+        best = first_of_best(runs)
+        ending = now()
+        with stage("Newton steps to the minimum", how.progress):
+            where, steps = objective.run_on(how.parallel), 0 if early else _NEWTON_STEPS
+            end = finish(where, objective.canonical(best.x), how.tolerance, steps)
+        end_seconds = now() - ending
+        seconds = end_seconds + min(run.seconds for run in runs)
+        most = _HARDER * (reading + end_seconds + max(run.alone for run in runs))
+        met = [run._replace(lost=False) if is_same(run.value, best.value) else run for run in runs]
+        pool = distinct(met if ended else [best._replace(lost=False, refused=False)])
+        pool = replace(pool.at_best(end.theta, objective(end.theta), how.optima), single=single)
+        yield Searched(objective, end, runs, pool, seconds, most)
+        if init is not None or not ended or not how.optima:
+            return
+        runs = [run._replace(refused=run.refused or is_same(run.value, best.value)) for run in runs]
+        with stage("more starts, since this end is no optimum", how.progress):
+            runs = explore(objective, runs, points, how.optima, _MORE_STARTS)
+        if all(run.refused for run in runs):
+            return
 
 
 def _objective(model: Any, data: Any, kernel: Any) -> Objective:

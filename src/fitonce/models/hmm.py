@@ -37,6 +37,7 @@ from fitonce.models.hidden.chain import HiddenChain
 from fitonce.models.hidden.links import Links
 from fitonce.models.hidden.names import CHAIN
 from fitonce.models.potentials import Chain
+from fitonce.models.starts import clustered
 
 _STRONGEST = 1e6  # pseudo-counts: beyond this the data's part of the objective loses its digits
 
@@ -301,9 +302,11 @@ class HMM:
         return freeze(constraints, dict(self.frozen))
 
     def start(self, prepared: Prepared, rng: np.random.Generator | None) -> Params:
+        cells = np.arange(math.prod(prepared.grid)) if prepared.index is None else prepared.index
+        steps = np.reshape(np.asarray(cells), prepared.grid)
         params = {
             **self.chain.start(prepared.links, rng),
-            **self.emission.start(self.n_states, prepared.rows, rng),
+            **clustered(self.emission, self.n_states, prepared.rows, steps, rng),
         }
         return params | {name: np.asarray(value) for name, value in self.frozen}
 

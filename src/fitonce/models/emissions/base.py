@@ -64,6 +64,11 @@ class Rows:
         constant = np.zeros(len(x)) if self.constant is None else np.asarray(self.constant)
         return Observations(x, self.mask().astype(float), counts, constant, np.asarray(self.covariates))
 
+    def values(self) -> np.ndarray:
+        """(R, C) x, nan where missing."""
+        flat = np.asarray(self.x, float).reshape(len(self.x), -1)
+        return np.where(self.mask().reshape(flat.shape), flat, np.nan)
+
     def weights(self) -> np.ndarray:
         """Of the shape of x: how often each value occurs among the observed ones."""
         return self.mask() * upright(np.asarray(self.counts), self.x)
@@ -191,6 +196,16 @@ class Emission(ABC):
         are not known; None: none are, and forecasts take those of paths."""
         return None
 
+    def features(self, rows: Rows) -> np.ndarray:
+        """(R, F) by which steps of chains are clustered for starts of fits: x on a scale on which its
+        spread hardly depends on its level; nan where missing. By default x, and angles as points."""
+        x, flat = rows.values(), self.circular(rows.x.shape[1])
+        columns = [
+            np.stack([np.cos(c), np.sin(c)], 1) if a else c[:, None]
+            for c, a in zip(x.T, flat, strict=True)
+        ]
+        return np.concatenate(columns, 1)
+
     def closed_forms(self, rows: Observations) -> ClosedForms | None:
         """Densities and derivatives in closed form, of chains with these rows; None: by JAX. An emission
         that has this may see equal observations as one row, with how often it occurs in `counts`."""
@@ -313,7 +328,7 @@ def dirichlet_log_prior(probability: Array, concentration: Any, support: Any) ->
 
 def spread_levels(n_states: int, rows: Rows, rng: np.random.Generator | None) -> np.ndarray:
     """(K, C) or (K,) starting levels: quantiles of each channel (of x / exposure if there is one), at
-    random probabilities if `rng` is given."""
+    random probabilities if `rng` is given; of a single state the mean."""
     counts = np.asarray(rows.counts)
     x = np.asarray(rows.x).reshape(len(counts), -1)
     x = x if rows.exposure is None else x / np.asarray(rows.exposure)[:, None]
@@ -323,6 +338,9 @@ def spread_levels(n_states: int, rows: Rows, rng: np.random.Generator | None) ->
         values, which = np.unique(x[keep, channel], return_inverse=True)
         weights = np.bincount(which, weights=counts[keep])
         share = (np.cumsum(weights) - 0.5 * weights) / weights.sum()
+        if n_states == 1:
+            levels[0, channel] = weights @ values / weights.sum()
+            continue
         points = (np.arange(n_states) + 0.5) / n_states if rng is None else np.sort(rng.random(n_states))
         levels[:, channel] = np.interp(points, share, values)
     return levels.reshape(n_states, *rows.x.shape[1:])

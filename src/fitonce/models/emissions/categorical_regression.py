@@ -107,6 +107,9 @@ class CategoricalRegression(Emission):
             COEFFICIENTS: in_units(free, 1.0 / unit),
         }
 
+    def features(self, rows: Rows) -> np.ndarray:
+        return self._plain().features(rows)
+
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         found = self._plain().start(n_states, rows, rng)
         shape = (*found["probability"].shape[:-1], self.n_categories - 1, len(self.regressors))

@@ -110,6 +110,13 @@ class _Categories(Emission):
         support = None if possible.all() else as_tuples(possible.tolist())
         return {"probability": Simplex(possible.shape, support)}
 
+    def features(self, rows: Rows) -> np.ndarray:
+        """Roots of shares of each category."""
+        counts = self._counts(rows).reshape(len(rows.x), -1, self._shape(rows)[-1])
+        totals = counts.sum(-1, keepdims=True)
+        shares = np.sqrt(counts / np.where(totals > 0, totals, np.nan))
+        return shares.reshape(len(rows.x), -1)
+
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         rng = rng or np.random.default_rng(0)
         counts = self._counts(rows)

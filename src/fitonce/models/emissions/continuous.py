@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import logit
 
 from fitonce.core.arguments import require_number
 from fitonce.data.sequences import Sequences
@@ -169,6 +170,9 @@ class LogNormal(Channelwise):
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
         return -np.log(x)
 
+    def features(self, rows: Rows) -> np.ndarray:
+        return np.log(rows.values())
+
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         logs = np.log(x) if isinstance(x, np.ndarray) else densities.jax_maths().np.log(x)
         square = _square(self.scale, logs, weights)
@@ -201,6 +205,9 @@ class Gamma(Channelwise):
 
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
         return -np.log(x)
+
+    def features(self, rows: Rows) -> np.ndarray:
+        return np.log(rows.values())
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return FLAT, GammaPrior(*self.shape_prior)
@@ -260,6 +267,9 @@ class ZeroInflatedGamma(Channelwise):
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
         return -np.log(np.where(x == 0, 1.0, x))
 
+    def features(self, rows: Rows) -> np.ndarray:
+        return np.sqrt(rows.values())
+
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return FLAT, GammaPrior(*self.shape_prior), BetaPrior(*self.zeros_prior)
 
@@ -281,6 +291,9 @@ class Exponential(Channelwise):
 
     def check(self, data: Sequences, exposure: np.ndarray | None = None) -> None:
         _require_positive(data, "an exponential emission")
+
+    def features(self, rows: Rows) -> np.ndarray:
+        return np.log(rows.values())
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return (FLAT,)
@@ -316,12 +329,15 @@ class Beta(Channelwise):
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
         return -np.log(x) - np.log1p(-x)
 
+    def features(self, rows: Rows) -> np.ndarray:
+        return logit(rows.values())
+
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return FLAT, GammaPrior(*self.precision_prior)
 
     def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
         x = np.asarray(rows.x, float)
-        odds, _ = _centres(np.log(x) - np.log1p(-x), rows, n_states, rng)
+        odds, _ = _centres(logit(x), rows, n_states, rng)
         return {"mean": 1.0 / (1.0 + np.exp(-odds)), "precision": in_every_state(10.0, n_states, rows)}
 
 

@@ -58,6 +58,9 @@ class _Counts(Channelwise):
             if not (known > 0).all():
                 raise ValueError(f"the exposure '{self.exposure}' must be positive, got {known.min():g}")
 
+    def features(self, rows: Rows) -> np.ndarray:
+        return np.sqrt(rows.values())
+
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
         return -gammaln(x + 1.0)
 
@@ -234,6 +237,9 @@ class BinomialRegression(Channelwise):
 
     def priors(self, x: Any, weights: Any) -> tuple[Prior, ...]:
         return (BetaPrior(*self.rate_prior),)
+
+    def features(self, rows: Rows) -> np.ndarray:
+        return np.sqrt(rows.values())
 
     def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
         """Shares of successes as they spread over rows, away from 0 and 1, and increasing."""

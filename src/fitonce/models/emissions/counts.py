@@ -68,6 +68,9 @@ class Poisson(Emission):
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         return {"rate": Positive((n_states, *rows.x.shape[1:]))}
 
+    def features(self, rows: Rows) -> np.ndarray:
+        return np.sqrt(rows.values())
+
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         return {"rate": rising_rates(n_states, rows, rng)}
 
@@ -160,6 +163,9 @@ class Binomial(Emission):
 
     def parameters(self, n_states: int, rows: Rows) -> dict[str, Constraint]:
         return {"rate": Proportion((n_states, *rows.x.shape[1:]))}
+
+    def features(self, rows: Rows) -> np.ndarray:
+        return np.sqrt(rows.values())
 
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         if rows.exposure is None:

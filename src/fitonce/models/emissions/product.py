@@ -179,6 +179,9 @@ class Product(Emission):
             found |= piece.named(piece.emission.parameters(n_states, piece.rows(rows)))
         return found
 
+    def features(self, rows: Rows) -> np.ndarray:
+        return np.concatenate([p.emission.features(p.rows(rows)) for p in self._pieces()], 1)
+
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         found: dict[str, np.ndarray] = {}
         for piece in self._pieces():
