@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -42,7 +42,7 @@ from fitonce.crossval.losses import resolve_loss
 from fitonce.data.sequences import with_lengths
 from fitonce.engines.elimination import TooWideError
 from fitonce.fitting import time_limit
-from fitonce.fitting.fit import Fit, fit
+from fitonce.fitting.fit import Fit, continued, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.fitting.summarise import starts_of
 from fitonce.fitting.time_limit import TimeUpError
@@ -74,6 +74,11 @@ def select(
     **how: Any,
 ) -> Selection:
     """Fit several models, cross-validate each on the same folds, and choose among them.
+
+    Where folds lead to a better optimum of a model that was fitted here, the model is fitted from there
+    and cross-validated again. There is no answer where the model that would be chosen, or one beside it,
+    has no certified fit: `Selection.undecided` says why and what to do. Beside it are those with the next
+    smaller and larger number of states, or the next in the list.
 
     Args:
         candidates: models by name, or fits of them to the data.
@@ -133,11 +138,25 @@ def select(
         skipped[name] = f"{why[0]} {when}"
         short_of.update(filter(None, why[1:]))
 
+    def cross_validated(name: str) -> CVResult:
+        """Of the fit, or of a better one to which folds lead."""
+        found = _usable(scored(fits[name]))
+        if found.better_theta is None or isinstance(candidates_by_name[name], Fit) or ended():
+            return found
+        better = continued(fits[name], found.better_theta)
+        if better is None:
+            return found
+        fits[name] = better
+        return _usable(scored(better))
+
+    candidates_by_name = dict(zip(names, candidates.values(), strict=True))
+    refused: set[str] = set()  # models that cannot be fitted to these data
     fits: dict[str, Fit] = {}
     unfinished: dict[str, tuple[str, str]] = {}  # what has ended the work on their folds
     short_of: set[str] = set()
     results: dict[str, CVResult] = {}
     skipped = too_wide(candidates)
+    refused.update(skipped)
     if skipped and len(skipped) < len(names):
         why = next(iter(skipped.values()))
         warnings.warn(
@@ -157,13 +176,15 @@ def select(
             if results and ended():
                 skip(name, over(), "before its folds were begun")
                 continue
-            results[name] = _usable(scored(fits[name]))
+            results[name] = cross_validated(name)
             if results[name].n_unfinished:
                 unfinished[name] = over()
         except TimeUpError:
             skip(name, over(), "before a start of its fit had ended")
         except ValueError as error:  # the others are still compared
             skipped[name] = str(error)
+            if name not in fits:
+                refused.add(name)
         else:
             memory.hold(_size(results[name]), "the results of other models")
     for name in unfinished if len(unfinished) < len(results) else {}:  # their losses are not held out
@@ -172,7 +193,26 @@ def select(
         skip(name, unfinished[name], when)
     sizes = {str(name): _sizes(one) for name, one in candidates.items()}
     apart = {name: one for name, one in fits.items() if name not in results}
-    return replace(_chosen(results, skipped, sizes, apart), short_of=frozenset(short_of))
+    found = replace(_chosen(results, skipped, sizes, apart), short_of=frozenset(short_of))
+    return replace(found, uncertified=_uncertified(found, fits, refused))
+
+
+def _uncertified(found: Selection, fits: Mapping[str, Fit], refused: Collection[str]) -> dict[str, str]:
+    """The choice and the models beside it that have no certified fit, and why; models that cannot be
+    fitted at all have none beside them."""
+    names = [name for name in found.sizes if name not in refused]
+    numbers = [found.sizes[name] for name in names]
+    if all(len(one) == 1 and one.keys() == numbers[0].keys() for one in numbers):
+        names = [
+            name for _, name in sorted(zip((list(one.values()) for one in numbers), names, strict=True))
+        ]
+    at = names.index(found.simplest)
+    beside = names[max(at - 1, 0) : at + 2]
+    return {
+        name: fits[name].status.message if name in fits else found.skipped[name]
+        for name in beside
+        if name not in fits or not fits[name].ok
+    }
 
 
 def too_wide(candidates: Mapping[str, Any]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from fitonce.results.compare import Comparison
 from fitonce.results.plots import axes_on
 from fitonce.results.result import CVResult
 
+_STARTS = "more starts (restarts=40, --restarts 40), or models without it"
 _MORE = {
     "gradients": "more gradients (max_gradients=)",
     "seconds": "more seconds (max_seconds=, --max-seconds), or fewer starts",
@@ -53,6 +54,8 @@ class Selection:
         not_compared: one row per model that was fitted and is not compared, for the reason in `skipped`:
             `parameters`, how many of them are `at_zero`, `aic`, `bic` and `fit`, its outcome.
         short_of: the budgets that ended before all were compared: "seconds", "gradients".
+        uncertified: of `simplest` and the models beside it, those without a certified fit, and why.
+            Where there are some, there is no answer yet, see `undecided`.
     """
 
     table: pd.DataFrame
@@ -67,6 +70,7 @@ class Selection:
     given: int = 0
     not_compared: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
     short_of: frozenset[str] = frozenset()
+    uncertified: Mapping[str, str] = field(default_factory=dict)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table."""
@@ -80,7 +84,9 @@ class Selection:
     @property
     def choice(self) -> str:
         """The choice and its reasons, without `doubts`."""
-        if len(self.table) == 1:
+        if self.undecided:
+            parts = [self.undecided]
+        elif len(self.table) == 1:
             parts = [f"{self.best} is the only model" + (" that was compared" if self.skipped else "")]
         elif self.simplest == self.best:
             parts = [f"chosen: {self.best}, which predicts best"]
@@ -98,6 +104,16 @@ class Selection:
         parts += self._criteria
         parts += [f"not compared: {', '.join(self.skipped)}"] if self.skipped else []
         return "; ".join([*parts, *self.at_the_end])
+
+    @property
+    def undecided(self) -> str:
+        """That there is no answer yet, why, and what to type; empty where there is one."""
+        if not self.uncertified:
+            return ""
+        why = [f"{name} has no certified fit ({about})" for name, about in self.uncertified.items()]
+        others = "" if self.simplest in self.uncertified else f"; without it, {self.simplest}"
+        more = [_MORE[budget] for budget in sorted(self.short_of)]
+        return f"no answer yet: {', '.join(why)}{others}; try {' and '.join(more or [_STARTS])}"
 
     @property
     def _rule(self) -> str:
@@ -180,7 +196,12 @@ class Selection:
         ax.plot(place, rows["control"], "x--", color="#c2410c", lw=0.8, label="control (not adjusted)")
         marks = (
             (self.best, "*", "#1b4f8a", f"best: {self.best}"),
-            (self.simplest, "o", "none", f"chosen: {self.simplest}"),
+            (
+                self.simplest,
+                "o",
+                "none",
+                f"{'simplest' if self.undecided else 'chosen'}: {self.simplest}",
+            ),
         )
         for name, mark, fill, label in marks:
             at = rows.index.get_loc(name)
@@ -207,6 +228,8 @@ class Selection:
         shown = self.table if self.table["at_zero"].any() else self.table.drop(columns="at_zero")
         text = shown.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
         lines = [f"Selection on {self.comparison.left_out}", text, self.choice, *self.doubts]
+        if self.undecided:  # above the numbers, which are of the others
+            lines[1:3] = [self.undecided, text]
         lines += self.skipped_words
         return "\n".join(lines)
 

@@ -33,6 +33,8 @@ from fitonce.cli.steps import (
 from fitonce.core.interrupts import STOPPED
 from fitonce.core.writing import write_figure
 from fitonce.crossval.loo import loo
+from fitonce.fitting.fit import Fit, continued
+from fitonce.folds import Folds
 from fitonce.results.result import CVResult
 
 
@@ -52,6 +54,8 @@ def run_cv(
     folds = folds_for(request.fold_choice(), task.model, task.data)  # raises before the fit
     fit = shown_fit(request, task)
     result, stopped = validated(fit, folds, **request.how)
+    if not stopped and not request.is_saved_fit:
+        fit, result, stopped = _from_better(fit, result, folds, request)
     if stopped:
         result = replace(result, about={**result.about, "interrupted": True})
         complain(f"interrupted: this is a partial result; {result.treatment}")
@@ -59,6 +63,20 @@ def run_cv(
     _finish(request, task.notes, result, extras, started, asked, show)
     if stopped:
         raise typer.Exit(STOPPED)
+
+
+def _from_better(
+    fit: Fit, result: CVResult, folds: Folds, request: Request
+) -> tuple[Fit, CVResult, bool]:
+    """The fit to which folds have led, cross-validated, where there is time."""
+    theta = result.better_theta
+    better = None if request.max_seconds or theta is None else continued(fit, theta)
+    if better is None:
+        return fit, result, False
+    complain(
+        f"folds led to a fit that is {fit.value - better.value:.2g} nats better: begun again from it"
+    )
+    return better, *validated(better, folds, **request.how)
 
 
 def run_loo(

@@ -133,6 +133,7 @@ def _finish(request: Request, found: Selection, notes: list[str]) -> None:
             "as_good": found.as_good,
             "margin": found.margin,
             "sentence": found.sentence,
+            "undecided": found.undecided,
             "doubts": found.doubts,
             "models": outputs.table_rows(found.table),
             "skipped": found.skipped,
@@ -148,15 +149,20 @@ def _finish(request: Request, found: Selection, notes: list[str]) -> None:
 def _show(found: Selection, quiet: bool) -> None:
     """Print the selection."""
     if quiet:
-        print(found.simplest)
+        if found.undecided:
+            complain(found.undecided)
+        else:
+            print(found.simplest)
         for doubt in found.doubts:
             complain(doubt)
         return
     print(f"\n{found.comparison.left_out}")
+    if found.undecided:
+        print(found.undecided)
     at_zero = ["at_zero"] if found.table["at_zero"].any() else []
     show_models(found.table, ["parameters", *at_zero, "nats", "p", "aic", "bic", "worst", "found"])
     print(f"{found.simplest}, {found.results[found.simplest].about_se}")
-    for line in (found.choice, *found.doubts):
+    for line in found.doubts if found.undecided else [found.choice, *found.doubts]:
         print(line)
     for line in found.skipped_words:
         print(line)

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -341,8 +341,8 @@ def fit(
         seed: of the random starts.
         optima: how hard to look for other optima. Where starts end in different ones, there are more
             starts until the best was found often enough, up to four times this number, or four times
-            `restarts` where a start takes long; the best that many are kept for `cross_validate`. 0: no more than
-            `restarts`, and only the best is kept.
+            `restarts` where a start takes long; the best that many are kept for `cross_validate`. 0: no
+            more than `restarts`, and only the best is kept.
         tolerance: the largest distance from stationary, in standard errors, of a stationary fit.
         max_iterations: stop each start after this many iterations and skip the Newton steps: a fit that
             stopped early, whose status says how far it is from stationary.
@@ -376,6 +376,24 @@ def fit(
     assert found is not None  # a search has one end at least
     found = with_zeros(found)
     return found if order_by is None else relabelling.ordered(found, order_by, False, "order_by")
+
+
+def continued(found: Fit, theta: np.ndarray) -> Fit | None:
+    """The fit that begins at theta (D,), near a better optimum of the same objective, with the optima of
+    both; None where it ends in none that is certified and lower."""
+    better = fit(found.model, found.data, init=found.params_at(theta), progress=False)
+    if not (better.ok and better.value < found.value) or len(better.theta) != len(found.theta):
+        return None
+    known = found.optima
+    both = replace(
+        known,
+        thetas=np.concatenate([better.theta[None], known.thetas]),
+        values=np.append(better.value, known.values),
+        found=np.append(1, known.found),
+        starts=known.starts + 1,
+    )
+    times = {"refit_seconds": found.refit_seconds, "refit_most": found.refit_most}
+    return replace(better, optima=both, seconds=found.seconds + better.seconds, **times)
 
 
 def _settled(found: Fit, how: How, started: float) -> Fit:

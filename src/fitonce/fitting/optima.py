@@ -171,8 +171,8 @@ def explore(
     objective: Objective, runs: list[Run], points: Iterator[np.ndarray], optima: int, more: int = 0
 ) -> list[Run]:
     """The runs, and more of them from `points` (at least `more`) until the best optimum was found often
-    enough: up to four for each of `optima` if that is cheap, or four times as many as there are. Where EM
-    ended them apart, they are taken on to their optima."""
+    enough: up to four for each of `optima` if that is cheap, or four times as many as there are. Where
+    EM ended them apart, they are taken on to their optima."""
     cheap = cheap_gradients(objective) / _GRADIENTS
     most = int(min(_STARTS * optima, max(cheap, _STARTS * len(runs)))) + more
     together = max(len(runs), objective.traits.together)

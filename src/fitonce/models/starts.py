@@ -1,10 +1,11 @@
 """Where fits of chains begin: states as clusters of steps.
 
-Levels that rise in every channel at once are no start for states that differ by their pattern: high here
-and low there. So steps are clustered in all channels together, on scales on which the noise of each is
-alike, and every state starts as a model of one state does at the steps of its cluster. Random starts find
-clusters in several ways, since each misses some states: of single steps, of means over windows (states
-that overlap but last), around random segments, and by splitting the widest cluster again and again.
+States may differ by their pattern, high in one channel and low in another, so that levels which rise in
+every channel are no start for them. Steps are clustered in all channels together, on scales with equal
+noise. Every state starts as a model of one state does at the steps of its cluster.
+
+Each way of clustering misses some states, so that random starts have several: single steps, means over
+windows (for states that overlap but last), random segments, and splits of the widest cluster.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def clustered(
 
 
 def _points(emission: Emission, rows: Rows, steps: np.ndarray) -> np.ndarray | None:
-    """(N, T, F) what steps are clustered by, with unit noise in each column, as successive steps have it;
-    nan where nothing was observed, and means where only some channels were. None: nothing varies."""
+    """(N, T, F) what steps are clustered by, with unit noise in each column, by successive steps; nan
+    where nothing was observed, and means where only some channels were. None: nothing varies."""
     found = emission.features(rows)[steps]
     empty = ~np.isfinite(found).any(-1) | (np.asarray(rows.counts)[steps] == 0)
     flat = found[~empty]
@@ -174,7 +175,7 @@ def _of_clusters(
     usual: Params,
     rng: np.random.Generator,
 ) -> Params:
-    """Every state as a model of one state starts at the steps of its cluster and at some others, and what
+    """Every state as a model of one state starts at the steps of its cluster and at some others; what
     states share as usual."""
     shares = np.zeros((len(rows.counts), n_states))
     np.add.at(shares, (steps[labels >= 0], labels[labels >= 0]), 1.0)

@@ -130,7 +130,9 @@ def of_selection(selection: Any) -> str:
     """The choice of a model."""
     frame = selection.table
     chosen = {selection.best: "best", selection.simplest: "chosen"}
-    if selection.best == selection.simplest:
+    if selection.undecided:
+        chosen = {selection.best: "best so far"}
+    elif selection.best == selection.simplest:
         chosen = {selection.best: "best, chosen"}
     frame = frame.assign(choice=[chosen.get(str(name), "") for name in frame.index])
     at_zero = ["at_zero"] if frame["at_zero"].any() else []
