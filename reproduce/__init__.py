@@ -30,6 +30,7 @@ BEYOND = {
     "labels-out-tenths": "labels_out:tenths",
     "label-audit": "label_audit:main",
     "optima": "optima:main",
+    "starts": "starts:main",
     "coverage": "coverage:main",
     "selection": "selection:main",
     "glm-hmm": "glm_hmm:main",

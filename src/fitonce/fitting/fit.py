@@ -392,8 +392,13 @@ def continued(found: Fit, theta: np.ndarray) -> Fit | None:
         found=np.append(1, known.found),
         starts=known.starts + 1,
     )
-    times = {"refit_seconds": found.refit_seconds, "refit_most": found.refit_most}
-    return replace(better, optima=both, seconds=found.seconds + better.seconds, **times)
+    return replace(
+        better,
+        optima=both,
+        seconds=found.seconds + better.seconds,
+        refit_seconds=found.refit_seconds,
+        refit_most=found.refit_most,
+    )
 
 
 def _settled(found: Fit, how: How, started: float) -> Fit:
