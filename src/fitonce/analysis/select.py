@@ -209,7 +209,7 @@ def _uncertified(found: Selection, fits: Mapping[str, Fit], refused: Collection[
     at = names.index(found.simplest)
     beside = names[max(at - 1, 0) : at + 2]
     return {
-        name: fits[name].status.message if name in fits else found.skipped[name]
+        name: fits[name].status.outcome.value if name in fits else found.skipped[name]
         for name in beside
         if name not in fits or not fits[name].ok
     }
