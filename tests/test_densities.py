@@ -238,7 +238,8 @@ def test_products_that_make_no_sense_are_refused(make, sentence):
 
 def test_a_product_of_poisson_channels_is_the_poisson_model():
     x = np.random.default_rng(5).poisson(np.repeat([[2.0, 8.0], [7.0, 1.0]], 40, 0)).astype(float)
-    plain = fo.fit(m.PoissonHMM(2), x)
-    product = fo.fit(m.HMM(2, m.Product({"x1": "poisson", "x0": "poisson"})), x)
+    plain = fo.fit(m.PoissonHMM(2), x, order_by="rate[1]")
+    parts = m.Product({"x1": "poisson", "x0": "poisson"})
+    product = fo.fit(m.HMM(2, parts), x, order_by="x1.rate")
     assert product.value == pytest.approx(plain.value, rel=1e-10)
     np.testing.assert_allclose(product.params["x1.rate"], plain.params["rate"][:, 1:], rtol=1e-6)

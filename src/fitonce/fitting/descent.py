@@ -32,7 +32,7 @@ _ITERATIONS_OF_METRIC = 60
 _STALLED = 1e-3  # nats in that many iterations: Newton's method does better
 _LONGEST = 2.0  # free coordinates, relative for values above 1: of a step in the metric
 _SAME_STARTS = 20
-_SCREENED, _SCREENED_FOR_ONE = 16, 4  # random starts at a time, and for each that goes on
+_SCREENED, _KEPT = 8, 2  # random starts at a time, and how many of the lowest go on
 _ITERATIONS_OF_SCREEN = 8
 _NEARLY = 1e-5  # standard errors, if all states were known: from here Newton's method needs H once
 
@@ -80,7 +80,7 @@ def screened(objective: Objective, points: Iterator[np.ndarray]) -> Iterator[np.
         thetas = _in_metric(objective, np.stack(few), _ITERATIONS_OF_SCREEN)
         values = np.array([objective(theta) for theta in thetas])
         order = np.argsort(np.where(np.isnan(values), np.inf, values), kind="stable")
-        kept = order[: max(len(few) // _SCREENED_FOR_ONE, 1)]
+        kept = order[:_KEPT]
         # The best, and one of the others as it comes: the lowest may all lead to one optimum.
         yield thetas[kept[0]]
         yield from thetas[[one for one in range(len(few)) if one not in kept][:1]]

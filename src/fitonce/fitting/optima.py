@@ -29,6 +29,8 @@ ROUNDING = 1e-12  # relative, in sums over the data
 _ENOUGH = 0.1  # chance of a new optimum at the next start
 _WAYS = 3  # starts that find the best optimum
 _STARTS = 4  # at most, for each optimum to look for, or for each start where they take long
+_AT_A_TIME = 4  # starts, where they take long
+_TWICE = 2  # as many starts, while the best optimum was found once only
 _FIRST, _FIRST_IF_CHEAP = 3, 8  # starts, before it is known whether they agree
 _GRADIENTS = 100  # that a start usually takes
 _CHEAP = 1e9  # bytes that gradients write in about two seconds, in native loops and by JAX
@@ -171,11 +173,12 @@ def explore(
     objective: Objective, runs: list[Run], points: Iterator[np.ndarray], optima: int, more: int = 0
 ) -> list[Run]:
     """The runs, and more of them from `points` (at least `more`) until the best optimum was found often
-    enough: up to four for each of `optima` if that is cheap, or four times as many as there are. Where
-    EM ended them apart, they are taken on to their optima."""
+    enough: up to four for each of `optima` if that is cheap, or four times as many as there are; twice
+    that while the best was found once only. Where EM ended them apart, they are taken on to their
+    optima."""
     cheap = cheap_gradients(objective) / _GRADIENTS
     most = int(min(_STARTS * optima, max(cheap, _STARTS * len(runs)))) + more
-    together = max(len(runs), objective.traits.together)
+    together = max(len(runs), objective.traits.together if cheap >= most else _AT_A_TIME)
     found = list(runs)
     with suppress(TimeUpError):  # what had ended until then is kept
         _explore(objective, found, points, most, together, len(runs) + more)
@@ -195,10 +198,12 @@ def _explore(
     if by_em and len(distinct(found)) > 1:
         for k, run in enumerate(found):
             found[k] = to_optimum(objective, run)
-    while len(found) < most:
-        if len(found) >= least and _is_enough(objective, distinct(found)):
+    while True:
+        pool = distinct(found)
+        left = (most if len(pool) and pool.found[0] > 1 else _TWICE * most) - len(found)
+        if left <= 0 or (len(found) >= least and _is_enough(objective, pool)):
             break
-        more = descend(objective, list(islice(points, min(together, most - len(found)))))
+        more = descend(objective, list(islice(points, min(together, left))))
         if not more:
             break
         for run in more:

@@ -20,6 +20,7 @@ from fitonce.core.parameters import Params
 from fitonce.models.emissions.base import Emission, Rows, best_kmeans
 
 _MOST = 20_000  # steps that are clustered; the others go to the nearest cluster
+_SOME = 1000  # steps of which there must be as many kinds as states
 _TRIES = 8  # runs of k-means for the first start
 _WINDOWS = (4, 12, 36)  # steps
 _STRANGERS = 0.1  # of a cluster's steps are of all others, so that no state rules anything out
@@ -93,7 +94,7 @@ def _labels(
         points = _smoothed(points, min(int(random.choice(_WINDOWS)), longest))
     seen = np.isfinite(points[..., 0])
     flat = points[seen]
-    if len(np.unique(flat[: _MOST // 4].round(9), axis=0)) <= n_states:
+    if len(np.unique(flat[:: max(len(flat) // _SOME, 1)].round(9), axis=0)) <= n_states:
         return None
     some = flat if len(flat) <= _MOST else random.choice(flat, _MOST, replace=False)
     if kind == 2:

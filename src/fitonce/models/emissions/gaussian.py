@@ -354,6 +354,8 @@ def kmeans_centres(
     whole = x[seen.all(1)]
     middle, scale = (whole.mean(0), whole.std(0)) if len(whole) else (0.0, np.ones(x.shape[1]))
     scale = np.where(scale > 0, scale, 1.0)
+    if n_states == 1 and len(whole):
+        return middle[None]
     # in units of the spread: beside a value that is very far, others are all the same
     few = len(np.unique(((whole - middle) / scale).round(12), axis=0)) < max(n_states, 2)
     if few or (of_sites and rng is not None and n_states > 1):
