@@ -146,8 +146,14 @@ def select(
         better = continued(fits[name], found.better_theta)
         if better is None:
             return found
+        try:
+            again = _usable(scored(better))
+        except ValueError:  # what is known already stays
+            return found
+        if again.n_unfinished:
+            return found
         fits[name] = better
-        return _usable(scored(better))
+        return again
 
     candidates_by_name = dict(zip(names, candidates.values(), strict=True))
     refused: set[str] = set()  # models that cannot be fitted to these data
@@ -198,20 +204,22 @@ def select(
 
 
 def _uncertified(found: Selection, fits: Mapping[str, Fit], refused: Collection[str]) -> dict[str, str]:
-    """The choice and the models beside it that have no certified fit, and why; models that cannot be
-    fitted at all have none beside them."""
+    """Of the best, the choice and the models beside these, those that have no certified fit, and why.
+    Models that cannot be fitted at all are beside none."""
     names = [name for name in found.sizes if name not in refused]
-    numbers = [found.sizes[name] for name in names]
-    if all(len(one) == 1 and one.keys() == numbers[0].keys() for one in numbers):
-        names = [
-            name for _, name in sorted(zip((list(one.values()) for one in numbers), names, strict=True))
-        ]
-    at = names.index(found.simplest)
-    beside = names[max(at - 1, 0) : at + 2]
+    numbers = [tuple(found.sizes[name].items()) for name in names]
+    named = len(numbers[0]) == 1 and len({tuple(name for name, _ in one) for one in numbers}) == 1
+    places = {
+        name: number[0][1] if named else k
+        for k, (name, number) in enumerate(zip(names, numbers, strict=True))
+    }
+    levels = sorted(set(places.values()))
+    at = {levels.index(places[name]) for name in (found.best, found.simplest)}
+    near = {levels[k] for one in at for k in range(max(one - 1, 0), min(one + 2, len(levels)))}
     return {
         name: fits[name].status.outcome.value if name in fits else found.skipped[name]
-        for name in beside
-        if name not in fits or not fits[name].ok
+        for name in names
+        if places[name] in near and (name not in fits or not fits[name].ok)
     }
 
 

@@ -20,7 +20,7 @@ from fitonce.results.compare import Comparison
 from fitonce.results.plots import axes_on
 from fitonce.results.result import CVResult
 
-_STARTS = "more starts (restarts=40, --restarts 40), or models without it"
+_STARTS = "more starts (restarts=40, --restarts 40), a prior, or leave these models out"
 _MORE = {
     "gradients": "more gradients (max_gradients=)",
     "seconds": "more seconds (max_seconds=, --max-seconds), or fewer starts",
@@ -54,8 +54,8 @@ class Selection:
         not_compared: one row per model that was fitted and is not compared, for the reason in `skipped`:
             `parameters`, how many of them are `at_zero`, `aic`, `bic` and `fit`, its outcome.
         short_of: the budgets that ended before all were compared: "seconds", "gradients".
-        uncertified: of `simplest` and the models beside it, those without a certified fit, and why.
-            Where there are some, there is no answer yet, see `undecided`.
+        uncertified: of `best`, `simplest` and the models beside these, those without a certified fit,
+            and why. Where there are some, there is no answer yet, see `undecided`.
     """
 
     table: pd.DataFrame
@@ -111,9 +111,13 @@ class Selection:
         if not self.uncertified:
             return ""
         why = [f"{name} has no certified fit ({about})" for name, about in self.uncertified.items()]
-        others = "" if self.simplest in self.uncertified else f"; without it, {self.simplest}"
+        others = f"; of the others {self.simplest} would be chosen"
+        others = "" if self.simplest in self.uncertified else others
         more = [_MORE[budget] for budget in sorted(self.short_of)]
-        return f"no answer yet: {', '.join(why)}{others}; try {' and '.join(more or [_STARTS])}"
+        if self.uncertified.keys() - (self.skipped.keys() - set(self.not_compared.index)):
+            more.append(_STARTS)
+        more = more or ["the same without an interruption"]
+        return f"no answer yet: {', '.join(why)}{others}; try {' and '.join(more)}"
 
     @property
     def _rule(self) -> str:
@@ -229,7 +233,7 @@ class Selection:
         text = shown.to_string(float_format=lambda v: f"{v:.4f}", na_rep="")
         lines = [f"Selection on {self.comparison.left_out}", text, self.choice, *self.doubts]
         if self.undecided:  # above the numbers, which are of the others
-            lines[1:3] = [self.undecided, text]
+            lines[1:3] = [self.undecided, text, *self.at_the_end]
         lines += self.skipped_words
         return "\n".join(lines)
 

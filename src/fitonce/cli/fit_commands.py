@@ -76,7 +76,8 @@ def _from_better(
     complain(
         f"folds led to a fit that is {fit.value - better.value:.2g} nats better: begun again from it"
     )
-    return better, *validated(better, folds, **request.how)
+    again, stopped = validated(better, folds, **request.how)
+    return (fit, result, True) if stopped else (better, again, False)
 
 
 def run_loo(

@@ -162,7 +162,7 @@ def _show(found: Selection, quiet: bool) -> None:
     at_zero = ["at_zero"] if found.table["at_zero"].any() else []
     show_models(found.table, ["parameters", *at_zero, "nats", "p", "aic", "bic", "worst", "found"])
     print(f"{found.simplest}, {found.results[found.simplest].about_se}")
-    for line in found.doubts if found.undecided else [found.choice, *found.doubts]:
+    for line in (*(found.at_the_end if found.undecided else [found.choice]), *found.doubts):
         print(line)
     for line in found.skipped_words:
         print(line)

@@ -36,20 +36,21 @@ class Carrier(NamedTuple):
 def points_in_states(fit: Fit) -> np.ndarray | None:
     """(K,) expected number of observed sites in each hidden state; None unless there are several, and
     where classes are observed."""
-    objective = fit.objective
-    if not objective.traits.hidden_states or objective.traits.labels or not np.isfinite(fit.theta).all():
+    return _points_at(fit.objective, fit.theta)
+
+
+def _points_at(objective: Objective, theta: np.ndarray) -> np.ndarray | None:
+    if not objective.traits.hidden_states or objective.traits.labels or not np.isfinite(theta).all():
         return None
-    shares = objective.state_probabilities(fit.theta) * (objective.base > 0)[:, None]
+    shares = objective.state_probabilities(theta) * (objective.base > 0)[:, None]
     found = shares.sum(0)
     return found if len(found) > 1 and not _observed(objective, shares) else None
 
 
 def has_empty_state(objective: Objective, theta: np.ndarray) -> bool:
     """Whether a hidden state has no observation at free parameters theta (D,)."""
-    if not objective.traits.hidden_states or objective.traits.labels or not np.isfinite(theta).all():
-        return False
-    shares = objective.state_probabilities(theta)
-    return bool((objective.base @ shares < _NONE).any())
+    points = _points_at(objective, theta)
+    return points is not None and bool((points < _NONE).any())
 
 
 def _observed(objective: Objective, shares: np.ndarray) -> bool:

@@ -41,7 +41,7 @@ class Run(NamedTuple):
     """The end of a descent: `x` (D,), the objective there, the seconds it took, and those that it would
     have taken at most if other starts had not gone beside it.
 
-    `lost`: whether it has a hidden state without observations; `refused`: whether it is known to be no
+    `empty`: whether a hidden state has no observations there; `refused`: whether it is known to be no
     certified optimum. Neither counts as one that was found.
     """
 
@@ -49,12 +49,12 @@ class Run(NamedTuple):
     value: float
     seconds: float
     alone: float
-    lost: bool = False
+    empty: bool = False
     refused: bool = False
 
     @property
-    def counts(self) -> bool:
-        return not (self.lost or self.refused)
+    def is_optimum(self) -> bool:
+        return not (self.empty or self.refused)
 
 
 def starting_points(objective: Objective, init: Params | None, seed: int) -> Iterator[np.ndarray]:
@@ -70,13 +70,13 @@ def starting_points(objective: Objective, init: Params | None, seed: int) -> Ite
 
 
 def screened(objective: Objective, points: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
-    """Of every few random starts those that are lowest after some iterations, where a pass over the data
-    takes several in the time of one: that tells most starts into poor optima, at a fraction of their
-    descents."""
+    """Of every eight random starts the two that are lowest after some iterations, and one other, where a
+    pass over the data takes several in the time of one. That tells most starts into poor optima, at a
+    fraction of their descents."""
     if not is_screened(objective):
         yield from points
         return
-    while few := list(islice(points, _SCREENED)):
+    while few := list(islice(points, _group_size(objective, _SCREENED))):
         thetas = _in_metric(objective, np.stack(few), _ITERATIONS_OF_SCREEN)
         values = np.array([objective(theta) for theta in thetas])
         order = np.argsort(np.where(np.isnan(values), np.inf, values), kind="stable")
@@ -106,6 +106,13 @@ def random_starts(
             yield start
 
 
+def _group_size(objective: Objective, starts: int) -> int:
+    """How many starts go side by side: each has a metric in memory."""
+    factor = 8.0 * objective.space.size**2
+    room = memory.room(starts * factor, factor, "the metric of a start")
+    return min(objective.traits.together, starts, max(int(room // factor), 1))
+
+
 def descend(
     objective: Objective,
     starts: list[np.ndarray],
@@ -122,7 +129,7 @@ def descend(
     except TimeUpError:
         if not runs:
             raise
-    return [run._replace(lost=has_empty_state(objective, run.x)) for run in runs]
+    return [run._replace(empty=has_empty_state(objective, run.x)) for run in runs]
 
 
 def _descend(
@@ -132,13 +139,10 @@ def _descend(
     advance: Callable[[int], None],
     runs: list[Run],
 ) -> None:
-    traits = objective.traits
     if not starts:
         return
     if is_screened(objective):
-        factor = 8.0 * starts[0].size ** 2  # of a start's metric
-        room = memory.room(len(starts) * factor, factor, "the metric of a start")
-        size = min(traits.together, max(int(room // factor), 1))
+        size = _group_size(objective, len(starts))
         for at in range(0, len(starts), size):
             runs += _side_by_side(objective, starts[at : at + size], max_iterations)
             time_limit.start_ended()
@@ -216,8 +220,8 @@ def to_optimum(objective: Objective, run: Run) -> Run:
     """On from where EM ended, by L-BFGS."""
     started = now()
     theta = _lbfgs(objective, run.x, _BEFORE_NEWTON)
-    more, lost = now() - started, has_empty_state(objective, theta)
-    return Run(theta, objective(theta), run.seconds + more, run.alone + more, lost)
+    more, empty = now() - started, has_empty_state(objective, theta)
+    return Run(theta, objective(theta), run.seconds + more, run.alone + more, empty)
 
 
 @in_float64

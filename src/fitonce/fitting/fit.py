@@ -340,9 +340,10 @@ def fit(
             cheap, as in short data, and 3 otherwise.
         seed: of the random starts.
         optima: how hard to look for other optima. Where starts end in different ones, there are more
-            starts until the best was found often enough, up to four times this number, or four times
-            `restarts` where a start takes long; the best that many are kept for `cross_validate`. 0: no
-            more than `restarts`, and only the best is kept.
+            starts until the best was found often enough: up to four times this number, or four times
+            `restarts` where a start takes long, and twice that while it was found once only. The best
+            that many are kept for `cross_validate`. 0: no more than `restarts`, and only the best is
+            kept.
         tolerance: the largest distance from stationary, in standard errors, of a stationary fit.
         max_iterations: stop each start after this many iterations and skip the Newton steps: a fit that
             stopped early, whose status says how far it is from stationary.
@@ -374,6 +375,8 @@ def fit(
         if found.ok or max_iterations is not None:
             break
     assert found is not None  # a search has one end at least
+    if not found.ok and max_iterations is None and init is None:
+        found = replace(found, optima=found.optima.without_best())
     found = with_zeros(found)
     return found if order_by is None else relabelling.ordered(found, order_by, False, "order_by")
 
@@ -385,12 +388,12 @@ def continued(found: Fit, theta: np.ndarray) -> Fit | None:
     if not (better.ok and better.value < found.value) or len(better.theta) != len(found.theta):
         return None
     known = found.optima
-    both = replace(
+    both = replace(  # no start has found it
         known,
         thetas=np.concatenate([better.theta[None], known.thetas]),
         values=np.append(better.value, known.values),
-        found=np.append(1, known.found),
-        starts=known.starts + 1,
+        found=np.append(0, known.found),
+        below=float("nan"),
     )
     return replace(
         better,

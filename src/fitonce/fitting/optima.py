@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,8 +29,7 @@ ROUNDING = 1e-12  # relative, in sums over the data
 _ENOUGH = 0.1  # chance of a new optimum at the next start
 _WAYS = 3  # starts that find the best optimum
 _STARTS = 4  # at most, for each optimum to look for, or for each start where they take long
-_AT_A_TIME = 4  # starts, where they take long
-_TWICE = 2  # as many starts, while the best optimum was found once only
+_FEW = 4  # starts at a time, where they take long
 _FIRST, _FIRST_IF_CHEAP = 3, 8  # starts, before it is known whether they agree
 _GRADIENTS = 100  # that a start usually takes
 _CHEAP = 1e9  # bytes that gradients write in about two seconds, in native loops and by JAX
@@ -75,6 +74,13 @@ class Optima:
             found=np.append(self.found[:1] if len(self) else 0, self.found[kept]),
         )
 
+    def without_best(self) -> Optima:
+        """The same where the best is no certified optimum, so that no start has found it."""
+        if self.starts < 2 or not len(self):
+            return self
+        found = np.append(0, self.found[1:])
+        return replace(self, found=found, lost=self.lost + int(self.found[0]))
+
     @property
     def disagree(self) -> bool:
         """Whether starts ended in different optima, also in those that are not kept."""
@@ -95,6 +101,8 @@ class Optima:
             return f"{text}{';' if self.lost else ','} no other optimum met"
         if len(self) > 1:
             others = counted(len(self) - 1, "other optimum", "other optima")
+            if int(self.found.sum()) + self.lost < self.starts:  # others are not kept
+                others = f"at least {others}"
             text += f"; {others}, the next {self.values[1] - self.values[0]:.2g} nats above"
         return f"{text}; chance of a new one at another start about {100 * self.unseen:.0f} %"
 
@@ -153,7 +161,7 @@ def distinct(runs: Sequence[Run]) -> Optima:
     kept: list[Run] = []
     found: list[int] = []
     for run in ends:
-        if not run.counts:
+        if not run.is_optimum:
             continue
         if kept and is_same(run.value, kept[-1].value):
             found[-1] += 1
@@ -161,27 +169,52 @@ def distinct(runs: Sequence[Run]) -> Optima:
             kept.append(run)
             found.append(1)
     thetas, values = np.array([run.x for run in kept]), np.array([run.value for run in kept])
-    met = sum(found)
-    unseen = found.count(1) / met if met > 1 else float("nan")
-    lost = len(ends) - met
+    unseen = found.count(1) / len(ends) if len(ends) > 1 else float("nan")
+    lost = len(ends) - sum(found)
     below = float(values[0] - ends[0].value) if lost and kept else float("nan")
     below = below if below > SAME else float("nan")
     return Optima(thetas, values, np.array(found, int), len(ends), unseen, lost=lost, below=below)
 
 
+def is_near(value: float, others: Sequence[float]) -> bool:
+    """Whether a value is that of one of some optima."""
+    return any(abs(value - other) <= SAME + ROUNDING * abs(value) for other in others)
+
+
+class Budget(NamedTuple):
+    """How many starts a search has: `first`, and at most `most` until the best optimum was found often
+    enough; twice as many while it was found once only."""
+
+    first: int
+    most: int
+
+    @classmethod
+    def of(cls, objective: Objective, first: int, optima: int) -> Budget:
+        """Up to four starts for each of `optima` if these are cheap, or four for each of the first."""
+        cheap = cheap_gradients(objective) / _GRADIENTS
+        return cls(first, int(min(_STARTS * optima, max(cheap, _STARTS * first))))
+
+    def left(self, runs: list[Run]) -> int:
+        pool = distinct(runs)
+        once = len(pool) == 0 or pool.found[0] < 2
+        return (2 if once else 1) * self.most - len(runs)
+
+
 def explore(
-    objective: Objective, runs: list[Run], points: Iterator[np.ndarray], optima: int, more: int = 0
+    objective: Objective,
+    runs: list[Run],
+    points: Iterator[np.ndarray],
+    budget: Budget,
+    refused: Sequence[float] = (),
 ) -> list[Run]:
-    """The runs, and more of them from `points` (at least `more`) until the best optimum was found often
-    enough: up to four for each of `optima` if that is cheap, or four times as many as there are; twice
-    that while the best was found once only. Where EM ended them apart, they are taken on to their
-    optima."""
-    cheap = cheap_gradients(objective) / _GRADIENTS
-    most = int(min(_STARTS * optima, max(cheap, _STARTS * len(runs)))) + more
-    together = max(len(runs), objective.traits.together if cheap >= most else _AT_A_TIME)
+    """The runs, and more of them from `points` until the best optimum was found often enough or the
+    budget ends. Where EM ended runs apart, they are taken on to their optima. `refused`: values of ends
+    that are no certified optima."""
     found = list(runs)
     with suppress(TimeUpError):  # what had ended until then is kept
-        _explore(objective, found, points, most, together, len(runs) + more)
+        _explore(objective, found, points, budget, refused)
+    if all(run.empty for run in found):  # in every way, so that it is the data or the model
+        found = [run._replace(empty=False) for run in found]
     return found
 
 
@@ -189,33 +222,35 @@ def _explore(
     objective: Objective,
     found: list[Run],
     points: Iterator[np.ndarray],
-    most: int,
-    together: int,
-    least: int,
+    budget: Budget,
+    refused: Sequence[float],
 ) -> None:
     """Change and extend the runs in place."""
     by_em = ends_in_em(objective)
     if by_em and len(distinct(found)) > 1:
         for k, run in enumerate(found):
             found[k] = to_optimum(objective, run)
-    while True:
-        pool = distinct(found)
-        left = (most if len(pool) and pool.found[0] > 1 else _TWICE * most) - len(found)
-        if left <= 0 or (len(found) >= least and _is_enough(objective, pool)):
+    cheap = budget.most > _STARTS * budget.first
+    together = max(budget.first, objective.traits.together) if cheap else _FEW
+    while budget.left(found) > 0 and not _is_enough(objective, distinct(found)):
+        if len(found) > 2 * budget.first and all(run.empty for run in found):
             break
-        more = descend(objective, list(islice(points, min(together, left))))
+        more = descend(objective, list(islice(points, min(together, budget.left(found)))))
         if not more:
             break
         for run in more:
-            found.append(to_optimum(objective, run) if by_em else run)  # noqa: PERF401 - one by one
+            end = to_optimum(objective, run) if by_em else run
+            found.append(end._replace(refused=is_near(end.value, refused)))
 
 
 def _is_enough(objective: Objective, pool: Optima) -> bool:
-    """Whether it is unlikely that another start ends lower. Where starts are chosen among several, those
-    that agree on the best say so; elsewhere ends that nothing else led to say how many are missing."""
-    if len(pool) < 2:
-        return len(pool) == 1
-    if is_screened(objective) and pool.found[0] >= _WAYS:
+    """Whether it is unlikely that another start ends lower: where starts are chosen among several, if
+    most of them agree on the best; elsewhere by how many ends nothing else led to."""
+    if len(pool) == 0:
+        return False
+    agreed = pool.found[0] >= _WAYS and 2 * pool.found[0] >= pool.starts
+    if agreed and (is_screened(objective) or len(pool) == 1):
         return True
-    met = int(pool.found.sum())
-    return (pool.unseen * met + 1) / (met + 1) <= _ENOUGH  # few starts tell little
+    if len(pool) == 1:
+        return not pool.lost
+    return (pool.unseen * pool.starts + 1) / (pool.starts + 1) <= _ENOUGH  # few starts tell little

@@ -28,11 +28,13 @@ from fitonce.fitting.finish import Finished, by_products, finish
 from fitonce.fitting.footprint import hold_point
 from fitonce.fitting.optima import (
     DEFAULT_OPTIMA,
+    Budget,
     Optima,
     check_optima,
     distinct,
     explore,
     first_of_best,
+    is_near,
     is_same,
     usual_starts,
 )
@@ -103,30 +105,36 @@ def search(model: Any, data: Any, init: Params | None, how: How) -> Searched:
 
 
 def searches(model: Any, data: Any, init: Params | None, how: How) -> Iterator[Searched]:
-    """The same; and as often as another end is asked for, since the last one is no optimum, that after
-    some more starts, while there are any."""
+    """The ends of a search, one after another. Ask for the next where the last is no optimum: it comes
+    after more starts, if there are any."""
     beginning = now()
     with stage("reading the data", how.progress):
         model, init = _with_zeros(model, init)
         objective = _objective(model, require_counts(model, data), how.kernel)
         points = starting_points(objective, init, how.seed)
         wanted = how.restarts or usual_starts(objective)
-        starts = list(islice(points, wanted))
-        single = init is None and len(starts) < min(wanted, 2)
+        first = next(points)
         if init is not None:
-            objective.check_at(starts[0])
+            objective.check_at(first)
     reading = now() - beginning
     compiles, early = objective.traits.compiles, how.max_iterations is not None
     with stage("compiling F and its derivatives" if compiles else "loading compiled code", how.progress):
-        _prepare(objective, starts[0])
+        _prepare(objective, first)
+    with stage("random starts", how.progress):
+        starts = [first, *islice(points, wanted - 1)]
+    single = init is None and len(starts) < min(wanted, 2)
     if is_told(how.progress) and not early:
         said = counted(len(starts), "start") + " of the fit, and more where they end apart,"
         foretell(said, *_range(objective, starts, how.optima), _FASTER)
     with bar(len(starts), "starts of the fit", how.progress) as advance:
         runs = descend(objective, starts, how.max_iterations, advance)
-    if not early and (is_screened(objective) or not by_products(objective)):  # else each takes long
+    budget, refused = Budget.of(objective, len(starts), how.optima), list[float]()
+    explored = not early and (
+        is_screened(objective) or not by_products(objective)
+    )  # else each takes long
+    if explored:
         with stage("more starts, which end in different optima", how.progress):
-            runs = explore(objective, runs, points, how.optima)
+            runs = explore(objective, runs, points, budget)
     # Starts that stopped early, or where EM slows down, may be on their way to one optimum.
     ended = not early and not (by_products(objective) and ends_in_em(objective))
     while True:
@@ -138,16 +146,19 @@ def searches(model: Any, data: Any, init: Params | None, how: How) -> Iterator[S
         end_seconds = now() - ending
         seconds = end_seconds + min(run.seconds for run in runs)
         most = _HARDER * (reading + end_seconds + max(run.alone for run in runs))
-        met = [run._replace(lost=False) if is_same(run.value, best.value) else run for run in runs]
-        pool = distinct(met if ended else [best._replace(lost=False, refused=False)])
+        met = [run._replace(empty=False) if is_same(run.value, best.value) else run for run in runs]
+        pool = distinct(met if ended else [best._replace(empty=False, refused=False)])
         pool = replace(pool.at_best(end.theta, objective(end.theta), how.optima), single=single)
         yield Searched(objective, end, runs, pool, seconds, most)
-        if init is not None or not ended or not how.optima:
+        if init is not None or not ended:
             return
-        runs = [run._replace(refused=run.refused or is_same(run.value, best.value)) for run in runs]
-        with stage("more starts, since this end is no optimum", how.progress):
-            runs = explore(objective, runs, points, how.optima, _MORE_STARTS)
-        if all(run.refused for run in runs):
+        refused.append(best.value)
+        runs = [run._replace(refused=is_near(run.value, refused)) for run in runs]
+        if explored:
+            with stage("more starts, since this end is no optimum", how.progress):
+                more = budget._replace(most=budget.most and max(budget.most, len(runs) + _MORE_STARTS))
+                runs = explore(objective, runs, points, more, refused)
+        if all(run.refused or not np.isfinite(run.value) for run in runs):
             return
 
 

@@ -37,7 +37,7 @@ from fitonce.models.hidden.chain import HiddenChain
 from fitonce.models.hidden.links import Links
 from fitonce.models.hidden.names import CHAIN
 from fitonce.models.potentials import Chain
-from fitonce.models.starts import clustered
+from fitonce.models.starts import Steps, clustered
 
 _STRONGEST = 1e6  # pseudo-counts: beyond this the data's part of the objective loses its digits
 
@@ -302,8 +302,7 @@ class HMM:
         return freeze(constraints, dict(self.frozen))
 
     def start(self, prepared: Prepared, rng: np.random.Generator | None) -> Params:
-        cells = np.arange(math.prod(prepared.grid)) if prepared.index is None else prepared.index
-        steps = np.reshape(np.asarray(cells), prepared.grid)
+        steps = Steps.of(prepared.rows, prepared.index, prepared.grid)
         params = {
             **self.chain.start(prepared.links, rng),
             **clustered(self.emission, self.n_states, prepared.rows, steps, rng),

@@ -1,7 +1,7 @@
 """Where fits of chains begin: states as clusters of steps.
 
-States may differ by their pattern, high in one channel and low in another, so that levels which rise in
-every channel are no start for them. Steps are clustered in all channels together, on scales with equal
+States may differ by their pattern: high in one channel, low in another. Levels that rise in every
+channel do not start such states. Steps are clustered in all channels together, on scales with equal
 noise. Every state starts as a model of one state does at the steps of its cluster.
 
 Each way of clustering misses some states, so that random starts have several: single steps, means over
@@ -10,29 +10,49 @@ windows (for states that overlap but last), random segments, and splits of the w
 
 from __future__ import annotations
 
-import warnings
+import math
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.cluster.vq import ClusterError
 
 from fitonce.core.parameters import Params
 from fitonce.models.emissions.base import Emission, Rows, best_kmeans
 
 _MOST = 20_000  # steps that are clustered; the others go to the nearest cluster
-_SOME = 1000  # steps of which there must be as many kinds as states
+_ENTRIES = 2_000_000  # of these in all columns
+_LEAST_NOISE = 0.05  # of the spread of a column
+_SOME = 1000  # steps that are looked at: they must differ in more ways than there are states
+_ATTEMPTS = 3  # of k-means, some of whose clusters may become empty
 _TRIES = 8  # runs of k-means for the first start
 _WINDOWS = (4, 12, 36)  # steps
-_STRANGERS = 0.1  # of a cluster's steps are of all others, so that no state rules anything out
+_STRANGERS = 0.1  # share of other steps added to a cluster, so that no state rules anything out
 _AT_LEAST = 5  # such steps
 _SEGMENTS = (4, 40)  # steps of a segment, at least and at most
+
+
+class Steps(NamedTuple):
+    """Observed steps in order: the `row` of each, its `sequence` and its `time` there, all (M,)."""
+
+    row: np.ndarray
+    sequence: np.ndarray
+    time: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Rows, index: Any, grid: tuple[int, int]) -> Steps:
+        """Of rows that are the steps of `grid` = (N, T) in order, or those whose numbers `index` has."""
+        cells = np.arange(math.prod(grid)) if index is None else np.asarray(index).ravel()
+        seen = np.flatnonzero(np.asarray(rows.counts)[cells] > 0)
+        return cls(cells[seen], *np.divmod(seen, grid[1]))
 
 
 def clustered(
     emission: Emission,
     n_states: int,
     rows: Rows,
-    steps: np.ndarray,
+    steps: Steps,
     rng: np.random.Generator | None,
 ) -> Params:
     """Starting values of the emission's parameters.
@@ -41,80 +61,92 @@ def clustered(
         emission: of one state at a time, in any number of channels.
         n_states: K.
         rows: the observations.
-        steps: (N, T) the row of each step.
+        steps: where these are.
         rng: of a random start; None: the first one.
     """
-    usual = emission.start(n_states, rows, rng)
-    if n_states == 1 or emission.lags or emission.memory or emission.traits.along_time:
-        return usual
-    points = _points(emission, rows, steps)
-    if points is None or (rng is None and points.shape[-1] == 1):
-        return usual
     kind = 0 if rng is None else int(rng.integers(5))
-    if kind == 4:  # levels of each channel by themselves
-        return usual
+    if kind == 4 or not _starts_alone(emission, n_states, rows):  # as the emission itself starts
+        return emission.start(n_states, rows, rng)
+    points = _points(emission, rows, steps)
+    if points is None or (rng is None and points.shape[1] == 1):
+        return emission.start(n_states, rows, rng)
     random = rng or np.random.default_rng(0)
-    labels = _labels(points, n_states, kind, random, rng is None)
+    labels = _labels(points, steps, n_states, kind, random, rng is None)
     if labels is None:
-        return usual
-    return _of_clusters(emission, n_states, rows, steps, labels, usual, random)
+        return emission.start(n_states, rows, rng)
+    return _of_clusters(emission, n_states, rows, steps.row, labels, random)
 
 
-def _points(emission: Emission, rows: Rows, steps: np.ndarray) -> np.ndarray | None:
-    """(N, T, F) what steps are clustered by, with unit noise in each column, by successive steps; nan
-    where nothing was observed, and means where only some channels were. None: nothing varies."""
-    found = emission.features(rows)[steps]
-    empty = ~np.isfinite(found).any(-1) | (np.asarray(rows.counts)[steps] == 0)
-    flat = found[~empty]
-    if not len(flat):
+def _starts_alone(emission: Emission, n_states: int, rows: Rows) -> bool:
+    """Whether each state may start as a model of one state does: its parameters are the first axis."""
+    if n_states == 1 or emission.lags or emission.memory or emission.traits.along_time:
+        return False
+    if emission.is_supported:  # of states by their numbers: by an M step
+        return emission.traits.m_step
+    try:
+        alone, every = emission.parameters(1, rows), emission.parameters(n_states, rows)
+    except (ValueError, AssertionError):  # of one's own, for so many states only
+        return False
+    return all(
+        alone[name].shape == one.shape or alone[name].shape == (1, *one.shape[1:])
+        for name, one in every.items()
+    )
+
+
+def _points(emission: Emission, rows: Rows, steps: Steps) -> np.ndarray | None:
+    """(M, F) what steps are clustered by, with unit noise in each column, by successive steps; means
+    where only some channels were observed. None: nothing varies."""
+    found = emission.features(_at(rows, steps.row))
+    known = np.isfinite(found)
+    if not known.any():
         return None
-    means, spread = np.nanmean(flat, 0), np.nanstd(flat, 0)
+    found = found[:, known.any(0)]
+    means, spread = np.nanmean(found, 0), np.nanstd(found, 0)
     varies = spread > 1e-12 * np.abs(means)
     if not varies.any():
         return None
-    changes = np.diff(found[..., varies], axis=1).reshape(-1, int(varies.sum()))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of columns that are never observed twice
-        noise = np.sqrt(np.nanmean(changes**2, 0) / 2.0)
-    spread = spread[varies]
-    noise = np.where(np.isfinite(noise), noise, spread)
-    scale = np.clip(noise, 0.05 * spread, spread)
-    points = (found[..., varies] - means[varies]) / scale
-    points[~np.isfinite(points)] = 0.0
-    points[empty] = np.nan
-    return points
+    found, means, spread = found[:, varies], means[varies], spread[varies]
+    next_to = (np.diff(steps.sequence) == 0) & (np.diff(steps.time) == 1)
+    changes = np.diff(found, axis=0)[next_to]
+    pairs = np.isfinite(changes).sum(0)
+    noise = np.sqrt(np.nansum(changes**2, 0) / (2.0 * np.maximum(pairs, 1)))
+    scale = np.clip(np.where(pairs > 0, noise, spread), _LEAST_NOISE * spread, spread)
+    return np.nan_to_num((found - means) / scale)
 
 
 def _labels(
-    points: np.ndarray, n_states: int, kind: int, random: np.random.Generator, first: bool
+    points: np.ndarray,
+    steps: Steps,
+    n_states: int,
+    kind: int,
+    random: np.random.Generator,
+    first: bool,
 ) -> np.ndarray | None:
-    """(N, T) the cluster of each step, -1 where nothing was observed; None where there are too few."""
-    if kind in (1, 2):
-        longest = max(points.shape[1] // (4 * n_states), 1)
-        points = _smoothed(points, min(int(random.choice(_WINDOWS)), longest))
-    seen = np.isfinite(points[..., 0])
-    flat = points[seen]
-    if len(np.unique(flat[:: max(len(flat) // _SOME, 1)].round(9), axis=0)) <= n_states:
+    """(M,) the cluster of each step; None where there are too few."""
+    if kind == 1:
+        longest = max(len(points) // (4 * n_states), 1)
+        points = _smoothed(points, steps.sequence, min(int(random.choice(_WINDOWS)), longest))
+    if len(np.unique(points[:: max(len(points) // _SOME, 1)].round(9), axis=0)) <= n_states:
         return None
-    some = flat if len(flat) <= _MOST else random.choice(flat, _MOST, replace=False)
+    most = int(np.clip(_ENTRIES // points.shape[1], _SOME, _MOST))
+    some = points if len(points) <= most else random.choice(points, most, replace=False)
     if kind == 2:
-        centres = _segments(points, seen, n_states, random)
+        centres = _segments(points, n_states, random)
     elif kind == 3:
         centres = _by_splits(some, n_states, random)
     else:
         centres = _kmeans(some, n_states, random, _TRIES if first else 1)
     if first:
         centres = centres[np.argsort(centres[:, 0], kind="stable")]
-    labels = np.full(seen.shape, -1)
-    labels[seen] = _nearest(flat, centres)
-    return labels
+    return _nearest(points, centres)
 
 
 def _kmeans(points: np.ndarray, n: int, rng: np.random.Generator, tries: int) -> np.ndarray:
     """(n, F) centres."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of an empty cluster, which keeps its old centre
-        return best_kmeans(points, n, rng, tries)[0]
+    for _ in range(_ATTEMPTS):
+        with suppress(ClusterError):  # a cluster was empty
+            return best_kmeans(points, n, rng, tries, missing="raise")[0]
+    return points[rng.choice(len(points), n, replace=len(points) < n)]
 
 
 def _by_splits(points: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -133,16 +165,12 @@ def _by_splits(points: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
     return np.stack([part.mean(0) for part in parts])
 
 
-def _segments(points: np.ndarray, seen: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def _segments(points: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """(n, F) the means of random segments."""
-    sequence, time = np.nonzero(seen)
     length = int(rng.integers(_SEGMENTS[0], _SEGMENTS[1] + 1))
-    length = max(min(length, len(time) // (2 * n)), 1)
-    found = []
-    for start in rng.choice(len(time), n, replace=len(time) < n):
-        part = points[sequence[start], time[start] : time[start] + length]
-        found.append(np.nanmean(part, 0))
-    return np.stack(found)
+    length = max(min(length, len(points) // (2 * n)), 1)
+    begin = rng.choice(len(points) - length + 1, n, replace=len(points) - length < n)
+    return np.stack([points[at : at + length].mean(0) for at in begin])
 
 
 def _nearest(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
@@ -150,41 +178,35 @@ def _nearest(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
     return ((centres**2).sum(1) - 2.0 * points @ centres.T).argmin(1)
 
 
-def _smoothed(points: np.ndarray, window: int) -> np.ndarray:
-    """Means over windows of so many steps, where observed."""
-    if window < 2:
-        return points
-    seen = np.isfinite(points[..., :1])
-    sums = np.cumsum(np.where(seen, points, 0.0), 1)
-    counts = np.cumsum(seen, 1)
-    last = np.minimum(np.arange(points.shape[1]) + window // 2, points.shape[1] - 1)
-    before = np.arange(points.shape[1]) - (window - window // 2)
-
-    def within(total: np.ndarray) -> np.ndarray:
-        return total[:, last] - np.where((before >= 0)[:, None], total[:, np.maximum(before, 0)], 0)
-
-    found = within(sums) / np.maximum(within(counts), 1)
-    return np.where(seen, found, np.nan)
+def _smoothed(points: np.ndarray, sequence: np.ndarray, window: int) -> np.ndarray:
+    """Means over windows of so many steps of a sequence."""
+    place = np.arange(len(points))
+    begin = np.searchsorted(sequence, sequence)
+    end = np.searchsorted(sequence, sequence, side="right")
+    first = np.maximum(place - (window - 1) // 2, begin)
+    last = np.minimum(place + window // 2 + 1, end)
+    sums = np.concatenate([np.zeros((1, points.shape[1])), np.cumsum(points, 0)])
+    return (sums[last] - sums[first]) / (last - first)[:, None]
 
 
 def _of_clusters(
     emission: Emission,
     n_states: int,
     rows: Rows,
-    steps: np.ndarray,
+    row: np.ndarray,
     labels: np.ndarray,
-    usual: Params,
     rng: np.random.Generator,
 ) -> Params:
     """Every state as a model of one state starts at the steps of its cluster and at some others; what
-    states share as usual."""
+    states share as that starts at all steps."""
     shares = np.zeros((len(rows.counts), n_states))
-    np.add.at(shares, (steps[labels >= 0], labels[labels >= 0]), 1.0)
-    if getattr(emission, "support", None) is not None:  # of each state by its number
+    np.add.at(shares, (row, labels), 1.0)
+    if emission.is_supported:
         spread = shares.sum(1, keepdims=True) / n_states
-        return emission.maximise(usual, (1.0 - _STRANGERS) * shares + _STRANGERS * spread, rows)
+        mixed = (1.0 - _STRANGERS) * shares + _STRANGERS * spread
+        return emission.maximise(emission.start(n_states, rows, None), mixed, rows)
     alone = emission.parameters(1, rows)
-    found: dict[str, Any] = dict(usual)
+    found: dict[str, Any] = dict(emission.start(1, rows, None))
     starts = [emission.start(1, _with_strangers(rows, counts, rng), None) for counts in shares.T]
     for name, constraint in emission.parameters(n_states, rows).items():
         if constraint.shape != alone[name].shape:
@@ -193,19 +215,36 @@ def _of_clusters(
 
 
 def _with_strangers(rows: Rows, counts: np.ndarray, rng: np.random.Generator) -> Rows:
-    """The rows of a cluster, which occur `counts` (R,) times, and some others."""
-    known = np.flatnonzero(np.asarray(rows.counts) > 0)
-    number = max(int(_STRANGERS * counts.sum()), _AT_LEAST)
-    some = rng.choice(known, number)
-    counts = counts + np.bincount(some, minlength=len(counts))
-    kept = counts > 0
-    take: Any = lambda values: None if values is None else np.asarray(values)[kept]  # noqa: E731
+    """The rows of a cluster, which occur `counts` (R,) times, and some others, so that every channel was
+    observed a few times."""
+    usual = np.asarray(rows.counts, float)
+    seen = rows.mask().reshape(len(usual), -1)
+
+    def drawn(number: int, among: np.ndarray) -> np.ndarray:
+        weights = usual * among
+        some = rng.choice(len(usual), number, p=weights / weights.sum())
+        return np.bincount(some, minlength=len(usual))
+
+    counts = counts + drawn(max(int(_STRANGERS * counts.sum()), _AT_LEAST), np.ones(len(usual)))
+    for channel in np.flatnonzero((counts > 0) @ seen < _AT_LEAST):
+        if (usual * seen[:, channel]).any():
+            counts = counts + drawn(_AT_LEAST, seen[:, channel])
+    kept = np.flatnonzero(counts)
+    return replace(_at(rows, kept), counts=counts[kept])
+
+
+def _at(rows: Rows, row: np.ndarray) -> Rows:
+    """Rows by their numbers, each of which occurs once."""
+
+    def take(values: Any) -> Any:
+        return None if values is None else np.asarray(values)[row]
+
     return replace(
         rows,
         x=take(rows.x),
         observed=take(rows.observed),
         covariates=take(rows.covariates),
-        counts=counts[kept],
+        counts=np.ones(len(row)),
         exposure=take(rows.exposure),
         constant=take(rows.constant),
     )

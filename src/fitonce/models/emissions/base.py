@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -159,6 +159,12 @@ class Emission(ABC):
     def circular(self, channels: int) -> tuple[bool, ...]:
         """Which of the channels are angles, whose means are directions."""
         return (False,) * channels
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether some values are impossible in some states, which cannot be told without the number of
+        the state."""
+        return getattr(self, "support", None) is not None
 
     @property
     def has_support(self) -> bool:
@@ -347,12 +353,16 @@ def spread_levels(n_states: int, rows: Rows, rng: np.random.Generator | None) ->
 
 
 def best_kmeans(
-    points: np.ndarray, n_clusters: int, rng: np.random.Generator, tries: int
+    points: np.ndarray,
+    n_clusters: int,
+    rng: np.random.Generator,
+    tries: int,
+    missing: Literal["warn", "raise"] = "warn",
 ) -> tuple[np.ndarray, np.ndarray]:
     """Centres (K, C) and labels (R,) of the best of several runs of k-means."""
     from scipy.cluster.vq import kmeans2
 
-    runs = [kmeans2(points, n_clusters, minit="++", rng=rng, missing="warn") for _ in range(tries)]
+    runs = [kmeans2(points, n_clusters, minit="++", rng=rng, missing=missing) for _ in range(tries)]
     return min(runs, key=lambda run: ((points - run[0][run[1]]) ** 2).sum())
 
 

@@ -54,6 +54,9 @@ def _read_support(given: Any) -> Any:
     return None if support.all() else as_tuples(support.tolist())
 
 
+_COMMON = 50  # categories by which steps are clustered for starts
+
+
 class _Categories(Emission):
     """Probabilities of M categories in every state and group of channels; subclasses have the fields
     `concentration` and `support`."""
@@ -111,10 +114,11 @@ class _Categories(Emission):
         return {"probability": Simplex(possible.shape, support)}
 
     def features(self, rows: Rows) -> np.ndarray:
-        """Roots of shares of each category."""
+        """Roots of shares of each category, or of the most common ones."""
         counts = self._counts(rows).reshape(len(rows.x), -1, self._shape(rows)[-1])
         totals = counts.sum(-1, keepdims=True)
-        shares = np.sqrt(counts / np.where(totals > 0, totals, np.nan))
+        common = np.argsort(-counts.sum((0, 1)), kind="stable")[:_COMMON]
+        shares = np.sqrt(counts[..., np.sort(common)] / np.where(totals > 0, totals, np.nan))
         return shares.reshape(len(rows.x), -1)
 
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:

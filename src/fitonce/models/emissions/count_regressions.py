@@ -59,7 +59,8 @@ class _Counts(Channelwise):
                 raise ValueError(f"the exposure '{self.exposure}' must be positive, got {known.min():g}")
 
     def features(self, rows: Rows) -> np.ndarray:
-        return np.sqrt(rows.values())
+        exposure = 1.0 if self.exposure is None else np.asarray(rows.covariates)[:, -1:]
+        return np.sqrt(rows.values() / exposure)
 
     def constant(self, x: np.ndarray, exposure: np.ndarray | None) -> np.ndarray:
         return -gammaln(x + 1.0)
@@ -239,7 +240,9 @@ class BinomialRegression(Channelwise):
         return (BetaPrior(*self.rate_prior),)
 
     def features(self, rows: Rows) -> np.ndarray:
-        return np.sqrt(rows.values())
+        x = rows.values()
+        trials = np.broadcast_to(self._trials(x, np.asarray(rows.covariates)), x.shape)
+        return np.arcsin(np.sqrt(x / np.where(trials > 0, trials, np.nan)))
 
     def levels(self, n_states: int, rows: Rows, rng: Random) -> dict[str, np.ndarray]:
         """Shares of successes as they spread over rows, away from 0 and 1, and increasing."""

@@ -165,7 +165,7 @@ class Binomial(Emission):
         return {"rate": Proportion((n_states, *rows.x.shape[1:]))}
 
     def features(self, rows: Rows) -> np.ndarray:
-        return np.sqrt(rows.values())
+        return np.arcsin(np.sqrt(rows.values() / float(self.trials or 1)))
 
     def start(self, n_states: int, rows: Rows, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         if rows.exposure is None:

@@ -354,11 +354,9 @@ def kmeans_centres(
     whole = x[seen.all(1)]
     middle, scale = (whole.mean(0), whole.std(0)) if len(whole) else (0.0, np.ones(x.shape[1]))
     scale = np.where(scale > 0, scale, 1.0)
-    if n_states == 1 and len(whole):
-        return middle[None]
     # in units of the spread: beside a value that is very far, others are all the same
     few = len(np.unique(((whole - middle) / scale).round(12), axis=0)) < max(n_states, 2)
-    if few or (of_sites and rng is not None and n_states > 1):
+    if few or n_states == 1 or (of_sites and rng is not None):
         rows = Rows(x, seen, np.zeros((len(x), 0)), seen.any(1).astype(float))
         return spread_levels(n_states, rows, rng) + 1e-3 * np.arange(n_states)[:, None] * spread
     generator = rng or np.random.default_rng(0)

@@ -113,6 +113,10 @@ class Product(Emission):
         )
 
     @property
+    def is_supported(self) -> bool:
+        return any(piece.emission.is_supported for piece in self._pieces())
+
+    @property
     def reads(self) -> tuple[str, ...]:
         return tuple(name for piece in self._pieces() for name in piece.emission.reads)
 
