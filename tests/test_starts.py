@@ -111,6 +111,19 @@ def test_ends_with_an_empty_state_or_without_a_certificate_are_not_found():
     assert first_of_best(runs[2:3]) is runs[2]  # there is no other
 
 
+@pytest.mark.parametrize(
+    ("values", "rivals"),
+    [
+        ([1.0] * 3, False),
+        ([1.0] * 4 + [8.0], True),
+        ([1.0] * 4 + [30.0], False),
+        ([1.0, 1.0, 30.0], True),
+    ],
+)
+def test_optima_that_are_much_worse_are_no_rivals_of_one_that_is_found_often(values, rivals):
+    assert distinct([_run(value) for value in values]).has_rivals is rivals
+
+
 def test_a_state_that_no_point_is_in_is_empty():
     x = np.random.default_rng(0).poisson(3.0, 60).astype(float)
     objective = objective_of(fo.models.PoissonHMM(2), fo.sequences(x), None)

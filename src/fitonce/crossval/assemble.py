@@ -59,7 +59,7 @@ def assemble(
     kind = _kind_of_search(method, curve, search)
     # Single steps only claim to continue the fit, and are judged by that.
     refined = method in ("auto", "exact", "loo")
-    several = fit.optima.disagree or bool((optima.optimum != 0).any())
+    several = fit.optima.has_rivals or bool((optima.optimum != 0).any())
     unsure = refined and kind in ("local", "compared", "partly") and several
     remarks = {**remarks, **{fold: one.remark for fold, one in left.items()}}
     table = _fold_table(fit, scoring, parameters, evidence, optima, allowed, ok, unsure, remarks)

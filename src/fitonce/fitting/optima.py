@@ -28,6 +28,7 @@ SAME = 1e-3  # nats: values of one optimum reached twice
 ROUNDING = 1e-12  # relative, in sums over the data
 _ENOUGH = 0.1  # chance of a new optimum at the next start
 _WAYS = 3  # starts that find the best optimum
+_CLOSE = 10.0  # nats above the best: optima from which a fold that leaves out little may be better off
 _STARTS = 4  # at most, for each optimum to look for, or for each start where they take long
 _FEW = 4  # starts at a time, where they take long
 _FIRST, _FIRST_IF_CHEAP = 3, 8  # starts, before it is known whether they agree
@@ -85,6 +86,15 @@ class Optima:
     def disagree(self) -> bool:
         """Whether starts ended in different optima, also in those that are not kept."""
         return bool(self.starts > 1 and self.found[0] < self.starts)
+
+    @property
+    def has_rivals(self) -> bool:
+        """Whether a fold may be in another optimum that no start has met: the best was found seldom, or
+        starts ended in others that are hardly worse. Those that are known are compared fold by fold."""
+        if not self.disagree:
+            return False
+        seldom = self.found[0] < _WAYS or 2 * self.found[0] < self.starts
+        return bool(seldom or (self.values[1:] < self.values[0] + _CLOSE).any())
 
     @property
     def sentence(self) -> str:
