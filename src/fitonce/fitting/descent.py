@@ -77,7 +77,11 @@ def screened(objective: Objective, points: Iterator[np.ndarray]) -> Iterator[np.
         yield from points
         return
     while few := list(islice(points, _group_size(objective, _SCREENED))):
-        thetas = _in_metric(objective, np.stack(few), _ITERATIONS_OF_SCREEN)
+        if objective.traits.m_steps == "all":  # which take no metric
+            begun = [expectation_maximisation(objective, x, _ITERATIONS_OF_SCREEN) for x in few]
+            thetas = np.stack(begun)
+        else:
+            thetas = _in_metric(objective, np.stack(few), _ITERATIONS_OF_SCREEN)
         values = np.array([objective(theta) for theta in thetas])
         order = np.argsort(np.where(np.isnan(values), np.inf, values), kind="stable")
         kept = order[:_KEPT]

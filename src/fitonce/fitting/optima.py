@@ -33,6 +33,7 @@ _STARTS = 4  # at most, for each optimum to look for, or for each start where th
 _FEW = 4  # starts at a time, where they take long
 _FIRST, _FIRST_IF_CHEAP = 3, 8  # starts, before it is known whether they agree
 _GRADIENTS = 100  # that a start usually takes
+_METRICS = 1e9  # inversions of metrics, in numbers of parameters cubed, that take some seconds
 _CHEAP = 1e9  # bytes that gradients write in about two seconds, in native loops and by JAX
 
 
@@ -145,10 +146,15 @@ def cheap_gradients(objective: Objective) -> float:
     return _CHEAP / objective.bytes_per_fold
 
 
+def cheap_starts(objective: Objective) -> float:
+    """How many starts take some seconds: of the gradients, or of the metrics that are inverted."""
+    return min(cheap_gradients(objective) / _GRADIENTS, _METRICS / float(objective.space.size) ** 3)
+
+
 def usual_starts(objective: Objective) -> int:
     """How many starts a fit has where the user has not said it: in short data, which has the more optima
     and the cheaper starts, more than in long data."""
-    cheap = cheap_gradients(objective) > _STARTS * DEFAULT_OPTIMA * _GRADIENTS
+    cheap = cheap_starts(objective) > _STARTS * DEFAULT_OPTIMA
     return _FIRST_IF_CHEAP if cheap else _FIRST
 
 
@@ -193,21 +199,28 @@ def is_near(value: float, others: Sequence[float]) -> bool:
 
 class Budget(NamedTuple):
     """How many starts a search has: `first`, and at most `most` until the best optimum was found often
-    enough; twice as many while it was found once only."""
+    enough; at most `longest` while it was found once only."""
 
     first: int
     most: int
+    longest: int
 
     @classmethod
     def of(cls, objective: Objective, first: int, optima: int) -> Budget:
         """Up to four starts for each of `optima` if these are cheap, or four for each of the first."""
-        cheap = cheap_gradients(objective) / _GRADIENTS
-        return cls(first, int(min(_STARTS * optima, max(cheap, _STARTS * first))))
+        most = max(cheap_starts(objective), _STARTS * first)
+        most = int(min(_STARTS * optima, most))
+        return cls(first, most, 2 * most)
 
     def left(self, runs: list[Run]) -> int:
         pool = distinct(runs)
         once = len(pool) == 0 or pool.found[0] < 2
-        return (2 if once else 1) * self.most - len(runs)
+        return (self.longest if once else self.most) - len(runs)
+
+    def after(self, runs: list[Run]) -> Budget:
+        """A few more starts, since the end of these is no optimum."""
+        more = len(runs) + _FEW if self.most else 0
+        return self._replace(most=more, longest=more)
 
 
 def explore(

@@ -48,7 +48,6 @@ _NEWTON_STEPS = 50
 _FEW_PARAMETERS = 100
 _EM, _SECANTS = 40, 100  # iterations of a start, as they often are
 _FASTEST, _SLOWEST = 0.4, 3.0  # of such a fit
-_MORE_STARTS = 4  # where an end is no optimum
 _MORE = 4  # starts at most for each optimum that is looked for
 _FASTER = "restarts=1 and optima=0 (--restarts 1 --optima 0) take less"
 _HARDER = 1.5  # times the slowest start: a fold may leave out what makes a fit easy
@@ -156,8 +155,7 @@ def searches(model: Any, data: Any, init: Params | None, how: How) -> Iterator[S
         runs = [run._replace(refused=is_near(run.value, refused)) for run in runs]
         if explored:
             with stage("more starts, since this end is no optimum", how.progress):
-                more = budget._replace(most=budget.most and max(budget.most, len(runs) + _MORE_STARTS))
-                runs = explore(objective, runs, points, more, refused)
+                runs = explore(objective, runs, points, budget.after(runs), refused)
         if all(run.refused or not np.isfinite(run.value) for run in runs):
             return
 
