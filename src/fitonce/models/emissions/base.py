@@ -334,7 +334,7 @@ def dirichlet_log_prior(probability: Array, concentration: Any, support: Any) ->
 
 def spread_levels(n_states: int, rows: Rows, rng: np.random.Generator | None) -> np.ndarray:
     """(K, C) or (K,) starting levels: quantiles of each channel (of x / exposure if there is one), at
-    random probabilities if `rng` is given; of a single state the mean."""
+    random probabilities if `rng` is given; else of a single state the mean."""
     counts = np.asarray(rows.counts)
     x = np.asarray(rows.x).reshape(len(counts), -1)
     x = x if rows.exposure is None else x / np.asarray(rows.exposure)[:, None]
@@ -344,7 +344,7 @@ def spread_levels(n_states: int, rows: Rows, rng: np.random.Generator | None) ->
         values, which = np.unique(x[keep, channel], return_inverse=True)
         weights = np.bincount(which, weights=counts[keep])
         share = (np.cumsum(weights) - 0.5 * weights) / weights.sum()
-        if n_states == 1:
+        if n_states == 1 and rng is None:
             levels[0, channel] = weights @ values / weights.sum()
             continue
         points = (np.arange(n_states) + 0.5) / n_states if rng is None else np.sort(rng.random(n_states))
