@@ -110,7 +110,8 @@ def test_select_says_what_there_was_no_time_for(walks):
     found = json.loads(done.stdout)
     assert [row["model"] for row in found["models"]] == ["1 state"]
     assert list(found["skipped"]) == ["2 states", "3 states"]
-    assert "1 state is the only model that was compared" in found["sentence"]
+    assert "no answer yet: 2 states has no certified fit" in found["sentence"]
+    assert found["undecided"].endswith("try more seconds (max_seconds=, --max-seconds), or fewer starts")
 
 
 def test_select_says_that_the_best_is_the_largest_asked_for(walks):

@@ -16,14 +16,14 @@ from fitonce.fitting.descent import Run
 from fitonce.fitting.fit import continued
 from fitonce.fitting.optima import _is_enough, distinct, first_of_best
 from fitonce.models import starts
-from fitonce.models.starts import Steps, clustered
+from fitonce.models.starts import ObservedSteps, clustered
 from fitonce.objectives.families import objective_of
 
 CHAINS = [one for one in registry.entries() if isinstance(one.model, fo.models.HMM) and not one.slow]
 
 
 def _patterns(emission, seed, steps=600, channels=12, states=4):
-    """Steps whose states are high in some channels and low in others, with their parameters."""
+    """ObservedSteps whose states are high in some channels and low in others, with their parameters."""
     rng = np.random.default_rng(seed)
     z = np.cumsum((rng.random(steps) > 0.95) * rng.integers(1, states, steps)) % states
     rate = np.exp(rng.normal(size=(states, channels)) + 0.5)
@@ -83,7 +83,7 @@ def test_clusters_do_not_depend_on_units_of_channels(scale):
     x[:, 1] *= scale
     objective = objective_of(fo.models.GaussianHMM(3), fo.sequences(x), None)
     rows = objective.prepared.rows
-    found = clustered(objective.model.emission, 3, rows, Steps.of(rows, None, (1, 300)), None)
+    found = clustered(objective.model.emission, 3, rows, ObservedSteps.of(rows, None, (1, 300)), None)
     np.testing.assert_allclose(found["mean"] / [1.0, scale, 1.0], centre, atol=0.8)
 
 
@@ -254,7 +254,7 @@ def test_empty_steps_and_ends_of_short_sequences_say_nothing_of_noise():
 
 def _points(model, data):
     prepared = objective_of(model, fo.sequences(data), None).prepared
-    steps = Steps.of(prepared.rows, None, prepared.grid)
+    steps = ObservedSteps.of(prepared.rows, None, prepared.grid)
     return starts._points(model.emission, prepared.rows, steps)
 
 

@@ -37,7 +37,7 @@ from fitonce.models.hidden.chain import HiddenChain
 from fitonce.models.hidden.links import Links
 from fitonce.models.hidden.names import CHAIN
 from fitonce.models.potentials import Chain
-from fitonce.models.starts import Steps, clustered
+from fitonce.models.starts import ObservedSteps, clustered
 
 _STRONGEST = 1e6  # pseudo-counts: beyond this the data's part of the objective loses its digits
 
@@ -302,7 +302,7 @@ class HMM:
         return freeze(constraints, dict(self.frozen))
 
     def start(self, prepared: Prepared, rng: np.random.Generator | None) -> Params:
-        steps = Steps.of(prepared.rows, prepared.index, prepared.grid)
+        steps = ObservedSteps.of(prepared.rows, prepared.index, prepared.grid)
         params = {
             **self.chain.start(prepared.links, rng),
             **clustered(self.emission, self.n_states, prepared.rows, steps, rng),

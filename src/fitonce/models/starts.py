@@ -1,7 +1,7 @@
 """Where fits of chains begin: states as clusters of steps.
 
 States may differ by their pattern: high in one channel, low in another. Levels that rise in every
-channel do not start such states. Steps are clustered in all channels together, on scales with equal
+channel do not start such states. ObservedSteps are clustered in all channels together, on scales with equal
 noise. Every state starts as a model of one state does at the steps of its cluster.
 
 Each way of clustering misses some states, so that random starts have several: single steps, means over
@@ -26,6 +26,8 @@ _ENTRIES = 2_000_000  # of these in all columns
 _LEAST_NOISE = 0.05  # of the spread of a column
 _SOME = 1000  # steps that are looked at: they must differ in more ways than there are states
 _ATTEMPTS = 3  # of k-means, some of whose clusters may become empty
+_CLUSTERINGS = 4  # kinds of clusters, as in `_labels`
+_WAYS, _WAYS_OF_ONE = 5, 9  # with starts of the emission itself, by levels, which suit one channel
 _TRIES = 8  # runs of k-means for the first start
 _WINDOWS = (4, 12, 36)  # steps
 _STRANGERS = 0.1  # share of other steps added to a cluster, so that no state rules anything out
@@ -33,7 +35,7 @@ _AT_LEAST = 5  # such steps
 _SEGMENTS = (4, 40)  # steps of a segment, at least and at most
 
 
-class Steps(NamedTuple):
+class ObservedSteps(NamedTuple):
     """Observed steps in order: the `row` of each, its `sequence` and its `time` there, all (M,)."""
 
     row: np.ndarray
@@ -41,7 +43,7 @@ class Steps(NamedTuple):
     time: np.ndarray
 
     @classmethod
-    def of(cls, rows: Rows, index: Any, grid: tuple[int, int]) -> Steps:
+    def of(cls, rows: Rows, index: Any, grid: tuple[int, int]) -> ObservedSteps:
         """Of rows that are the steps of `grid` = (N, T) in order, or those whose numbers `index` has."""
         cells = np.arange(math.prod(grid)) if index is None else np.asarray(index).ravel()
         seen = np.flatnonzero(np.asarray(rows.counts)[cells] > 0)
@@ -52,7 +54,7 @@ def clustered(
     emission: Emission,
     n_states: int,
     rows: Rows,
-    steps: Steps,
+    steps: ObservedSteps,
     rng: np.random.Generator | None,
 ) -> Params:
     """Starting values of the emission's parameters.
@@ -64,8 +66,11 @@ def clustered(
         steps: where these are.
         rng: of a random start; None: the first one.
     """
-    kind = 0 if rng is None else int(rng.integers(5))
-    if kind == 4 or not _starts_alone(emission, n_states, rows):  # as the emission itself starts
+    ways = _WAYS_OF_ONE if rows.x.shape[1] == 1 else _WAYS
+    kind = 0 if rng is None else int(rng.integers(ways))
+    if kind >= _CLUSTERINGS or not _starts_alone(
+        emission, n_states, rows
+    ):  # as the emission itself starts
         return emission.start(n_states, rows, rng)
     points = _points(emission, rows, steps)
     if points is None or (rng is None and points.shape[1] == 1):
@@ -93,7 +98,7 @@ def _starts_alone(emission: Emission, n_states: int, rows: Rows) -> bool:
     )
 
 
-def _points(emission: Emission, rows: Rows, steps: Steps) -> np.ndarray | None:
+def _points(emission: Emission, rows: Rows, steps: ObservedSteps) -> np.ndarray | None:
     """(M, F) what steps are clustered by, with unit noise in each column, by successive steps; means
     where only some channels were observed. None: nothing varies."""
     found = emission.features(_at(rows, steps.row))
@@ -116,7 +121,7 @@ def _points(emission: Emission, rows: Rows, steps: Steps) -> np.ndarray | None:
 
 def _labels(
     points: np.ndarray,
-    steps: Steps,
+    steps: ObservedSteps,
     n_states: int,
     kind: int,
     random: np.random.Generator,
