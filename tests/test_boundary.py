@@ -80,7 +80,7 @@ def test_a_fold_that_would_leave_zero_does():
     for method in ("auto", "exact"):
         cv = fo.cross_validate(fit, folds, method=method, loss="joint")
         assert cv.folds["loss"][0] == pytest.approx(expected, abs=1e-6)
-        assert cv.folds["verdict"].tolist() == ["good", "good"]
+        assert cv.folds["verdict"].tolist() == ["fair", "good"]  # a single descent led there
         np.testing.assert_allclose(cv.params(0)["initial"], refit.params["initial"])
         assert np.isnan(cv.theta[0]).all()
         assert "left zero at 'initial[" in cv.folds["status"][0]

@@ -144,7 +144,7 @@ def test_folds_move_to_optima_that_all_data_do_not_have(two):
     moved = np.flatnonzero(cv.folds["optimum"] != 0)
     assert moved.tolist() == [4, 65]
     assert (cv.folds.loc[moved, "gain"] > 0.26).all()
-    assert cv.folds.loc[moved, "status"].str.startswith("stationary").all()
+    assert (cv.folds.loc[moved, "status"] == "stationary").all()
 
 
 def test_moved_folds_are_certified_minima(four, searched):
@@ -290,7 +290,7 @@ def test_points_are_compared_with_the_other_optima_of_the_fit(five):
     found, local = fo.loo(fit), fo.loo(fit, optima=0)
     before, after = (objectives(fit, cv, folds) for cv in (local, found))
     moved = (found.folds["optimum"] != 0).to_numpy()
-    assert moved.sum() > 10
+    assert moved.sum() > 20
     assert (after[moved] < before[moved] - 1e-3).all()
     some = np.flatnonzero(moved)[:10]
     exact = fo.cross_validate(fit, folds.some(some), method="exact")
@@ -341,8 +341,7 @@ def test_sequences_are_searched():
     assert len(fit.optima) > 1
     worse = fit.params_at(fit.optima.thetas[-1])
     with_search, without = two_ways(fit.model, data, fo.folds.structures(fit.data), worse)
-    assert (with_search < without + 1e-6).all()
-    assert (without - with_search > 0.01).sum() >= len(data) - 1  # one is at its best already
+    assert (without - with_search > 0.01).all()
 
 
 def test_maps_are_searched():

@@ -331,7 +331,8 @@ def test_a_product_with_an_impossible_category_starts():
     ],
 )
 def test_starts_end_where_the_best_was_found_often_enough(runs, enough):
-    objective = objective_of(fo.models.PoissonHMM(2), fo.sequences(np.arange(9.0)), None)
+    data = fo.sequences(np.arange(18.0).reshape(9, 2))
+    objective = objective_of(fo.models.PoissonHMM(2), data, None)
     assert _is_enough(objective, distinct(runs)) is enough
 
 

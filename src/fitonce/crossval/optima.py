@@ -5,8 +5,8 @@ better optimum than the one that continues the full fit's, also one that no opti
 
 1. The other optima of the full fit are offered to every fold: F there, less twice what a Newton step
    promises, tells by one gradient whether the fold could move. If so it is refined from there.
-2. Random starts, half of them drawn towards the fit of all data first, are descended with the weights
-   of the folds, all folds side by side; of all folds if that is cheap, else of as many as cost
+2. Random starts, half of them some EM iterations into the fit of all data, are descended with the
+   weights of the folds, all folds side by side; of all folds if that is cheap, else of as many as cost
    no more than the work done so far, or more where more starts are asked for.
 3. What a fold finds is offered to the others as in 1. This goes in rounds, so that the result does not
    depend on the order of the folds.
@@ -32,12 +32,7 @@ from fitonce.crossval.fold_states import FoldParameters, is_large
 from fitonce.crossval.losses import Scoring
 from fitonce.crossval.search_record import Search
 from fitonce.fitting.curvature import Curvature
-from fitonce.fitting.descent import (
-    expectation_maximisation,
-    is_screened,
-    random_starts,
-    screened,
-)
+from fitonce.fitting.descent import expectation_maximisation, random_starts
 from fitonce.fitting.factor import factor_of
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.newton import minimise
@@ -118,14 +113,12 @@ class _Explorer:
         self.points = self._random_points()
 
     def _random_points(self) -> Iterator[np.ndarray]:
-        """Random starts, one after another; none where the model has only one start. Every other one is
-        drawn towards all data first: it is chosen among several, or has some iterations of EM."""
-        first, (cold, warm) = self.objective.start(None), np.random.default_rng(_SEED).spawn(2)
-        drawn = screened(self.objective, random_starts(self.objective, warm, first))
-        by_em = not is_screened(self.objective) and self.objective.traits.m_steps != "none"
-        for point in random_starts(self.objective, cold, first):
-            towards = next(drawn, point)
-            yield expectation_maximisation(self.objective, towards, _WARM) if by_em else towards
+        """Random starts, one after another; none where the model has only one start."""
+        rng, first = np.random.default_rng(_SEED), self.objective.start(None)
+        for number, point in enumerate(random_starts(self.objective, rng, first)):
+            cold = number % 2  # every other one is not drawn towards all data first
+            if self.objective.traits.m_steps != "none" and not cold:
+                point = expectation_maximisation(self.objective, point, _WARM)
             yield point
 
     def _starts(self, count: int, folds: np.ndarray, sets: int) -> list[_Offer] | None:

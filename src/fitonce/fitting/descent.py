@@ -92,7 +92,13 @@ def screened(objective: Objective, points: Iterator[np.ndarray]) -> Iterator[np.
 
 
 def is_screened(objective: Objective) -> bool:
-    """Whether L-BFGS takes several starts side by side, and random ones are chosen among several."""
+    """Whether random starts are chosen among several: with several channels most of them lead into poor
+    optima. With one channel other optima are close, and of use to folds."""
+    return _side_by_side_pays(objective) and len(getattr(objective.data, "channels", ())) > 1
+
+
+def _side_by_side_pays(objective: Objective) -> bool:
+    """Whether a pass over the data takes several starts in hardly more time than one."""
     traits = objective.traits
     return bool(traits.together > 1 and not traits.compiles and traits.blocks)
 
@@ -145,7 +151,7 @@ def _descend(
 ) -> None:
     if not starts:
         return
-    if is_screened(objective):
+    if _side_by_side_pays(objective):
         size = _group_size(objective, len(starts))
         for at in range(0, len(starts), size):
             runs += _side_by_side(objective, starts[at : at + size], max_iterations)

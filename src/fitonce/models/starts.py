@@ -1,7 +1,7 @@
 """Where fits of chains begin: states as clusters of steps.
 
 States may differ by their pattern: high in one channel, low in another. Levels that rise in every
-channel do not start such states. ObservedSteps are clustered in all channels together, on scales with equal
+channel do not start such states. Steps are clustered in all channels together, on scales with equal
 noise. Every state starts as a model of one state does at the steps of its cluster.
 
 Each way of clustering misses some states, so that random starts have several: single steps, means over
@@ -27,7 +27,6 @@ _LEAST_NOISE = 0.05  # of the spread of a column
 _SOME = 1000  # steps that are looked at: they must differ in more ways than there are states
 _ATTEMPTS = 3  # of k-means, some of whose clusters may become empty
 _CLUSTERINGS = 4  # kinds of clusters, as in `_labels`
-_WAYS, _WAYS_OF_ONE = 5, 9  # with starts of the emission itself, by levels, which suit one channel
 _TRIES = 8  # runs of k-means for the first start
 _WINDOWS = (4, 12, 36)  # steps
 _STRANGERS = 0.1  # share of other steps added to a cluster, so that no state rules anything out
@@ -66,14 +65,12 @@ def clustered(
         steps: where these are.
         rng: of a random start; None: the first one.
     """
-    ways = _WAYS_OF_ONE if rows.x.shape[1] == 1 else _WAYS
-    kind = 0 if rng is None else int(rng.integers(ways))
-    if kind >= _CLUSTERINGS or not _starts_alone(
-        emission, n_states, rows
-    ):  # as the emission itself starts
+    several = rows.x.shape[1] > 1 and _starts_alone(emission, n_states, rows)
+    points = _points(emission, rows, steps) if several else None
+    if points is None:
         return emission.start(n_states, rows, rng)
-    points = _points(emission, rows, steps)
-    if points is None or (rng is None and points.shape[1] == 1):
+    kind = 0 if rng is None else int(rng.integers(_CLUSTERINGS + 1))
+    if kind == _CLUSTERINGS:  # as the emission itself starts
         return emission.start(n_states, rows, rng)
     random = rng or np.random.default_rng(0)
     labels = _labels(points, steps, n_states, kind, random, rng is None)
