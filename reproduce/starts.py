@@ -450,5 +450,5 @@ def caution() -> None:
     total = rows[["folds", "said", "off", "both"]].sum()
     print(
         f"{len(rows)} fits, {total['folds']} folds: a better optimum may exist, said of {total['said']}; "
-        f"40 cold starts end lower in {total['off']}, of which it was said in {total['both']}"
+        f"40 cold starts end lower in {total['off']}; both in {total['both']}"
     )

@@ -76,9 +76,9 @@ def select(
     """Fit several models, cross-validate each on the same folds, and choose among them.
 
     Where folds lead to a better optimum of a model that was fitted here, the model is fitted from there
-    and cross-validated again. There is no answer where the model that would be chosen, or one beside
-    it, has no certified fit: `Selection.undecided` says why and what to do. Beside it are those with
-    the next smaller and larger number of states, or the next in the list.
+    and cross-validated again. There is no answer where the best model, the simplest near it, or a
+    neighbour of these has no certified fit: `Selection.undecided` says why and what to do. Neighbours
+    have the next smaller or larger number of states, or are next in the list.
 
     Args:
         candidates: models by name, or fits of them to the data.

@@ -365,16 +365,11 @@ def fit(
     how.check()
     if order_by is not None:
         relabelling.states_of(model, "order_by=")  # raises before the work, not after it
-    found: Fit | None = None
-    for searched in islice(searches(model, with_lengths(data, lengths), init, how), _ENDS):
-        one = _result(searched, started)
-        if max_iterations is None:
-            one = _settled(one, how, started)
-        if found is None or one.ok:
-            found = one
-        if found.ok or max_iterations is not None:
-            break
-    assert found is not None  # a search has one end at least
+    ends = islice(searches(model, with_lengths(data, lengths), init, how), _ENDS)
+    found = _ended(next(ends), how, started)
+    if max_iterations is None and not found.ok:
+        others = (_ended(searched, how, started) for searched in ends)
+        found = next((one for one in others if one.ok), found)
     if not found.ok and max_iterations is None and init is None:
         found = replace(found, optima=found.optima.without_best())
     found = with_zeros(found)
@@ -404,8 +399,11 @@ def continued(found: Fit, theta: np.ndarray) -> Fit | None:
     )
 
 
-def _settled(found: Fit, how: How, started: float) -> Fit:
-    """With probabilities that go to zero there."""
+def _ended(searched: Searched, how: How, started: float) -> Fit:
+    """The fit at the end of a search, with probabilities that go to zero there."""
+    found = _result(searched, started)
+    if how.max_iterations is not None:
+        return found
     again = how._replace(optima=0)
     with suppress(TimeUpError):
         return settled(found, lambda zeros, at: _result(search(zeros, found.data, at, again), started))

@@ -236,7 +236,7 @@ def explore(
     found = list(runs)
     with suppress(TimeUpError):  # what had ended until then is kept
         _explore(objective, found, points, budget, refused)
-    if all(run.empty for run in found):  # in every way, so that it is the data or the model
+    if all(run.empty for run in found):  # the data have no more states
         found = [run._replace(empty=False) for run in found]
     return found
 

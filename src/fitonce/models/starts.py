@@ -236,7 +236,7 @@ def _with_strangers(rows: Rows, counts: np.ndarray, rng: np.random.Generator) ->
 
 
 def _at(rows: Rows, row: np.ndarray) -> Rows:
-    """Rows by their numbers, each of which occurs once."""
+    """Rows by their numbers, each counted once."""
 
     def take(values: Any) -> Any:
         return None if values is None else np.asarray(values)[row]

@@ -203,8 +203,8 @@ class Emission(ABC):
         return None
 
     def features(self, rows: Rows) -> np.ndarray:
-        """(R, F) by which steps of chains are clustered for starts of fits: x on a scale on which its
-        spread hardly depends on its level; nan where missing. By default x, and angles as points."""
+        """(R, F) columns for clustering the steps of chains, nan where missing. Their spread should not
+        depend on their level. The default is x, and points on the circle for angles."""
         x, flat = rows.values(), self.circular(rows.x.shape[1])
         columns = [
             np.stack([np.cos(c), np.sin(c)], 1) if a else c[:, None]

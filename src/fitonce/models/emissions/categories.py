@@ -54,7 +54,7 @@ def _read_support(given: Any) -> Any:
     return None if support.all() else as_tuples(support.tolist())
 
 
-_COMMON = 50  # categories by which steps are clustered for starts
+_COMMON = 50  # columns of `features`: the most common categories
 
 
 class _Categories(Emission):
