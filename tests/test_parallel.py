@@ -264,6 +264,30 @@ def test_a_cluster_that_is_gone_is_one_error(cluster, what):
         list(results)
 
 
+class EndsAsTheWaitDoes:
+    """A future whose first wait is over just before its task is."""
+
+    def __init__(self, outcome):
+        self.outcome = outcome
+
+    def done(self):
+        return True
+
+    def result(self, timeout=None):
+        if timeout is not None:
+            raise TimeoutError(f"timed out after {timeout} s.")
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+
+def test_a_task_that_ends_as_the_wait_does_is_answered():
+    assert parallel._awaited(None, EndsAsTheWaitDoes(9)) == 9
+    for error in (ArithmeticError("task 7 is wrong"), TimeoutError("the task's own")):
+        with pytest.raises(type(error), match=str(error)):
+            parallel._awaited(None, EndsAsTheWaitDoes(error))
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_keeps_the_order_and_the_errors_of_tasks(cluster):
     assert list(Workers(2, "dask").run(add, [(n, 1) for n in range(9)])) == list(range(1, 10))

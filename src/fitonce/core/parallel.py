@@ -178,8 +178,8 @@ def _awaited(client: Any, future: Any) -> Any:
         try:
             return future.result(timeout=_LOOK)
         except TimeoutError:
-            if future.done():  # the task itself timed out
-                raise
+            if future.done():  # at the last moment, or its own error is a TimeoutError
+                return future.result()
         if client.status != "running":
             raise RuntimeError(f"{_GONE}: its scheduler does not answer")
         alone = 0.0 if client.nthreads() else alone + _LOOK
