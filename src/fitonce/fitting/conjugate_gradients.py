@@ -38,6 +38,7 @@ class Solution(NamedTuple):
     falls: np.ndarray
 
 
+@np.errstate(over="ignore", invalid="ignore")  # rows that overflow stop where they are, and say so
 def conjugate_gradients(
     product: Map,
     rhs: np.ndarray,

@@ -32,6 +32,7 @@ _CLOSE = 10.0  # nats above the best: optima from which a fold that leaves out l
 _STARTS = 4  # at most, for each optimum to look for, or for each start where they take long
 _FEW = 4  # starts at a time, where they take long
 _FIRST, _FIRST_IF_CHEAP = 3, 8  # starts, before it is known whether they agree
+_FIRST_IF_SCREENED = 5  # starts that were chosen by their values are more alike
 _GRADIENTS = 100  # that a start usually takes
 _METRICS = 1e9  # inversions of metrics, in numbers of parameters cubed, that take some seconds
 _CHEAP = 1e9  # bytes that gradients write in about two seconds, in native loops and by JAX
@@ -155,7 +156,9 @@ def usual_starts(objective: Objective) -> int:
     """How many starts a fit has where the user has not said it: in short data, which has the more optima
     and the cheaper starts, more than in long data."""
     cheap = cheap_starts(objective) > _STARTS * DEFAULT_OPTIMA
-    return _FIRST_IF_CHEAP if cheap else _FIRST
+    if cheap:
+        return _FIRST_IF_CHEAP
+    return _FIRST_IF_SCREENED if is_screened(objective) else _FIRST
 
 
 def is_same(value: float, lowest: float) -> bool:
