@@ -198,3 +198,10 @@ def test_what_has_no_chain_is_refused(fit):
         fo.influence(fit, refine=-1)
     with pytest.raises(ValueError, match="leaving one out needs at least 2 observed sites, got 1"):
         fo.folds.points([1.0, np.nan])
+
+
+def test_influence_of_many_channels_prints_the_first_few():
+    x = np.random.default_rng(0).poisson(3.0, (40, 6)).astype(float)
+    fit = fo.fit(fo.models.PoissonHMM(1), fo.sequences(pd.DataFrame(x, columns=list("abcdef"))))
+    columns = str(fo.influence(fit, refine=False)).splitlines()[1].split()
+    assert columns == ["time", "a", "b", "c", "d", "loss", "displacement", "how", "moves_most"]
