@@ -24,7 +24,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -101,11 +101,10 @@ def select(
             graphs whose tables are too large are named before anything is fitted.
         **how: for `cross_validate`.
     """
-    names = _named(candidates)
     require_function("told", told, "a name")
     require_function("stop", stop, optional=True)
+    named = dict(zip(_named(candidates), candidates.values(), strict=True))
     late = _clock(max_seconds)
-    ended = lambda: late() or (stop is not None and stop())  # noqa: E731
     data = with_lengths(data, lengths)
     _check_fits(candidates, data)
     if loss is not None:
@@ -113,94 +112,145 @@ def select(
     if folds is None or callable(folds):
         folds = _made(folds, candidates.values(), data)
     check_folds(folds)
+    trials = _Trials(
+        named,
+        data,
+        folds,
+        fitting={"restarts": restarts, "seed": seed, "optima": optima, "progress": how.get("progress")},
+        scoring={"loss": loss, "optima": optima, **how},
+        late=late,
+        ended=lambda: late() or (stop is not None and stop()),
+        seconds=max_seconds,
+    )
+    trials.skip_too_wide()
+    trials.run(told)
+    return trials.outcome()
 
-    def fitted(one: Any) -> Fit:
+
+@dataclass(eq=False)
+class _Trials:
+    """Models that are fitted and cross-validated one after the other, and what came of each by its name.
+
+    Attributes:
+        fitting, scoring: arguments of `fit` and of `cross_validate`.
+        late: whether the `seconds` asked for are over.
+        ended: whether work is to end, for whatever reason.
+        skipped: why there is no result.
+        refused: models that cannot be fitted to these data.
+        unfinished: what ended the work on their folds, and of which budget that was.
+        short_of: budgets that ended before the work was done.
+    """
+
+    candidates: Mapping[str, Any]
+    data: Any
+    folds: Folds
+    fitting: Mapping[str, Any]
+    scoring: Mapping[str, Any]
+    late: Callable[[], bool]
+    ended: Callable[[], bool]
+    seconds: float | None
+    fits: dict[str, Fit] = field(default_factory=dict)
+    results: dict[str, CVResult] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    unfinished: dict[str, tuple[str, str]] = field(default_factory=dict)
+    short_of: set[str] = field(default_factory=set)
+
+    def skip_too_wide(self) -> None:
+        """Skip models on graphs whose tables do not fit in memory, and warn of them."""
+        self.skipped.update(too_wide(self.candidates))
+        self.refused.update(self.skipped)
+        if self.skipped and len(self.skipped) < len(self.candidates):
+            names, why = listed(list(self.skipped), 5), next(iter(self.skipped.values()))
+            warnings.warn(
+                f"skipped, for their tables do not fit in memory: {names}; {why}",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def run(self, told: Callable[[str], None]) -> None:
+        """Fit and cross-validate each model, unless the work is to end."""
+        for name in self.candidates:
+            if name in self.skipped:
+                continue
+            if self.fits and self.ended():
+                self._skip(name, self._budget_over(), "before it began")
+                continue
+            told(name)
+            try:
+                self._try(name)
+            except TimeUpError:
+                self._skip(name, self._budget_over(), "before a start of its fit had ended")
+            except ValueError as error:  # the others are still compared
+                self.skipped[name] = str(error)
+                if name not in self.fits:
+                    self.refused.add(name)
+            if name in self.results:
+                memory.hold(_size(self.results[name]), "the results of other models")
+
+    def _try(self, name: str) -> None:
+        self.fits[name] = self._fit(self.candidates[name])
+        if self.results and self.ended():
+            self._skip(name, self._budget_over(), "before its folds were begun")
+            return
+        self.results[name] = self._cross_validate(name)
+        if self.results[name].n_unfinished:
+            self.unfinished[name] = self._budget_over()
+
+    def _fit(self, one: Any) -> Fit:
         if isinstance(one, Fit):
             return one
-        bars = how.get("progress")
-        with time_limit.until(ended, one_start=not fits):
-            return fit(one, data, restarts=restarts, seed=seed, optima=optima, progress=bars)
+        with time_limit.until(self.ended, one_start=not self.fits):
+            return fit(one, self.data, **self.fitting)
 
-    def scored(one: Fit) -> CVResult:
-        matched_folds(one, folds)
-        by = usual_loss(one.objective, folds) if loss is None else loss
-        return cross_validate(one, folds, loss=by, optima=optima, stop=ended, **how)
-
-    def over() -> tuple[str, str]:
-        """What has ended the work just now, and the budget that it was."""
-        if late():
-            return f"the {max_seconds:g} seconds asked for were over", "seconds"
-        if ended() or how.get("max_gradients") is None:
-            return "interrupted", ""
-        return f"the {how['max_gradients']:,} gradients asked for were over", "gradients"
-
-    def skip(name: str, why: tuple[str, str], when: str) -> None:
-        skipped[name] = f"{why[0]} {when}"
-        short_of.update(filter(None, why[1:]))
-
-    def cross_validated(name: str) -> CVResult:
-        """Of the fit, or of a better one to which folds lead."""
-        found = _usable(scored(fits[name]))
-        if found.better_theta is None or isinstance(candidates_by_name[name], Fit) or ended():
+    def _cross_validate(self, name: str) -> CVResult:
+        """Folds of the fit, or of a better one to which they lead."""
+        found = _usable(self._score(self.fits[name]))
+        given = isinstance(self.candidates[name], Fit)
+        if found.better_theta is None or given or self.ended():
             return found
-        better = continued(fits[name], found.better_theta)
+        better = continued(self.fits[name], found.better_theta)
         if better is None:
             return found
         try:
-            again = _usable(scored(better))
+            again = _usable(self._score(better))
         except ValueError:  # what is known already stays
             return found
         if again.n_unfinished:
             return found
-        fits[name] = better
+        self.fits[name] = better
         return again
 
-    candidates_by_name = dict(zip(names, candidates.values(), strict=True))
-    refused: set[str] = set()  # models that cannot be fitted to these data
-    fits: dict[str, Fit] = {}
-    unfinished: dict[str, tuple[str, str]] = {}  # what has ended the work on their folds
-    short_of: set[str] = set()
-    results: dict[str, CVResult] = {}
-    skipped = too_wide(candidates)
-    refused.update(skipped)
-    if skipped and len(skipped) < len(names):
-        why = next(iter(skipped.values()))
-        warnings.warn(
-            f"skipped, for their tables do not fit in memory: {listed(list(skipped), 5)}; {why}",
-            UserWarning,
-            stacklevel=3,
-        )
-    for name, one in zip(names, candidates.values(), strict=True):
-        if name in skipped:
-            continue
-        if fits and ended():
-            skip(name, over(), "before it began")
-            continue
-        told(name)
-        try:
-            fits[name] = fitted(one)
-            if results and ended():
-                skip(name, over(), "before its folds were begun")
-                continue
-            results[name] = cross_validated(name)
-            if results[name].n_unfinished:
-                unfinished[name] = over()
-        except TimeUpError:
-            skip(name, over(), "before a start of its fit had ended")
-        except ValueError as error:  # the others are still compared
-            skipped[name] = str(error)
-            if name not in fits:
-                refused.add(name)
-        else:
-            memory.hold(_size(results[name]), "the results of other models")
-    for name in unfinished if len(unfinished) < len(results) else {}:  # their losses are not held out
-        done = len(folds) - results.pop(name).n_unfinished
-        when = f"when {done} of its {counted(len(folds), 'fold')} were finished"
-        skip(name, unfinished[name], when)
-    sizes = {str(name): _sizes(one) for name, one in candidates.items()}
-    apart = {name: one for name, one in fits.items() if name not in results}
-    found = replace(_chosen(results, skipped, sizes, apart), short_of=frozenset(short_of))
-    return replace(found, uncertified=_uncertified(found, fits, refused))
+    def _score(self, one: Fit) -> CVResult:
+        matched_folds(one, self.folds)
+        loss = self.scoring["loss"]
+        by = usual_loss(one.objective, self.folds) if loss is None else loss
+        return cross_validate(one, self.folds, stop=self.ended, **{**self.scoring, "loss": by})
+
+    def _budget_over(self) -> tuple[str, str]:
+        """What has ended the work just now, and the budget that it was."""
+        if self.late():
+            return f"the {self.seconds:g} seconds asked for were over", "seconds"
+        gradients = self.scoring.get("max_gradients")
+        if self.ended() or gradients is None:
+            return "interrupted", ""
+        return f"the {gradients:,} gradients asked for were over", "gradients"
+
+    def _skip(self, name: str, why: tuple[str, str], when: str) -> None:
+        self.skipped[name] = f"{why[0]} {when}"
+        self.short_of.update(filter(None, why[1:]))
+
+    def outcome(self) -> Selection:
+        """The choice; losses of unfinished folds are not held out, and not compared."""
+        for name in self.unfinished if len(self.unfinished) < len(self.results) else ():
+            done = len(self.folds) - self.results.pop(name).n_unfinished
+            when = f"when {done} of its {counted(len(self.folds), 'fold')} were finished"
+            self._skip(name, self.unfinished[name], when)
+        sizes = {name: _sizes(one) for name, one in self.candidates.items()}
+        apart = {name: one for name, one in self.fits.items() if name not in self.results}
+        found = _chosen(self.results, self.skipped, sizes, apart)
+        failed = _uncertified(found, self.fits, self.refused)
+        return replace(found, short_of=frozenset(self.short_of), uncertified=failed)
 
 
 def _uncertified(found: Selection, fits: Mapping[str, Fit], refused: Collection[str]) -> dict[str, str]:
