@@ -97,9 +97,13 @@ def differences(shown: str, printed: str) -> list[str]:
     return [f"shown  {a}\n  printed {b}" for a, b in zip(mine, theirs, strict=True) if not _same(a, b)]
 
 
+def masked(text: str) -> str:
+    """Without the times in it."""
+    return _SPAN.sub("<time>", _COMPILING.sub("", _TIME.sub("<time>", text)))
+
+
 def _normalised(text: str) -> list[str]:
-    text = _SPAN.sub("<time>", _COMPILING.sub("", _TIME.sub("<time>", text)))
-    return [" ".join(line.split()) for line in text.strip().splitlines()]
+    return [" ".join(line.split()) for line in masked(text).strip().splitlines()]
 
 
 def _same(shown: str, printed: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -77,12 +79,16 @@ MODELS = {
     "state space": fo.models.Structural("fixed", exog=["u", "v"]),
     "chain": fo.models.HMM(1, fo.models.LinearRegression(["u", "v"])),
 }
-FITS = {name: fo.fit(model, fo.sequences(Y, covariates=PAST)) for name, model in MODELS.items()}
+
+
+@lru_cache
+def fitted(name):
+    return fo.fit(MODELS[name], fo.sequences(Y, covariates=PAST))
 
 
 def ahead(name):
     def found(given):
-        return FITS[name].forecast(H, n=20, covariates=given).samples
+        return fitted(name).forecast(H, n=20, covariates=given).samples
 
     return found
 
@@ -169,9 +175,9 @@ def test_covariates_that_are_called_alike_are_refused(index):
     with pytest.raises(ValueError, match="called differently, but 'u' occurs twice in data"):
         fo.sequences(whole, covariates=["u"])
     with pytest.raises(ValueError, match="called differently, but 'u' occurs twice in covariates"):
-        FITS["state space"].forecast(H, covariates=AHEAD.set_axis(["u", "u"], axis=1))
+        fitted("state space").forecast(H, covariates=AHEAD.set_axis(["u", "u"], axis=1))
     with pytest.raises(ValueError, match="called differently, but 'v' occurs twice in data"):
-        FITS["chain"].score(pd.concat([PAST.assign(y=Y), PAST["v"]], axis=1))
+        fitted("chain").score(pd.concat([PAST.assign(y=Y), PAST["v"]], axis=1))
 
 
 def test_irregular_dates_are_followed_by_later_ones():
@@ -196,7 +202,7 @@ def test_forecasts_after_dates_that_are_text_find_their_covariates(form):
 
     past = PAST.set_axis(written(PAST.index))
     data = fo.sequences(Y.set_axis(past.index), covariates=past)
-    fit = fo.fit_at(FITS["state space"].model, data, FITS["state space"].params)
+    fit = fo.fit_at(fitted("state space").model, data, fitted("state space").params)
     expected = fit.forecast(H, n=5, covariates={name: AHEAD[name].to_numpy() for name in AHEAD}).samples
     for one in (AHEAD, shuffled(AHEAD), shuffled(TABLE)):
         given = one.set_axis(written(one.index))

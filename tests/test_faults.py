@@ -10,23 +10,8 @@ import sys
 import pytest
 from benchmarks.faults import FAULTS
 
-# Each fault and each stage once; the rest of the matrix takes a minute.
-QUICK_CELLS = {
-    ("Ctrl-C", "import"),
-    ("SIGTERM", "reading"),
-    ("three Ctrl-C", "fit"),
-    ("clock jumps", "fit"),
-    ("Ctrl-C", "folds"),
-    ("SIGKILL", "journal"),
-    ("disk full", "save"),
-    ("Ctrl-C", "plot"),
-    ("write fails", "report"),
-}
-CELLS = [
-    pytest.param(name, stage, marks=[] if (name, stage) in QUICK_CELLS else [pytest.mark.slow])
-    for name, fault in FAULTS.items()
-    for stage in fault.codes
-]
+pytestmark = pytest.mark.slow
+CELLS = [(name, stage) for name, fault in FAULTS.items() for stage in fault.codes]
 # Of the whole matrix, only the stages that are asked for.
 SOME = """
 import json, sys
@@ -82,11 +67,11 @@ QUICK = "y.csv --model poisson-hmm --restarts 1 --optima 0"
     "words",
     [
         f"cv {QUICK} --n 4 --force --save out.json",
-        pytest.param(f"cv {QUICK} --n 4 --force --save out.json --json", marks=pytest.mark.slow),
-        pytest.param(f"cv {QUICK} --n 4 --force --save out.json --quiet", marks=pytest.mark.slow),
-        pytest.param("models", marks=pytest.mark.slow),
+        f"cv {QUICK} --n 4 --force --save out.json --json",
+        f"cv {QUICK} --n 4 --force --save out.json --quiet",
+        "models",
         "--help",
-        pytest.param("cv --help", marks=pytest.mark.slow),
+        "cv --help",
     ],
 )
 def test_a_reader_that_leaves_costs_neither_files_nor_the_exit_code(folder, words):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +15,12 @@ polars = pytest.importorskip("polars")
 DAYS = pd.date_range("2024-01-01", periods=40, name="day")
 Y = pd.Series(np.random.default_rng(0).normal(size=40), DAYS, name="y")
 SHUFFLED = np.random.default_rng(1).permutation(40)
-FIT = fo.fit(fo.models.GaussianHMM(1), Y)
+
+
+@lru_cache
+def fitted():
+    return fo.fit(fo.models.GaussianHMM(1), Y)
+
 
 ORDERS = {
     "reversed": (Y[::-1], "2024-02-09 is followed by 2024-02-08"),
@@ -34,8 +41,8 @@ DOORS = {
     "fit": lambda y: fo.fit(fo.models.GaussianHMM(1), y),
     "folds": lambda y: fo.folds.future(y, start=[30]),
     "splitter": lambda y: fo.folds.from_splitter(3, y),
-    "score": FIT.score,
-    "decode": FIT.decode,
+    "score": lambda y: fitted().score(y),
+    "decode": lambda y: fitted().decode(y),
     "estimator": lambda y: fo.sklearn.Estimator(fo.models.GaussianHMM(1)).fit(y.to_frame()),
 }
 
