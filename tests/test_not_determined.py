@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import fitonce as fo
 from fitonce.core.status import Outcome
@@ -70,3 +71,17 @@ def test_observed_classes_are_no_hidden_states():
     assert "rests on" not in str(fit)
     hidden = fo.fit(fo.models.PottsMixture(edges, beta=0.5), 1.0 + 200.0 * seen, restarts=1, optima=0)
     assert "class 0 rests on 5.0" in str(hidden)
+
+
+@pytest.mark.parametrize("size", [2, 5, 30])
+@pytest.mark.parametrize("exponent", [0, 8, 20, 100, 150])
+def test_the_smallest_eigenvalue_of_any_scale_is_a_number(size, exponent):
+    some = np.random.default_rng(size).normal(size=(size, size))
+    scale = np.ones(size)
+    scale[0] = 10.0**-exponent
+    matrix = (some @ some.T + size * np.eye(size)) * np.outer(scale, scale)
+    inverse = (
+        np.linalg.inv(matrix / np.outer(scale, scale)) * 10.0 ** (-2 * exponent) / np.outer(scale, scale)
+    )
+    expected = 10.0 ** (-2 * exponent) / np.linalg.eigvalsh(inverse)[-1]
+    assert factor_of(matrix).lowest == pytest.approx(expected, rel=1e-6)

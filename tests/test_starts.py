@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from reproduce.cases import EARTHQUAKES
+from reproduce.starts import made
 
 import fitonce as fo
 import registry
@@ -355,3 +356,11 @@ def test_a_refused_end_is_not_tried_again(monkeypatch):
     assert (np.diff(np.sort(seen)) > 1e-3).all()
     assert fit.value == pytest.approx(seen[0])
     assert "found by 0 of" in fit.optima.sentence
+
+
+def test_rates_that_go_to_zero_end_in_sentences_not_in_errors():
+    """Counts of widely different sizes, and more states than there are: it ended in LinAlgError."""
+    x = made("poisson", 9).x
+    found = fo.select({str(k): fo.models.PoissonHMM(k) for k in (3, 4, 5)}, x, fo.folds.kfold(len(x), 6))
+    assert not found.skipped
+    assert found.table["fit"].isin([outcome.value for outcome in fo.Outcome]).all()

@@ -14,6 +14,7 @@ import numpy as np
 from fitonce.fitting.conjugate_gradients import Map, dots
 from fitonce.fitting.line_search import Evaluate, Position, start_at
 
+_UNDERFLOW = 1e-150  # of curvatures: less than this tells nothing
 _MEMORY = 30
 _MOST_HALVINGS = 15
 _ENOUGH = 1e-4  # share of the decrease that the slope predicts
@@ -98,6 +99,7 @@ class _Memory(NamedTuple):
     def add(self, folds: np.ndarray, steps: np.ndarray, changes: np.ndarray) -> None:
         products = dots(steps, changes)
         curved = products > 1e-10 * np.sqrt(dots(steps, steps) * dots(changes, changes))
+        curved &= products > _UNDERFLOW
         at = folds, self.counts[folds] % _MEMORY
         self.steps[at], self.changes[at] = steps, changes
         self.inverses[at] = np.where(curved, 1.0 / np.where(curved, products, 1.0), 0.0)

@@ -13,11 +13,12 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from fitonce.core.numerics import lengths_of
 
 _DIGITS, _FEW_DIGITS, _LARGE = 1e-8, 1e-2, 2000  # of eigenvalues, by the number of parameters
+_POWERS = 20  # of an inverse, which leave the eigenvector of its largest eigenvalue
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,25 @@ def lowest_eigenvalue(solve: Callable[[np.ndarray], np.ndarray], size: int) -> f
     """Of a positive definite matrix, by the Lanczos method on its inverse."""
     if size == 1:
         return float(1.0 / solve(np.ones(1))[0])
-    operator = LinearOperator((size, size), matvec=lambda v: solve(v.ravel()), dtype=float)
+
+    def product(vector: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):  # eigenvalues of H below the smallest number
+            return solve(vector.ravel())
+
+    operator = LinearOperator((size, size), matvec=product, dtype=float)
     start = np.random.default_rng(0).normal(size=size)
     digits = _FEW_DIGITS if size > _LARGE else _DIGITS
-    return float(1.0 / eigsh(operator, 1, which="LM", tol=digits, v0=start)[0][0])
+    try:
+        return float(1.0 / eigsh(operator, 1, which="LM", tol=digits, v0=start)[0][0])
+    except ArpackError:  # one eigenvalue of the inverse is so large that the others are rounding
+        return _by_powers(solve, start)
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def _by_powers(solve: Callable[[np.ndarray], np.ndarray], vector: np.ndarray) -> float:
+    """The same by powers of the inverse; 0 where that overflows."""
+    for _ in range(_POWERS):
+        vector = solve(vector)
+        vector = vector / lengths_of(vector)
+    lowest = float(1.0 / (vector @ solve(vector)))
+    return lowest if np.isfinite(lowest) else 0.0

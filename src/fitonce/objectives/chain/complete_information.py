@@ -196,7 +196,11 @@ def preconditioner(sample: Sample, theta: np.ndarray) -> LinearMap:
     def inverse(columns: np.ndarray) -> np.ndarray:
         out = np.empty_like(columns)
         for place, factor in zip(places, factors, strict=True):
-            out[place] = linalg.cho_solve(factor, columns[place]) if len(place) else columns[place]
+            out[place] = (
+                linalg.cho_solve(factor, columns[place], check_finite=False)
+                if len(place)
+                else columns[place]
+            )
         return out
 
     return inverse

@@ -351,4 +351,5 @@ class NativeChainObjective(ChainObjective):
         point = self.parts.point(theta, self.base if weights is None else weights)
         complete = self.parts.complete(point, point.counted(), roughly=True)
         factor = definite_factor(-complete)
-        return lambda columns: linalg.cho_solve(factor, columns)
+        # Columns that overflow stay what they are, and their descents end.
+        return lambda columns: linalg.cho_solve(factor, columns, check_finite=False)

@@ -297,7 +297,7 @@ class NativeChains:
             flat[order] = columns
             by_state = flat[:split].reshape(width, states, -1)
             for k, factor in enumerate(factors):
-                by_state[:, k] = linalg.cho_solve(factor, by_state[:, k])
+                by_state[:, k] = linalg.cho_solve(factor, by_state[:, k], check_finite=False)
             flat[split:] *= scale[:, None]
             return flat[order]
 
