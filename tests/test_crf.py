@@ -16,7 +16,7 @@ from fitonce import schemes
 from fitonce.objectives.labels import buckets
 from fuzzing.engine_strategies import small_crfs
 from fuzzing.strategies import seeds
-from registry import entries
+from golden_record import saved_fit
 from solving import solve
 
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -413,8 +413,7 @@ def test_only_a_complete_corpus_by_sequences_is_called_convex():
 
 @lru_cache
 def tagged(name):
-    entry = {entry.name: entry for entry in entries()}[name]
-    return fo.fit(entry.model, entry.data)
+    return saved_fit(name)
 
 
 def test_leave_one_out_is_that_of_folds_of_single_labels():

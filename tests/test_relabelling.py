@@ -7,6 +7,7 @@ import pytest
 
 import fitonce as fo
 from fitonce.objectives.families import objective_of
+from golden_record import saved_fit
 from registry import entries
 
 BY_NAME = {entry.name: entry for entry in entries()}
@@ -30,7 +31,7 @@ def fit():
 )
 def test_every_fit_can_be_turned_and_turned_back(entry):
     """The derivatives that follow from those of the fit are those computed afresh."""
-    fit = fo.fit(entry.model, entry.data, restarts=1, optima=0)
+    fit = saved_fit(entry.name)
     count = len(fit.states())
     order = np.roll(np.arange(count), 1)
     turned = fit.ordered(order)
@@ -121,7 +122,7 @@ def test_fits_to_other_data_are_aligned_by_parameters(fit):
 
 def test_classes_on_a_graph_are_aligned():
     entry = BY_NAME["potts-poisson"]
-    fit = fo.fit(entry.model, entry.data, restarts=1)
+    fit = saved_fit(entry.name)
     turned = fit.ordered("rate", descending=True)
     assert turned.states()["rate"].is_monotonic_decreasing
     assert list(turned.states()) == ["share", "rate"]
@@ -131,7 +132,7 @@ def test_classes_on_a_graph_are_aligned():
 
 def test_states_with_parts_of_their_own_stay():
     entry = BY_NAME["events"]
-    fit = fo.fit(entry.model, entry.data, restarts=1, optima=0)
+    fit = saved_fit(entry.name)
     with pytest.raises(ValueError, match=r"cannot change places: each has a part of its own"):
         fit.ordered([1, 0])
 
