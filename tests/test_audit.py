@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fitonce as fo
+from fitonce.objectives.abilities import HasLabels
 
 mpl.use("Agg")
 TAGS = ("O", "B-X", "I-X")
@@ -88,7 +89,7 @@ def test_a_report_shows_words_in_their_sentence_and_what_the_rest_says():
 
 def test_tables_and_plot():
     fit, audit, _ = planted()
-    assert fit.objective.traits.labels
+    assert isinstance(fit.objective, HasLabels)
     assert len(audit.to_dataframe()) == fit.data.n_sites
     assert len(audit.sequences) == fit.data.n_sequences
     top = audit.top(3, by="per_token", of="sequences")

@@ -9,7 +9,6 @@ import pytest
 
 import fitonce as fo
 from fitonce.fitting import boundary
-from fitonce.models.hidden import zeros
 from fitonce.objectives.families import objective_of
 
 FLAT = {"initial_concentration": 1.0, "transition_concentration": 1.0}
@@ -269,7 +268,7 @@ def test_slopes_without_points_are_those_of_their_folds():
     weights = np.repeat(fit.objective.base[None], len(observed), 0)
     weights[np.arange(len(observed)), observed] = 0.0
     for name in boundary.estimated_zeros(fit):
-        relaxed = objective_of(zeros.relaxed(fit.model, name), fit.data)
+        relaxed = objective_of(fit.model.zeros.relaxed(name), fit.data)
         expected = boundary.slopes_at(relaxed, name, [fit.params] * len(observed), weights)
         found = boundary.slopes_without(fit, name, observed)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -11,7 +11,6 @@ import pytest
 
 import dynamax_cases
 import fitonce as fo
-from fitonce.models.hidden.zeros import freed
 from hmmlearn_cases import LENGTHS, NAMES, data, fitted, stored
 
 
@@ -230,7 +229,7 @@ def test_a_fold_may_leave_one_zero_and_reach_another():
     parts = np.split(data("CategoricalHMM zeros"), np.cumsum(LENGTHS)[:-1])
     begin = {name: np.where(value == 0, 0.02, value) for name, value in fit.params.items()}
     begin = {name: value / value.sum(-1, keepdims=True) for name, value in begin.items()}
-    refit = fo.fit(freed(fit.model), parts[:5], init=begin)
+    refit = fo.fit(fit.model.zeros.freed(), parts[:5], init=begin)
     assert refit.ok, refit.status
     assert fit.params["probability"][0, 0, 3] == 0 < refit.params["probability"][0, 0, 3]
     assert fit.params["initial"][1] > 0 == refit.params["initial"][1]
@@ -286,7 +285,7 @@ def test_folds_are_those_of_their_refits(name):
                 again.n_trials = trials[number]
         loss = exact.folds["loss"][number]
         if loss != pytest.approx(-again.score(parts[number]), abs=2e-3):  # ours must be no worse a fit
-            ours = fo.fit_at(freed(theirs.model), theirs.data, exact.params(number))
+            ours = fo.fit_at(theirs.model.zeros.freed(), theirs.data, exact.params(number))
             assert ours.value <= theirs.value + 1e-6
 
 

@@ -121,6 +121,39 @@ def test_models_and_engines_do_not_know_each_other():
                 assert not [other for other in others if other.split(".")[0] == apart], name
 
 
+ABOVE_THE_WAIST = ("fitting", "crossval", "analysis", "folds", "results")
+
+
+def test_nothing_above_the_waist_imports_a_model():
+    for name, others in graph().items():
+        if name.split(".")[0] in ABOVE_THE_WAIST:
+            assert not [other for other in others if other.split(".")[0] == "models"], name
+
+
+def classes_of_models():
+    return {
+        node.name
+        for name, path in modules().items()
+        if name.split(".")[0] == "models"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def test_nothing_above_the_waist_asks_for_a_model_by_its_class():
+    known, asks = classes_of_models(), ("isinstance", "issubclass")
+    found = [
+        (name, one.id)
+        for name, path in modules().items()
+        if name.split(".")[0] in ABOVE_THE_WAIST
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in asks
+        for one in ast.walk(node.args[1])
+        if isinstance(one, ast.Name) and one.id in known
+    ]
+    assert not found
+
+
 def test_the_design_page_has_these_floors():
     page = (ROOT / "docs" / "design.md").read_text()
     shown = re.findall(r"^\| \d+ \| ([^|]*) \|", page, re.M)

@@ -43,7 +43,7 @@ def test_there_is_no_likelihood_where_a_matrix_is_no_covariance(model, c, got, k
     values, _ = objective.values_and_gradients(theta[None], objective.base[None])
     assert values[0] == np.inf  # line searches step back from it
     words = f"'state_cov' must be symmetric without negative eigenvalues at these parameters, got {got}"
-    assert words in objective.why_not_finite(theta, objective.base)
+    assert words in objective.fault(theta, objective.base)
     for refused in (
         lambda: fo.fit_at(model, Y, {"noise": 1.0, "c": c}),
         lambda: fo.fit(model, Y, init={"noise": 1.0, "c": c}),

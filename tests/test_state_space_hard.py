@@ -259,7 +259,7 @@ def test_only_stationary_transitions_have_stationary_starts(phi):
     objective = objective_of(fo.models.StateSpace(_autoregression, {"phi": 0.5}), Y)
     assert np.isnan(objective.log_likelihoods(np.array([[phi]]), objective.base[None])[0])
     words = "for want of a stationary first state"
-    assert words in objective.why_not_finite(np.array([phi]), objective.base)
+    assert words in objective.fault(np.array([phi]), objective.base)
 
 
 def test_stationary_means_are_where_iterations_end():

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fitonce.objectives.abilities import HasContinuousStates
+
 _CHANCE = 0.32  # of a difference beyond one standard error, in either direction
 
 
@@ -60,7 +62,13 @@ def criteria(fits: Mapping[str, Any]) -> Criteria:
             aic, bic = 2.0 * size + deviance, np.log(count) * size + deviance
         known = {"aic": aic, "bic": bic} if count else {"aic": np.nan, "bic": np.nan}
         rows[name] = {"parameters": size, "at_zero": fitted.at_zero, **known}
-    return Criteria(rows, given, {name: one.objective.n_unknown_starts for name, one in fits.items()})
+    return Criteria(rows, given, {name: _unknown(one) for name, one in fits.items()})
+
+
+def _unknown(fitted: Any) -> int:
+    """How many first states of a sequence nothing is known about."""
+    objective = fitted.objective
+    return objective.n_unknown_starts if isinstance(objective, HasContinuousStates) else 0
 
 
 def _log_likelihood(fitted: Any, weights: np.ndarray) -> float:
@@ -71,7 +79,7 @@ def _log_likelihood(fitted: Any, weights: np.ndarray) -> float:
 def _determining(fits: Mapping[str, Any], common: np.ndarray) -> tuple[np.ndarray, int]:
     """The observations at the beginning of each sequence (P,) that determine the first states of every
     model, and how many these are in each."""
-    unknown = [fitted for fitted in fits.values() if fitted.objective.unknown_starts]
+    unknown = [fitted for fitted in fits.values() if _unknown(fitted)]
     if not unknown:
         return np.zeros_like(common), 0
     sites = unknown[0].objective.collection

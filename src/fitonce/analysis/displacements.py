@@ -20,7 +20,6 @@ from fitonce.fitting import boundary
 from fitonce.fitting.carriers import state_shares
 from fitonce.fitting.optima import cheap_gradients
 from fitonce.folds import sites
-from fitonce.models.hidden import zeros
 from fitonce.objectives.families import objective_of
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def _value_at(fit: Fit, theta: np.ndarray, params: Any) -> float:
     """The objective of all data at parameters of a fold, which may have left zeros of the fit."""
     if np.isfinite(theta).all():
         return fit.objective(theta)
-    model = zeros.with_zeros_of(zeros.freed(fit.model), params)
+    model = fit.model.zeros.freed().zeros.held(params)
     objective = objective_of(model, fit.data)
     return objective(objective.space.to_free(params))
 

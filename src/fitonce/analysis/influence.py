@@ -22,6 +22,7 @@ from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import bytes_of_influence, bytes_of_sweep
 from fitonce.fitting.optima import SAME
 from fitonce.fitting.summarise import delta_method
+from fitonce.objectives.abilities import HasLabels
 from fitonce.results import plots
 from fitonce.results.summary import moves_most
 
@@ -166,7 +167,7 @@ def influence(
         "True, False or a number of points",
         refine,
     )
-    if isinstance(fit, Fit) and fit.objective.traits.labels:
+    if isinstance(fit, Fit) and isinstance(fit.objective, HasLabels):
         return label_audit(fit, damping)
     curve = curvature(fit, damping=damping)
     found, moves = _to_first_order(fit, curve)

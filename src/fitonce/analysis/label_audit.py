@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from fitonce.data.labelled import Labelled
 from fitonce.fitting.curvature import Curvature, curvature
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.footprint import bytes_of_influence, hold_point
+from fitonce.objectives.abilities import HasLabels
 from fitonce.results import plots
 from fitonce.results.labels.kinds import kinds_of, lines_of, of_tags
 from fitonce.results.labels.suspects import in_sentence
@@ -170,6 +171,7 @@ def label_audit(fit: Fit, damping: float) -> LabelAudit:
 
 def _tokens(fit: Fit, curve: Curvature) -> pd.DataFrame:
     data: Labelled = fit.data
+    objective = cast(HasLabels, fit.objective)
     known = np.flatnonzero(data.weights)
     values, losses, displacement, best, chance = np.empty((5, len(known)))
     memory.hold(bytes_of_influence(fit.objective, len(known)), "the table of labels")
@@ -177,7 +179,7 @@ def _tokens(fit: Fit, curve: Curvature) -> pd.DataFrame:
     with bar(len(known), "labels judged by the others", None) as advance:
         for number, some in enumerate(pieces):
             started = now()
-            logs, slopes, shares = fit.objective.label_evidence(fit.theta, known[some])
+            logs, slopes, shares = objective.label_evidence(fit.theta, known[some])
             values[some] = -logs
             losses[some], displacement[some] = _without(curve, -logs, -slopes)
             best[some], chance[some] = shares.argmax(1), shares.max(1)
@@ -215,10 +217,11 @@ def _some(count: int, bytes_each: float, what: str) -> Iterator[slice]:
 
 def _sequences(fit: Fit, curve: Curvature) -> pd.DataFrame:
     data: Labelled = fit.data
+    objective = cast(HasLabels, fit.objective)
     known = np.flatnonzero(data.sequence_weights)
     values, losses, displacement = np.empty((3, len(known)))
     for some in stretches(len(known), 64.0 * len(fit.theta), "the slopes of a sequence"):
-        values[some], slopes = fit.objective.sequence_evidence(fit.theta, known[some])
+        values[some], slopes = objective.sequence_evidence(fit.theta, known[some])
         losses[some], displacement[some] = _without(curve, values[some], slopes)
     return pd.DataFrame(
         {

@@ -32,6 +32,7 @@ from fitonce.fitting.footprint import (
 from fitonce.fitting.optima import cheap_gradients, usual_starts
 from fitonce.folds import Folds
 from fitonce.objectives import schemes
+from fitonce.objectives.abilities import HasLabels
 from fitonce.objectives.base import Objective
 
 _EM, _SECANTS, _NEWTON = 40, 100, 6  # of a fit: iterations of each start, last steps
@@ -158,7 +159,7 @@ def _sweeps(objective: Objective, times: Times, points: int) -> list[Prediction]
     checked = points if points <= _DRAWS else 32
     check = checked * (3 * times.row + 3 * times.loss)
     working = max(_chunks(objective, checked), _point(objective))
-    refits = 0 if objective.traits.labels else min(usual_refits(objective), points)
+    refits = 0 if isinstance(objective, HasLabels) else min(usual_refits(objective), points)
     exactly = refits * (gradients_of_a_refit(objective) * times.row + 3 * times.loss)
     apart = refits * bytes_per_refined(objective, max(refits, 1), "exact")
     found = []

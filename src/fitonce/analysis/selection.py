@@ -15,7 +15,7 @@ from fitonce.core.wording import counted
 from fitonce.fitting.carriers import about_carriers
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.summarise import free_names
-from fitonce.models.prior_words import FLAT, priors_of
+from fitonce.objectives.families import has_priors
 from fitonce.results.compare import Comparison
 from fitonce.results.plots import axes_on
 from fitonce.results.result import CVResult
@@ -240,5 +240,4 @@ class Selection:
 
 def _has_priors(fit: Any) -> bool:
     """Whether some parameter has a prior that is known not to be flat."""
-    words = priors_of(fit.model, free_names(fit)) if isinstance(fit, Fit) else []
-    return any(not text.endswith(f" {FLAT}") for text in words)
+    return isinstance(fit, Fit) and has_priors(fit.model, free_names(fit))

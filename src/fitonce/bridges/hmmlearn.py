@@ -21,7 +21,6 @@ from fitonce.models.emissions.categories import Categorical, Multinomial
 from fitonce.models.emissions.counts import Poisson
 from fitonce.models.emissions.gaussian import Gaussian
 from fitonce.models.emissions.mixture import GaussianMixture
-from fitonce.models.hidden.zeros import with_zeros_of
 from fitonce.models.hmm import HMM
 
 _LETTERS = {
@@ -80,7 +79,7 @@ def from_hmmlearn(model: Any, X: Any, lengths: Any = None, *, zeros: float = _NO
         transition_concentration=model.transmat_prior,
         frozen={name: value for name, value in params.items() if name not in learned},
     )
-    return fit_at(with_zeros_of(made, estimated), data, params)
+    return fit_at(made.zeros.held(estimated), data, params)
 
 
 _PROBABILITIES = {"initial": "startprob_", "transition": "transmat_", "probability": "emissionprob_"}

@@ -24,6 +24,7 @@ from fitonce.data.sequences import Collection, in_columns_of, sequences
 from fitonce.fitting.fit import Fit, fit
 from fitonce.fitting.optima import DEFAULT_OPTIMA
 from fitonce.folds import Folds, from_splitter
+from fitonce.objectives.abilities import HasContinuousStates
 from fitonce.objectives.families import family_of
 from fitonce.results.result import CVResult
 
@@ -121,7 +122,7 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
                     "input_features should have length equal to number of features "
                     f"({self.n_features_in_}), got {len(input_features)}"
                 )
-        if self.fit_.objective.traits.continuous_states:
+        if isinstance(self.fit_.objective, HasContinuousStates):
             return np.array(self.fit_.smoothed().names, object)
         count = self.fit_.objective.state_probabilities(self.fit_.theta).shape[1]
         return np.array([f"state{k}" for k in range(count)], object)
@@ -189,7 +190,7 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
     def _require_classes(self, verb: str) -> None:
         """Raise where the hidden states are numbers."""
         check_is_fitted(self)
-        if self.fit_.objective.traits.continuous_states:
+        if isinstance(self.fit_.objective, HasContinuousStates):
             raise ValueError(
                 f"{verb} needs a model with classes or tags, and states of {self.model} are numbers. "
                 "Use transform, or fit_.forecast for steps ahead"
@@ -199,7 +200,7 @@ class Estimator(TransformerMixin, DensityMixin, BaseEstimator):  # type: ignore[
         """(steps, K) probabilities of states, or means of states that are numbers; a list of them for
         several sequences."""
         objective = self.fit_.objective.for_prediction(X if self._labels else self._read(X))
-        if objective.traits.continuous_states:
+        if isinstance(objective, HasContinuousStates):
             whole = objective.smoothed(self.fit_.theta).mean
         else:
             whole = objective.state_probabilities(self.fit_.theta)

@@ -27,6 +27,7 @@ from fitonce.core.series_constraints import Interval, Variance
 from fitonce.core.wording import counted
 from fitonce.data.sequences import Sequences, sequences
 from fitonce.fitting.fit import Fit, fit_at
+from fitonce.fitting.summarise import unknown_starts
 from fitonce.models.space.moving_averages import invertible, may_be_turned, unit_roots
 from fitonce.models.space.system import (
     Series,
@@ -294,7 +295,7 @@ def from_state_space(results: Any) -> Fit:
         if exact or "diffuse" not in _kinds(peer.ssm.initialization):
             raise
         raise ValueError(f"{error}; fit the model without use_exact_diffuse") from error
-    proper = not found.objective.n_unknown_starts
+    proper = not unknown_starts(found.objective)
     apart = abs(found.log_likelihood - results.llf) > _APART * (1.0 + abs(results.llf))
     if proper and apart:
         if np.nanmin(np.nanvar(np.diff(peer.endog, axis=0), axis=0)) < _THEIR_ZERO:

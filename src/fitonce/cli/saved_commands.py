@@ -34,6 +34,7 @@ from fitonce.data.table_files import read_table
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.summarise import free_names
 from fitonce.models.prior_words import priors_of
+from fitonce.objectives.abilities import HasContinuousStates, HasLabels
 from fitonce.objectives.families import family_of
 from fitonce.results.forecast import Forecast
 
@@ -93,8 +94,8 @@ def _figure(fit: Fit, on_map: bool) -> Any:
     """Of what a fit found: classes of a map, parts of a time series, or transitions."""
     if on_map:
         return plot_map(fit, show="class").figure
-    if fit.objective.traits.continuous_states:
-        return (fit.components() if fit.objective.traits.parts else fit.smoothed()).plot()
+    if isinstance(fit.objective, HasContinuousStates):
+        return (fit.components() if fit.objective.has_components() else fit.smoothed()).plot()
     return fit.plot_transitions().figure
 
 
@@ -138,7 +139,7 @@ def decode(
 def _other_data(fit: Fit, path: Path, names: tuple[str, ...] | None, columns: Columns) -> Any:
     family, known = family_of(fit.model), fit.objective.collection
     if not isinstance(known, Sequences) or not fit.objective.traits.sequences:
-        if fit.objective.traits.labels:
+        if isinstance(fit.objective, HasLabels):
             # Tags of the file are not used, and may be some of the fit's, or others.
             read = family.load(path, replace(columns, modelled=names), {"like": fit.data}).data
             return replace(read, tags=fit.data.tags, labels=np.full(read.n_sites, UNKNOWN))
@@ -161,12 +162,12 @@ def _other_data(fit: Fit, path: Path, names: tuple[str, ...] | None, columns: Co
 def _decoded(fit: Fit, data: Any) -> pd.DataFrame:
     """One row per site: where it is, its state or tag, and the probability of that; of a time series its
     parts, or states, and their standard deviations."""
-    if fit.objective.traits.continuous_states:
-        series = fit.objective.for_prediction(data)
-        found = series.components if series.traits.parts else series.smoothed
+    if isinstance(fit.objective, HasContinuousStates):
+        series: Any = fit.objective.for_prediction(data)
+        found = series.components if series.has_components() else series.smoothed
         parts = found(fit.theta).to_dataframe()
         return _places(series.collection).join(parts.reset_index(drop=True))
-    if not fit.objective.traits.hidden_states and not fit.objective.traits.labels:
+    if not fit.objective.traits.hidden_states and not isinstance(fit.objective, HasLabels):
         raise ValueError(f"decode needs a model with states or tags, got {fit.model}")
     objective = fit.objective.for_prediction(data)
     shares, sites = objective.state_probabilities(fit.theta), objective.collection
@@ -175,7 +176,7 @@ def _decoded(fit: Fit, data: Any) -> pd.DataFrame:
     else:
         states = np.concatenate([np.asarray(path) for path in objective.decode(fit.theta)])
     rows = _places(sites)
-    if fit.objective.traits.labels:
+    if isinstance(fit.objective, HasLabels):
         tags = list(fit.data.tags)
         rows["word"] = [w for n in range(sites.n_sequences) for w in sites.words_of(n)]  # type: ignore[attr-defined]
         number = np.array([tags.index(str(tag)) for tag in states])

@@ -22,6 +22,7 @@ from fitonce.crossval.cross_validate import cross_validate
 from fitonce.crossval.valleys import valleys
 from fitonce.fitting.fit import Fit, fit
 from fitonce.folds import Folds
+from fitonce.objectives.abilities import PredictsTails
 from fitonce.objectives.families import family_of, objective_of
 from fitonce.results.odd_scales import are_counts
 from fitonce.results.result import CVResult
@@ -146,7 +147,7 @@ def check_show(request: Request, show: str | None, task: Task) -> None:
     if request.loss not in (None, "pointwise"):
         raise ValueError(f"--show {show} is for single sites, got --loss {request.loss}")
     objective = objective_of(task.model, task.data)
-    if not objective.traits.tails:
+    if not (isinstance(objective, PredictsTails) and objective.has_tails()):
         raise ValueError(
             f"--show {show} needs a model that says how far out a value is, got {task.model}"
         )

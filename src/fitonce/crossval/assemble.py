@@ -127,7 +127,7 @@ def _fold_table(
     messages = [_message(*row) for row in per_fold]
     for fold in np.flatnonzero(~ok).tolist():
         weights = scoring.folds.weights_of([fold])[0]
-        messages[fold] = curve.objective.why_not_finite(curve.theta, weights) or messages[fold]
+        messages[fold] = curve.objective.fault(curve.theta, weights) or messages[fold]
     columns: dict[str, Any] = {
         "loss": scoring.means(evidence.losses),
         "control": scoring.means(evidence.control),

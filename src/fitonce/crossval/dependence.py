@@ -19,6 +19,7 @@ from fitonce.data.graph import Graph, of_pairs
 from fitonce.fitting.fit import Fit
 from fitonce.folds import Folds
 from fitonce.folds.record import shape_of
+from fitonce.objectives.abilities import HasLabels
 from fitonce.objectives.base import Objective
 
 JointPlaces = Literal["middle", "fold", "none"]
@@ -64,7 +65,7 @@ def joint_places(objective: Objective, folds: Folds) -> JointPlaces:
     number = np.cumsum(objective.base > 0) if folds.kind == "sites" else np.arange(folds.size)
     together = all(np.ptp(number[part]) < len(part) for part in folds.scored)
     traits = objective.traits
-    steps = folds.kind == "sites" and traits.site == "time" and not traits.labels
+    steps = folds.kind == "sites" and traits.site == "time" and not isinstance(objective, HasLabels)
     steps = steps and (folds.along_time or not traits.exchangeable)
     if together and steps:  # also of many sequences, one after another
         return "middle"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ import pandas as pd
 from fitonce.core.status import Rung
 from fitonce.crossval.batches import Batches, chunk_size
 from fitonce.crossval.losses import Scoring
+from fitonce.objectives.abilities import PredictsTails
 from fitonce.results.heldout_values import COLUMNS, HeldoutValues
 
 _FEW = 1000  # points of a leave-one-out whose predictions each have a pass over the data
@@ -23,8 +24,9 @@ def heldout_values(
 ) -> HeldoutValues | None:
     """At thetas (F, D), obtained by `rungs` (F,); None where the model has no tails, or the loss is that
     of folds."""
-    tailed = scoring.curve.objective.traits.tails and scoring.folds.kind == "sites"
-    if not tailed or scoring.loss == "joint":
+    objective = scoring.curve.objective
+    tailed = isinstance(objective, PredictsTails) and objective.has_tails()
+    if not tailed or scoring.folds.kind != "sites" or scoring.loss == "joint":
         return None
     return HeldoutValues(partial(_made, scoring, method, thetas, rungs))
 
@@ -38,7 +40,8 @@ def _made(scoring: Scoring, method: str, thetas: Any, rungs: Iterable[Rung]) -> 
     stepped &= method == "loo" and len(folds) > _FEW
     if stepped.any():  # all from one sweep, to first order as the losses of these points
         sites = folds.all_scored[stepped]
-        found[:, stepped, 0] = objective.leave_one_out_tails(scoring.curve.theta, thetas[stepped], sites)
+        tails = cast(PredictsTails, objective).leave_one_out_tails
+        found[:, stepped, 0] = tails(scoring.curve.theta, thetas[stepped], sites)
     rest = np.flatnonzero(known & ~stepped)
     if rest.size:
         size = chunk_size(objective, len(folds))

@@ -27,7 +27,7 @@ from fitonce.fitting.descent import random_starts
 from fitonce.fitting.fit import Fit
 from fitonce.fitting.newton import minimise
 from fitonce.fitting.search import DEFAULT_TOLERANCE
-from fitonce.models.hidden import zeros
+from fitonce.objectives.abilities import HasZeros
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 
@@ -54,10 +54,10 @@ def _elsewhere(
     that some random starts are repeated with all of them possible."""
     thetas = parameters.thetas
     whole = np.flatnonzero(np.isfinite(thetas).all(1))
-    known = boundary.can_vanish(fit.model) and fit.model.vanished
+    known = boundary.remembered_zeros(fit.model)
     if search is None or not known or not whole.size or scoring.batches.spent():
         return {}
-    model = zeros.freed(fit.model)
+    model = fit.model.zeros.freed()
     objective = _with_scheme_of(scoring, model, fit)
     batches = Batches.of_folds(objective, scoring.folds, scoring.batches.size)
     rng, first = np.random.default_rng(_SEED), objective.start(None)
@@ -95,10 +95,10 @@ def _reaching(
     would be."""
     found: dict[int, Left] = {}
     for fold, theta in enumerate(parameters.thetas):
-        if not np.isfinite(theta).all() or not boundary.can_vanish(fit.model):
+        if not np.isfinite(theta).all() or not isinstance(fit.model, HasZeros):
             continue
         params = fit.objective.space.params_at(theta)
-        kept = zeros.without_vanished(fit.model, params)
+        kept = fit.model.zeros.without_vanished(params)
         if kept is None or scoring.batches.spent():
             continue
         alone = np.array([fold])
@@ -126,7 +126,7 @@ def _leaving(
     weights = scoring.batches.weights_of(whole)
     leaving: dict[int, list[str]] = {}
     for name, zero in masks.items():
-        objective = _with_scheme_of(scoring, zeros.relaxed(fit.model, name), fit)
+        objective = _with_scheme_of(scoring, fit.model.zeros.relaxed(name), fit)
         slopes = boundary.slopes_at(objective, name, params, weights)
         slopes += boundary.prior_of_others(fit, name)
         lower = zero & (slopes < -boundary.ROUNDING * boundary.expected(fit, name, zero.ndim))
@@ -147,7 +147,7 @@ def _refitted(
     search: Search | None,
     leaving: dict[int, list[str]],
 ) -> dict[int, Left]:
-    model = zeros.freed(fit.model)
+    model = fit.model.zeros.freed()
     objective = _with_scheme_of(scoring, model, fit)
     batches = Batches.of_folds(objective, scoring.folds, scoring.batches.size)
     which = np.array(sorted(leaving))
@@ -214,9 +214,9 @@ class _End(NamedTuple):
 def _settled(scoring: Scoring, model: Any, params: Params, fit: Fit, weights: np.ndarray) -> _End:
     """The minimum near `params` at the weights (1, P) of a fold, with what vanishes at zero."""
     for attempt in range(boundary.TIMES):
-        kept = zeros.without_vanished(model, params)
+        kept = model.zeros.without_vanished(params)
         if kept is not None:
-            model, params = zeros.with_zeros_of(model, kept), kept
+            model, params = model.zeros.held(kept), kept
         objective = _with_scheme_of(scoring, model, fit)
         theta = np.asarray(objective.space.to_free(params), float)
         with np.errstate(over="ignore", invalid="ignore"):  # of what vanishes
@@ -225,7 +225,7 @@ def _settled(scoring: Scoring, model: Any, params: Params, fit: Fit, weights: np
         if attempt == boundary.TIMES - 1 or not np.isfinite(end.thetas[0]).all():
             break
         params = objective.space.params_at(end.thetas[0])
-        if status.ok and zeros.without_vanished(model, params) is None:
+        if status.ok and model.zeros.without_vanished(params) is None:
             break
     return _End(objective, end.thetas[0], float(end.values[0]), float(end.distances[0]), status)
 
@@ -234,9 +234,10 @@ def _begin(fit: Fit, objective: Objective, theta: np.ndarray) -> np.ndarray:
     """Parameters of a fold in which nothing that the objective allows is zero: what is held at zero
     without being an optimum may be left, too, and what underflowed has no logarithm."""
     params = {name: np.asarray(value) for name, value in fit.objective.space.params_at(theta).items()}
-    for name in zeros.learned(objective.model, params):
+    zeros = objective.model.zeros
+    for name in zeros.learned(params):
         value = params[name]
-        zero = (value == 0) & zeros.possible(objective.model, name, value.shape)
+        zero = (value == 0) & zeros.possible(name, value.shape)
         value = np.where(zero, _BEGIN, value)
         params[name] = value / value.sum(-1, keepdims=True)
     return np.asarray(objective.space.to_free(params), float)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -22,15 +22,17 @@ from fitonce.core.arguments import require, shown
 from fitonce.core.deferred import jax, jit
 from fitonce.core.numerics import Array, EitherArray, in_float64, on_device, one_each
 from fitonce.core.parameters import ParameterSpace
+from fitonce.core.predictive import Tails
 from fitonce.crossval.batches import Batches
 from fitonce.crossval.dependence import Dependence, dependence_of, overlap
 from fitonce.fitting.carriers import carrying
 from fitonce.fitting.curvature import Curvature
+from fitonce.fitting.states import memory_by_states
 from fitonce.folds import Folds
-from fitonce.models.emissions.tails import Tails
+from fitonce.objectives.abilities import HasContinuousStates, PredictsTails
 from fitonce.objectives.base import Objective
 from fitonce.results.regions import independent_regions
-from fitonce.results.standard_errors import Spread, Terms, memory_by_states, spread_of
+from fitonce.results.standard_errors import Spread, Terms, spread_of
 from fitonce.results.verdicts import loss_errors
 
 Loss = Literal["pointwise", "joint"] | Callable[[Any, Any, Array], Array]
@@ -188,9 +190,10 @@ class Scoring:
 
     def tails(self, thetas: np.ndarray, which: np.ndarray) -> Tails:
         """(n, W) how far out what the folds `which` (n,) score lies, at thetas (n, D)."""
-        scored, objective = self._scored[0], self.batches.objective
+        scored = self._scored[0]
 
         def work(weights: np.ndarray, folds: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, ...]:
+            objective = cast(PredictsTails, self.batches.objective)
             return tuple(objective.heldout_tails(t, np.asarray(weights), scored[folds]))
 
         return Tails(*self.batches.map(work, "held-out predictions", which, thetas))
@@ -218,6 +221,8 @@ class Scoring:
     def lost_coefficients(self) -> np.ndarray:
         """(F,) whether what a fold keeps does not determine some coefficient."""
         folds, objective = self.folds, self.batches.objective
+        if not isinstance(objective, HasContinuousStates):
+            return np.zeros(len(folds), bool)
         return objective.lost_coefficients(self.curve.theta, folds.dropped, folds.kind != "sites")
 
     def means(self, losses: np.ndarray) -> np.ndarray:

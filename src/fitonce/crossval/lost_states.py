@@ -15,12 +15,13 @@ from fitonce.crossval.evidence import Evidence
 from fitonce.crossval.fold_states import FoldParameters
 from fitonce.crossval.losses import Scoring
 from fitonce.fitting.carriers import CARRIED, state_shares
+from fitonce.objectives.abilities import HasLabels
 
 
 def score_by_others(scoring: Scoring, parameters: FoldParameters, evidence: Evidence) -> None:
     """Give folds without a certificate whose only point carries a state the loss under the others."""
     objective, dropped = scoring.curve.objective, scoring.folds.dropped
-    traits = objective.traits
+    hidden = objective.traits.hidden_states and not isinstance(objective, HasLabels)
     failed = [
         fold
         for fold, status in enumerate(parameters.status)
@@ -29,7 +30,7 @@ def score_by_others(scoring: Scoring, parameters: FoldParameters, evidence: Evid
     plain = (
         scoring.folds.kind == "sites" and scoring.loss == "pointwise" and objective.scheme.name == "A"
     )
-    if not failed or not plain or not traits.hidden_states or traits.labels:
+    if not failed or not plain or not hidden:
         return
     theta = scoring.curve.theta
     shares, states = state_shares(objective, theta), objective.state_probabilities(theta)

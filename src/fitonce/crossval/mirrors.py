@@ -13,6 +13,7 @@ import numpy as np
 
 from fitonce.fitting.curvature import Curvature
 from fitonce.fitting.hessian import IndefiniteError
+from fitonce.objectives.abilities import HasEvenDirections, even_directions
 
 if TYPE_CHECKING:
     from fitonce.objectives.base import Objective
@@ -51,7 +52,7 @@ def mirrors_of(curve: Curvature) -> Mirrors:
             names += [curve.names[place] for place in zero]
             kinds += ["zero"] * len(zero)
             along.append(np.eye(size)[zero] * curve.scale[zero, None])
-        for name, direction in objective.mirrors(curve.theta):
+        for name, direction in even_directions(objective, curve.theta):
             length = np.sqrt(direction @ curve.hessian_operator.product(direction))
             names.append(name)
             kinds.append("a unit root")
@@ -66,7 +67,7 @@ def make_canonical(objective: Objective, thetas: Any) -> np.ndarray:
     """Of parameters (F, D) that are the same model, folds have those that fits have; in place. Returns
     which may be others now. Rows that are made when they are asked for are steps from the fit, and stay
     as they are."""
-    if not isinstance(thetas, np.ndarray):
+    if not (isinstance(thetas, np.ndarray) and isinstance(objective, HasEvenDirections)):
         return np.zeros(0, int)
     changed = objective.not_canonical(thetas)
     for fold in changed:

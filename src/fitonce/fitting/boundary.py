@@ -22,8 +22,7 @@ from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import Params
 from fitonce.core.status import Outcome, Status
 from fitonce.core.wording import counted
-from fitonce.models.hidden import zeros
-from fitonce.models.hmm import HMM
+from fitonce.objectives.abilities import HasZeros
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 
@@ -46,7 +45,7 @@ def slopes_at(objective: Objective, name: str, params: list[Params], weights: np
 def slopes_without(fit: Fit, name: str, observed: np.ndarray) -> np.ndarray:
     """(n, ...) the same without each of the points `observed` (n,), at the parameters of the fit, from
     one sweep: the objective without a point is that of all, and the point's log density given them."""
-    objective = objective_of(zeros.relaxed(fit.model, name), fit.data)
+    objective = objective_of(fit.model.zeros.relaxed(name), fit.data)
     near, thetas = _near(objective, name, [fit.params])
     whole = objective.gradients(thetas, objective.base[None])
     _, slopes = objective.leave_one_out(thetas[0])
@@ -57,7 +56,7 @@ def slopes_without(fit: Fit, name: str, observed: np.ndarray) -> np.ndarray:
 def prior_of_others(fit: Fit, name: str) -> np.ndarray:
     """What the prior of the others in a row adds to slopes of a relaxed model, whose prior is flat."""
     value = np.asarray(fit.params[name], float)
-    prior = zeros.concentration(fit.model, name, value.shape)
+    prior = fit.model.zeros.concentration(name, value.shape)
     return np.where(value > 0, prior - 1.0, 0.0).sum(-1, keepdims=True)
 
 
@@ -112,13 +111,13 @@ def judged_zeros(fit: Fit) -> dict[str, Judged]:
     """By the name of the parameter; of an HMM."""
     params = {name: np.asarray(value, float) for name, value in fit.params.items()}
     found = {}
-    for name in zeros.learned(fit.model, params):
+    for name in fit.model.zeros.learned(params):
         value = params[name]
         if (value > 0).all():
             continue
-        objective = objective_of(zeros.relaxed(fit.model, name), fit.data)
+        objective = objective_of(fit.model.zeros.relaxed(name), fit.data)
         zero = (value == 0) & _leaf(objective, name)[0].mask()
-        prior = zeros.concentration(fit.model, name, value.shape)
+        prior = fit.model.zeros.concentration(name, value.shape)
         slopes = slopes_at(objective, name, [params], objective.base[None])[0]
         slopes += prior_of_others(fit, name)
         optimum = zero & (prior <= 1.0) & (slopes >= -ROUNDING * expected(fit, name, zero.ndim))
@@ -133,7 +132,7 @@ def zero_probabilities(fit: Fit) -> pd.DataFrame:
     unit of probability, and whether zero is an `optimum`: the slope is not negative, and the prior is
     not above one."""
     require(hasattr(fit, "objective") and hasattr(fit, "theta"), "fit", "a Fit from fo.fit", fit)
-    if not isinstance(fit.model, HMM):
+    if not isinstance(fit.model, HasZeros):
         if getattr(getattr(fit.model, "emission", None), "support", None) is not None:
             raise ValueError(f"zero_probabilities needs an HMM, got {type(fit.model).__name__}")
         return _table({})
@@ -157,20 +156,19 @@ def entry_name(name: str, at: Any) -> str:
     return f"{name}[{','.join(map(str, at))}]"
 
 
-def can_vanish(model: Any) -> bool:
-    """Whether probabilities of the model may go to zero."""
-    return isinstance(model, HMM)
+def remembered_zeros(model: Any) -> dict[str, np.ndarray]:
+    """Masks of the zeros that a fit found or was given, by name."""
+    return model.zeros.remembered if isinstance(model, HasZeros) else {}
 
 
 def estimated_zeros(fit: Fit) -> dict[str, np.ndarray]:
     """Masks of zeros that a fit found or was given, and that are optima under a flat prior: others are
     assumptions. By name."""
-    if not (isinstance(fit.model, HMM) and fit.model.vanished):
-        return {}
-    found, known = judged_zeros(fit), zeros.vanished(fit.model)
+    known = remembered_zeros(fit.model)
+    found = judged_zeros(fit) if known else {}
     masks = {}
     for name, mask in known.items():
-        flat = zeros.concentration(fit.model, name, mask.shape) == 1.0
+        flat = fit.model.zeros.is_flat(name, mask.shape)
         if name in found and (entries := mask & flat & found[name].optimum).any():
             masks[name] = entries
     return masks
@@ -187,9 +185,9 @@ def expected(fit: Fit, name: str, axes: int) -> Any:
 def with_zeros(fit: Fit) -> Fit:
     """The fit with a status that also says whether zeros that it found or was given are optima.
     Categories must be; first states and transitions may also be meant to be impossible."""
-    if not (isinstance(fit.model, HMM) and fit.model.vanished):
+    known = remembered_zeros(fit.model)
+    if not known:
         return fit
-    known = zeros.vanished(fit.model)
     found = {
         name: one._replace(zero=one.zero & known[name])
         for name, one in judged_zeros(fit).items()
@@ -198,7 +196,7 @@ def with_zeros(fit: Fit) -> Fit:
     table = _table(found)
     fit = replace(fit, at_zero=_parameters_at_zero(fit, found))
     wrong = table[~table["optimum"]]
-    of_emission = wrong[wrong["name"].str.startswith(zeros.EMISSION)]
+    of_emission = wrong[wrong["name"].str.startswith(fit.model.zeros.categories)]
     if len(of_emission):
         return replace(fit, status=_no_optimum(of_emission))
     said = []
@@ -215,9 +213,9 @@ def with_zeros(fit: Fit) -> Fit:
 
 def _parameters_at_zero(fit: Fit, found: dict[str, Judged]) -> int:
     """How many zeros are parameters that ended there, not what a user gave: slopes have no say in it."""
-    meant, count = zeros.given(fit.model), 0
+    meant, count = fit.model.zeros.given, 0
     for name, one in found.items():
-        flat = zeros.concentration(fit.model, name, one.zero.shape) <= 1.0
+        flat = fit.model.zeros.concentration(name, one.zero.shape) <= 1.0
         count += int((one.zero & flat & ~meant.get(name, np.zeros_like(one.zero))).sum())
     return count
 
@@ -231,7 +229,7 @@ def _no_optimum(wrong: pd.DataFrame) -> Status:
     )
 
 
-def settled(found: Fit, refit: Callable[[HMM, Params], Fit], attempts: int = 2) -> Fit:
+def settled(found: Fit, refit: Callable[[Any, Params], Fit], attempts: int = 2) -> Fit:
     """A fit of which some probabilities with a flat prior go to zero, at zero: the minimum of the model
     in which these are impossible, if it is one on the boundary of the other. Where it is none, some of
     them went too far: they begin anew. Zeros that the fit was given stay.
@@ -242,11 +240,11 @@ def settled(found: Fit, refit: Callable[[HMM, Params], Fit], attempts: int = 2) 
         attempts: how often they do.
     """
     tried = found
-    for _ in range(TIMES if isinstance(found.model, HMM) else 0):
-        params = zeros.without_vanished(tried.model, tried.params)
+    for _ in range(TIMES if isinstance(found.model, HasZeros) else 0):
+        params = tried.model.zeros.without_vanished(tried.params)
         if params is None:
             break
-        tried = refit(zeros.with_zeros_of(tried.model, params), params)
+        tried = refit(tried.model.zeros.held(params), params)
     if tried is found or not tried.ok:
         return found
     judged, gone = judged_zeros(tried), _gone_since(found.model, tried.model)
@@ -266,11 +264,11 @@ def settled(found: Fit, refit: Callable[[HMM, Params], Fit], attempts: int = 2) 
     return replace(again, values_of_starts=found.values_of_starts) if lower else found
 
 
-def _gone_since(before: HMM, after: HMM) -> dict[str, np.ndarray]:
+def _gone_since(before: Any, after: Any) -> dict[str, np.ndarray]:
     """Masks of the probabilities that one model remembers at zero and the one before it does not."""
-    known = zeros.vanished(before)
+    known = before.zeros.remembered
     masks = {
         name: mask & ~known.get(name, np.zeros_like(mask))
-        for name, mask in zeros.vanished(after).items()
+        for name, mask in after.zeros.remembered.items()
     }
     return {name: mask for name, mask in masks.items() if mask.any()}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fitonce.core.wording import chance, listed
+from fitonce.objectives.abilities import HasLabels
 from fitonce.results.occupancy import FEW
 
 if TYPE_CHECKING:
@@ -39,8 +40,13 @@ def points_in_states(fit: Fit) -> np.ndarray | None:
     return _points_at(fit.objective, fit.theta)
 
 
+def _has_hidden_states(objective: Objective) -> bool:
+    """Labels are states that are known."""
+    return objective.traits.hidden_states and not isinstance(objective, HasLabels)
+
+
 def _points_at(objective: Objective, theta: np.ndarray) -> np.ndarray | None:
-    if not objective.traits.hidden_states or objective.traits.labels or not np.isfinite(theta).all():
+    if not _has_hidden_states(objective) or not np.isfinite(theta).all():
         return None
     shares = objective.state_probabilities(theta) * (objective.base > 0)[:, None]
     found = shares.sum(0)
@@ -94,7 +100,7 @@ def carrying(objective: Objective, theta: np.ndarray, dropped: Sequence[np.ndarr
 def single_carriers(fit: Fit) -> list[Carrier]:
     """The states of a fit that rest on one point; none where there are no hidden states."""
     objective = fit.objective
-    if not objective.traits.hidden_states or objective.traits.labels:
+    if not _has_hidden_states(objective):
         return []
     shares = state_shares(objective, fit.theta)
     if shares.shape[1] < 2:

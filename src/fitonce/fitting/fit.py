@@ -32,12 +32,13 @@ from fitonce.fitting.hessian import HessianOperator
 from fitonce.fitting.optima import DEFAULT_OPTIMA, Optima
 from fitonce.fitting.search import DEFAULT_TOLERANCE, How, Searched, search, searches, stay
 from fitonce.fitting.time_limit import TimeUpError
+from fitonce.objectives.abilities import HasContinuousStates
 from fitonce.objectives.base import Objective
 from fitonce.objectives.simulation import Drawn
 from fitonce.results.forecast import Forecast
 from fitonce.results.laplace_error import LaplaceError
 from fitonce.results.smoothed import Smoothed
-from fitonce.results.standard_errors import Terms, memory_by_states
+from fitonce.results.standard_errors import Terms
 from fitonce.results.summary import FitSummary
 
 _ENDS = 4  # of searches, that are tried one after another until one is certified
@@ -133,7 +134,8 @@ class Fit:
     @property
     def approximation(self) -> str:
         """What the likelihood is, such as "Laplace approximation"; empty: it is exact."""
-        return self.objective.approximation
+        known = self.objective
+        return known.approximation if isinstance(known, HasContinuousStates) else ""
 
     @property
     def n_sites(self) -> int:
@@ -146,7 +148,7 @@ class Fit:
 
     def memory_of(self, terms: Terms) -> float:
         """The memory of losses at sites along time, in steps, as the states of the fit have it."""
-        return memory_by_states(terms, self.objective, self.theta)
+        return hidden.memory_by_states(terms, self.objective, self.theta)
 
     def posterior(self, *, sequence: Any = None) -> Any:
         """(sites, K) probabilities of the latent states given all data, or of one sequence by its name

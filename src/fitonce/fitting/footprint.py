@@ -11,6 +11,7 @@ from fitonce.core import memory
 from fitonce.core.wording import counted
 from fitonce.fitting.hessian import PRODUCTS_PAY
 from fitonce.folds import Folds
+from fitonce.objectives.abilities import HasLabels
 from fitonce.objectives.base import Objective
 
 MATRICES = 2**30  # bytes that the folds' own matrices may take, where products would do
@@ -67,14 +68,14 @@ def bytes_of_cross(objective: Objective, n_folds: int) -> float:
 
 def bytes_of_sweep(objective: Objective, points: int) -> float:
     """Leave-one-out: slopes and parameters of every point; of labels, some at a time."""
-    if objective.traits.labels:
+    if isinstance(objective, HasLabels):
         return points * _POINT + min(8.0 * points * objective.space.size, _PIECES) * _SWEPT
     return points * (8.0 * objective.space.size * _SWEPT + _POINT)
 
 
 def bytes_of_influence(objective: Objective, points: int) -> float:
     """The effect of every point on every parameter; of labels, one number for each."""
-    if objective.traits.labels:
+    if isinstance(objective, HasLabels):
         return points * _POINT
     return points * (8.0 * objective.space.size * _INFLUENCE + _POINT)
 

@@ -11,6 +11,7 @@ from fitonce.core.arguments import require_count
 from fitonce.core.numerics import in_float64
 from fitonce.data.indices import indices_of, of_states, site_index
 from fitonce.data.sequences import Sequences, sequences_like, with_lengths
+from fitonce.objectives.abilities import HasContinuousStates, HasLabels
 from fitonce.objectives.base import Objective
 from fitonce.objectives.labels.predictions import read_labelled
 from fitonce.objectives.schemes import Structures
@@ -28,7 +29,7 @@ _MOST_DRAWS = 10**6  # of paths: their error is then far below that of the appro
 def log_likelihoods(fit: Fit, data: Any, lengths: Any, called: str = "log_likelihood_of") -> np.ndarray:
     """(N,) log p(x_n) of the sequences of other data; of models of labels, log p(y_n | x_n). `called`:
     what the user did."""
-    if fit.objective.traits.labels:
+    if isinstance(fit.objective, HasLabels):
         return _of_labels(fit, data, lengths)
     if not fit.objective.traits.sequences:
         of_fit = "" if called == "log_likelihood_of" else "; fit.score() is that of the fit's own data"
@@ -109,14 +110,14 @@ def laplace_error(fit: Fit, draws: int, seed: int) -> LaplaceError:
     """See `Fit.laplace_error`."""
     require_count("draws", draws, least=4, most=_MOST_DRAWS)
     require_seed(seed)
-    if not fit.objective.approximation:
+    if not (isinstance(fit.objective, HasContinuousStates) and fit.objective.approximation):
         raise ValueError(f"laplace_error needs a state-space model of counts, got {fit.model}")
     return fit.objective.laplace_error(fit.theta, int(draws), int(seed))
 
 
-def _continuous(fit: Fit, verb: str, data: Any, lengths: Any, sequence: Any) -> Objective:
+def _continuous(fit: Fit, verb: str, data: Any, lengths: Any, sequence: Any) -> Any:
     """The objective of a state-space model on data, those of the fit if None, which have `sequence`."""
-    if not fit.objective.traits.continuous_states:
+    if not isinstance(fit.objective, HasContinuousStates):
         raise ValueError(f"{verb} needs a state-space model, got {type(fit.model).__name__}")
     objective = fit.objective.for_prediction(_given(fit, data, lengths))
     if sequence is not None:

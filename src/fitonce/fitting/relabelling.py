@@ -13,15 +13,14 @@ import numpy as np
 from scipy import sparse
 
 from fitonce.core.arguments import require, require_choice, require_flag, shown
-from fitonce.core.constraints import Simplex, as_tuples
+from fitonce.core.constraints import Simplex
 from fitonce.core.numerics import in_float64, is_count, lengths_of
 from fitonce.core.status import Outcome, Status
 from fitonce.fitting.boundary import with_zeros
 from fitonce.fitting.certificate import judged, refusal
 from fitonce.fitting.factor import factor_of
 from fitonce.fitting.hessian import DenseHessian, HessianOperator, ImplicitHessian
-from fitonce.models.hmm import HMM
-from fitonce.models.potts import PottsMixture
+from fitonce.objectives.abilities import NumbersStates
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 
@@ -34,35 +33,19 @@ Axes = dict[str, tuple[int, ...]]  # of each parameter, those that number states
 
 def states_of(model: Any, verb: str) -> int:
     """How many states or classes a model has; raises where they have no numbers to exchange."""
-    if isinstance(model, HMM):
-        return model.n_states
-    if isinstance(model, PottsMixture):
-        return model.n_classes
+    if isinstance(model, NumbersStates):
+        return model.n_numbered
     raise ValueError(f"{verb} needs an HMM or a PottsMixture, got {type(model).__name__}")
 
 
 def state_axes(model: Any, data: Any) -> Axes:
     """The axes of each parameter that are longer in a model with one state more."""
     prepared = model.prepare(data)
-    if isinstance(model, HMM):
-        plain: dict[str, Any] = dict.fromkeys(("support", "initial_support"))
-        plain |= {"frozen": (), "vanished": (), "given": ()}
-        flat: dict[str, Any] = {"initial_concentration": 1.0, "transition_concentration": 1.0}
-        plain["emission"] = _without_support(model.emission)
-        larger: Any = replace(model, n_states=model.n_states + 1, **plain, **flat)
-    else:
-        larger = replace(model, n_classes=model.n_classes + 1)
-    others = larger.parameters(prepared)
+    others = model.with_one_more().parameters(prepared)
     return {
         name: tuple(np.flatnonzero(np.array(leaf.shape) != others[name].shape).tolist())
         for name, leaf in model.parameters(prepared).items()
     }
-
-
-def _without_support(emission: Any) -> Any:
-    return (
-        replace(emission, support=None) if getattr(emission, "support", None) is not None else emission
-    )
 
 
 def state_columns(fit: Fit) -> dict[str, np.ndarray]:
@@ -86,7 +69,7 @@ def relabelled(fit: Fit, given: Any) -> Fit:
     if sorted(order.tolist()) != list(range(count)):
         raise ValueError(f"order must have each of the {count} states once, got {shown(order.tolist())}")
     axes = state_axes(fit.model, fit.data)
-    model, old = _model(fit.model, axes, order), fit.objective
+    model, old = fit.model.renumbered(order, axes), fit.objective
     same = model == fit.model
     objective = old if same else objective_of(model, fit.data, old.program.kernel)
     moved = _moves(old, objective, axes, order)
@@ -135,38 +118,6 @@ def _certificate(
         return lowest, refusal(gradient, matrix, factor, names) or fit.status
     done, evidence = fit.status.ok, f"smallest eigenvalue of H {lowest:.1e}"
     return lowest, judged(gradient, fit.distance, done, evidence, names)
-
-
-def _model(model: Any, axes: Axes, order: np.ndarray) -> Any:
-    """The model with what it says of single states in the new order."""
-    if not isinstance(model, HMM):
-        return model
-
-    def turned(value: Any, where: tuple[int, ...]) -> Any:
-        array = np.asarray(value)
-        for axis in where if array.ndim else ():
-            array = np.take(array, order, axis)
-        return array
-
-    given = {
-        "initial_concentration": turned(model.initial_concentration, (0,)),
-        "transition_concentration": turned(model.transition_concentration, (0, 1)),
-        "support": None if model.support is None else turned(model.support, (0, 1)),
-        "initial_support": (
-            None if model.initial_support is None else turned(model.initial_support, (0,))
-        ),
-        "frozen": {name: turned(value, axes[name]) for name, value in model.frozen},
-        **{
-            field: tuple(
-                (name, as_tuples(turned(mask, axes[name]).tolist()))
-                for name, mask in getattr(model, field)
-            )
-            for field in ("vanished", "given")
-        },
-    }
-    if getattr(model.emission, "support", None) is not None:
-        given["emission"] = replace(model.emission, support=turned(model.emission.support, (0,)))
-    return replace(model, **given)
 
 
 def _moves(old: Objective, new: Objective, axes: Axes, order: np.ndarray) -> sparse.csr_array:

@@ -38,7 +38,7 @@ from fitonce.fitting.optima import (
     is_same,
     usual_starts,
 )
-from fitonce.models.hidden.zeros import compared, freed
+from fitonce.objectives.abilities import HasZeros, canonical
 from fitonce.objectives.base import Objective
 from fitonce.objectives.families import objective_of
 from fitonce.objectives.prepared import require_counts, require_fit
@@ -114,7 +114,7 @@ def searches(model: Any, data: Any, init: Params | None, how: How) -> Iterator[S
         wanted = how.restarts or usual_starts(objective)
         first = next(points)
         if init is not None:
-            objective.check_at(first)
+            objective.require_value(first)
     reading = now() - beginning
     compiles, early = objective.traits.compiles, how.max_iterations is not None
     with stage("compiling F and its derivatives" if compiles else "loading compiled code", how.progress):
@@ -141,7 +141,7 @@ def searches(model: Any, data: Any, init: Params | None, how: How) -> Iterator[S
         ending = now()
         with stage("Newton steps to the minimum", how.progress):
             where, steps = objective.run_on(how.parallel), 0 if early else _NEWTON_STEPS
-            end = finish(where, objective.canonical(best.x), how.tolerance, steps)
+            end = finish(where, canonical(objective, best.x), how.tolerance, steps)
         end_seconds = now() - ending
         seconds = end_seconds + min(run.seconds for run in runs)
         most = _HARDER * (reading + end_seconds + max(run.alone for run in runs))
@@ -184,13 +184,12 @@ def _with_zeros(model: Any, params: Params | None) -> tuple[Any, Any]:
     """The model in which what has probability zero in given parameters is impossible, where it can tell
     (logarithms of zeros are no coordinates), and the parameters for it. Without parameters, zeros that
     the model remembers of another fit are possible again: they belong to one optimum of many."""
-    tell = getattr(model, "with_zeros_of", None)
-    if tell is None:
+    if not isinstance(model, HasZeros):
         return model, params
     if params is None:
-        return freed(model), params
-    found = tell(params, given=True)
-    return found, params if found is model else compared(found, params)
+        return model.zeros.freed(), params
+    found = model.zeros.held(params, given=True)
+    return found, params if found is model else found.zeros.compared(params)
 
 
 def _prepare(objective: Objective, theta: np.ndarray) -> None:
@@ -207,7 +206,7 @@ def stay(model: Any, data: Any, params: Params, kernel: Any) -> Searched:
     model, params = _with_zeros(model, params)
     objective = _objective(model, data, kernel)
     theta = objective.space.to_free(params)
-    objective.check_at(theta)
+    objective.require_value(theta)
     end = finish(objective, theta, DEFAULT_TOLERANCE, 0)
     pool, unknown = distinct([]).at_best(end.theta, np.nan, 0), float("nan")
     return Searched(objective, end, [], pool, unknown, unknown)

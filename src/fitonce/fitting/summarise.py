@@ -12,7 +12,9 @@ from fitonce.core.chunks import chunks
 from fitonce.core.wording import counted
 from fitonce.fitting.carriers import places_in_states, points_in_states
 from fitonce.fitting.small_variances import SmallVariances, small_variances
-from fitonce.models.prior_words import priors_of
+from fitonce.objectives.abilities import HasContinuousStates, even_directions
+from fitonce.objectives.base import Objective
+from fitonce.objectives.families import priors_in_words
 from fitonce.results.occupancy import about_few, points_in_words
 from fitonce.results.summary import FitSummary, Starts, parameters_in_words
 
@@ -24,6 +26,11 @@ _PER, _SMALL = (1_000, 100_000, 1_000_000, 10**9), 0.1  # units of rates that ar
 _FEWEST = 0.01  # nats: so much worse is said of what is less
 _DECIMALS, _SHOWN = 4, 20  # of printed numbers, and how many of an array are printed
 _ROWS = 512  # standard errors computed at a time
+
+
+def unknown_starts(objective: Objective) -> str:
+    """First states that nothing is known about, in words; empty: there are none."""
+    return objective.unknown_starts if isinstance(objective, HasContinuousStates) else ""
 
 
 def summary_of(fit: Fit) -> FitSummary:
@@ -47,8 +54,8 @@ def summary_of(fit: Fit) -> FitSummary:
         edges=objective.edges,
         seconds=fit.seconds,
         places=sites.names,
-        unknown_starts=objective.unknown_starts,
-        approximation=objective.approximation,
+        unknown_starts=unknown_starts(objective),
+        approximation=fit.approximation,
         optima=starts_of(fit),
         priors=_priors(fit),
         in_states=points_in_states(fit),
@@ -66,7 +73,7 @@ def starts_of(fit: Fit) -> Starts | None:
 
 
 def _priors(fit: Fit) -> str:
-    return "; ".join(priors_of(fit.model, free_names(fit)))
+    return "; ".join(priors_in_words(fit.model, free_names(fit)))
 
 
 def _data(fit: Fit) -> str:
@@ -122,7 +129,10 @@ def _beside(fit: Fit) -> dict[str, str]:
     of_model = getattr(fit.model, "remarks", None)
     remarks = of_model(fit.params, fit.objective.collection.lengths) if of_model else {}
     found = {name: f" ({text})" for name, text in remarks.items()}
-    found |= {name: " (with a root on the unit circle)" for name, _ in fit.objective.mirrors(fit.theta)}
+    found |= {
+        name: " (with a root on the unit circle)"
+        for name, _ in even_directions(fit.objective, fit.theta)
+    }
     return found | (_small(fit) if fit.objective.space.even.any() else {})
 
 
@@ -216,8 +226,7 @@ def text_of(fit: Fit) -> str:
         if name in fit.objective.per_exposure:
             name, value = _in_units(name, value)
         lines.append(f"  {name}: " + in_digits(value).replace("\n", "\n" + " " * (len(name) + 4)) + said)
-    if fit.objective.approximation:
-        how = fit.objective.approximation
+    if how := fit.approximation:
         lines.append(f"  likelihood: {how}; fit.laplace_error() says how far it is off")
     points, priors = points_in_states(fit), _priors(fit)
     if points is not None:

@@ -9,10 +9,10 @@ import numpy as np
 from fitonce.core.constraints import Constraint
 from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
+from fitonce.core.predictive import Tails
 from fitonce.data.graph import Graph
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import Emission
-from fitonce.models.emissions.tails import Tails
 from fitonce.models.potentials import Chain, Field, Linear
 
 MEMORY_LIMIT = 2.0**32  # bytes that exact inference on a graph may take for one fold

@@ -22,12 +22,12 @@ from fitonce.core.deferred import jax, jnp
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import Array, as_numbers
 from fitonce.core.parameters import Params
+from fitonce.core.predictive import Tails
 from fitonce.core.wording import counted
 from fitonce.data.graph import Graph, of_pairs, read_order
 from fitonce.data.sequences import Sequences
 from fitonce.models.base import MEMORY_LIMIT
 from fitonce.models.custom import arrays_of, constrained, require_constraints
-from fitonce.models.emissions.tails import Tails
 from fitonce.models.potentials import Field
 
 EmissionFunction = Callable[[Params, Array], Array]

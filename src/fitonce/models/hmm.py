@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from fitonce.core.arguments import (
     require_flag,
     require_number,
 )
-from fitonce.core.constraints import Constraint
+from fitonce.core.constraints import Constraint, as_tuples
 from fitonce.core.deferred import jax, jnp, pytree
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import Array, EitherArray, as_numbers, is_count
@@ -32,10 +32,10 @@ from fitonce.models.emissions.base import (
     observations,
 )
 from fitonce.models.emissions.by_name import read_emission
-from fitonce.models.hidden import zeros
 from fitonce.models.hidden.chain import HiddenChain
 from fitonce.models.hidden.links import Links
 from fitonce.models.hidden.names import CHAIN
+from fitonce.models.hidden.zeros import Zeros
 from fitonce.models.potentials import Chain
 from fitonce.models.starts import ObservedSteps, clustered
 
@@ -257,10 +257,57 @@ class HMM:
         self.emission.check_to_fit(data)
         self.chain.require_varying(prepared.links)
 
-    def with_zeros_of(self, params: Any, given: bool = False) -> HMM:
-        """The same model, in which probabilities that are zero in `params` are impossible; `given`: by a
-        user, who means them."""
-        return cast(HMM, zeros.with_zeros_of(self, params, given))
+    @property
+    def zeros(self) -> Zeros:
+        """Probabilities that are zero or may be."""
+        return Zeros(self)
+
+    @property
+    def n_numbered(self) -> int:
+        """How many states can change places."""
+        return self.n_states
+
+    def with_one_more(self) -> HMM:
+        """A model with one state more, and nothing said of single ones."""
+        plain: dict[str, Any] = dict.fromkeys(("support", "initial_support"))
+        plain |= {"frozen": (), "vanished": (), "given": ()}
+        plain |= {"initial_concentration": 1.0, "transition_concentration": 1.0}
+        if getattr(self.emission, "support", None) is not None:
+            plain["emission"] = replace(self.emission, support=None)
+        return replace(self, n_states=self.n_states + 1, **plain)
+
+    def renumbered(self, order: np.ndarray, axes: dict[str, tuple[int, ...]]) -> HMM:
+        """The model whose state j is the state order[j] of this one."""
+
+        def turned(value: Any, where: tuple[int, ...]) -> Any:
+            array = np.asarray(value)
+            for axis in where if array.ndim else ():
+                array = np.take(array, order, axis)
+            return array
+
+        def turned_masks(masks: Any) -> Any:
+            return tuple((name, as_tuples(turned(mask, axes[name]).tolist())) for name, mask in masks)
+
+        supports = {"support": (0, 1), "initial_support": (0,)}
+        found: dict[str, Any] = {
+            "initial_concentration": turned(self.initial_concentration, (0,)),
+            "transition_concentration": turned(self.transition_concentration, (0, 1)),
+            "frozen": {name: turned(value, axes[name]) for name, value in self.frozen},
+            "vanished": turned_masks(self.vanished),
+            "given": turned_masks(self.given),
+        }
+        for name, where in supports.items():
+            given = getattr(self, name)
+            found[name] = None if given is None else turned(given, where)
+        if getattr(self.emission, "support", None) is not None:
+            found["emission"] = replace(self.emission, support=turned(self.emission.support, (0,)))
+        return replace(self, **found)
+
+    def first_states(self, params: Params, data: Sequences, sequence: int) -> np.ndarray:
+        """(K,) the distribution of the first state of a sequence."""
+        names = self.chain.regressors
+        known = data.covariates_of(names)[sequence, 0] if names else np.zeros(0)
+        return np.asarray(self.by_states(self.chain.first(params, known)))
 
     def mean_moves(self, params: Params, prepared: Prepared) -> np.ndarray:
         """(K, K) transition probabilities, on average over the steps."""

@@ -15,6 +15,7 @@ from fitonce.core.deferred import jax, jnp
 from fitonce.core.memory import require_fits
 from fitonce.core.numerics import Array, as_numbers, is_count, is_number
 from fitonce.core.parameters import Params
+from fitonce.core.predictive import Tails
 from fitonce.core.wording import counted, shortened
 from fitonce.data.alignment import aligned, site_labels
 from fitonce.data.graph import Graph, read_order
@@ -25,7 +26,6 @@ from fitonce.models.emissions.base import Emission, Rows, constant_of, observati
 from fitonce.models.emissions.by_name import read_emission
 from fitonce.models.emissions.counts import Binomial
 from fitonce.models.emissions.product import Product
-from fitonce.models.emissions.tails import Tails
 from fitonce.models.potentials import Field
 
 LEARNED = "learned"
@@ -138,6 +138,19 @@ class PottsMixture:
     @property
     def _emission(self) -> Emission:
         return self.emission  # type: ignore[return-value]  # converted at construction
+
+    @property
+    def n_numbered(self) -> int:
+        """How many classes can change places."""
+        return self.n_classes
+
+    def with_one_more(self) -> PottsMixture:
+        """A model with one class more."""
+        return replace(self, n_classes=self.n_classes + 1)
+
+    def renumbered(self, order: np.ndarray, axes: dict[str, tuple[int, ...]]) -> PottsMixture:
+        """Nothing is said of single classes."""
+        return self
 
     @property
     def graph(self) -> Graph:

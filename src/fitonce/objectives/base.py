@@ -10,7 +10,7 @@ with a leading fold axis: thetas (F, D), weights (F, P).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -21,12 +21,8 @@ from fitonce.core.numerics import as_floats
 from fitonce.core.parallel import Parallel
 from fitonce.core.parameters import ParameterSpace
 from fitonce.data.sequences import Collection
-from fitonce.models.emissions.tails import Tails
-from fitonce.objectives.label_records import HeldoutTags, LabelEvidence
 from fitonce.objectives.schemes import Increments, Scheme, Structures
 from fitonce.objectives.simulation import Simulator
-from fitonce.results.laplace_error import LaplaceError
-from fitonce.results.smoothed import Smoothed
 
 CLUSTERS = 32  # parts of a graph that count as one observation each
 MANY_SEQUENCES = 8  # from here on, sequences are the observations, not stretches of time
@@ -55,8 +51,6 @@ class Traits:
         site: the column of tables that identifies a point: "time" within its sequence, or "site".
         resampling: the kinds of bootstrap that make sense.
         hidden_states: whether there are hidden states, with `state_probabilities`.
-        labels: whether labels can be judged, by `label_evidence` and `sequence_evidence`; `data` are
-            then `data.labelled.Labelled`.
         normalised: whether `log_likelihoods` is zero without data; where it is not, what it is there is
             a log-partition to subtract.
         convex: whether F is strictly convex in theta at the weights of every fold, so that a stationary
@@ -77,11 +71,8 @@ class Traits:
         strongly_nonquadratic: whether L-BFGS from far away may end in another optimum, as with networks.
         m_steps: whether fits start with EM, and which parameters `m_step` updates: "all", "some" or
             "none" (no EM).
-        tails: whether it implements `heldout_tails` and `leave_one_out_tails`.
         sequences: whether whole sequences can be left out and scored.
         simulates: whether it implements `simulator`: random data and forecasts.
-        continuous_states: whether hidden states are numbers, with `smoothed`.
-        parts: whether these have `components`, which add up to what is observed.
         compiles: whether work is compiled by JAX, so that first calls take longer than later ones.
         weights_of_jax: whether weights may be arrays of JAX, which stay on an accelerator.
     """
@@ -90,7 +81,6 @@ class Traits:
     site: Literal["time", "site"] = "time"
     resampling: tuple[str, ...] = ()
     hidden_states: bool = True
-    labels: bool = False
     normalised: bool = True
     convex: bool = False
     linear_in_weights: bool = False
@@ -104,11 +94,8 @@ class Traits:
     blocks: bool = False
     strongly_nonquadratic: bool = False
     m_steps: Literal["all", "some", "none"] = "none"
-    tails: bool = False
     sequences: bool = False
     simulates: bool = False
-    continuous_states: bool = False
-    parts: bool = False
     compiles: bool = True
     weights_of_jax: bool = False
 
@@ -224,10 +211,6 @@ class Objective(ABC):
         """Whether `clusters` are steps in time, whose losses depend on their neighbours."""
         return False
 
-    def transition(self, theta: np.ndarray) -> np.ndarray | None:
-        """(K, K) by which hidden states follow each other in time; None: there are none."""
-        return None
-
     @property
     def gradients_per_hessian(self) -> float:
         """How many gradients take as long as H of a fold: D by differences."""
@@ -270,32 +253,9 @@ class Objective(ABC):
         """(E, 2) pairs of neighbours, where sites lie on a graph."""
         return None
 
-    @property
-    def unknown_starts(self) -> str:
-        """First states that nothing is known about, in words, whose likelihoods have units of their own:
-        with other words they cannot be compared. Empty: there are none."""
-        return ""
-
     def rival_starts(self) -> list[np.ndarray]:
         """Further starting points (D,) that are not random: fits take them after the first one."""
         return []
-
-    def lost_coefficients(
-        self, theta: np.ndarray, dropped: Sequence[np.ndarray], whole: bool
-    ) -> np.ndarray:
-        """(F,) whether what is kept beside sets of sites, or of `whole` sequences, does not determine
-        some coefficient."""
-        return np.zeros(len(dropped), bool)
-
-    @property
-    def n_unknown_starts(self) -> int:
-        """How many first states of a sequence nothing is known about."""
-        return 0
-
-    @property
-    def approximation(self) -> str:
-        """What its likelihoods are, such as "Laplace approximation"; empty: they are exact."""
-        return ""
 
     @property
     def loss_data(self) -> Any:
@@ -332,27 +292,17 @@ class Objective(ABC):
         """On about so many sites of the data, to time work on; all where there is no such part."""
         return self
 
-    def mirrors(self, theta: np.ndarray) -> list[tuple[str, np.ndarray]]:
-        """Directions (D,) in which F is even at theta whatever the weights, other than the coordinates
-        in `space.even`: for each the name of the parameter it is about, and the direction."""
-        return []
-
-    def canonical(self, theta: np.ndarray) -> np.ndarray:
-        """The theta (D,) that a fit reports, where several are the same model for all data."""
-        return theta
-
-    def not_canonical(self, thetas: np.ndarray) -> np.ndarray:
-        """Which of thetas (F, D) may be another than `canonical` has."""
-        return np.zeros(0, int)
-
     def check_weights(self, theta: np.ndarray, weights: np.ndarray) -> None:  # noqa: B027
         """Raise where the weights (P,) of a fold have no effect on F."""
 
-    def check_at(self, theta: np.ndarray) -> None:  # noqa: B027
-        """Raise where F has no value at given parameters (D,) and it is known why."""
+    def require_value(self, theta: np.ndarray) -> None:
+        """Raise where it is known why F has no value at theta (D,)."""
+        if fault := self.fault(theta):
+            raise ValueError(fault)
 
-    def why_not_finite(self, theta: np.ndarray, weights: np.ndarray) -> str:
-        """Why a fold with these weights (P,) has no density, in words; empty: not known."""
+    def fault(self, theta: np.ndarray, weights: np.ndarray | None = None) -> str:
+        """Why F has no value at parameters (D,), or at these and the weights (P,) of a fold, in words;
+        empty: it has one, or that is not known."""
         return ""
 
     def for_resampling(self, kind: str) -> Objective:
@@ -398,45 +348,6 @@ class Objective(ABC):
     def simulator(self, theta: np.ndarray) -> Simulator:
         """What makes random data and forecasts."""
         raise self._lacks("random data")
-
-    def laplace_error(self, theta: np.ndarray, draws: int, seed: int) -> LaplaceError:
-        """The approximate log-likelihood beside the same by importance sampling."""
-        raise self._lacks("approximate likelihoods")
-
-    def smoothed(self, theta: np.ndarray) -> Smoothed:
-        """Means and standard deviations of continuous states given all data."""
-        raise self._lacks("continuous states")
-
-    def components(self, theta: np.ndarray) -> Smoothed:
-        """The same of the parts that add up to what is observed."""
-        raise self._lacks("continuous states")
-
-    def label_evidence(self, theta: np.ndarray, sites: np.ndarray) -> LabelEvidence:
-        """Known labels at `sites` (n,), each given all others."""
-        raise self._lacks("labels to judge")
-
-    def sequence_evidence(self, theta: np.ndarray, sequences: np.ndarray) -> ValuesAndSlopes:
-        """-log p(labels of a sequence | x) (n,), and slopes (n, D)."""
-        raise self._lacks("labels to judge")
-
-    def heldout_tags(
-        self,
-        theta_of: Callable[[int], np.ndarray],
-        dropped: Sequence[np.ndarray],
-        scored: Sequence[np.ndarray],
-    ) -> HeldoutTags:
-        """What folds, at `theta_of(fold)`, predict for the tokens, or all tokens of the sequences, that
-        they score."""
-        raise self._lacks("labels to predict")
-
-    def heldout_tails(self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray) -> Tails:
-        """(F, M) how far out the sites `scored` (F, M) lie given the kept data, latent states kept."""
-        raise self._lacks("tails")
-
-    def leave_one_out_tails(self, theta: np.ndarray, thetas: np.ndarray, sites: np.ndarray) -> Tails:
-        """(n,) the same of `sites` (n,), each without itself at its own of `thetas` (n, D), to first
-        order in how far these are from `theta`."""
-        raise self._lacks("tails")
 
     def m_step(
         self, theta: np.ndarray, weights: np.ndarray | None = None

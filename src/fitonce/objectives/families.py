@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from fitonce.models.prior_words import FLAT, priors_of
 from fitonce.objectives.base import Objective
 from fitonce.objectives.chain.family import CHAINS
 from fitonce.objectives.custom import CUSTOM
@@ -36,6 +38,16 @@ def family_of(model: Any) -> Family:
             return family
     got = type(model).__name__
     raise ValueError(f"model must be one of fo.models or have the same methods, got {got}")
+
+
+def priors_in_words(model: Any, parameters: Iterable[str]) -> list[str]:
+    """ "rate flat": of these parameters, those with one prior together."""
+    return priors_of(model, parameters)
+
+
+def has_priors(model: Any, parameters: Iterable[str]) -> bool:
+    """Whether some parameter has a prior that is known not to be flat."""
+    return any(not text.endswith(f" {FLAT}") for text in priors_of(model, parameters))
 
 
 def objective_of(model: Any, data: Any, kernel: Any = None) -> Objective:

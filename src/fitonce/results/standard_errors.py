@@ -27,7 +27,7 @@ from scipy.special import stdtrit
 from fitonce.core.numerics import distinct, lengths_of, unit_of
 
 if TYPE_CHECKING:
-    from fitonce.objectives.base import Objective
+    pass
 
 _BIAS = 0.1
 _MOST = 0.4  # times n^(2/3) waves: the usual rule, in case the fit knows too little about memory
@@ -142,15 +142,6 @@ def _cosines(values: np.ndarray) -> np.ndarray:
 def waves_for(steps: int, memory: float) -> float:
     """How many waves along so many steps are slow against a memory."""
     return steps * np.sqrt(3.0 * _BIAS) / (np.pi * max(memory, 1e-9))
-
-
-def memory_by_states(terms: Terms, objective: Objective, theta: np.ndarray) -> float:
-    """The memory of losses at sites along time, in steps, as the states of a model have it; 0 where they
-    follow no chain."""
-    transition = objective.transition(theta)
-    if transition is None or not terms.are_finite:
-        return 0.0
-    return memory_of(terms, objective.state_probabilities(theta), transition)
 
 
 def memory_of(terms: Terms, shares: np.ndarray, transition: np.ndarray) -> float:

@@ -23,9 +23,9 @@ from fitonce.core.constraints import Constraint
 from fitonce.core.deferred import jax, jnp, pytree
 from fitonce.core.numerics import Array, EitherArray, is_number, safe_log
 from fitonce.core.parameters import Params
+from fitonce.core.predictive import Tails
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
-from fitonce.models.emissions.tails import Tails
 
 Blocks = tuple[np.ndarray, np.ndarray, np.ndarray]  # see `Emission.information`
 

@@ -17,6 +17,7 @@ from fitonce.core.constraints import Constraint, Free
 from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array
 from fitonce.core.parameters import Params
+from fitonce.core.predictive import Tails
 from fitonce.core.units import Units, in_units
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions.base import (
@@ -38,7 +39,6 @@ from fitonce.models.emissions.closed_channels import (
 )
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
 from fitonce.models.emissions.densities import Density, Maths, jax_maths, numpy_maths
-from fitonce.models.emissions.tails import Tails
 
 Random = np.random.Generator | None  # of random starts; None for the first
 

@@ -11,6 +11,7 @@ from scipy.special import expit, gammaln, logit
 from fitonce.core.arguments import require, require_number, require_text
 from fitonce.core.numerics import is_number
 from fitonce.core.parameters import Params
+from fitonce.core.predictive import Tails
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions import densities
 from fitonce.models.emissions.base import (
@@ -26,7 +27,6 @@ from fitonce.models.emissions.channelwise import Channelwise, Random, in_every_s
 from fitonce.models.emissions.closed_channels import FLAT, BetaPrior, Coordinate, GammaPrior, Prior
 from fitonce.models.emissions.counts import Binomial, rising_rates
 from fitonce.models.emissions.densities import Density, Maths, numpy_maths
-from fitonce.models.emissions.tails import Tails
 
 
 @dataclass(frozen=True)

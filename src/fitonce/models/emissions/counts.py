@@ -13,6 +13,7 @@ from fitonce.core.constraints import Constraint, Positive, Proportion
 from fitonce.core.deferred import jax, jnp
 from fitonce.core.numerics import Array, is_number
 from fitonce.core.parameters import Params
+from fitonce.core.predictive import Tails
 from fitonce.data.sequences import Sequences
 from fitonce.models.emissions import closed_counts as closed
 from fitonce.models.emissions.base import (
@@ -27,7 +28,7 @@ from fitonce.models.emissions.base import (
     weighted_sums,
 )
 from fitonce.models.emissions.closed_forms import ClosedForms, Observations
-from fitonce.models.emissions.tails import Tails, binomial_tails, poisson_tails
+from fitonce.models.emissions.tails import binomial_tails, poisson_tails
 
 
 def rising_rates(n_states: int, rows: Rows, rng: np.random.Generator | None) -> np.ndarray:

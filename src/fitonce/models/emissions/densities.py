@@ -14,8 +14,9 @@ import numpy as np
 from scipy import special
 
 from fitonce.core.deferred import jax, jnp
+from fitonce.core.predictive import Tails
 from fitonce.models.emissions.closed_forms import LOG_2PI
-from fitonce.models.emissions.tails import Tails, binomial_tails, normal_tails, poisson_tails
+from fitonce.models.emissions.tails import binomial_tails, normal_tails, poisson_tails
 
 Arrays = tuple[np.ndarray, ...]
 

@@ -12,6 +12,7 @@ from fitonce.core.constraints import Constraint, Covariance, Free, Positive
 from fitonce.core.deferred import jnp
 from fitonce.core.numerics import Array, as_numbers, is_number
 from fitonce.core.parameters import Params
+from fitonce.core.predictive import Tails
 from fitonce.core.small_factors import cholesky, solve_lower
 from fitonce.core.units import Units, in_units
 from fitonce.data.sequences import Sequences
@@ -30,7 +31,7 @@ from fitonce.models.emissions.closed_covariance import ClosedFullGaussian
 from fitonce.models.emissions.closed_forms import LOG_2PI, ClosedForms, Observations
 from fitonce.models.emissions.closed_gaussian import ClosedGaussian, NormalPrior
 from fitonce.models.emissions.gaussian_steps import best_diagonal, best_full, best_variance
-from fitonce.models.emissions.tails import Tails, normal_tails
+from fitonce.models.emissions.tails import normal_tails
 
 CovarianceShape = Literal["fixed", "spherical", "diag", "full", "tied"]
 SHAPES = ("fixed", "spherical", "diag", "full", "tied")

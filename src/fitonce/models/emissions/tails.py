@@ -6,19 +6,12 @@ and, under the right model, their average over observations is a half for counts
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import special
 
-
-class Tails(NamedTuple):
-    """Of one shape: the mean of the distribution, and the probabilities below and above what was
-    observed, with half of that of the observation itself in each."""
-
-    expected: np.ndarray
-    below: np.ndarray
-    above: np.ndarray
+from fitonce.core.predictive import Tails
 
 
 def poisson_tails(x: Any, mean: Any) -> Tails:

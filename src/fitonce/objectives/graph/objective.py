@@ -27,6 +27,7 @@ from fitonce.core.arguments import shown
 from fitonce.core.deferred import jax
 from fitonce.core.numerics import in_float64
 from fitonce.core.parameters import ParameterSpace
+from fitonce.core.predictive import Tails
 from fitonce.core.wording import counted, duration
 from fitonce.data.alignment import require_same_order
 from fitonce.data.graph import partition
@@ -35,7 +36,6 @@ from fitonce.engines import junction_tree as junction
 from fitonce.engines.clique_tables import log_sum
 from fitonce.engines.elimination import JunctionTree, plan_tree
 from fitonce.models.base import FieldModel
-from fitonce.models.emissions.tails import Tails
 from fitonce.models.potentials import Field
 from fitonce.objectives.base import CLUSTERS, Program, Traits, ValuesAndSlopes
 from fitonce.objectives.graph import programs
@@ -99,9 +99,7 @@ class FieldObjective(PreparedObjective):
     def traits(self) -> Traits:
         moved: Literal["all", "some"] = "some" if self._learned else "all"
         steps = moved if self.model.starts_with_em else "none"
-        return Traits(
-            site="site", m_steps=steps, normalised=False, tails=self.model.has_tails, weights_of_jax=True
-        )
+        return Traits(site="site", m_steps=steps, normalised=False, weights_of_jax=True)
 
     @property
     def edges(self) -> np.ndarray:
@@ -206,6 +204,9 @@ class FieldObjective(PreparedObjective):
             logs = np.log(np.where(real, chosen, 1.0), where=real, out=np.full(real.shape, -np.inf))
         given = np.moveaxis(emission, -1, 0)[folds, scored]
         return np.logaddexp.reduce(logs, -1) - np.logaddexp.reduce(logs + np.where(real, given, 0.0), -1)
+
+    def has_tails(self) -> bool:
+        return bool(self.model.has_tails)
 
     def heldout_tails(self, thetas: np.ndarray, weights: np.ndarray, scored: np.ndarray) -> Tails:
         (unary, factors), _ = self.with_scheme(A())._potentials(thetas, weights)

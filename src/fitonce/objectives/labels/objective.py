@@ -97,7 +97,6 @@ class LabelObjective(Objective):
         native = self._is_native
         return Traits(
             resampling=("structures",),
-            labels=True,
             normalised=False,
             # A log-partition is convex, a score is linear; the prior makes it strict.
             convex=self._whole and self._is_complete,

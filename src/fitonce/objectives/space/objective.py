@@ -116,7 +116,7 @@ class SpaceObjective(SpaceProperties):
         for number, value in enumerate(values):
             if np.isnan(value):
                 self.model.check_to_fit(self.data, self.steps)  # which knows more of some reasons
-                self.check_at(start[0][0])
+                self.require_value(start[0][0])
                 if not size:
                     raise ValueError(f"{self.model}: {_NO_LIKELIHOOD} where the fit starts")
                 raise self._undetermined(number, parts[number])
@@ -136,19 +136,16 @@ class SpaceObjective(SpaceProperties):
             told = f"but where the fit starts {steps}{where} {what} of these"
         return ValueError(f"{self.model} starts with {counted(size, 'unknown state')}, {told}")
 
-    def check_at(self, theta: np.ndarray) -> None:
-        fault = self._fault(theta)
-        if fault:
-            raise ValueError(fault)
-
-    def _fault(self, theta: np.ndarray) -> str:
+    def _without_matrices(self, theta: np.ndarray) -> str:
         """Why the model has no matrices there; empty: it has."""
         return self.model.fault(self.space.values(theta[None]), self.steps)
 
-    def why_not_finite(self, theta: np.ndarray, weights: np.ndarray) -> str:
+    def fault(self, theta: np.ndarray, weights: np.ndarray | None = None) -> str:
+        if weights is None:
+            return self._without_matrices(theta)
         if not np.isnan(self.log_likelihoods(theta[None], weights[None])[0]):
             return ""
-        fault = self._fault(theta)
+        fault = self._without_matrices(theta)
         if fault:
             return fault
         if not self.n_unknown_starts:

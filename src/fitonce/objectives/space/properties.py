@@ -57,8 +57,6 @@ class SpaceProperties(Objective):
             together=LANES,
             sequences=True,
             simulates=True,
-            continuous_states=True,
-            parts=bool(self.model.components(self.steps)),
             compiles=self.program.kernel != "native",
         )
 
@@ -100,6 +98,9 @@ class SpaceProperties(Objective):
     @property
     def approximation(self) -> str:
         return "" if self.model.density is None else "Laplace approximation"
+
+    def has_components(self) -> bool:
+        return bool(self.model.components(self.steps))
 
     def laplace_error(self, theta: np.ndarray, draws: int, seed: int) -> LaplaceError:
         return laplace_error(self.layout, theta, draws, seed)
