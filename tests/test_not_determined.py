@@ -9,7 +9,7 @@ import pytest
 import fitonce as fo
 from fitonce.core.status import Outcome
 from fitonce.fitting.certificate import certify
-from fitonce.fitting.factor import factor_of
+from fitonce.fitting.factor import Factor, _by_powers, factor_of
 
 NAMES = ["level", "shift"]
 
@@ -75,7 +75,7 @@ def test_observed_classes_are_no_hidden_states():
 
 @pytest.mark.parametrize("size", [2, 5, 30])
 @pytest.mark.parametrize("exponent", [0, 8, 20, 100, 150])
-def test_the_smallest_eigenvalue_of_any_scale_is_a_number(size, exponent):
+def test_the_smallest_eigenvalue_beside_a_tiny_coordinate_is_right(size, exponent):
     some = np.random.default_rng(size).normal(size=(size, size))
     scale = np.ones(size)
     scale[0] = 10.0**-exponent
@@ -85,3 +85,11 @@ def test_the_smallest_eigenvalue_of_any_scale_is_a_number(size, exponent):
     )
     expected = 10.0 ** (-2 * exponent) / np.linalg.eigvalsh(inverse)[-1]
     assert factor_of(matrix).lowest == pytest.approx(expected, rel=1e-6)
+
+
+def test_an_eigenvalue_below_the_smallest_number_is_zero():
+    tiny = Factor(np.eye(3), np.array([1e-170, 1.0, 1.0]), 1.0)
+    assert tiny.lowest == 0.0
+    start = np.random.default_rng(0).normal(size=3)
+    assert _by_powers(lambda v: v / np.array([1e-4, 1.0, 1.0]), start) == pytest.approx(1e-4)
+    assert np.isnan(_by_powers(tiny.solve, start))

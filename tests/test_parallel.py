@@ -268,13 +268,14 @@ class EndsAsTheWaitDoes:
     """A future whose first wait is over just before its task is."""
 
     def __init__(self, outcome):
-        self.outcome = outcome
+        self.outcome, self.waits = outcome, 0
 
     def done(self):
         return True
 
     def result(self, timeout=None):
-        if timeout is not None:
+        self.waits += 1
+        if self.waits == 1:
             raise TimeoutError(f"timed out after {timeout} s.")
         if isinstance(self.outcome, Exception):
             raise self.outcome

@@ -359,8 +359,9 @@ def test_a_refused_end_is_not_tried_again(monkeypatch):
 
 
 def test_rates_that_go_to_zero_end_in_sentences_not_in_errors():
-    """Counts of widely different sizes, and more states than there are: it ended in LinAlgError."""
+    """Counts of widely different sizes, and more states than there are: it ended in ArpackError."""
     x = made("poisson", 9).x
     found = fo.select({str(k): fo.models.PoissonHMM(k) for k in (3, 4, 5)}, x, fo.folds.kfold(len(x), 6))
     assert not found.skipped
-    assert found.table["fit"].isin([outcome.value for outcome in fo.Outcome]).all()
+    assert list(found.table["fit"]) == ["stationary"] * 3
+    assert found.table["estimate"].notna().all()

@@ -108,7 +108,8 @@ class Influence:
         values = {"value": top["value"]}
         if sites.further_values is not None:
             channels = np.column_stack([sites.shown_values, sites.further_values])[top["site"]]
-            values = dict(zip(sites.channel_names, channels.T, strict=False))  # the first few
+            names = sites.channel_names[: channels.shape[1]]  # the first few
+            values = dict(zip(names, channels.T, strict=True))
         found = top[["place"] if "place" in top else where].assign(**values)
         found = found.assign(**{name: top[name] for name in ("loss", "displacement", "how")})
         return found.assign(moves_most=moves_most(top[self.names]))

@@ -179,7 +179,7 @@ def _awaited(client: Any, future: Any) -> Any:
             return future.result(timeout=_LOOK)
         except TimeoutError:
             if future.done():  # at the last moment, or its own error is a TimeoutError
-                return future.result()
+                return future.result(timeout=PATIENCE)
         if client.status != "running":
             raise RuntimeError(f"{_GONE}: its scheduler does not answer")
         alone = 0.0 if client.nthreads() else alone + _LOOK

@@ -38,7 +38,7 @@ class Solution(NamedTuple):
     falls: np.ndarray
 
 
-@np.errstate(over="ignore", invalid="ignore")  # rows that overflow stop where they are, and say so
+@np.errstate(over="ignore", invalid="ignore")  # rows that overflow are lost, and stay where they are
 def conjugate_gradients(
     product: Map,
     rhs: np.ndarray,
@@ -88,8 +88,10 @@ def conjugate_gradients(
         lost = down & (known.failed[active] | ~np.isfinite(step))
         first = lost & (iterations[active] == 1) & ~known.failed[active]
         step[lost], step[first] = 0.0, 1.0
-        falls[active] += step * (power[active] - 0.5 * step * np.where(lost, 0.0, curved))
-        x[active] += step[:, None] * direction[active]
+        taken = step != 0.0  # a lost row may have a direction that is not finite
+        gone, size = active[taken], step[taken]
+        falls[gone] += size * (power[gone] - 0.5 * size * np.where(lost, 0.0, curved)[taken])
+        x[gone] += size[:, None] * direction[gone]
         inside = step == wanted
         cut = ~inside & ~down  # the curvature counts, though the step was cut
         known.positive(active[cut], wanted[cut], np.zeros(cut.sum()))

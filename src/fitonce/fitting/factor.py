@@ -83,16 +83,16 @@ def lowest_eigenvalue(solve: Callable[[np.ndarray], np.ndarray], size: int) -> f
     start = np.random.default_rng(0).normal(size=size)
     digits = _FEW_DIGITS if size > _LARGE else _DIGITS
     try:
-        return float(1.0 / eigsh(operator, 1, which="LM", tol=digits, v0=start)[0][0])
-    except ArpackError:  # one eigenvalue of the inverse is so large that the others are rounding
-        return _by_powers(solve, start)
+        found = float(1.0 / eigsh(operator, 1, which="LM", tol=digits, v0=start)[0][0])
+    except ArpackError:  # mostly: one eigenvalue of the inverse makes the others rounding
+        found = _by_powers(solve, start)
+    return found if np.isfinite(found) else 0.0  # of an inverse that overflows
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def _by_powers(solve: Callable[[np.ndarray], np.ndarray], vector: np.ndarray) -> float:
-    """The same by powers of the inverse; 0 where that overflows."""
+    """The same by powers of the inverse; nan where these overflow."""
     for _ in range(_POWERS):
         vector = solve(vector)
         vector = vector / lengths_of(vector)
-    lowest = float(1.0 / (vector @ solve(vector)))
-    return lowest if np.isfinite(lowest) else 0.0
+    return float(1.0 / (vector @ solve(vector)))
