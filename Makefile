@@ -7,13 +7,16 @@ READY := $(VENV)/.ready
 MINUTES ?= 5
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-all fuzz bench reproduce lint docs notebooks package clean
+.PHONY: demo test test-late test-all fuzz bench reproduce lint docs notebooks package clean
 
 demo: $(READY)
 	$(BIN)/fitonce demo --force
 
 test: $(READY)
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not late"
+
+test-late: $(READY)
+	$(BIN)/pytest -n 2 --dist loadgroup -m "late and not slow"
 
 test-all: $(READY)
 	$(BIN)/pytest -n 2 --dist loadgroup

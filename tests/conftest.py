@@ -42,10 +42,10 @@ def shared(*parts: str) -> Path:
 @pytest.hookimpl(tryfirst=True)  # before groups are read
 def pytest_collection_modifyitems(config, items):
     """Tests that share fits run in one worker: those of a group where one is named, or of a file. Those
-    with a browser are slow."""
+    with a browser come late."""
     for item in items:
         if "browser" in item.fixturenames:
-            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.late)
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
         if config.getoption("loadgroup", False) and hasattr(item, "_id"):

@@ -10,7 +10,7 @@ import sys
 import pytest
 from benchmarks.faults import FAULTS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.late
 CELLS = [(name, stage) for name, fault in FAULTS.items() for stage in fault.codes]
 # Of the whole matrix, only the stages that are asked for.
 SOME = """

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-pytestmark = [pytest.mark.xdist_group("interrupts"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("interrupts"), pytest.mark.late]
 # A command that says when it is at a stage, and would go on for long.
 STAGES = {
     "import": """

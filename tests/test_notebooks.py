@@ -55,7 +55,7 @@ def shown():
     return run_cells(SLOW, quick, broken, silent)
 
 
-@pytest.mark.slow
+@pytest.mark.late
 def test_progress_in_a_notebook_is_one_line_that_ends_with_a_summary(shown):
     (slow, _, _, _), states = shown
     (line,) = slow
@@ -70,14 +70,14 @@ def test_progress_in_a_notebook_is_one_line_that_ends_with_a_summary(shown):
     assert not any(name.startswith("application/") for name in line["data"])
 
 
-@pytest.mark.slow
+@pytest.mark.late
 def test_quick_work_and_work_without_progress_leave_nothing(shown):
     (_, quick, _, silent), _ = shown
     assert quick == []
     assert silent == []
 
 
-@pytest.mark.slow
+@pytest.mark.late
 def test_work_that_is_stopped_says_so(shown):
     (_, _, (line, error), _), _ = shown
     assert line["data"]["text/plain"].startswith("stopped: other optima 0.")
@@ -88,7 +88,7 @@ def test_there_is_a_notebook_for_each_family():
     assert [path.stem for path in EXAMPLES] == ["chain", "labels", "map"]
 
 
-@pytest.mark.slow
+@pytest.mark.late
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_what_is_stored(path):
     if path.stem == "map":
