@@ -3,7 +3,8 @@
     F(theta, w) = -log p(data; theta, w) - log p(theta)
 
 Each family of models (chains, graphs, labels, custom densities) has one subclass of `Objective`. It
-implements the abstract methods, and those optional methods that its `traits` declare. Arrays are NumPy,
+implements the abstract methods, and those optional methods that its `traits` declare. What only some
+families can do is a protocol of `objectives.abilities`. Arrays are NumPy,
 with a leading fold axis: thetas (F, D), weights (F, P).
 """
 

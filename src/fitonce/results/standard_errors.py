@@ -19,15 +19,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
 from fitonce.core.numerics import distinct, lengths_of, unit_of
-
-if TYPE_CHECKING:
-    pass
 
 _BIAS = 0.1
 _MOST = 0.4  # times n^(2/3) waves: the usual rule, in case the fit knows too little about memory
