@@ -42,6 +42,7 @@ NAMES = (
     "kills",
     "limits",
     "load",
+    "entered",
 )
 ASKED = ("kills",)  # a thousand processes that are killed
 
