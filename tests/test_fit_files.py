@@ -11,17 +11,16 @@ import pytest
 
 import fitonce as fo
 from fitonce.fitting.encoding import decoded, encoded
-from golden_record import saved_fit
-from registry import entries
+from golden_record import ENTRIES, saved_fit
 
 # Whose models are code of the user's own.
 OWN = ("custom-mixture", "custom-field", "iid-mixture", "own-state-space")
 LARGE = ("custom-field",)  # its programs take long to compile
-ENTRIES = [
+EVERY = [
     pytest.param(
         entry, id=entry.name, marks=[pytest.mark.slow] if entry.slow or entry.name in LARGE else []
     )
-    for entry in entries()
+    for entry in ENTRIES.values()
 ]
 
 
@@ -29,7 +28,7 @@ def quick(entry):
     return saved_fit(entry.name)
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("entry", EVERY)
 def test_every_model_comes_back(entry, tmp_path):
     fit = quick(entry)
     path = fit.save(tmp_path / "fit.json")

@@ -90,7 +90,7 @@ def test_workflows_call_what_there_is():
     commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
     called = set(re.findall(r"make ([a-z-]+) PYTHON=", "\n".join(commands)))
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-    assert called == {"lint", "test", "docs", "package"}
+    assert called == {"lint", "test", "test-late", "docs", "package"}
     assert called <= targets
     supported = set(re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text()))
     assert set(jobs["tests"]["strategy"]["matrix"]["python"]) == supported
