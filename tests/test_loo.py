@@ -11,6 +11,7 @@ from scipy import stats
 import canonical
 import fitonce as fo
 from fitonce.crossval.loo import sweep
+from golden_record import saved_fit
 
 COUNTS = canonical.COUNTS.copy()
 COUNTS[40] = 30.0
@@ -205,3 +206,13 @@ def test_influence_of_many_channels_prints_the_first_few():
     fit = fo.fit(fo.models.PoissonHMM(1), fo.sequences(pd.DataFrame(x, columns=list("abcdef"))))
     columns = str(fo.influence(fit, refine=False)).splitlines()[1].split()
     assert columns == ["time", "a", "b", "c", "d", "loss", "displacement", "how", "moves_most"]
+
+
+@pytest.mark.parametrize("name", ["categorical-support", "face-categories"])
+def test_steps_that_a_state_rules_out_have_the_slopes_of_folds(name):
+    """Slopes of the sweep were off by up to one where a category is impossible in a state."""
+    fit = saved_fit(name)
+    _, _, slopes = sweep(fit)
+    points = fo.folds.points(fit.data)
+    gradients = fit.objective.gradients(np.tile(fit.theta, (len(points), 1)), points.weights)
+    np.testing.assert_allclose(gradients, fit.gradient - slopes, atol=1e-8)

@@ -312,7 +312,8 @@ class HiddenChain:
         if links is None or not self.regressors:
             return np.asarray(params["transition"])
         moves = self._between(params, np.asarray(links.known))
-        return np.tensordot(np.asarray(links.counts) / np.sum(links.counts), moves, (0, 0))
+        counts = np.asarray(links.counts)
+        return np.tensordot(counts / counts.sum(), moves, (0, 0))
 
     # --- M steps ---------------------------------------------------------------------------------------
 

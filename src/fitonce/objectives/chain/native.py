@@ -35,6 +35,7 @@ from fitonce.objectives.chain.posteriors import Split
 from fitonce.objectives.chain.steps import Steps
 from fitonce.objectives.schemes import A, B, Increments, Scheme, Structures
 
+_AT_ONCE = 64  # steps that some state rules out, whose slopes are differences of gradients
 _FEW = 40  # parameters of an emission without closed forms
 # What a group of folds and conditional probabilities of one fold take; longer chains are left to JAX.
 _ARRAYS, _MOST_BYTES = 5, 2**33
@@ -275,7 +276,18 @@ class NativeChainObjective(ChainObjective):
             reach = curvature.tangents(point, moved).reach
             own = np.einsum("tk,tkm->tm", known.nodes, reach)
             slopes[some] = (own - np.einsum("tk,tkm->tm", cavity, reach - moved[0])).T * steps.seen
+        # A state that rules a step out has no derivative of its own there, but a share without the step.
+        ruled_out = (np.isneginf(emitted) & (cavity > 0)).any(1) & (steps.seen > 0)
+        for few in np.array_split(np.flatnonzero(ruled_out), -(-int(ruled_out.sum()) // _AT_ONCE) or 1):
+            slopes[:, few] = self._slopes_by_gradients(theta, few)
         return values, slopes
+
+    def _slopes_by_gradients(self, theta: np.ndarray, sites: np.ndarray) -> np.ndarray:
+        """(D, n) derivatives of log p(x_t | all other x) of some sites (n,)."""
+        weights = np.tile(self.data.weights, (len(sites) + 1, 1))
+        weights[1 + np.arange(len(sites)), sites] = 0.0
+        found = self._by_site.gradients(np.tile(theta, (len(weights), 1)), weights)
+        return (found[1:] - found[0]).T
 
     def hidden_probabilities(self, theta: np.ndarray) -> np.ndarray:
         parts = self._by_site.parts
